@@ -1,0 +1,80 @@
+# GNU make and Python 3.11 or newer are all that is needed; everything else goes into .venv in this folder.
+#
+#   make demo          install the package, run the demonstration
+#   make test          run the tests and every docstring example       make test ARGS="-k newton"
+#   make test-lowest   the same with the lowest supported versions     make test-lowest PYTHON=python3.11
+#   make lint          ruff, formatting, mypy
+#   make docs          run the examples in README.md and docs/, check their links
+#   make bench         compare with other libraries, in an environment of its own
+#   make clean         remove what the above made
+#
+# Another interpreter: make test PYTHON=python3.12 (after make clean, if .venv exists already).
+
+PYTHON ?= python3
+ARGS ?=
+
+# All paths are relative and every tool is run as a module, so that spaces in the folder's name, another
+# active environment or a PYTHONPATH make no difference.
+unexport PYTHONHOME PYTHONPATH
+SHELL := /bin/sh
+PIP := -m pip --disable-pip-version-check --quiet install
+# Each pytest worker has a core: a BLAS that starts threads of its own in each would only get in the way.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-lowest lint docs bench clean
+
+help:
+	@sed -n '3,9s/^# *//p' Makefile
+
+demo: .venv/.installed-run
+	.venv/bin/python -m oddsmith.demo $(ARGS)
+
+test: .venv/.installed-test
+	$(ONE_THREAD) .venv/bin/python -m pytest -n auto $(ARGS)
+
+lint: .venv/.installed-lint
+	.venv/bin/python -m ruff check .
+	.venv/bin/python -m ruff format --check .
+	.venv/bin/python -m mypy --strict src
+
+docs: .venv/.installed-docs
+	.venv/bin/python docs/check_links.py
+	.venv/bin/python -m pytest --doctest-glob='*.md' README.md docs $(ARGS)
+
+bench: .venv-bench/.installed-bench
+	.venv-bench/bin/python -m benchmarks $(ARGS)
+
+# Old libraries use what newer ones deprecate: there a deprecation is shown, not an error.
+test-lowest: .venv-lowest/.installed-test
+	$(ONE_THREAD) .venv-lowest/bin/python -m pytest -n auto -W default::DeprecationWarning \
+	    -W default::PendingDeprecationWarning $(ARGS)
+
+clean:
+	rm -rf .venv .venv-bench .venv-lowest build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# An environment is made once. A stamp in it says which extras it has, and is out of date when pyproject.toml
+# changes; with the stamp in place nothing is fetched. Any set of extras brings the run-time package along.
+
+.venv/bin/python .venv-bench/bin/python .venv-lowest/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "oddsmith needs Python 3.11 or newer, and '$(PYTHON)' is not one." \
+	         "Name another: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv $(@:/bin/python=)
+
+.venv/.installed-run: pyproject.toml | .venv/bin/python
+	.venv/bin/python $(PIP) --editable .
+	@touch $@
+
+.venv/.installed-%: pyproject.toml | .venv/bin/python
+	.venv/bin/python $(PIP) --editable '.[$*]'
+	@touch .venv/.installed-run $@
+
+.venv-bench/.installed-%: pyproject.toml | .venv-bench/bin/python
+	.venv-bench/bin/python $(PIP) --editable '.[$*]'
+	@touch $@
+
+.venv-lowest/.installed-%: pyproject.toml constraints-lowest.txt | .venv-lowest/bin/python
+	.venv-lowest/bin/python $(PIP) --constraint constraints-lowest.txt --editable '.[$*]'
+	@touch $@

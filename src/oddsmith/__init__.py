@@ -1,0 +1,42 @@
+"""oddsmith: probabilistic linear classification, from one fold of an additive statistic and a small solve.
+
+Public names are imported when they are first used, so that ``import oddsmith`` is quick.
+
+>>> from oddsmith import LogisticRegression
+>>> LogisticRegression(prior=1.0)
+LogisticRegression(prior=1.0)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "LogisticRegression": "oddsmith.models.logistic",
+    "GaussianPrior": "oddsmith.priors",
+    "newton_raphson": "oddsmith.solvers.general",
+    "gradient_descent": "oddsmith.solvers.general",
+    "detect_separation": "oddsmith.inference.separation",
+}
+
+if TYPE_CHECKING:
+    from oddsmith.inference.separation import detect_separation as detect_separation
+    from oddsmith.models.logistic import LogisticRegression as LogisticRegression
+    from oddsmith.priors import GaussianPrior as GaussianPrior
+    from oddsmith.solvers.general import gradient_descent as gradient_descent
+    from oddsmith.solvers.general import newton_raphson as newton_raphson
+
+__all__ = ["__version__", *sorted(_HOME)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'oddsmith' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

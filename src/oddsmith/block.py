@@ -1,0 +1,65 @@
+"""Some rows, in the form in which every statistic takes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.errors import InvalidInputError
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Rows of a design with their targets, weights and offsets.
+
+    Parameters
+    ----------
+    Phi : array or scipy CSR array, n × M
+        Basis rows, float32 or float64, never copied.
+    t : integer array of length n
+        Class codes 0 … K−1.
+    s : array of length n, optional
+        Weights; a row of weight 2 is the row twice, one of weight 0 is not there. ``None`` is all ones.
+    offset : array n × C, optional
+        Added to the activations of the classes 1 … C against class 0.
+    first_row : int
+        Number of the first row in the whole data.
+
+    >>> block = Block(np.eye(2), np.array([0, 1], dtype=np.int32))
+    >>> block.n_rows, block.n_columns
+    (2, 2)
+    """
+
+    Phi: Any
+    t: npt.NDArray[np.int32]
+    s: npt.NDArray[np.float64] | None = None
+    offset: npt.NDArray[np.float64] | None = None
+    first_row: int = 0
+
+    def __post_init__(self) -> None:
+        n = self.Phi.shape[0]
+        for name, part in (("t", self.t), ("s", self.s), ("offset", self.offset)):
+            if part is not None and part.shape[0] != n:
+                raise InvalidInputError(f"A block of {n} rows came with {part.shape[0]} entries in {name!r}.")
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.Phi.shape[0])
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of ``Phi``."""
+        return int(self.Phi.shape[1])
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether ``Phi`` is a CSR matrix."""
+        return hasattr(self.Phi, "indptr")
+
+    def weights(self) -> npt.NDArray[np.float64]:
+        """Return the weights, ones where none were given."""
+        return np.ones(self.n_rows) if self.s is None else self.s

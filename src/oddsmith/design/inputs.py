@@ -1,0 +1,204 @@
+"""Checking of rows, labels, weights and offsets: every bad input is refused here, before a fit starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
+
+from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
+from oddsmith.numerics import Array
+
+
+def as_table(X: Any) -> nw.DataFrame[Any] | None:
+    """Return a narwhals view of ``X`` if it is a data frame of any library, else None."""
+    if isinstance(X, np.ndarray | list | tuple) or sparse.issparse(X):
+        return None
+    native = nw.from_native(X, eager_only=True, pass_through=True)
+    return native if isinstance(native, nw.DataFrame) else None
+
+
+def split_target(X: Any, y: Any) -> tuple[Any, Any]:
+    """Return rows and labels; a ``y`` that names a column of the table ``X`` is taken out of it."""
+    if not isinstance(y, str):
+        return X, y
+    table = as_table(X)
+    if table is None:
+        raise InvalidInputError(
+            f"y={y!r} names a column, but X is a {type(X).__name__} and has no named columns. "
+            "Pass a data frame, or the labels themselves as y."
+        )
+    if y not in table.columns:
+        raise InvalidInputError(f"There is no column {y!r}. The table has: {', '.join(map(repr, table.columns))}.")
+    return table.drop(y).to_native(), table[y].to_numpy()
+
+
+def read_rows(estimator: Any, X: Any, *, reset: bool, sparse_ok: bool = True) -> Any:
+    """Return ``X`` as a float array or CSR matrix, without a copy where it is one already.
+
+    Column names and their number are kept on the estimator (``reset=True``) or compared with those seen in fit.
+    Values are not yet checked for NaN: `check_finite` does that.
+    """
+    table = as_table(X)
+    with as_input_errors():
+        if table is not None:
+            rows = _table_rows(table)
+        else:
+            rows = check_array(
+                X,
+                accept_sparse="csr" if sparse_ok else False,
+                dtype=[np.float64, np.float32],
+                ensure_all_finite=False,
+                estimator=type(estimator).__name__,
+                accept_large_sparse=True,
+            )
+        named = _with_names(table) if table is not None else X
+        validate_data(estimator, named, reset=reset, skip_check_array=True)
+    return rows
+
+
+def _with_names(table: nw.DataFrame[Any]) -> Any:
+    """Return something that scikit-learn reads the same column names from, whatever the table's library."""
+    native = table.to_native()
+    return native if hasattr(native, "iloc") or hasattr(native, "__dataframe__") else table
+
+
+def _table_rows(table: nw.DataFrame[Any]) -> Array:
+    if len(table.columns) == 0 or len(table) == 0:
+        return check_array(np.empty((len(table), len(table.columns))))  # type: ignore[no-any-return]
+    columns = []
+    for column in table.iter_columns():
+        if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
+            values = column.to_numpy()
+            try:
+                if values.dtype.kind == "c":
+                    raise InvalidInputError("Complex data not supported")
+                columns.append(np.asarray(values, dtype=np.float64))
+                continue
+            except (TypeError, ValueError) as error:
+                raise InvalidInputError(
+                    f"Column {column.name!r} is of type {column.dtype} and could not be read as numbers ({error}). "
+                    "Encode it as numbers first (0/1 columns for its levels, say), or leave it out."
+                ) from None
+        columns.append(np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64))
+    return np.column_stack(columns)
+
+
+def check_finite(rows: Any, names: npt.NDArray[Any] | None) -> None:
+    """Refuse NaN and infinity, saying in which column and row."""
+    values = rows.data if sparse.issparse(rows) else rows
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
+            return
+    raise nonfinite_error(rows, names)
+
+
+def nonfinite_error(rows: Any, names: npt.NDArray[Any] | None) -> InvalidInputError:
+    """Return the error that names the first column with missing or infinite values."""
+    rows = rows.tocoo() if sparse.issparse(rows) else rows
+    if sparse.issparse(rows):
+        bad = ~np.isfinite(rows.data)
+        where = np.column_stack([rows.row[bad], rows.col[bad]])
+        missing = np.isnan(rows.data[bad])
+    else:
+        where = np.argwhere(~np.isfinite(rows))
+        missing = np.isnan(rows[where[:, 0], where[:, 1]])
+    column = int(where[0, 1])
+    inside = where[:, 1] == column
+    count, first = int(inside.sum()), int(where[inside, 0].min())
+    label = repr(str(names[column])) if names is not None else str(column)
+    if missing[inside].any():
+        what, remedy = (
+            "missing values (NaN)",
+            "Drop those rows or fill them first; this model fits complete rows.",
+        )
+    else:
+        what, remedy = "infinite values (inf)", "Replace them by finite numbers."
+    return InvalidInputError(
+        f"Input X contains NaN or infinity: column {label} has {count} {what}, the first in row {first}. {remedy}"
+    )
+
+
+def read_labels(y: Any, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
+    """Return the sorted classes and the code of each row's class."""
+    if y is None:
+        raise InvalidInputError("This classifier requires y to be passed, but the target y is None.")
+    with as_input_errors():
+        labels = column_or_1d(_series(y), warn=True)
+        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+            raise InvalidInputError("Input y contains NaN or infinity; every row needs a class.")
+        if labels.dtype.kind == "O" and any(v is None or v != v for v in labels):
+            raise InvalidInputError("Input y contains missing values (None or NaN); every row needs a class.")
+        check_consistent_length(np.empty(n_rows), labels)
+        check_classification_targets(labels)
+    try:
+        classes, codes = np.unique(labels, return_inverse=True)
+    except TypeError:
+        kinds = sorted({type(v).__name__ for v in labels})
+        raise InvalidTypeError(
+            f"The labels in y are of different types ({', '.join(kinds)}), which cannot be put in order. "
+            "Make them all of one type."
+        ) from None
+    if len(classes) < 2:
+        raise InvalidInputError(f"y holds one class only ({classes[0]!r}): a classifier needs at least two classes.")
+    return classes, codes.astype(np.int32)
+
+
+def _series(y: Any) -> Any:
+    if isinstance(y, np.ndarray | list | tuple):
+        return np.asarray(y)
+    series = nw.from_native(y, series_only=True, pass_through=True)
+    return series.to_numpy() if isinstance(series, nw.Series) else y
+
+
+def read_weights(sample_weight: Any, n_rows: int) -> Array | None:
+    """Return checked weights in float64, or None for all ones."""
+    if sample_weight is None:
+        return None
+    with as_input_errors():
+        if np.isscalar(sample_weight):
+            sample_weight = np.full(n_rows, sample_weight)
+        s = np.asarray(_series(sample_weight), dtype=np.float64)
+    if s.shape != (n_rows,):
+        raise InvalidInputError(f"sample_weight has shape {s.shape}; expected ({n_rows},), one weight a row.")
+    if not np.isfinite(s).all():
+        raise InvalidInputError("sample_weight contains NaN or infinity.")
+    if (s < 0).any():
+        raise InvalidInputError(
+            f"sample_weight has {int((s < 0).sum())} negative values, the first in row {int(np.argmax(s < 0))}; "
+            "weights must be zero or positive."
+        )
+    if not s.any():
+        raise InvalidInputError("All sample weights are zero: nothing is left to fit.")
+    return s
+
+
+def read_offset(offset: Any, n_rows: int, K: int) -> Array | None:
+    """Return offsets of the activations against class 0 (n × (K−1)), or None.
+
+    For two classes ``offset`` is a vector; for K > 2 it is n × K, one column a class.
+    """
+    if offset is None:
+        return None
+    with as_input_errors():
+        o = np.asarray(_series(offset), dtype=np.float64)
+    expected = (n_rows,) if K == 2 else (n_rows, K)
+    if o.shape != expected:
+        raise InvalidInputError(f"offset has shape {o.shape}; expected {expected} for {K} classes.")
+    if not np.isfinite(o).all():
+        raise InvalidInputError("offset contains NaN or infinity.")
+    return np.ascontiguousarray(o[:, None] if K == 2 else o[:, 1:] - o[:, :1])
+
+
+def check_class_weights(weight: Array, classes: npt.NDArray[Any]) -> None:
+    """Refuse a class whose rows all have weight zero."""
+    if (weight <= 0).any():
+        empty = classes[int(np.argmax(weight <= 0))]
+        raise InvalidInputError(
+            f"All rows of class {empty!r} have sample weight 0. Leave these rows out, or give them weight."
+        )

@@ -1,0 +1,6 @@
+"""Where rows come from: ``fold(statistic, source, params)`` over memory now, files and clusters later."""
+
+from oddsmith.engines.base import ENGINES, Engine, Progress, Source
+from oddsmith.engines.memory import MemoryEngine, MemorySource
+
+__all__ = ["ENGINES", "Engine", "MemoryEngine", "MemorySource", "Progress", "Source"]

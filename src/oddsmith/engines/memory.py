@@ -1,0 +1,149 @@
+"""The memory engine: folds over row slices of arrays on all cores, without a copy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from oddsmith.block import Block
+from oddsmith.engines.base import ENGINES, Progress
+from oddsmith.statistic import Shape, Statistic
+
+S = TypeVar("S", bound=Statistic)
+SLICE_BYTES = 1 << 24
+
+
+@dataclass(frozen=True)
+class MemorySource:
+    """Arrays that are already checked: rows, class codes, weights, offsets.
+
+    ``transform`` (a basis, say) turns a slice of ``X`` into the rows ``Phi`` of a block, a slice at a time.
+
+    >>> source = MemorySource(np.eye(3), np.array([0, 1, 1], dtype=np.int32), K=2)
+    >>> source.n_rows, source.shape
+    (3, Shape(M=3, K=2))
+    """
+
+    X: Any
+    t: npt.NDArray[np.int32]
+    K: int
+    s: npt.NDArray[np.float64] | None = None
+    offset: npt.NDArray[np.float64] | None = None
+    transform: Callable[[Any], Any] | None = None
+    M: int | None = None
+    slice_rows: int | None = field(default=None, kw_only=True)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.X.shape[0])
+
+    @property
+    def shape(self) -> Shape:
+        """Columns after the transform, and classes."""
+        return Shape(int(self.X.shape[1]) if self.M is None else self.M, self.K)
+
+    def slices(self) -> list[tuple[int, int]]:
+        """Return the row ranges of the blocks; they depend on the data's size alone, never on threads."""
+        n = self.n_rows
+        step = self.slice_rows or max(512, SLICE_BYTES // max(1, self._row_bytes()))
+        # Equal slices, so that the last one is not a sliver.
+        count = max(1, -(-n // step))
+        edges = [n * i // count for i in range(count + 1)]
+        return list(zip(edges[:-1], edges[1:], strict=True))
+
+    def _row_bytes(self) -> int:
+        if sparse.issparse(self.X):
+            return int(12 * self.X.nnz // max(1, self.n_rows))
+        return 8 * max(self.shape.M, int(self.X.shape[1]))
+
+    def block(self, start: int, stop: int) -> Block:
+        """Return the rows from ``start`` to ``stop`` as views of the arrays."""
+        rows = _csr_rows(self.X, start, stop) if sparse.issparse(self.X) else self.X[start:stop]
+        return Block(
+            rows if self.transform is None else self.transform(rows),
+            self.t[start:stop],
+            None if self.s is None else self.s[start:stop],
+            None if self.offset is None else self.offset[start:stop],
+            start,
+        )
+
+    def take(self, rows: npt.NDArray[np.intp]) -> MemorySource:
+        """Return a source of the given rows, copied together."""
+        return MemorySource(
+            self.X[rows],
+            self.t[rows],
+            self.K,
+            None if self.s is None else self.s[rows],
+            None if self.offset is None else self.offset[rows],
+            self.transform,
+            self.M,
+        )
+
+
+def _csr_rows(X: Any, start: int, stop: int) -> Any:
+    if start == 0 and stop == X.shape[0]:
+        return X
+    first, last = X.indptr[start], X.indptr[stop]
+    parts = (X.data[first:last], X.indices[first:last], X.indptr[start : stop + 1] - first)
+    return sparse.csr_array(parts, shape=(stop - start, X.shape[1]), copy=False)
+
+
+@ENGINES.register("memory")
+@dataclass(frozen=True)
+class MemoryEngine:
+    """Folds slices of arrays on ``threads`` threads (default: the cores this process may use).
+
+    The slices and their merge order depend on the data alone, so the result has the same bits on any number
+    of threads.
+
+    >>> from oddsmith.statistics import Counts
+    >>> source = MemorySource(np.eye(3), np.array([0, 1, 1], dtype=np.int32), K=2)
+    >>> MemoryEngine().fold(Counts, source, source.shape).weight.tolist()
+    [1.0, 2.0]
+    """
+
+    threads: int | None = None
+    name: str = "memory"
+
+    def fold(self, statistic: type[S], source: MemorySource, params: Any, *, progress: Progress | None = None) -> S:
+        """Return the merge of the statistics of all slices, in the order of the rows."""
+        slices = source.slices()
+        result: S | None = None
+        for done, part in enumerate(self._parts(statistic, source, params, slices), 1):
+            result = part if result is None else result.merge(part)
+            if progress is not None:
+                progress(done, len(slices))
+        return statistic.zero(source.shape, params) if result is None else result
+
+    def _parts(
+        self, statistic: type[S], source: MemorySource, params: Any, slices: list[tuple[int, int]]
+    ) -> Iterator[S]:
+        def part(rows: tuple[int, int]) -> S:
+            return statistic.of(source.block(*rows), params)
+
+        threads = min(self.threads or available_cores(), len(slices))
+        return map(part, slices) if threads <= 1 else _pool(threads).map(part, slices)
+
+
+def available_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@lru_cache(maxsize=4)
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="oddsmith")
+
+
+if hasattr(os, "register_at_fork"):
+    # A forked child has the executor but none of its threads.
+    os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -1,0 +1,84 @@
+"""One tree of errors and warnings: each says what was found, what was expected and what to try.
+
+Every class is also the type that a scikit-learn user expects (``ValueError``, ``TypeError``,
+``NotFittedError``, ``ConvergenceWarning``), so that existing ``except`` clauses keep working.
+
+>>> issubclass(InvalidInputError, ValueError)
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
+    from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
+else:
+    from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
+    from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
+
+
+class OddsmithError(Exception):
+    """The root of all errors of this library."""
+
+
+class InvalidInputError(OddsmithError, ValueError):
+    """The data or an argument has a value that cannot be used."""
+
+
+class InvalidTypeError(OddsmithError, TypeError):
+    """The data or an argument is of a type that cannot be used."""
+
+
+class UnknownNameError(InvalidInputError):
+    """A name is not registered; the message lists those that are.
+
+    >>> raise UnknownNameError("solver", "newtn", ["newton", "sgd"])
+    Traceback (most recent call last):
+    ...
+    oddsmith.errors.UnknownNameError: Unknown solver 'newtn'. Known: 'newton', 'sgd'. Did you mean 'newton'?
+    """
+
+    def __init__(self, what: str, found: object, known: Iterable[object]) -> None:
+        from difflib import get_close_matches
+
+        names = sorted(known, key=str)
+        close = get_close_matches(str(found), [str(name) for name in names], n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        super().__init__(f"Unknown {what} {found!r}. Known: {', '.join(map(repr, names)) or '(none)'}.{hint}")
+
+
+class NotFittedError(OddsmithError, _SklearnNotFittedError):  # type: ignore[misc]
+    """A fitted model was needed."""
+
+
+class OddsmithWarning(UserWarning):
+    """The root of all warnings of this library."""
+
+
+class ConvergenceWarning(OddsmithWarning, _SklearnConvergenceWarning):  # type: ignore[misc]
+    """A fit stopped before its certificate reached the tolerance."""
+
+
+class SeparationWarning(OddsmithWarning, _SklearnConvergenceWarning):  # type: ignore[misc]
+    """The classes are separated, so the likelihood has no maximum."""
+
+
+class CollinearityWarning(OddsmithWarning):
+    """Columns that are combinations of earlier ones were set aside."""
+
+
+@contextmanager
+def as_input_errors() -> Iterator[None]:
+    """Give errors raised inside (by scikit-learn's validation, say) their place in this tree."""
+    try:
+        yield
+    except OddsmithError:
+        raise
+    except ValueError as error:
+        raise InvalidInputError(str(error)) from None
+    except TypeError as error:
+        raise InvalidTypeError(str(error)) from None

@@ -1,0 +1,156 @@
+"""The reference kernel: the curvature sums of one block in plain array operations.
+
+It is the judge of the compiled kernels and the path of small problems. Dense blocks are taken in tiles that
+fit the cache; each tile is centred as it is read, so that a column of mean 1e8 loses no digits and the
+user's array is never copied whole.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oddsmith.block import Block
+from oddsmith.losses import logistic_rows, softmax_rows
+from oddsmith.numerics import Array, namespace
+
+TILE_ELEMENTS = 1 << 17
+
+
+def curvature(block: Block, W: Array, b: Array, center: Array, order: int) -> tuple[float, Array, Array | None]:
+    """Return ``Σ s ℓ``, its gradient (C × (M+1)) and, for ``order=2``, its Hessian (C(M+1) square).
+
+    With ``z = φ − center`` and activations ``a_k = b_k + w_kᵀ z (+ offset)``:
+    ``g_k = Σ s ∂ℓ/∂a_k (1, z)``, ``H_jk = Σ s ∂²ℓ/∂a_j∂a_k (1, z)(1, z)ᵀ``. The intercept comes first.
+    """
+    C, M = W.shape
+    value = 0.0
+    g = np.zeros((C, M + 1))
+    H = np.zeros((C, M + 1, C, M + 1)) if order >= 2 else None
+    sums = _csr_tile if block.is_sparse else _dense_tile
+    for start, stop in _tiles(block):
+        part = sums(block, start, stop, W, b, center, order)
+        value += part[0]
+        g += part[1]
+        if H is not None:
+            H += part[2]
+    return value, g, None if H is None else H.reshape(C * (M + 1), C * (M + 1))
+
+
+def curvature_product(block: Block, W: Array, b: Array, center: Array, V: Array, v: Array) -> Array:
+    """Return the Hessian at ``(b, W)`` times the direction ``(v, V)``, without forming it (C × (M+1))."""
+    C, M = W.shape
+    result = np.zeros((C, M + 1))
+    for start, stop in _tiles(block):
+        t, s, offset = _targets(block, start, stop)
+        Z = _rows(block, start, stop, center)
+        rows = _loss_rows(_activation(Z, W, b, center, offset), t)
+        dA = _activation(Z, V, v, center, None)
+        R = np.stack([sum(rows.curvature(j, k) * dA[:, k] for k in range(C)) for j in range(C)], axis=1)
+        if s is not None:
+            R = R * s[:, None]
+        result += _gradient(Z, R, center)
+    return result
+
+
+def _tiles(block: Block) -> list[tuple[int, int]]:
+    n = block.n_rows
+    step = n if block.is_sparse else max(256, TILE_ELEMENTS // max(1, block.n_columns))
+    return [(i, min(i + step, n)) for i in range(0, n, step)] if n else []
+
+
+def _loss_rows(A: Any, t: Any) -> Any:
+    return logistic_rows(A, t) if A.shape[1] == 1 else softmax_rows(A, t)
+
+
+def _targets(block: Block, start: int, stop: int) -> tuple[Any, Any, Any]:
+    part = slice(start, stop)
+    return (
+        block.t[part],
+        None if block.s is None else block.s[part],
+        None if block.offset is None else block.offset[part],
+    )
+
+
+def _rows(block: Block, start: int, stop: int, center: Array) -> Any:
+    """Return the centred rows of a dense block; those of a CSR block as they are (centred in the algebra)."""
+    if block.is_sparse:
+        return block.Phi
+    xp = namespace(block.Phi)
+    return xp.astype(block.Phi[start:stop, :], xp.float64, copy=False) - center
+
+
+def _activation(Z: Any, W: Array, b: Array, center: Array, offset: Any) -> Any:
+    shift = b - W @ center if hasattr(Z, "indptr") else b
+    A = Z @ W.T + shift
+    return A if offset is None else A + offset
+
+
+def _gradient(Z: Any, R: Any, center: Array) -> Any:
+    total = R.sum(axis=0)
+    inner = (Z.T @ R).T
+    if hasattr(Z, "indptr"):
+        inner = inner - total[:, None] * center
+    return np.concatenate([total[:, None], inner], axis=1)
+
+
+def _dense_tile(block: Block, start: int, stop: int, W: Array, b: Array, center: Array, order: int) -> Any:
+    t, s, offset = _targets(block, start, stop)
+    Z = _rows(block, start, stop, center)
+    xp = namespace(Z)
+    rows = _loss_rows(_activation(Z, W, b, center, offset), t)
+    value, R = _weighted(rows, s)
+    if order < 2:
+        return value, _gradient(Z, R, center), None
+    C, M = W.shape
+    Z1 = xp.concat([xp.ones_like(Z[:, :1]), Z], axis=1)
+    H = np.empty((C, M + 1, C, M + 1))
+    for j in range(C):
+        for k in range(j, C):
+            r = rows.curvature(j, k) if s is None else rows.curvature(j, k) * s
+            if j == k:
+                B = Z1 * xp.sqrt(r)[:, None]
+                H[j, :, j, :] = B.T @ B
+            else:
+                H[j, :, k, :] = Z1.T @ (Z1 * r[:, None])
+                H[k, :, j, :] = H[j, :, k, :]
+    return value, (R.T @ Z1), H
+
+
+def _csr_tile(block: Block, start: int, stop: int, W: Array, b: Array, center: Array, order: int) -> Any:
+    t, s, offset = _targets(block, start, stop)
+    X = block.Phi
+    rows = _loss_rows(_activation(X, W, b, center, offset), t)
+    value, R = _weighted(rows, s)
+    g = _gradient(X, R, center)
+    if order < 2:
+        return value, g, None
+    C, M = W.shape
+    H = np.empty((C, M + 1, C, M + 1))
+    for j in range(C):
+        for k in range(j, C):
+            r = rows.curvature(j, k) if s is None else rows.curvature(j, k) * s
+            H[j, :, k, :] = _centred_gram(X, r, center)
+            H[k, :, j, :] = H[j, :, k, :]
+    return value, g, H
+
+
+def _centred_gram(X: Any, r: Array, center: Array) -> Array:
+    """Return ``Σ r (1, x − c)(1, x − c)ᵀ`` for CSR ``X`` without forming ``x − c``."""
+    M = X.shape[1]
+    weighted = X.multiply(r[:, None]).tocsr()
+    total = float(r.sum())
+    h = np.asarray(X.T @ r)
+    G = np.empty((M + 1, M + 1))
+    G[0, 0] = total
+    G[0, 1:] = G[1:, 0] = h - center * total
+    G[1:, 1:] = (X.T @ weighted).toarray()
+    G[1:, 1:] -= np.outer(center, h) + np.outer(h, center) - total * np.outer(center, center)
+    return G
+
+
+def _weighted(rows: Any, s: Any) -> tuple[float, Any]:
+    if s is None:
+        return float(rows.value.sum()), rows.gradient
+    return float(rows.value @ s), rows.gradient * s[:, None]

@@ -1,0 +1,81 @@
+"""Per-row loss, gradient and curvature in the activation: where a likelihood is written down.
+
+For a row with activations ``a`` (C of them, the classes 1 … C against class 0) and class code ``t`` a loss
+gives ``ℓ = −log p(t | a)``, ``∂ℓ/∂a`` and ``∂²ℓ/∂a∂aᵀ``. Written against the array API.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from oddsmith.numerics import log1pexp, log_normaliser, namespace, sigmoid
+
+
+class Rows(Protocol):
+    """The loss of some rows and its derivatives."""
+
+    value: Any
+    gradient: Any
+
+    def curvature(self, j: int, k: int) -> Any:
+        """Return ``∂²ℓ/∂a_j∂a_k`` for each row (length n)."""
+        ...
+
+
+@dataclass(frozen=True)
+class _BinaryRows:
+    value: Any
+    gradient: Any
+    second: Any
+
+    def curvature(self, j: int, k: int) -> Any:
+        return self.second
+
+
+@dataclass(frozen=True)
+class _SoftmaxRows:
+    value: Any
+    gradient: Any
+    P: Any
+
+    def curvature(self, j: int, k: int) -> Any:
+        # 1 − p is summed from the other classes: subtracting from one would lose the small ones.
+        xp = namespace(self.P)
+        p = self.P[:, j + 1]
+        if j != k:
+            return -p * self.P[:, k + 1]
+        others = xp.concat([self.P[:, : j + 1], self.P[:, j + 2 :]], axis=1)
+        return p * xp.sum(others, axis=1)
+
+
+def logistic_rows(A: Any, t: Any) -> Rows:
+    """Two classes: ``ℓ = log(1 + eᵃ) − t a``, ``ℓ′ = σ(a) − t``, ``ℓ″ = σ(a) σ(−a)``.
+
+    >>> import numpy as np
+    >>> rows = logistic_rows(np.array([[0.0], [2.0]]), np.array([1, 0]))
+    >>> rows.value.round(4).tolist(), rows.gradient.round(4).tolist()
+    ([0.6931, 2.1269], [[-0.5], [0.8808]])
+    """
+    xp = namespace(A)
+    a = A[:, 0]
+    sign = xp.where(t == 1, 1.0, -1.0)
+    # ℓ = log(1 + exp(−sign·a)): no cancellation for rows that are fitted well.
+    gradient = -sign * sigmoid(-sign * a)
+    return _BinaryRows(log1pexp(-sign * a), gradient[:, None], sigmoid(a) * sigmoid(-a))
+
+
+def softmax_rows(A: Any, t: Any) -> Rows:
+    """K classes: ``ℓ = log Σ_j exp a_j − a_t``, ``∂ℓ/∂a_k = y_k − 1[t = k]``, ``∂²ℓ = y_k (1[j = k] − y_j)``.
+
+    >>> import numpy as np
+    >>> rows = softmax_rows(np.zeros((1, 2)), np.array([2]))
+    >>> rows.value.round(4).tolist(), rows.gradient.round(4).tolist()
+    ([1.0986], [[0.3333, -0.6667]])
+    """
+    xp = namespace(A)
+    log_total, P = log_normaliser(A)
+    codes = xp.arange(P.shape[1])
+    hit = xp.astype(t[:, None] == codes[None, :], P.dtype)
+    value = log_total - xp.sum(hit[:, 1:] * A, axis=1)
+    return _SoftmaxRows(xp.maximum(value, xp.zeros_like(value)), (P - hit)[:, 1:], P)

@@ -1,0 +1,6 @@
+"""The scikit-learn classifiers: fit = fold → solve → assign."""
+
+from oddsmith.models.base import MODELS
+from oddsmith.models.logistic import LogisticRegression
+
+__all__ = ["MODELS", "LogisticRegression"]

@@ -1,0 +1,58 @@
+"""What every classifier shares: reading of rows and labels, prediction by the largest value, the registry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from oddsmith.design.inputs import check_finite, read_rows
+from oddsmith.errors import NotFittedError
+from oddsmith.numerics import Array
+from oddsmith.registry import Registry
+
+MODELS: Registry[type[Any]] = Registry("model")
+
+
+class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A scikit-learn classifier: the constructor stores its arguments, ``fit`` assigns what ends in ``_``."""
+
+    classes_: npt.NDArray[Any]
+    n_features_in_: int
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _names(self) -> npt.NDArray[Any]:
+        """Return the column names, ``x0``, ``x1`` … where the data had none."""
+        names = getattr(self, "feature_names_in_", None)
+        return np.array([f"x{j}" for j in range(self.n_features_in_)], dtype=object) if names is None else names
+
+    def _check_fitted(self) -> None:
+        try:
+            check_is_fitted(self)
+        except ValueError:
+            name = type(self).__name__
+            raise NotFittedError(f"This {name} instance is not fitted yet. Call fit(X, y) first.") from None
+
+    def _rows(self, X: Any) -> Any:
+        """Return checked rows for prediction."""
+        self._check_fitted()
+        rows = read_rows(self, X, reset=False)
+        check_finite(rows, getattr(self, "feature_names_in_", None))
+        return rows
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the value whose sign (two classes) or maximum (more) decides."""
+        raise TypeError(f"{type(self).__name__} must define decision_function().")
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Return the class of each row."""
+        values = self.decision_function(X)
+        codes = (values > 0).astype(np.intp) if values.ndim == 1 else values.argmax(axis=1)
+        return self.classes_[codes]

@@ -1,0 +1,248 @@
+"""Fitting of a likelihood: choose coordinates, set dependent columns aside, solve, look into trouble.
+
+This is where an engine and a solver meet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg
+
+from oddsmith.engines import Engine
+from oddsmith.errors import InvalidInputError
+from oddsmith.models.objective import FoldObjective
+from oddsmith.numerics import EPS, Array, factor_spd
+from oddsmith.priors import GaussianPrior, Quadratic
+from oddsmith.records import Certificate
+from oddsmith.solvers import SOLVERS, Newton, SolverResult, TruncatedNewton
+from oddsmith.solvers.sgd import SGD
+from oddsmith.solvers.truncated import LARGEST_HESSIAN
+from oddsmith.statistics import Extent, ExtentParams, Moments, MomentsParams
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """The frame in which a solver works: centre and scale of columns, class contrasts.
+
+    With K classes, full weights are ``W = contrast @ V`` (K × (K−1) contrasts); against class 0 they are
+    ``T V`` with ``T = contrast[1:] − contrast[0]``.
+    """
+
+    center: Array
+    scale: Array
+    contrast: Array
+    longest: float
+
+    @property
+    def T(self) -> Array:
+        """Contrasts against class 0."""
+        return np.ascontiguousarray(self.contrast[1:] - self.contrast[0])
+
+    def to_user(self, x: Array) -> tuple[Array, Array]:
+        """Return ``(coef, intercept)`` against class 0, in the user's units."""
+        V = self.T @ x.reshape(self.contrast.shape[1], -1)
+        W = V[:, 1:] / self.scale
+        return W, V[:, 0] - W @ self.center
+
+    def from_user(self, W: Array, b: Array) -> Array:
+        """Return solver coordinates of weights against class 0."""
+        V = np.column_stack([b + W @ self.center, W * self.scale])
+        return np.linalg.solve(self.T, V).ravel()
+
+    def rounding_gap(self, x: Array, weight: float) -> float:
+        """Bound what the rounding of the reported weights can add to the objective."""
+        W, b = self.to_user(x)
+        shift = np.abs(b) + np.abs(W) @ np.abs(self.center)
+        activation = np.sqrt(1.0 + self.longest) * np.linalg.norm(W * self.scale, axis=1)
+        return float(0.25 * weight * (4.0 * EPS) ** 2 * ((shift + activation) ** 2).sum())
+
+
+def find_coordinates(
+    engine: Engine, source: Any, contrast: Array, *, intercept: bool, center: bool = True
+) -> Coordinates:
+    """Learn centre, scale and reach of the columns: two cheap folds."""
+    moments = engine.fold(Moments, source, MomentsParams(1, "diagonal"))
+    weight = moments.weight[0]
+    mean, scatter = moments.mean[0], moments.scatter[0]
+    if not (intercept and center):
+        scatter, mean = scatter + weight * mean**2, np.zeros_like(mean)
+    spread = np.sqrt(scatter / weight)
+    # Rounding leaves a trace of spread in a constant column of large value: that is no spread.
+    spread[spread <= 4.0 * EPS * np.abs(mean)] = 0.0
+    scale = np.where(spread > 0, spread, 1.0)
+    extent = engine.fold(Extent, source, ExtentParams(mean, scale))
+    return Coordinates(mean, scale, contrast, extent.longest)
+
+
+def make_contrast(K: int, reference: int | None) -> Array:
+    """Return the K × (K−1) matrix that turns free weights into weights of all classes.
+
+    With a reference its row is zero; without one the columns are orthonormal and sum to zero.
+
+    >>> make_contrast(3, 0).tolist()
+    [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
+    >>> bool(np.allclose(make_contrast(3, None).sum(axis=0), 0.0))
+    True
+    """
+    if reference is not None:
+        return np.insert(np.eye(K - 1), reference, 0.0, axis=0)
+    helmert: Array = linalg.helmert(K).T
+    return helmert
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A likelihood to be fitted: rows, prior, classes, and how."""
+
+    engine: Engine
+    source: Any
+    prior: GaussianPrior | None
+    intercept: bool
+    reference: int | None
+    solver: Any
+    tol: float
+    max_iter: int
+    class_weight: Array
+    start: tuple[Array, Array] | None = None
+    progress: Any = None
+
+    @property
+    def K(self) -> int:
+        """Number of classes."""
+        return len(self.class_weight)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The outcome: weights against class 0 in user units, and all that was learned on the way."""
+
+    coef: Array
+    intercept: Array
+    aliased: npt.NDArray[np.bool_]
+    common: Array
+    coordinates: Coordinates
+    result: SolverResult
+    certificate: Certificate
+    flat: bool
+
+
+def make_objective(problem: Problem) -> tuple[FoldObjective, Coordinates, Array]:
+    """Return the objective in its coordinates, and what all classes' weights share (the prior's mean)."""
+    K, M = problem.K, problem.source.shape.M
+    C = K - 1
+    symmetric = problem.reference is None and K > 2
+    # A prior decides which contrasts it is about; without one any will do.
+    reference = None if symmetric and problem.prior is not None else (problem.reference or 0)
+    contrast = make_contrast(K, 0 if K == 2 else reference)
+    penalty, common = None, np.zeros(M + 1)
+    covers_intercept = False
+    if problem.prior is not None:
+        penalty = problem.prior.quadratic(C, M, symmetric_classes=K if symmetric else 0)
+        covers_intercept = penalty.Q.shape[0] > M + 1 or bool(np.atleast_2d(penalty.Q)[0, 0] > 0)
+        if symmetric:
+            common = penalty.mean.mean(axis=0)
+            penalty = Quadratic(contrast.T @ penalty.mean, penalty.Q)
+    # A prior on the intercept of a wide problem would fill in under centring: leave such columns where they are.
+    centre = not (covers_intercept and M > LARGEST_HESSIAN)
+    coordinates = find_coordinates(problem.engine, problem.source, contrast, intercept=problem.intercept, center=centre)
+    if penalty is not None:
+        lost = coordinates.center / coordinates.scale if covers_intercept and coordinates.center.any() else None
+        if penalty.Q.ndim == 2 and not covers_intercept:
+            lost = None
+        penalty = penalty.transformed(lost, 1.0 / coordinates.scale)
+    free = np.ones((C, M + 1), dtype=bool)
+    free[:, 0] = problem.intercept
+    objective = FoldObjective(
+        problem.engine,
+        problem.source,
+        coordinates.center,
+        coordinates.scale,
+        coordinates.T,
+        penalty,
+        free,
+        float(problem.class_weight.sum()),
+        coordinates.longest,
+        problem.progress,
+    )
+    return objective, coordinates, common
+
+
+def fit_likelihood(problem: Problem) -> Fit:
+    """Fit: coordinates → start → dependent columns → solve → trouble → user units."""
+    objective, coordinates, common = make_objective(problem)
+    C, P = objective.shape
+    flat = problem.prior is None
+    x = _start(problem, objective, coordinates)
+    if flat and objective.size <= LARGEST_HESSIAN:
+        objective.free = _independent(objective, x)
+    x = np.where(objective.free, x.reshape(C, P), 0.0).ravel()
+    solver = _choose(problem, objective)
+    result = solver.minimise(objective, x, tol=problem.tol, max_iter=problem.max_iter)
+    if not np.isfinite(result.final.value):
+        raise InvalidInputError(
+            f"The objective is not finite at the weights that solver={solver.name!r} reached: its steps were too "
+            "long. Give a smaller step_size, or use solver='newton'."
+        )
+    W, b = coordinates.to_user(result.w)
+    extra = coordinates.rounding_gap(result.w, objective.weight)
+    gap = (np.sqrt(result.certificate.gap) + np.sqrt(extra)) ** 2
+    certificate = replace(result.certificate, gap=float(gap), passes=objective.passes)
+    aliased = ~objective.free[:, 1:].any(axis=0)
+    return Fit(W, b, aliased, common, coordinates, result, certificate, flat)
+
+
+def resume(problem: Problem, fit: Fit) -> Fit:
+    """Go on with a Newton fit that stopped because it looked like separation and was not."""
+    solver = replace(_named(problem), watch_divergence=False)
+    start = (fit.coef, fit.intercept)
+    again = fit_likelihood(replace(problem, solver=solver, start=start))
+    return again
+
+
+def _start(problem: Problem, objective: FoldObjective, coordinates: Coordinates) -> Array:
+    if problem.start is not None:
+        return coordinates.from_user(*problem.start)
+    C, P = objective.shape
+    x = np.zeros((C, P)) if objective.penalty is None else objective.penalty.mean.copy()
+    if problem.intercept and problem.source.offset is None:
+        odds = np.log(problem.class_weight[1:] / problem.class_weight[0])
+        x[:, 0] = np.linalg.solve(objective.T, odds)
+    return x.ravel()
+
+
+def _independent(objective: FoldObjective, x: Array) -> npt.NDArray[np.bool_]:
+    """Return which coordinates remain when columns that depend on earlier ones are set aside, as R does."""
+    H = objective.evaluate(x, order=2).hessian
+    assert H is not None
+    C, P = objective.shape
+    # One class's block suffices: its columns depend on each other exactly as the data's do.
+    block = H[:P, :P]
+    kept = factor_spd(block).kept
+    if kept.all():
+        return objective.free
+    objective._last = None
+    return objective.free & kept
+
+
+def _named(problem: Problem) -> Any:
+    if problem.solver == "auto":
+        size = (problem.K - 1) * (problem.source.shape.M + 1)
+        return Newton() if size <= LARGEST_HESSIAN else TruncatedNewton()
+    return SOLVERS[problem.solver]() if isinstance(problem.solver, str) else problem.solver
+
+
+def _choose(problem: Problem, objective: FoldObjective) -> Any:
+    solver = _named(problem)
+    if hasattr(solver, "watch_divergence") and problem.prior is not None:
+        solver = replace(solver, watch_divergence=False)
+    return solver
+
+
+def seeded(solver: Any, seed: int | None) -> Any:
+    """Return the solver with the model's seed, where it uses one and has none of its own."""
+    chosen = SOLVERS[solver]() if solver == "sgd" else solver
+    return replace(chosen, seed=seed) if isinstance(chosen, SGD) and chosen.seed is None else solver

@@ -1,0 +1,211 @@
+"""A likelihood as the function that a solver sees: folds of `Curvature` with the prior added.
+
+Solvers work in coordinates in which columns are centred and scaled: for each of the C class contrasts the
+vector ``x = (b_c, u·scale)`` with ``a = b_c + uᵀ(φ − center)``. The user's data is never touched: a block is
+centred tile by tile as it is read, and the scale acts on sums of size M.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.engines import Engine
+from oddsmith.kernels.sgd import run_epoch
+from oddsmith.numerics import EPS, Array
+from oddsmith.priors import Quadratic
+from oddsmith.solvers.base import Curb, Evaluation
+from oddsmith.statistics import Curvature, CurvatureParams, CurvatureProduct
+
+
+@dataclass
+class FoldObjective:
+    """``f(x) = Σ s ℓ + penalty``, evaluated by one fold an evaluation.
+
+    ``T`` (C × C) turns solver contrasts into contrasts against class 0; ``free`` (C × P) marks the
+    coordinates that may move (no intercept, aliased columns: fixed at 0).
+    """
+
+    engine: Engine
+    source: Any
+    center: Array
+    scale: Array
+    T: Array
+    penalty: Quadratic | None
+    free: npt.NDArray[np.bool_]
+    weight: float
+    longest: float
+    progress: Any = None
+    passes: int = 0
+    _last: Evaluation | None = field(default=None, repr=False)
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates."""
+        return int(self.free.size)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Contrasts × (1 + columns)."""
+        return self.free.shape[0], self.free.shape[1]
+
+    @property
+    def reach(self) -> float:
+        """The constant of self-concordance: the longest row, and √2 between two softmax classes."""
+        return float(np.sqrt((1.0 + self.longest) * (2.0 if self.shape[0] > 1 else 1.0)))
+
+    @property
+    def rounding(self) -> float:
+        """Bound on the rounding of a gradient entry: columns have unit spread, residuals are at most one."""
+        return 8.0 * EPS * self.weight
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of the source."""
+        return int(self.source.n_rows)
+
+    @property
+    def mean_square(self) -> float:
+        """Mean squared length of a scaled row, the intercept included."""
+        return float(self.free[0].sum())
+
+    def raw(self, x: Array) -> tuple[Array, Array]:
+        """Return ``(W, b)``: weights against class 0 on centred columns, for the kernels."""
+        X = self.T @ np.where(self.free, x.reshape(self.shape), 0.0)
+        return X[:, 1:] / self.scale, np.ascontiguousarray(X[:, 0])
+
+    def evaluate(self, x: Array, order: int = 1) -> Evaluation:
+        """Return value, gradient and (``order=2``) Hessian at ``x``: one pass."""
+        last = self._last
+        if last is not None and (order < 2 or last.hessian is not None) and np.array_equal(last.w, x):
+            return last
+        W, b = self.raw(x)
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = self._fold(Curvature, CurvatureParams(W, b, self.center, order))
+        X = x.reshape(self.shape)
+        g = self._to_solver(sums.gradient)
+        H = None if sums.hessian is None else self._hessian(sums.hessian)
+        value = sums.value
+        if self.penalty is not None:
+            value += self.penalty.value(X)
+            g = g + self.penalty.gradient(X)
+            if H is not None:
+                self.penalty.add_to(H, *self.shape)
+        g = np.where(self.free, g, 0.0).ravel()
+        if H is not None and not self.free.all():
+            fixed = ~self.free.ravel()
+            H[fixed] = 0.0
+            H[:, fixed] = 0.0
+            H[fixed, fixed] = max(1.0, self.weight)
+        self._last = Evaluation(x, value, -sums.value, g, H)
+        return self._last
+
+    def hessian_product(self, x: Array, v: Array) -> Array:
+        """Return the Hessian at ``x`` times ``v``: one pass, no matrix."""
+        W, b = self.raw(x)
+        V, v0 = self.raw(v)
+        sums = self._fold(CurvatureProduct, CurvatureParams(W, b, self.center, 1, V, v0))
+        result = self._to_solver(sums.product)
+        if self.penalty is not None:
+            result = result + self.penalty.apply(v.reshape(self.shape))
+        return np.where(self.free, result, v.reshape(self.shape)).ravel()
+
+    def hessian_diagonal(self, x: Array) -> Array:
+        """Return the diagonal of the Hessian, taking unit spread of every column."""
+        e = np.zeros(self.shape)
+        result = np.empty(self.shape)
+        for k in range(self.shape[0]):
+            e[:] = 0.0
+            e[k, 0] = 1.0
+            W, b = self.raw(x)
+            V, v = self.T @ e[:, 1:], self.T @ e[:, 0]
+            product = self._fold(CurvatureProduct, CurvatureParams(W, b, self.center, 1, V, v)).product
+            result[k] = max(self._to_solver(product)[k, 0], EPS)
+        if self.penalty is not None:
+            result += self.penalty.diagonal(self.shape[0])
+        return np.where(self.free, result, 1.0).ravel()
+
+    def curb(self, e: Evaluation) -> Curb:
+        """Bound the decrement by eliminating the intercepts and letting the prior bound the rest from below."""
+        C, P = self.shape
+        floor = 0.0 if self.penalty is None else float(self.penalty.diagonal(C)[:, 1:].min())
+        if floor <= 0.0 or (self.penalty is not None and self.penalty.Q.ndim == 2):
+            return self._estimate(e)
+        G = e.gradient.reshape(C, P)
+        if not self.free[:, 0].all():
+            decrement = float(np.linalg.norm(G)) / np.sqrt(floor)
+            return Curb(decrement, self.reach / np.sqrt(floor), np.inf, exact=True)
+        columns = np.empty((C, C, P))
+        for k in range(C):
+            unit = np.zeros(self.size)
+            unit[k * P] = 1.0
+            columns[k] = self.hessian_product(e.w, unit).reshape(C, P)
+        return _eliminated(G, columns, floor, self.reach, self.rounding)
+
+    def _estimate(self, e: Evaluation) -> Curb:
+        from oddsmith.solvers.truncated import conjugate_gradients
+
+        norm = float(np.linalg.norm(e.gradient))
+        p = conjugate_gradients(self, e, 1e-3 * norm, 500)
+        return Curb(float(np.sqrt(max(p @ e.gradient, 0.0))), 0.0, np.inf, exact=False)
+
+    def sgd_epoch(self, x: Array, rng: np.random.Generator, steps: Array) -> tuple[Array, Array]:
+        """Return the weights after one epoch over the rows in random order, and the mean of the iterates."""
+        V = np.array(x.reshape(self.shape))
+        C, P = self.shape
+        decay = np.zeros((C, P)) if self.penalty is None else self.penalty.diagonal(C) / self.weight
+        target = np.zeros((C, P)) if self.penalty is None else self.penalty.mean
+        mean, seen = np.zeros((C, P)), 0
+        n = self.n_rows
+        for start, stop in [(0, n)] if self.source.transform is None else self.source.slices():
+            block = self.source.block(start, stop)
+            order = rng.permutation(stop - start)
+            for part in np.array_split(order, max(1, len(order) * P // 4_000_000)):
+                rows = block.Phi[part]
+                rows = np.asarray(rows.toarray() if block.is_sparse else rows, dtype=np.float64)
+                s = block.weights()[part] * (n / self.weight)
+                offset = np.zeros((len(part), C)) if block.offset is None else block.offset[part]
+                arguments = (rows, block.t[part], s, offset, self.center, self.scale, self.T)
+                some = run_epoch(n, *arguments, decay, target, V, steps[seen : seen + len(part)])
+                seen += len(part)
+                mean += (some - mean) * (len(part) / seen)
+        V[~self.free] = 0.0
+        mean[~self.free] = 0.0
+        return V.ravel(), mean.ravel()
+
+    def _fold(self, statistic: Any, params: CurvatureParams) -> Any:
+        self.passes += 1
+        return self.engine.fold(statistic, self.source, params, progress=self.progress)
+
+    def _to_solver(self, G: Array) -> Array:
+        G = self.T.T @ G
+        G[:, 1:] /= self.scale
+        return G
+
+    def _hessian(self, H: Array) -> Array:
+        C, P = self.shape
+        scale = np.concatenate([[1.0], self.scale])
+        blocks = H.reshape(C, P, C, P)
+        if C > 1:
+            blocks = np.einsum("ac,aibj,bd->cidj", self.T, blocks, self.T, optimize=True)
+        blocks = blocks / scale[:, None, None]
+        blocks /= scale
+        return np.ascontiguousarray(blocks).reshape(C * P, C * P)
+
+
+def _eliminated(G: Array, columns: Array, floor: float, reach: float, rounding: float) -> Curb:
+    """Bound gᵀH⁻¹g by block elimination: the Schur complement of the intercepts is at least the prior."""
+    C, P = G.shape
+    B = columns[:, :, 0]
+    cross = columns[:, :, 1:].reshape(C, -1)
+    y = np.linalg.solve(B, G[:, 0])
+    rest = G[:, 1:].ravel() - y @ cross
+    noise = rounding * np.sqrt(C * P / floor)
+    decrement = float(np.sqrt(max(G[:, 0] @ y, 0.0) + rest @ rest / floor)) + noise
+    smallest = float(np.linalg.eigvalsh((B + B.T) / 2)[0])
+    shift = float(np.linalg.norm(np.linalg.solve(B, cross)))
+    rho = np.sqrt(2.0 / smallest + (reach + shift) ** 2 / floor) if smallest > 0 else np.inf
+    return Curb(decrement, float(rho), np.inf, exact=True)

@@ -1,0 +1,119 @@
+"""Learning row by row: the state behind ``partial_fit``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.engines import MemoryEngine, MemorySource
+from oddsmith.errors import InvalidInputError
+from oddsmith.models.likelihood import Coordinates, Problem, make_objective
+from oddsmith.numerics import Array
+from oddsmith.priors import as_prior
+from oddsmith.solvers.base import Recorder
+from oddsmith.solvers.certificate import certify
+from oddsmith.solvers.sgd import SGD
+
+
+@dataclass
+class OnlineState:
+    """Coordinates fixed by the first rows, the weights in them, and how many steps were taken."""
+
+    coordinates: Coordinates
+    x: Array
+    steps: int
+    rng: np.random.Generator
+    first_batch: int
+
+
+def partial_fit(model: Any, rows: Any, y: Any, classes: Any, s: Array | None) -> None:
+    """Take one epoch over checked rows and assign the model's attributes."""
+    known = _classes(model, classes)
+    t = _codes(known, y, rows.shape[0])
+    K = len(known)
+    source = MemorySource(rows, t, K, s)
+    weight = np.ones(K) * (rows.shape[0] if s is None else s.sum()) / K
+    problem = Problem(
+        MemoryEngine(model.threads),
+        source,
+        as_prior(model.prior),
+        bool(model.fit_intercept),
+        model._reference_code(known),
+        "sgd",
+        model.tol,
+        1,
+        weight,
+    )
+    objective, coordinates, common = make_objective(problem)
+    state = getattr(model, "_sgd_state", None)
+    if state is None:
+        x = np.zeros(objective.size)
+        if hasattr(model, "coef_"):
+            x = coordinates.from_user(*_against_first(model))
+        state = OnlineState(coordinates, x, 0, np.random.default_rng(model.seed), rows.shape[0])
+    objective.center, objective.scale = state.coordinates.center, state.coordinates.scale
+    solver = model.solver if isinstance(model.solver, SGD) else SGD()
+    decay = solver.decay or max(1000.0, float(state.first_batch))
+    first = solver.step_size or 1.0 / objective.mean_square
+    steps = first / (1.0 + (state.steps + np.arange(rows.shape[0])) / decay) ** solver.power
+    state.x, _ = objective.sgd_epoch(state.x, state.rng, steps)
+    state.steps += rows.shape[0]
+    _assign(model, objective, state, known, common)
+
+
+def _classes(model: Any, classes: Any) -> npt.NDArray[Any]:
+    if not hasattr(model, "classes_"):
+        known = np.unique(np.asarray(classes))
+        if len(known) < 2:
+            raise InvalidInputError(f"classes must hold at least two labels, found {known.tolist()}.")
+        return known
+    if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), model.classes_):
+        raise InvalidInputError(
+            f"classes={np.unique(np.asarray(classes)).tolist()} differ from those of the first call, "
+            f"{model.classes_.tolist()}."
+        )
+    return model.classes_  # type: ignore[no-any-return]
+
+
+def _codes(known: npt.NDArray[Any], y: Any, n: int) -> npt.NDArray[np.int32]:
+    labels = np.asarray(y)
+    if labels.shape != (n,):
+        raise InvalidInputError(f"y has shape {labels.shape}; expected ({n},), one label a row.")
+    codes = np.searchsorted(known, labels)
+    codes[codes == len(known)] = 0
+    unknown = known[codes] != labels
+    if unknown.any():
+        raise InvalidInputError(
+            f"y holds the label {labels[unknown][0]!r}, which is not among the classes {known.tolist()}."
+        )
+    return codes.astype(np.int32)
+
+
+def _against_first(model: Any) -> tuple[Array, Array]:
+    if len(model.classes_) == 2:
+        return model.coef_, model.intercept_
+    return model.coef_[1:] - model.coef_[0], model.intercept_[1:] - model.intercept_[0]
+
+
+def _assign(model: Any, objective: Any, state: OnlineState, classes: npt.NDArray[Any], common: Array) -> None:
+    W, b = state.coordinates.to_user(state.x)
+    if len(classes) > 2:
+        W, b = np.vstack([np.zeros(W.shape[1]), W]), np.concatenate([[0.0], b])
+        code = model._reference_code(classes)
+        W = W - (W.mean(axis=0) - common[1:] if code is None else W[code])
+        b = b - (b.mean() - common[0] if code is None else b[code])
+    e = objective.evaluate(state.x)
+    recorder = Recorder(objective)
+    recorder.add(e, 0.0)
+    model.classes_ = classes
+    model.coef_, model.intercept_ = W, b
+    model.log_likelihood_ = e.log_likelihood
+    model.n_parameters_ = (len(classes) - 1) * (W.shape[1] + int(bool(model.fit_intercept)))
+    model.aliased_ = []
+    model.trace_ = recorder.trace()
+    model.certificate_ = certify(objective, objective.evaluate(state.x, order=2), model.tol)
+    model.n_iter_ = state.steps
+    model._sgd_state = state

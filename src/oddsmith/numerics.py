@@ -1,0 +1,170 @@
+"""Every stability trick, once.
+
+The functions of an activation are written against the array API, so that they serve NumPy arrays now and
+other array libraries later; the linear algebra is NumPy and SciPy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg
+from scipy.linalg.lapack import dpotrf, dpotrs
+
+Array = npt.NDArray[np.float64]
+EPS = float(np.finfo(np.float64).eps)
+
+
+def namespace(array: Any) -> Any:
+    """Return the array-API namespace that ``array`` belongs to.
+
+    >>> namespace(np.zeros(2)) is np
+    True
+    """
+    return array.__array_namespace__()
+
+
+def log1pexp(a: Any) -> Any:
+    """Return ``log(1 + exp(a))`` without overflow and without loss in the tails.
+
+    >>> log1pexp(np.array([-800.0, 0.0, 800.0])).round(6).tolist()
+    [0.0, 0.693147, 800.0]
+    """
+    xp = namespace(a)
+    return xp.maximum(a, xp.zeros_like(a)) + xp.log1p(xp.exp(-xp.abs(a)))
+
+
+def sigmoid(a: Any) -> Any:
+    """Return ``1 / (1 + exp(-a))`` with full relative precision in the lower tail.
+
+    >>> sigmoid(np.array([-700.0, 0.0, 700.0])).tolist()
+    [9.859676543759771e-305, 0.5, 1.0]
+    """
+    xp = namespace(a)
+    e = xp.exp(-xp.abs(a))
+    return xp.where(a >= 0, 1.0, e) / (1.0 + e)
+
+
+def log_normaliser(A: Any) -> tuple[Any, Any]:
+    """Return ``log(1 + Σ_k exp(A_k))`` and the matching probabilities, the reference class first.
+
+    ``A`` is n × C, the activations of the classes 1…C against class 0, whose activation is 0.
+    The first result is of length n, the second n × (C + 1).
+
+    >>> value, P = log_normaliser(np.array([[0.0, 0.0], [900.0, -900.0]]))
+    >>> value.round(6).tolist(), P.round(6).tolist()
+    ([1.098612, 900.0], [[0.333333, 0.333333, 0.333333], [0.0, 1.0, 0.0]])
+    """
+    xp = namespace(A)
+    A = xp.concat([xp.zeros_like(A[:, :1]), A], axis=1)
+    top = xp.max(A, axis=1, keepdims=True)
+    E = xp.exp(A - top)
+    total = xp.sum(E, axis=1, keepdims=True)
+    return (top + xp.log(total))[:, 0], E / total
+
+
+def log_softmax(A: Array) -> Array:
+    """Return the logarithms of the row-wise softmax of ``A`` (n × K).
+
+    >>> log_softmax(np.array([[0.0, 1000.0]])).tolist()
+    [[-1000.0, 0.0]]
+    """
+    shifted = A - A.max(axis=1, keepdims=True)
+    result: Array = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return result
+
+
+def softmax(A: Array) -> Array:
+    """Return the row-wise softmax of ``A`` (n × K).
+
+    >>> softmax(np.array([[0.0, 1000.0]])).tolist()
+    [[0.0, 1.0]]
+    """
+    E = np.exp(A - A.max(axis=1, keepdims=True))
+    result: Array = E / E.sum(axis=1, keepdims=True)
+    return result
+
+
+@dataclass(frozen=True)
+class SpdFactor:
+    """A Cholesky factor of a symmetric matrix scaled to unit diagonal, dependent rows set aside.
+
+    ``A = D (L Lᵀ) D`` on the rows in ``kept``; rows that depend linearly on earlier ones are listed in
+    ``aliased`` and get a zero in every solution, as R does.
+    """
+
+    L: Array
+    d: Array
+    kept: npt.NDArray[np.bool_]
+
+    @property
+    def aliased(self) -> npt.NDArray[np.intp]:
+        """Indices of the rows set aside."""
+        return np.flatnonzero(~self.kept)
+
+    def solve(self, b: Array) -> Array:
+        """Return ``x`` with ``A x = b`` on the kept rows and zero on the others (``b`` may have columns)."""
+        x = np.zeros_like(b, dtype=np.float64)
+        scale = self.d[self.kept] if b.ndim == 1 else self.d[self.kept][:, None]
+        y, _ = dpotrs(self.L, b[self.kept] / scale, lower=1)
+        x[self.kept] = y / scale
+        return x
+
+    def norm(self, b: Array) -> float:
+        """Return ``sqrt(bᵀ A⁻¹ b)`` over the kept rows."""
+        half = linalg.solve_triangular(self.L, b[self.kept] / self.d[self.kept], lower=True, check_finite=False)
+        return float(np.sqrt(half @ half))
+
+    def log_det(self) -> float:
+        """Return ``log det A`` over the kept rows."""
+        return float(2.0 * np.log(np.diag(self.L)).sum() + 2.0 * np.log(self.d[self.kept]).sum())
+
+    def extreme_eigenvalues(self) -> tuple[float, float]:
+        """Return the smallest and the largest eigenvalue of ``A`` on the kept rows."""
+        if not self.kept.any():
+            return 1.0, 1.0
+        B = self.d[self.kept][:, None] * np.tril(self.L)
+        values = linalg.svd(B, compute_uv=False, check_finite=False)
+        return float(values[-1] ** 2), float(values[0] ** 2)
+
+
+def factor_spd(A: Array, *, tol: float = 1e-13, may_alias: npt.NDArray[np.bool_] | None = None) -> SpdFactor:
+    """Factor a symmetric positive semi-definite matrix, setting aside rows that depend on earlier ones.
+
+    1. Scale to unit diagonal. 2. Try LAPACK's Cholesky. 3. If a pivot (the share of a row's variance that
+    earlier rows do not explain) falls below ``tol``, go through the rows one by one and set aside those
+    that do. Only rows in ``may_alias`` (default: all) can be set aside.
+
+    >>> A = np.array([[2.0, 1.0, 2.0], [1.0, 2.0, 1.0], [2.0, 1.0, 2.0]])
+    >>> factor = factor_spd(A)
+    >>> factor.aliased.tolist(), factor.solve(np.array([3.0, 3.0, 3.0])).tolist()
+    ([2], [1.0, 1.0, 0.0])
+    """
+    diagonal = np.diag(A)
+    kept = diagonal > 0
+    d = np.sqrt(np.where(kept, diagonal, 1.0))
+    R = A / d / d[:, None]
+    if kept.all():
+        L, info = dpotrf(R, lower=1, clean=1)
+        if info == 0 and (np.diag(L) ** 2).min(initial=1.0) > tol:
+            return SpdFactor(L, d, kept)
+    allowed = np.ones(len(d), dtype=bool) if may_alias is None else may_alias
+    L = np.zeros_like(R)
+    rows: list[int] = []
+    for j in range(len(d)):
+        if not kept[j]:
+            continue
+        m = len(rows)
+        v = linalg.solve_triangular(L[:m, :m], R[rows, j], lower=True, check_finite=False) if m else R[:0, 0]
+        pivot = R[j, j] - v @ v
+        if pivot <= tol and allowed[j]:
+            kept[j] = False
+            continue
+        L[m, :m] = v
+        L[m, m] = np.sqrt(max(pivot, EPS))
+        rows.append(j)
+    m = len(rows)
+    return SpdFactor(np.asfortranarray(L[:m, :m]), d, kept)

@@ -1,0 +1,222 @@
+"""Priors on the weights: added once, after the fold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg
+
+from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.numerics import Array
+from oddsmith.registry import Registry
+
+PRIORS: Registry[type[Any]] = Registry("prior")
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """``½ Σ (x − mean)ᵀ Q (x − mean)`` over a C × P array of weights.
+
+    ``Q`` is a vector of length P (a diagonal, the same for each class), a P × P matrix (the same for each
+    class) or a CP × CP matrix (all classes together).
+    """
+
+    mean: Array
+    Q: Array
+
+    def apply(self, x: Array) -> Array:
+        """Return ``Q x`` (C × P)."""
+        if self.Q.ndim == 1:
+            return x * self.Q
+        if len(self.Q) == x.shape[1]:
+            return x @ self.Q
+        return (self.Q @ x.ravel()).reshape(x.shape)
+
+    def value(self, x: Array) -> float:
+        """Return the penalty at ``x``."""
+        delta = x - self.mean
+        return 0.5 * float(np.vdot(delta, self.apply(delta)))
+
+    def gradient(self, x: Array) -> Array:
+        """Return the gradient of the penalty at ``x`` (C × P)."""
+        return self.apply(x - self.mean)
+
+    def add_to(self, H: Array, C: int, P: int) -> None:
+        """Add the Hessian of the penalty to ``H`` (CP × CP) in place."""
+        if self.Q.ndim == 2 and len(self.Q) == C * P:
+            H += self.Q
+            return
+        blocks = H.reshape(C, P, C, P)
+        for k in range(C):
+            if self.Q.ndim == 2:
+                blocks[k, :, k, :] += self.Q
+            else:
+                np.einsum("ii->i", blocks[k, :, k, :])[:] += self.Q
+
+    def diagonal(self, C: int) -> Array:
+        """Return the diagonal of the Hessian of the penalty (C × P)."""
+        d = _diag(self.Q)
+        P = self.mean.shape[1]
+        result: Array = np.broadcast_to(d, (C, P)) if len(d) == P else d.reshape(C, P)
+        return result
+
+    def transformed(self, L: Array | None, d: Array) -> Quadratic:
+        """Return the same penalty in coordinates ``x`` with user weights ``(b, w) = (x₀ − Lᵀx′, d x′)``.
+
+        ``d`` scales the weights and ``L`` (or None) is what the intercept loses to the centre.
+        """
+        C, P = self.mean.shape
+        if L is None and self.Q.ndim == 1:
+            scale = np.concatenate([[1.0], d])
+            return Quadratic(self.mean / scale, self.Q * scale**2)
+        J = np.diag(np.concatenate([[1.0], d]))
+        if L is not None:
+            J[0, 1:] = -L
+        mean = linalg.solve_triangular(J, self.mean.T, lower=False).T
+        Q = np.diag(self.Q) if self.Q.ndim == 1 else self.Q
+        if len(Q) == P:
+            return Quadratic(mean, J.T @ Q @ J)
+        J = np.kron(np.eye(C), J)
+        return Quadratic(mean, J.T @ Q @ J)
+
+
+@PRIORS.register("gaussian")
+@dataclass(frozen=True, eq=False)
+class GaussianPrior:
+    """A Gaussian prior on the weights, ``p(w) = N(w | mean, covariance)``; the maximum is then the MAP estimate.
+
+    Parameters
+    ----------
+    scale : float, optional
+        Standard deviation σ of every weight: the penalty is ``½ ‖w − mean‖² / σ²``.
+    mean : number or array, optional
+        Prior mean; zero if not given.
+    covariance : number or array, optional
+        Instead of ``scale``: a variance, a vector of variances, or a matrix. With D columns, a size of D
+        leaves the intercept without a prior and a size of D + 1 covers it (first). With K > 2 classes and a
+        ``reference`` class, (K − 1)(D + 1) covers all classes together, class after class.
+
+    >>> GaussianPrior(scale=2.0)
+    GaussianPrior(scale=2.0, mean=None, covariance=None)
+    """
+
+    scale: float | str | None = None
+    mean: npt.ArrayLike | None = None
+    covariance: npt.ArrayLike | None = None
+
+    def quadratic(self, C: int, M: int, *, symmetric_classes: int = 0) -> Quadratic:
+        """Return the penalty for C classes and M columns (plus the intercept, first) in user units.
+
+        With ``symmetric_classes=K`` the weights are those of K classes that sum to zero.
+        """
+        P = M + 1
+        rows = symmetric_classes or C
+        Q = self._precision(C, M, joint=not symmetric_classes)
+        mean = self._mean(rows, M, covered=(Q.ndim == 2 and len(Q) > P) or _diag(Q)[0] > 0)
+        return Quadratic(mean, Q)
+
+    def _precision(self, C: int, M: int, *, joint: bool) -> Array:
+        P = M + 1
+        if (self.scale is None) == (self.covariance is None):
+            raise InvalidInputError(
+                "A GaussianPrior needs either scale (a standard deviation) or covariance, and not both: "
+                f"found scale={self.scale!r}, covariance={self.covariance!r}."
+            )
+        if self.scale is not None:
+            if isinstance(self.scale, bool | str) or not np.isscalar(self.scale):
+                raise InvalidTypeError(f"The scale of a GaussianPrior must be a positive number, found {self.scale!r}.")
+            sigma = float(self.scale)
+            if not (np.isfinite(sigma) and sigma > 0):
+                raise InvalidInputError(
+                    f"The scale of a GaussianPrior must be a positive number, found {self.scale!r}. "
+                    "For no prior (maximum likelihood) use prior=None."
+                )
+            return np.concatenate([[0.0], np.full(M, sigma**-2.0)])
+        S = _numeric(self.covariance, "covariance")
+        sizes = {M: "weights", P: "weights with the intercept"} | ({C * P: "all classes"} if joint and C > 1 else {})
+        if S.ndim == 0:
+            S = np.full(M, float(S))
+        if S.ndim > 2 or len(S) not in sizes or (S.ndim == 2 and S.shape[0] != S.shape[1]):
+            known = ", ".join(f"{size} ({what})" for size, what in sizes.items())
+            raise InvalidInputError(
+                f"The covariance of the GaussianPrior has shape {S.shape}; for this data its size must be one of {known}."
+            )
+        Q = _inverse(S)
+        if len(S) == M:
+            if S.ndim == 1:
+                return np.concatenate([[0.0], Q])
+            return np.pad(Q, ((1, 0), (1, 0)))
+        return np.diag(Q) if S.ndim == 1 and len(S) > P else Q
+
+    def _mean(self, rows: int, M: int, *, covered: bool) -> Array:
+        result = np.zeros((rows, M + 1))
+        if self.mean is None:
+            return result
+        m = _numeric(self.mean, "mean")
+        if m.size == rows * (M + 1) and m.ndim >= 1 and covered:
+            return m.reshape(rows, M + 1)
+        if m.ndim == 0 or m.shape == (M,):
+            result[:, 1:] = m
+        elif m.shape == (M + 1,) and covered:
+            result[:] = m
+        elif m.shape == (rows, M):
+            result[:, 1:] = m
+        else:
+            sizes = f"{M}" + (f" or {M + 1} (with the intercept)" if covered else "")
+            raise InvalidInputError(
+                f"The mean of the GaussianPrior has shape {m.shape}; for this data and covariance it must be a "
+                f"number, of length {sizes}, or {rows} rows of such."
+            )
+        return result
+
+
+def as_prior(prior: Any) -> GaussianPrior | None:
+    """Return the prior that an argument stands for: None, a prior, or a number σ.
+
+    >>> as_prior(2.0)
+    GaussianPrior(scale=2.0, mean=None, covariance=None)
+    """
+    if prior is None or isinstance(prior, GaussianPrior):
+        return prior
+    if isinstance(prior, bool | str) or not np.isscalar(prior):
+        raise InvalidTypeError(
+            f"prior must be None, a positive number (the standard deviation σ of the weights) or a GaussianPrior; "
+            f"found {prior!r}."
+        )
+    return GaussianPrior(scale=float(prior))
+
+
+def _diag(Q: Array) -> Array:
+    return Q if Q.ndim == 1 else np.diag(Q)
+
+
+def _numeric(value: Any, what: str) -> Array:
+    try:
+        result = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidTypeError(f"The {what} of a GaussianPrior must be numeric, found {value!r}.") from None
+    if not np.all(np.isfinite(result)):
+        raise InvalidInputError(f"The {what} of a GaussianPrior holds NaN or infinite values.")
+    return result
+
+
+def _inverse(S: Array) -> Array:
+    if S.ndim == 1:
+        if not np.all(S > 0):
+            raise InvalidInputError(f"The prior variances must be positive; entry {int(np.argmin(S))} is {S.min():g}.")
+        return 1.0 / S
+    if not np.allclose(S, S.T, rtol=1e-10, atol=0.0):
+        raise InvalidInputError("The prior covariance is not symmetric.")
+    try:
+        factor = linalg.cho_factor(S, lower=True)
+    except linalg.LinAlgError:
+        smallest = float(np.linalg.eigvalsh(S)[0])
+        raise InvalidInputError(
+            f"The prior covariance is not positive definite: its smallest eigenvalue is {smallest:g}."
+        ) from None
+    Q = linalg.cho_solve(factor, np.eye(len(S)))
+    result: Array = (Q + Q.T) / 2.0
+    return result

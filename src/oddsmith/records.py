@@ -1,0 +1,177 @@
+"""Small frozen result records: plain arrays with a table view for the terminal, a notebook and data frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+
+def format_value(value: Any) -> str:
+    """Return a short text for a cell: six significant digits for floats.
+
+    >>> format_value(1 / 3), format_value(np.int64(3)), format_value(True)
+    ('0.333333', '3', 'True')
+    """
+    if isinstance(value, float | np.floating):
+        return f"{float(value):.6g}"
+    return str(value)
+
+
+class Table:
+    """A mixin: whatever has ``to_dict()`` (column → list) also prints, renders and becomes a data frame."""
+
+    title: str = ""
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return the columns as lists."""
+        raise TypeError(f"{type(self).__name__} must define to_dict().")
+
+    def to_pandas(self) -> Any:
+        """Return a pandas data frame."""
+        import pandas
+
+        return pandas.DataFrame(self.to_dict())
+
+    def to_polars(self) -> Any:
+        """Return a polars data frame."""
+        import polars
+
+        return polars.DataFrame(self.to_dict(), strict=False)
+
+    def _rows(self) -> Iterator[list[str]]:
+        columns = self.to_dict()
+        for cells in zip(*columns.values(), strict=True):
+            yield [format_value(cell) for cell in cells]
+
+    def __str__(self) -> str:
+        header = list(self.to_dict())
+        rows = list(self._rows())
+        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+        lines = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in [header, *rows]]
+        return "\n".join([self.title, *lines] if self.title else lines)
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.to_dict())
+        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in self._rows())
+        caption = f"<caption>{escape(self.title)}</caption>" if self.title else ""
+        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+@dataclass(frozen=True)
+class Certificate(Table):
+    """How far from the optimum a result can be.
+
+    Attributes
+    ----------
+    converged : bool
+        Whether ``gap`` is below the tolerance asked for.
+    gap : float
+        Upper bound on objective − optimum (a sum over rows); infinite if none could be given.
+    gradient_norm : float
+        Length of the gradient with columns scaled to unit spread.
+    condition : float
+        Condition number of the (scaled) Hessian, or of the curvature that bounds it from below.
+    passes : int
+        Passes over the whole data.
+    rigorous : bool
+        Whether ``gap`` is a proven bound (self-concordance of the logistic loss) or an estimate.
+    optimum_exists : bool
+        False if the classes are separated and nothing keeps the weights finite.
+
+    >>> print(Certificate(True, 1e-20, 1e-9, 10.0, 6))
+        converged     True
+              gap    1e-20
+    gradient_norm    1e-09
+        condition       10
+           passes        6
+         rigorous     True
+    optimum exists     True
+    """
+
+    converged: bool
+    gap: float
+    gradient_norm: float
+    condition: float
+    passes: int
+    rigorous: bool = True
+    optimum_exists: bool = True
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return one row, a column per attribute."""
+        return {name: [getattr(self, name)] for name in self.__dataclass_fields__}
+
+    def __str__(self) -> str:
+        cells = {name.replace("_exists", " exists"): values[0] for name, values in self.to_dict().items()}
+        return "\n".join(f"{name:>13}  {format_value(value):>7}" for name, value in cells.items())
+
+
+TRACE_COLUMNS = (
+    "iteration",
+    "objective",
+    "log_likelihood",
+    "gradient_norm",
+    "step_size",
+    "passes",
+    "seconds",
+)
+
+
+@dataclass(frozen=True)
+class Trace(Table):
+    """One row per iteration of a fit; a column is also an attribute (an array).
+
+    >>> trace = Trace(((0, 2.0, -2.0, 1.0, 0.0, 1, 0.1), (1, 1.5, -1.5, 0.1, 1.0, 2, 0.2)))
+    >>> trace.objective.tolist(), len(trace)
+    ([2.0, 1.5], 2)
+    """
+
+    records: tuple[tuple[Any, ...], ...] = ()
+    columns: tuple[str, ...] = TRACE_COLUMNS
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in TRACE_COLUMNS:
+            return np.array([record[self.columns.index(name)] for record in self.records])
+        raise AttributeError(name)
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return the columns as lists."""
+        return {name: [record[i] for record in self.records] for i, name in enumerate(self.columns)}
+
+
+@dataclass(frozen=True)
+class Boundary(Table):
+    """The decision boundary of a linear model, one hyperplane ``normalᵀ x + offset = 0`` for each pair of classes.
+
+    Attributes
+    ----------
+    classes : list of pairs
+        (negative side, positive side) of each hyperplane.
+    normal : array
+        Unit normal, pointing to the positive side: length D for two classes, pairs × D for more.
+    offset : float or array
+        Signed distance term: ``normalᵀ x + offset`` is the signed distance of ``x``.
+    origin_distance : float or array
+        Signed distance of the hyperplane from the origin along the normal, ``−offset`` (``−w₀/‖w‖``).
+    """
+
+    classes: list[tuple[Any, Any]]
+    normal: Any
+    offset: Any
+    origin_distance: Any
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return one row per hyperplane."""
+        normal = np.atleast_2d(self.normal)
+        result: dict[str, list[Any]] = {"classes": [f"{a} | {b}" for a, b in self.classes]}
+        for j in range(normal.shape[1]):
+            result[f"normal_{j}"] = normal[:, j].tolist()
+        result["offset"] = np.atleast_1d(self.offset).tolist()
+        result["origin_distance"] = np.atleast_1d(self.origin_distance).tolist()
+        return result

@@ -1,0 +1,53 @@
+"""Names under which links, statistics, engines, solvers and models are found.
+
+Tests walk these registries, so that nothing registered can skip its checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+from oddsmith.errors import UnknownNameError
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """A mapping from a name to a thing of one kind, filled by a decorator.
+
+    >>> shapes: Registry[type] = Registry("shape")
+    >>> @shapes.register("square")
+    ... class Square: ...
+    >>> shapes["square"] is Square, list(shapes)
+    (True, ['square'])
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._things: dict[str, T] = {}
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Return a decorator that files its argument under ``name``."""
+
+        def file_under_name(thing: T) -> T:
+            self._things[name] = thing
+            return thing
+
+        return file_under_name
+
+    def __getitem__(self, name: str) -> T:
+        try:
+            return self._things[name]
+        except (KeyError, TypeError):
+            raise UnknownNameError(self.kind, name, self._things) from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._things
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._things))
+
+    def items(self) -> list[tuple[str, T]]:
+        """Return the pairs of name and thing, by name."""
+        return [(name, self._things[name]) for name in self]

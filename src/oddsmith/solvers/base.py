@@ -1,0 +1,123 @@
+"""What a solver sees and what it returns. A solver knows nothing of data."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from oddsmith.numerics import Array
+from oddsmith.records import Certificate, Trace
+from oddsmith.registry import Registry
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The objective at the point ``w``: value, log likelihood, gradient, and the Hessian if it was asked for."""
+
+    w: Array
+    value: float
+    log_likelihood: float
+    gradient: Array
+    hessian: Array | None = None
+
+
+@dataclass(frozen=True)
+class Curb:
+    """What keeps the optimum near: decrement, the constant ρ of self-concordance, condition number.
+
+    ``exact`` is false when these are estimates rather than bounds.
+    """
+
+    decrement: float
+    rho: float
+    condition: float
+    exact: bool
+
+
+class Objective(Protocol):
+    """A smooth convex function to be minimised, the prior already in it.
+
+    ``reach`` bounds how fast its curvature can change: along any direction ``d`` the third derivative is at
+    most ``reach · ‖d‖`` times the second (0 for a quadratic, infinite when no bound is known). ``rounding``
+    bounds the rounding error of an entry of the gradient.
+    """
+
+    size: int
+    passes: int
+    reach: float
+    rounding: float
+
+    def evaluate(self, w: Array, order: int = 1) -> Evaluation:
+        """Return value and gradient (``order=1``) or these and the Hessian (``order=2``)."""
+        ...
+
+    def hessian_product(self, w: Array, v: Array) -> Array:
+        """Return the Hessian at ``w`` times ``v`` without forming it."""
+        ...
+
+    def hessian_diagonal(self, w: Array) -> Array:
+        """Return a positive diagonal close to that of the Hessian, as a preconditioner."""
+        ...
+
+    def curb(self, e: Evaluation) -> Curb:
+        """Return what is known of the curvature at ``e`` without forming the Hessian."""
+        ...
+
+
+@dataclass(frozen=True)
+class SolverResult:
+    """Weights, trace, certificate, and the evaluation at the weights (with its Hessian where one was formed).
+
+    ``diverging`` says that the iterates run away as they do on separated classes.
+    """
+
+    w: Array
+    trace: Trace
+    certificate: Certificate
+    final: Evaluation
+    diverging: bool = False
+
+
+@dataclass
+class Recorder:
+    """Collects the trace of a running solver."""
+
+    objective: Any
+    columns: tuple[str, ...] = Trace().columns
+    records: list[tuple[Any, ...]] = field(default_factory=list)
+    began: float = field(default_factory=time.perf_counter)
+
+    def add(self, e: Evaluation, step_size: float) -> None:
+        """Note one iteration."""
+        seconds = time.perf_counter() - self.began
+        self.records.append(
+            (
+                len(self.records),
+                e.value,
+                e.log_likelihood,
+                float(np.linalg.norm(e.gradient)),
+                step_size,
+                self.objective.passes,
+                seconds,
+            )
+        )
+
+    def trace(self) -> Trace:
+        """Return what was noted."""
+        return Trace(tuple(self.records), self.columns)
+
+
+class Solver(Protocol):
+    """A configured method: a frozen record with one function."""
+
+    name: str
+
+    def minimise(self, objective: Any, w: Array, *, tol: float, max_iter: int) -> SolverResult:
+        """Return the minimiser as far as it was found, with its certificate."""
+        ...
+
+
+SOLVERS: Registry[type[Any]] = Registry("solver")

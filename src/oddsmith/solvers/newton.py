@@ -1,0 +1,98 @@
+"""Newton's method; on a likelihood this is iteratively reweighted least squares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from oddsmith.numerics import EPS, Array, factor_spd
+from oddsmith.solvers.base import SOLVERS, Evaluation, Objective, Recorder, SolverResult
+from oddsmith.solvers.certificate import certify
+
+ARMIJO = 1e-4
+SMALLEST_STEP = 2.0**-30
+
+
+@SOLVERS.register("newton")
+@dataclass(frozen=True)
+class Newton:
+    """Newton–Raphson with a line search (IRLS).
+
+    Each iteration
+      1. evaluates value, gradient g and Hessian H at w (one pass over the data),
+      2. solves H p = g by Cholesky,
+      3. stops when p is below ``tol`` in units of the weights' own standard errors (√(gᵀp) ≤ tol / 100:
+         convergence is quadratic, and the next-to-last step would leave fewer digits than R prints),
+      4. shortens the step until the objective falls.
+
+    Cost: one pass and O(M³) an iteration. It returns early, as ``diverging``, when the decrements fall by the
+    constant ratio that separated classes produce, so that the caller can look into it.
+    """
+
+    watch_divergence: bool = True
+    name: str = "newton"
+
+    def minimise(self, objective: Objective, w: Array, *, tol: float, max_iter: int) -> SolverResult:
+        """Return the minimiser with its certificate."""
+        recorder = Recorder(objective)
+        e = objective.evaluate(w, order=2)  # 1
+        step, decrements, diverging = 0.0, [], False
+        while True:
+            assert e.hessian is not None
+            factor = factor_spd(e.hessian, tol=0.0)  # 2
+            p = factor.solve(e.gradient)
+            slope = float(p @ e.gradient)
+            decrements.append(float(np.sqrt(max(slope, 0.0))))
+            recorder.add(e, step)
+            if decrements[-1] <= 0.01 * tol or stalled(decrements, e.value, tol):  # 3
+                break
+            if len(decrements) > max_iter:
+                break
+            diverging = self.watch_divergence and looks_separated(decrements)
+            if diverging:
+                break
+            moved = line_search(objective, e, p, slope, order=2)  # 4
+            if moved is None:
+                break
+            e, step = moved
+        certificate = certify(objective, e, tol, factor)
+        if diverging:
+            certificate = replace(certificate, converged=False)
+        return SolverResult(e.w, recorder.trace(), certificate, e, diverging)
+
+
+def looks_separated(decrements: list[float]) -> bool:
+    """Whether the squared decrements fall by about 1/e again and again, as they do when weights run away.
+
+    >>> looks_separated([1.0, 0.5, 0.3, 0.18, 0.11, 0.067]), looks_separated([1.0, 0.1, 1e-3, 1e-7])
+    (True, False)
+    """
+    if len(decrements) < 6:
+        return False
+    ratios = np.square(np.divide(decrements[-4:], decrements[-5:-1]))
+    return bool(np.all((ratios > 0.15) & (ratios < 0.75)))
+
+
+def stalled(decrements: list[float], value: float, tol: float) -> bool:
+    """Whether rounding keeps the decrement from falling any further, well below the tolerance on the gap."""
+    if len(decrements) < 2 or decrements[-1] < 0.5 * decrements[-2]:
+        return False
+    return 0.5 * decrements[-1] ** 2 <= min(tol, 1e-10) * max(1.0, abs(value))
+
+
+def line_search(
+    objective: Objective, e: Evaluation, p: Array, slope: float, *, order: int
+) -> tuple[Evaluation, float] | None:
+    """Return the first of the points w − p, w − p/2, … at which the objective falls enough, or None.
+
+    ``slope`` is gᵀp > 0. A fall smaller than rounding counts as one, or the last steps would be refused.
+    """
+    step = 1.0
+    noise = 8.0 * EPS * abs(e.value)
+    while step > SMALLEST_STEP:
+        f = objective.evaluate(e.w - step * p, order=order)
+        if np.isfinite(f.value) and f.value <= e.value - ARMIJO * step * slope + noise:
+            return f, step
+        step *= 0.5
+    return None

@@ -1,0 +1,19 @@
+"""What is summed: counts, moments, gram, curvature, extent. Importing this room registers them all."""
+
+from oddsmith.statistics.counts import Counts
+from oddsmith.statistics.curvature import Curvature, CurvatureParams, CurvatureProduct
+from oddsmith.statistics.extent import Extent, ExtentParams
+from oddsmith.statistics.gram import Gram
+from oddsmith.statistics.moments import Moments, MomentsParams
+
+__all__ = [
+    "Counts",
+    "Curvature",
+    "CurvatureParams",
+    "CurvatureProduct",
+    "Extent",
+    "ExtentParams",
+    "Gram",
+    "Moments",
+    "MomentsParams",
+]

@@ -1,0 +1,48 @@
+"""How many rows there are, and how much weight each class has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oddsmith.block import Block
+from oddsmith.numerics import Array
+from oddsmith.statistic import STATISTICS, Shape
+
+
+@STATISTICS.register("counts")
+@dataclass(frozen=True)
+class Counts:
+    """``rows = Σ_n 1[s_n > 0]``, ``weight_k = Σ_n s_n 1[t_n = k]``.
+
+    >>> block = Block(np.zeros((3, 1)), np.array([0, 1, 1], dtype=np.int32), s=np.array([1.0, 2.0, 0.0]))
+    >>> Counts.of(block, Shape(1, 2))
+    Counts(rows=2, weight=array([1., 2.]))
+    """
+
+    rows: int
+    weight: Array
+
+    @classmethod
+    def zero(cls, shape: Shape, params: Shape) -> Counts:
+        """Return the counts of no rows."""
+        return cls(0, np.zeros(shape.K))
+
+    @classmethod
+    def of(cls, block: Block, params: Shape) -> Counts:
+        """Return the counts of a block; ``params`` is the shape, for its number of classes."""
+        if block.s is None:
+            return cls(block.n_rows, np.bincount(block.t, minlength=params.K).astype(np.float64))
+        weight = np.bincount(block.t, weights=block.s, minlength=params.K)
+        return cls(int(np.count_nonzero(block.s)), weight)
+
+    def merge(self, other: Counts) -> Counts:
+        """Add both."""
+        return Counts(self.rows + other.rows, self.weight + other.weight)
+
+    @classmethod
+    def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
+        """Return the shape itself."""
+        return [shape]

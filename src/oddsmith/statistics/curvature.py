@@ -1,0 +1,120 @@
+"""The loss of a likelihood at given weights, with its gradient and Hessian: what iterative fits sum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oddsmith.block import Block
+from oddsmith.kernels import reference
+from oddsmith.numerics import Array
+from oddsmith.statistic import STATISTICS, Shape
+
+
+@dataclass(frozen=True)
+class CurvatureParams:
+    """Weights at which the loss is summed, and how many derivatives.
+
+    ``a_k = b_k + w_kᵀ (φ − center) + offset_k`` for the classes k = 1 … C against class 0; C = 1 is logistic
+    regression, C > 1 softmax. ``order`` 1 gives value and gradient, 2 the Hessian too. ``V``, ``v`` are the
+    direction of a Hessian product (`CurvatureProduct` only).
+    """
+
+    W: Array
+    b: Array
+    center: Array
+    order: int = 2
+    V: Array | None = None
+    v: Array | None = None
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The shape of the gradient, C × (M + 1)."""
+        return self.W.shape[0], self.W.shape[1] + 1
+
+
+@STATISTICS.register("curvature")
+@dataclass(frozen=True)
+class Curvature:
+    """``value = Σ s ℓ``, ``gradient_k = Σ s ∂ℓ/∂a_k (1, z)``, ``hessian_jk = Σ s ∂²ℓ/∂a_j∂a_k (1, z)(1, z)ᵀ``.
+
+    ``z = φ − center``; the intercept comes first, class after class. ``rows`` counts the rows of positive weight.
+
+    >>> block = Block(np.array([[1.0], [-1.0]]), np.array([1, 0], dtype=np.int32))
+    >>> params = CurvatureParams(np.zeros((1, 1)), np.zeros(1), np.zeros(1))
+    >>> Curvature.of(block, params).gradient.tolist()
+    [[0.0, -1.0]]
+    """
+
+    rows: int
+    value: float
+    gradient: Array
+    hessian: Array | None
+
+    @classmethod
+    def zero(cls, shape: Shape, params: CurvatureParams) -> Curvature:
+        """Return the sums over no rows."""
+        C, P = params.size
+        return cls(0, 0.0, np.zeros((C, P)), np.zeros((C * P, C * P)) if params.order >= 2 else None)
+
+    @classmethod
+    def of(cls, block: Block, params: CurvatureParams) -> Curvature:
+        """Return the sums over a block (one pass over its rows)."""
+        value, gradient, hessian = reference.curvature(block, params.W, params.b, params.center, params.order)
+        rows = block.n_rows if block.s is None else int(np.count_nonzero(block.s))
+        return cls(rows, value, gradient, hessian)
+
+    def merge(self, other: Curvature) -> Curvature:
+        """Add both."""
+        hessian = None
+        if self.hessian is not None and other.hessian is not None:
+            hessian = self.hessian + other.hessian
+        return Curvature(self.rows + other.rows, self.value + other.value, self.gradient + other.gradient, hessian)
+
+    @classmethod
+    def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
+        """Return random weights of moderate size, with and without the Hessian."""
+        return [_example(shape, rng, order) for order in (1, 2)]
+
+
+@STATISTICS.register("curvature product")
+@dataclass(frozen=True)
+class CurvatureProduct:
+    """``product = H v``: the Hessian of `Curvature` times a direction, without forming it (C × (M + 1)).
+
+    >>> block = Block(np.array([[1.0], [-1.0]]), np.array([1, 0], dtype=np.int32))
+    >>> params = CurvatureParams(np.zeros((1, 1)), np.zeros(1), np.zeros(1), V=np.ones((1, 1)), v=np.zeros(1))
+    >>> CurvatureProduct.of(block, params).product.tolist()
+    [[0.0, 0.5]]
+    """
+
+    product: Array
+
+    @classmethod
+    def zero(cls, shape: Shape, params: CurvatureParams) -> CurvatureProduct:
+        """Return the product over no rows."""
+        return cls(np.zeros(params.size))
+
+    @classmethod
+    def of(cls, block: Block, params: CurvatureParams) -> CurvatureProduct:
+        """Return the product over a block (one pass over its rows)."""
+        assert params.V is not None and params.v is not None
+        return cls(reference.curvature_product(block, params.W, params.b, params.center, params.V, params.v))
+
+    def merge(self, other: CurvatureProduct) -> CurvatureProduct:
+        """Add both."""
+        return CurvatureProduct(self.product + other.product)
+
+    @classmethod
+    def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
+        """Return random weights and a random direction."""
+        return [_example(shape, rng, 1)]
+
+
+def _example(shape: Shape, rng: np.random.Generator, order: int) -> CurvatureParams:
+    C = max(1, shape.K - 1)
+    W, V = rng.normal(size=(2, C, shape.M))
+    b, v = rng.normal(size=(2, C))
+    return CurvatureParams(W, b, np.zeros(shape.M), order, V, v)
