@@ -11,14 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
-    from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
-else:
-    from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
-    from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
+from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
+from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
 
 
 class OddsmithError(Exception):
@@ -51,7 +46,7 @@ class UnknownNameError(InvalidInputError):
         super().__init__(f"Unknown {what} {found!r}. Known: {', '.join(map(repr, names)) or '(none)'}.{hint}")
 
 
-class NotFittedError(OddsmithError, _SklearnNotFittedError):  # type: ignore[misc]
+class NotFittedError(OddsmithError, _SklearnNotFittedError):
     """A fitted model was needed."""
 
 
@@ -59,11 +54,11 @@ class OddsmithWarning(UserWarning):
     """The root of all warnings of this library."""
 
 
-class ConvergenceWarning(OddsmithWarning, _SklearnConvergenceWarning):  # type: ignore[misc]
+class ConvergenceWarning(OddsmithWarning, _SklearnConvergenceWarning):
     """A fit stopped before its certificate reached the tolerance."""
 
 
-class SeparationWarning(OddsmithWarning, _SklearnConvergenceWarning):  # type: ignore[misc]
+class SeparationWarning(OddsmithWarning, _SklearnConvergenceWarning):
     """The classes are separated, so the likelihood has no maximum."""
 
 

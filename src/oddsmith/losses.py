@@ -15,8 +15,15 @@ from oddsmith.numerics import log1pexp, log_normaliser, namespace, sigmoid
 class Rows(Protocol):
     """The loss of some rows and its derivatives."""
 
-    value: Any
-    gradient: Any
+    @property
+    def value(self) -> Any:
+        """The loss of each row (length n)."""
+        ...
+
+    @property
+    def gradient(self) -> Any:
+        """The derivatives in the activations (n × C)."""
+        ...
 
     def curvature(self, j: int, k: int) -> Any:
         """Return ``∂²ℓ/∂a_j∂a_k`` for each row (length n)."""

@@ -128,7 +128,7 @@ class GaussianPrior:
         if self.scale is not None:
             if isinstance(self.scale, bool | str) or not np.isscalar(self.scale):
                 raise InvalidTypeError(f"The scale of a GaussianPrior must be a positive number, found {self.scale!r}.")
-            sigma = float(self.scale)
+            sigma = float(self.scale)  # type: ignore[arg-type]
             if not (np.isfinite(sigma) and sigma > 0):
                 raise InvalidInputError(
                     f"The scale of a GaussianPrior must be a positive number, found {self.scale!r}. "
@@ -186,7 +186,7 @@ def as_prior(prior: Any) -> GaussianPrior | None:
             f"prior must be None, a positive number (the standard deviation σ of the weights) or a GaussianPrior; "
             f"found {prior!r}."
         )
-    return GaussianPrior(scale=float(prior))
+    return GaussianPrior(scale=float(prior))  # type: ignore[arg-type]
 
 
 def _diag(Q: Array) -> Array:

@@ -27,7 +27,10 @@ class Engine(Protocol):
     number of threads or workers.
     """
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The name under which it is registered."""
+        ...
 
     def fold(self, statistic: type[S], source: Any, params: Any, *, progress: Progress | None = None) -> S:
         """Return the merge of ``statistic.of(block, params)`` over all blocks of ``source``."""

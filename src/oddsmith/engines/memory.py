@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -58,7 +59,7 @@ class MemorySource:
         # Equal slices, so that the last one is not a sliver.
         count = max(1, -(-n // step))
         edges = [n * i // count for i in range(count + 1)]
-        return list(zip(edges[:-1], edges[1:], strict=True))
+        return list(pairwise(edges))
 
     def _row_bytes(self) -> int:
         if sparse.issparse(self.X):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +16,28 @@ from oddsmith.errors import NotFittedError
 from oddsmith.numerics import Array
 from oddsmith.registry import Registry
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 MODELS: Registry[type[Any]] = Registry("model")
 
 
-class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+def all_or_nothing(fit: F) -> F:
+    """Decorate a method that fits: if it raises, the estimator is as it was before."""
+
+    @wraps(fit)
+    def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = dict(self.__dict__)
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    return guarded  # type: ignore[return-value]
+
+
+class Classifier(ClassifierMixin, BaseEstimator):
     """A scikit-learn classifier: the constructor stores its arguments, ``fit`` assigns what ends in ``_``."""
 
     classes_: npt.NDArray[Any]
@@ -55,4 +75,5 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the class of each row."""
         values = self.decision_function(X)
         codes = (values > 0).astype(np.intp) if values.ndim == 1 else values.argmax(axis=1)
-        return self.classes_[codes]
+        labels: npt.NDArray[Any] = self.classes_[codes]
+        return labels

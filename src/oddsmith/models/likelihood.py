@@ -51,7 +51,8 @@ class Coordinates:
     def from_user(self, W: Array, b: Array) -> Array:
         """Return solver coordinates of weights against class 0."""
         V = np.column_stack([b + W @ self.center, W * self.scale])
-        return np.linalg.solve(self.T, V).ravel()
+        x: Array = np.asarray(np.linalg.solve(self.T, V), dtype=np.float64).ravel()
+        return x
 
     def rounding_gap(self, x: Array, weight: float) -> float:
         """Bound what the rounding of the reported weights can add to the objective."""
@@ -191,7 +192,7 @@ def fit_likelihood(problem: Problem) -> Fit:
     extra = coordinates.rounding_gap(result.w, objective.weight)
     gap = (np.sqrt(result.certificate.gap) + np.sqrt(extra)) ** 2
     certificate = replace(result.certificate, gap=float(gap), passes=objective.passes)
-    aliased = ~objective.free[:, 1:].any(axis=0)
+    aliased = np.logical_not(objective.free[:, 1:].any(axis=0))
     return Fit(W, b, aliased, common, coordinates, result, certificate, flat)
 
 
@@ -218,7 +219,7 @@ def _independent(objective: FoldObjective, x: Array) -> npt.NDArray[np.bool_]:
     """Return which coordinates remain when columns that depend on earlier ones are set aside, as R does."""
     H = objective.evaluate(x, order=2).hessian
     assert H is not None
-    C, P = objective.shape
+    P = objective.shape[1]
     # One class's block suffices: its columns depend on each other exactly as the data's do.
     block = H[:P, :P]
     kept = factor_spd(block).kept

@@ -30,7 +30,7 @@ from oddsmith.errors import (
 )
 from oddsmith.inference.separation import Separation, separation
 from oddsmith.links import LINKS
-from oddsmith.models.base import MODELS, Classifier
+from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.geometry import LinearGeometry
 from oddsmith.models.likelihood import Fit, Problem, fit_likelihood, resume, seeded
 from oddsmith.numerics import Array, log_softmax, softmax
@@ -152,6 +152,7 @@ class LogisticRegression(LinearGeometry, Classifier):
         self.warm_start = warm_start
         self.threads = threads
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> LogisticRegression:
         """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
 
@@ -198,7 +199,7 @@ class LogisticRegression(LinearGeometry, Classifier):
             raise UnknownNameError("solver", self.solver, ["auto", *SOLVERS])
         if not isinstance(self.solver, str) and not hasattr(self.solver, "minimise"):
             raise InvalidTypeError(f"solver must be a name or a solver, found {self.solver!r}.")
-        if not (np.isscalar(self.tol) and np.isreal(self.tol) and self.tol > 0):
+        if not isinstance(self.tol, int | float | np.number) or not self.tol > 0:
             raise InvalidInputError(f"tol must be a positive number, found {self.tol!r}.")
         if not (isinstance(self.max_iter, int | np.integer) and self.max_iter >= 1):
             raise InvalidInputError(f"max_iter must be a whole number of at least 1, found {self.max_iter!r}.")
@@ -289,6 +290,7 @@ class LogisticRegression(LinearGeometry, Classifier):
                 stacklevel=3,
             )
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> LogisticRegression:
         """Take one epoch of stochastic gradient steps over these rows; the first call needs all ``classes``.
 
@@ -316,6 +318,7 @@ class LogisticRegression(LinearGeometry, Classifier):
         A = np.asarray(rows @ self.coef_.T + self.intercept_)
         if offset is not None:
             added = read_offset(offset, len(A), len(self.classes_))
+            assert added is not None
             A = A + (added if len(self.classes_) == 2 else np.column_stack([np.zeros(len(A)), added]))
         return A[:, 0] if A.shape[1] == 1 else A
 

@@ -125,7 +125,7 @@ class FoldObjective:
             product = self._fold(CurvatureProduct, CurvatureParams(W, b, self.center, 1, V, v)).product
             result[k] = max(self._to_solver(product)[k, 0], EPS)
         if self.penalty is not None:
-            result += self.penalty.diagonal(self.shape[0])
+            result = result + self.penalty.diagonal(self.shape[0])
         return np.where(self.free, result, 1.0).ravel()
 
     def curb(self, e: Evaluation) -> Curb:
@@ -150,7 +150,7 @@ class FoldObjective:
 
         norm = float(np.linalg.norm(e.gradient))
         p = conjugate_gradients(self, e, 1e-3 * norm, 500)
-        return Curb(float(np.sqrt(max(p @ e.gradient, 0.0))), 0.0, np.inf, exact=False)
+        return Curb(float(np.sqrt(max(float(p @ e.gradient), 0.0))), 0.0, np.inf, exact=False)
 
     def sgd_epoch(self, x: Array, rng: np.random.Generator, steps: Array) -> tuple[Array, Array]:
         """Return the weights after one epoch over the rows in random order, and the mean of the iterates."""
@@ -204,7 +204,7 @@ def _eliminated(G: Array, columns: Array, floor: float, reach: float, rounding: 
     y = np.linalg.solve(B, G[:, 0])
     rest = G[:, 1:].ravel() - y @ cross
     noise = rounding * np.sqrt(C * P / floor)
-    decrement = float(np.sqrt(max(G[:, 0] @ y, 0.0) + rest @ rest / floor)) + noise
+    decrement = float(np.sqrt(max(float(G[:, 0] @ y), 0.0) + float(rest @ rest) / floor)) + noise
     smallest = float(np.linalg.eigvalsh((B + B.T) / 2)[0])
     shift = float(np.linalg.norm(np.linalg.solve(B, cross)))
     rho = np.sqrt(2.0 / smallest + (reach + shift) ** 2 / floor) if smallest > 0 else np.inf

@@ -45,10 +45,27 @@ class Objective(Protocol):
     bounds the rounding error of an entry of the gradient.
     """
 
-    size: int
     passes: int
-    reach: float
-    rounding: float
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates."""
+        ...
+
+    @property
+    def weight(self) -> float:
+        """Total weight of the rows: dividing by it gives the mean objective of lectures."""
+        ...
+
+    @property
+    def reach(self) -> float:
+        """See above."""
+        ...
+
+    @property
+    def rounding(self) -> float:
+        """See above."""
+        ...
 
     def evaluate(self, w: Array, order: int = 1) -> Evaluation:
         """Return value and gradient (``order=1``) or these and the Hessian (``order=2``)."""

@@ -35,7 +35,7 @@ class Counts:
         """Return the counts of a block; ``params`` is the shape, for its number of classes."""
         if block.s is None:
             return cls(block.n_rows, np.bincount(block.t, minlength=params.K).astype(np.float64))
-        weight = np.bincount(block.t, weights=block.s, minlength=params.K)
+        weight = np.bincount(block.t, weights=block.s, minlength=params.K).astype(np.float64)
         return cls(int(np.count_nonzero(block.s)), weight)
 
     def merge(self, other: Counts) -> Counts:
