@@ -6,11 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from scipy import sparse
 
 from oddsmith.block import Block
 from oddsmith.numerics import Array
 from oddsmith.statistic import STATISTICS, Shape
-from oddsmith.statistics.moments import TILE_ELEMENTS
+
+TILE_BYTES = 1 << 20
+SAMPLE_ROWS = 255
+DENSE_ABOVE = 0.1
+MANY_CLASSES = 16
 
 
 @STATISTICS.register("gram")
@@ -21,6 +27,9 @@ class Gram:
     ``weight = Σ s_n``, ``class_weight_k = Σ s_n T_nk``, ``mean = Σ s_n φ_n / weight``,
     ``PhiPhi_ij = Σ s_n (φ_ni − mean_i)(φ_nj − mean_j)``,
     ``PhiT_ik = Σ s_n (φ_ni − mean_i)(T_nk − class_weight_k / weight)``. Merged by Chan's rule.
+
+    A block is read once: each tile of rows is moved by a typical row of its block (unless that is zero) into a
+    buffer that stays in the cache, and what is left of the mean is taken out of the sums at the end.
 
     >>> block = Block(np.array([[1.0], [3.0]]), np.array([0, 1], dtype=np.int32))
     >>> gram = Gram.of(block, Shape(1, 2))
@@ -42,16 +51,20 @@ class Gram:
 
     @classmethod
     def of(cls, block: Block, params: Shape) -> Gram:
-        """Return the Gram matrix of a block, tile by tile in float64; ``params`` is the shape."""
-        total = cls.zero(params, params)
-        step = max(64, TILE_ELEMENTS // max(1, block.n_columns))
-        for start in range(0, block.n_rows, step):
-            part = slice(start, min(start + step, block.n_rows))
-            Z = block.Phi[part]
-            Z = np.asarray(Z.toarray() if block.is_sparse else Z, dtype=np.float64)
-            s = None if block.s is None else block.s[part]
-            total = total.merge(_tile(Z, block.t[part], s, params.K))
-        return total
+        """Return the Gram matrix of a block in float64; ``params`` is the shape, for its number of classes."""
+        class_weight = np.bincount(block.t, weights=block.s, minlength=params.K).astype(np.float64)
+        if not class_weight.any():
+            return cls.zero(Shape(block.n_columns, params.K), params)
+        if block.is_sparse and block.Phi.nnz < DENSE_ABOVE * block.n_rows * block.n_columns:
+            base, PhiPhi, sums = _sparse_sums(block, params.K)
+        else:
+            base, PhiPhi, sums = _dense_sums(block, params.K)
+        weight = float(class_weight.sum())
+        rest = sums.sum(axis=1) / weight
+        PhiPhi -= weight * np.outer(rest, rest)
+        # Rounding can leave a trace below zero where nothing varies.
+        np.einsum("ii->i", PhiPhi)[:] = np.maximum(np.diag(PhiPhi), 0.0)
+        return cls(weight, class_weight, base + rest, PhiPhi, sums - np.outer(rest, class_weight))
 
     def merge(self, other: Gram) -> Gram:
         """Combine both by Chan's rule."""
@@ -75,20 +88,88 @@ class Gram:
         return [shape]
 
 
-def _tile(Z: Array, t: Any, s: Array | None, K: int) -> Gram:
-    weight = float(len(Z)) if s is None else float(s.sum())
-    if weight <= 0:
-        return Gram.zero(Shape(Z.shape[1], K), None)  # type: ignore[arg-type]
-    base = Z[0]
-    Z = Z - base
-    class_weight = np.bincount(t, weights=s, minlength=K).astype(np.float64)
-    mean = Z.mean(axis=0) if s is None else s @ Z / weight
-    Z -= mean
-    T = np.zeros((len(Z), K))
-    T[np.arange(len(Z)), t] = 1.0
-    T -= class_weight / weight
+def typical_row(block: Block) -> Array:
+    """Return a row that is near the mean in each column, from some of the rows: zero if that will do, else a median.
+
+    Zero will do where it lies between the quartiles, since then the mean is no more than about two standard
+    deviations away. A median is a value of the data, so a constant column is left with exact zeros.
+
+    >>> typical_row(Block(np.array([[1.0, -9.0], [5.0, 0.0], [100.0, 1.0]]), np.zeros(3, dtype=np.int32))).tolist()
+    [5.0, 0.0]
+    """
+    inside = np.arange(block.n_rows) if block.s is None else np.flatnonzero(block.s)
+    step = -(-len(inside) // SAMPLE_ROWS)
+    rows = block.Phi[inside[::step]]
+    rows = np.asarray(rows.toarray() if block.is_sparse else rows, dtype=np.float64)
+    n = len(rows)
+    low, middle, high = np.sort(rows, axis=0)[[n // 4, n // 2, n - 1 - n // 4]]
+    return np.where((low <= 0.0) & (high >= 0.0), 0.0, middle)
+
+
+def _dense_sums(block: Block, K: int) -> tuple[Array, Array, Array]:
+    """Return a base row and, of the rows less it, the products with each other and the sums by class."""
+    base = typical_row(block)
+    M, Phi = block.n_columns, block.Phi
+    step = max(256, TILE_BYTES // (8 * max(1, M)) // 16 * 16)
+    by_columns = not block.is_sparse and Phi.flags.f_contiguous and not Phi.flags.c_contiguous
+    buffer = np.empty((M, step)).T if by_columns else np.empty((step, M))
+    # Rows that need neither moving, nor weights, nor more digits are used where they lie.
+    in_place = not base.any() and block.s is None and Phi.dtype == np.float64
+    PhiPhi, sums = np.zeros((M, M)), np.zeros((M, K))
+    for start in range(0, block.n_rows, step):
+        part = slice(start, min(start + step, block.n_rows))
+        rows = Phi[part].toarray() if block.is_sparse else Phi[part]
+        s = None if block.s is None else block.s[part]
+        if in_place:
+            Z = rows
+        else:
+            Z = buffer[: len(rows)]
+            _subtract(rows, base, Z)
+        sums += Z.T @ _indicators(block.t[part], s, K)
+        if s is not None:
+            Z *= np.sqrt(s)[:, None]
+        PhiPhi += Z.T @ Z
+    return base, PhiPhi, sums
+
+
+def _subtract(rows: Any, base: Array, out: Array) -> None:
+    """Write ``rows − base`` to ``out``, several short rows in one stride where they lie one after the other."""
+    M = len(base)
+    together = 16 if M < 64 and len(rows) % 16 == 0 and len(rows) else 1
+    if together > 1 and rows.flags.c_contiguous and out.flags.c_contiguous:
+        rows, out, base = rows.reshape(-1, together * M), out.reshape(-1, together * M), np.tile(base, together)
+    np.subtract(rows, base, out=out)
+
+
+def _indicators(t: npt.NDArray[np.int32], s: Array | None, K: int) -> Any:
+    """Return the weighted one-of-K rows, n × K: dense for few classes, CSR for many."""
+    if K > MANY_CLASSES:
+        values = np.ones(len(t)) if s is None else s
+        return sparse.csr_array((values, t, np.arange(len(t) + 1)), shape=(len(t), K))
+    T = np.empty((K, len(t)))
+    for k in range(K):
+        np.equal(t, k, out=T[k], casting="unsafe")
     if s is not None:
-        root = np.sqrt(s)[:, None]
-        Z *= root
-        T *= root
-    return Gram(weight, class_weight, base + mean, Z.T @ Z, Z.T @ T)
+        T *= s
+    return T.T
+
+
+def _sparse_sums(block: Block, K: int) -> tuple[Array, Array, Array]:
+    """As `_dense_sums`, in time that depends on the non-zeros alone.
+
+    Zeros must stay zeros, so only columns that have none are moved; in a column with zeros the square of the
+    mean is at most n times the scatter, and a difference of both keeps the digits that matter.
+    """
+    X, s = block.Phi, block.s
+    data = X.data.astype(np.float64)
+    base = np.zeros(block.n_columns)
+    full = np.bincount(X.indices, minlength=block.n_columns) == block.n_rows
+    if full.any() and X.has_canonical_format:
+        base[full] = typical_row(block)[full]
+        data -= base[X.indices]
+    Z = sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
+    sums = Z.T @ _indicators(block.t, s, K)
+    if s is not None:
+        data = data * np.repeat(s, np.diff(X.indptr))
+    products = Z.T @ sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
+    return base, products.toarray(), sums.toarray() if sparse.issparse(sums) else sums
