@@ -1,6 +1,7 @@
 """The scikit-learn classifiers: fit = fold → solve → assign."""
 
 from oddsmith.models.base import MODELS
+from oddsmith.models.least_squares import LeastSquaresClassifier
 from oddsmith.models.logistic import LogisticRegression
 
-__all__ = ["MODELS", "LogisticRegression"]
+__all__ = ["MODELS", "LeastSquaresClassifier", "LogisticRegression"]

@@ -1,0 +1,98 @@
+"""What models share that need one fold and no iteration: reading, folding, and naming of dependent columns."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from threadpoolctl import ThreadpoolController
+
+from oddsmith.design.inputs import (
+    check_class_weights,
+    nonfinite_error,
+    read_labels,
+    read_rows,
+    read_weights,
+    split_target,
+)
+from oddsmith.engines import MemoryEngine, MemorySource
+from oddsmith.errors import CollinearityWarning, InvalidInputError
+from oddsmith.numerics import EPS, Array
+from oddsmith.statistic import Shape, Statistic
+
+S = TypeVar("S", bound=Statistic)
+LARGEST_SCATTER = 20_000
+_blas = ThreadpoolController()
+
+
+def fold_rows(
+    model: Any, X: Any, y: Any, sample_weight: Any, statistic: type[S], params: Callable[[Shape], Any]
+) -> tuple[npt.NDArray[Any], S]:
+    """Read rows, labels and weights, and fold them once; return the classes and the statistic.
+
+    NaN and infinity are found in the sums, which saves reading the data for them; the error then names the column.
+    """
+    X, y = split_target(X, y)
+    rows = read_rows(model, X, reset=True)
+    n, M = rows.shape
+    if M > LARGEST_SCATTER:
+        raise InvalidInputError(
+            f"{type(model).__name__} keeps a matrix of {M} × {M} numbers for {M} columns, and takes {LARGEST_SCATTER} "
+            "columns at most. Use fewer (by hashing or a projection), or LogisticRegression, which needs no such matrix."
+        )
+    classes, t = read_labels(y, n)
+    s = read_weights(sample_weight, n)
+    source = MemorySource(rows, t, len(classes), s)
+    check_class_weights(np.bincount(t, weights=s, minlength=len(classes)), classes)
+    # One BLAS thread: the slices are the threads, and bits must not depend on their number.
+    with _blas.limit(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
+        total = MemoryEngine(model.threads).fold(statistic, source, params(source.shape))
+    fields = [np.asarray(getattr(total, name)) for name in total.__dataclass_fields__]
+    if not all(np.isfinite(field).all() for field in fields):
+        raise _not_finite(model, rows)
+    return classes, total
+
+
+def _not_finite(model: Any, rows: Any) -> InvalidInputError:
+    names = getattr(model, "feature_names_in_", None)
+    values = rows.data if sparse.issparse(rows) else rows
+    if not np.isfinite(values).all():
+        return nonfinite_error(rows, names)
+    largest = int(np.argmax(abs(rows).max(axis=0).toarray() if sparse.issparse(rows) else np.abs(rows).max(axis=0)))
+    return InvalidInputError(
+        f"The squares of column {str(model._names()[largest])!r} add up to more than a float64 can hold. "
+        "Divide it by a power of ten."
+    )
+
+
+def check_threads(threads: Any) -> None:
+    """Refuse what is no number of threads."""
+    if threads is not None and not (isinstance(threads, int | np.integer) and threads >= 1):
+        raise InvalidInputError(f"threads must be None or a whole number of at least 1, found {threads!r}.")
+
+
+def without_traces(scatter: Array, mean: Array, weight: float) -> Array:
+    """Return the scatter with columns zeroed whose spread is nothing but the rounding of their mean.
+
+    >>> without_traces(np.array([[1e-20, 0.0], [0.0, 4.0]]), np.array([1e6, 1.0]), 2.0).tolist()
+    [[0.0, 0.0], [0.0, 4.0]]
+    """
+    still = np.sqrt(np.diag(scatter) / weight) <= 4.0 * EPS * np.abs(mean)
+    return np.where(still[:, None] | still, 0.0, scatter) if still.any() else scatter
+
+
+def warn_collinear(aliased: list[str], consequence: str, remedy: str) -> None:
+    """Name the columns that depend on earlier ones, and say what was done about it."""
+    if not aliased:
+        return
+    shown = ", ".join(repr(name) for name in aliased[:8]) + (f" and {len(aliased) - 8} more" if aliased[8:] else "")
+    what = f"Column {shown} depends" if len(aliased) == 1 else f"Columns {shown} depend"
+    warnings.warn(
+        f"{what} linearly on earlier columns (or hold one value only): {consequence}. {remedy}",
+        CollinearityWarning,
+        stacklevel=4,
+    )

@@ -1,0 +1,217 @@
+"""Least squares for classification."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.models.base import MODELS, Classifier, all_or_nothing
+from oddsmith.models.closed_form import check_threads, fold_rows, warn_collinear, without_traces
+from oddsmith.models.geometry import LinearGeometry
+from oddsmith.numerics import Array, SpdFactor, factor_spd
+from oddsmith.priors import GaussianPrior, as_prior
+from oddsmith.statistics import Gram
+
+TARGETS = ("one-hot", "fisher")
+
+
+@MODELS.register("least-squares")
+class LeastSquaresClassifier(LinearGeometry, Classifier):
+    """A linear discriminant for each class, fitted to indicator targets by least squares.
+
+    Minimises the sum over rows of squared errors, half of it, and with a prior the penalty on top:
+
+        E(W) = ½ Σ_n s_n ‖W φ_n + w₀ − t_n‖² + ½ Σ_k (w_k − m_k)ᵀ S⁻¹ (w_k − m_k).
+
+    Without a prior the solution is the pseudo-inverse's, ``W̃ = Φ̃† T`` with ``Φ̃ = (1, Φ)``; if columns depend on
+    others it is the solution of smallest norm, intercept included. The noise of the targets is taken to have
+    variance 1, so that a prior of width σ is the ridge penalty ``½‖w_k‖²/σ²``; the intercepts are not penalised
+    unless the covariance of the prior covers them.
+
+    The targets are no probabilities and the error is no likelihood: rows far on the right side of the boundary
+    count as errors and pull it towards them. `LogisticRegression` does not mind such rows.
+
+    Parameters
+    ----------
+    targets : "one-hot" or "fisher"
+        ``"one-hot"``: 1 for the class of the row and 0 for the others. ``"fisher"`` (two classes): N/N₁ for the
+        N₁ rows of ``classes_[1]`` and −N/N₀ for the others, which gives Fisher's direction S_W⁻¹(m₁ − m₀)
+        and the threshold at the mean of all rows. N's are sums of weights.
+    prior : None, number or GaussianPrior
+        None is plain least squares; a number σ is ``GaussianPrior(scale=σ)``. A mean or covariance for all classes
+        together has a row (a block) for each of the K classes, for ``"fisher"`` one in all.
+    fit_intercept : bool
+        Whether a constant is added.
+    threads : int, optional
+        Number of threads; the result does not depend on it, to the bit.
+
+    Attributes
+    ----------
+    coef_, intercept_ : arrays
+        K × D and K: the discriminants y_k(x). For two classes 1 × D and 1: the difference y_1 − y_0 (one-hot), or
+        the one discriminant there is (fisher).
+    classes_ : array
+        The labels, sorted.
+    aliased_ : list of str
+        Columns that depend linearly on earlier ones (or are constant).
+    n_parameters_ : int
+        Number of weights that the data determine; the discriminants of one-hot targets sum to one.
+    boundary_ : Boundary
+        The separating hyperplanes.
+
+    Notes
+    -----
+    Cost: one pass over the data, memory O(M²) above it, O(M³) to solve. Columns are centred in the sums; weights of
+    columns that are nearly dependent lose digits as in any solution by normal equations.
+
+    References
+    ----------
+    C. M. Bishop, Pattern Recognition and Machine Learning, 2006, sections 4.1.3 and 4.1.5.
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LeastSquaresClassifier().fit(X, y)
+    >>> model.coef_.shape, round(model.score(X, y), 3)
+    ((3, 4), 0.847)
+    >>> bool(np.allclose(model.decision_function(X).sum(axis=1), 1.0))
+    True
+    """
+
+    coef_: Array
+    intercept_: Array
+    aliased_: list[str]
+    n_parameters_: int
+
+    def __init__(
+        self, targets: str = "one-hot", prior: Any = None, *, fit_intercept: bool = True, threads: int | None = None
+    ) -> None:
+        self.targets = targets
+        self.prior = prior
+        self.fit_intercept = fit_intercept
+        self.threads = threads
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LeastSquaresClassifier:
+        """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
+
+        >>> model = LeastSquaresClassifier().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"])
+        >>> model.predict([[0.4], [2.9]]).tolist()
+        ['a', 'b']
+        """
+        if self.targets not in TARGETS:
+            raise UnknownNameError("targets", self.targets, TARGETS)
+        check_threads(self.threads)
+        prior = as_prior(self.prior)
+        classes, gram = fold_rows(self, X, y, sample_weight, Gram, lambda shape: shape)
+        V = self._target_values(gram, classes)
+        W, b, aliased = solve(gram, V, prior, intercept=bool(self.fit_intercept))
+        if len(classes) == 2 and len(W) == 2:
+            W, b = W[1:] - W[:1], b[1:] - b[:1]
+        self.classes_ = classes
+        self.coef_, self.intercept_ = W, b
+        self.aliased_ = [str(name) for name in self._names()[aliased]]
+        columns = W.shape[1] - int(aliased.sum()) + int(bool(self.fit_intercept))
+        self.n_parameters_ = (len(classes) - 1) * columns
+        warn_collinear(
+            self.aliased_,
+            "the weights are those of smallest norm (pseudo-inverse)" if prior is None else "they have weight 0",
+            "Leave them out, or use a prior." if prior is None else "Leave them out, or use a narrower prior.",
+        )
+        return self
+
+    def _target_values(self, gram: Gram, classes: npt.NDArray[Any]) -> Array:
+        """Return the K × C values that the targets take, a row per class."""
+        K = len(classes)
+        if self.targets == "one-hot":
+            return np.eye(K)
+        if K > 2:
+            raise InvalidInputError(
+                f"targets='fisher' is for two classes, and y has {K} ({', '.join(map(repr, classes.tolist()[:8]))}"
+                f"{', …' if K > 8 else ''}). Use targets='one-hot', or FisherDiscriminant for more classes."
+            )
+        values: Array = gram.weight / gram.class_weight[:, None] * np.array([[-1.0], [1.0]])
+        return values
+
+
+def solve(
+    gram: Gram, V: Array, prior: GaussianPrior | None, *, intercept: bool
+) -> tuple[Array, Array, npt.NDArray[np.bool_]]:
+    """Return the weights (C × M), intercepts and dependent columns for targets of value ``V`` (K × C) by class.
+
+    >>> from oddsmith.block import Block
+    >>> from oddsmith.statistic import Shape
+    >>> block = Block(np.array([[1.0], [3.0]]), np.array([0, 1], dtype=np.int32))
+    >>> W, b, aliased = solve(Gram.of(block, Shape(1, 2)), np.array([[0.0], [1.0]]), None, intercept=True)
+    >>> W.tolist(), b.tolist(), aliased.tolist()
+    ([[0.5]], [-0.5], [False])
+    """
+    center = gram.mean if intercept else np.zeros_like(gram.mean)
+    S, PhiT = gram.PhiPhi, gram.PhiT
+    if intercept:
+        S = without_traces(S, gram.mean, gram.weight)
+    else:
+        S = S + gram.weight * np.outer(gram.mean, gram.mean)
+        PhiT = PhiT + np.outer(gram.mean, gram.class_weight)
+    right = PhiT @ V
+    level = gram.class_weight @ V / gram.weight
+    if prior is not None:
+        return _with_prior(S, right, level, center, gram.weight, prior, intercept=intercept)
+    factor = factor_spd(S)
+    W = factor.solve(right).T
+    b = level - W @ center if intercept else np.zeros(len(level))
+    if len(factor.aliased):
+        W, b = _smallest(S, factor, center, W, b, intercept=intercept)
+    return W, b, ~factor.kept
+
+
+def _smallest(
+    S: Array, factor: SpdFactor, center: Array, W: Array, b: Array, *, intercept: bool
+) -> tuple[Array, Array]:
+    """Return the solution of smallest norm among those that fit as well as ``W``, ``b``.
+
+    A dependent column is ``x_j = Σ_i c_i x_i + c₀`` over those kept, so adding any multiple of
+    ``e_j − Σ_i c_i e_i − c₀ e₀`` to the weights leaves the fit as it is: the part of the solution in the span of
+    these vectors is taken out.
+    """
+    out = factor.aliased
+    c = factor.solve(S[:, out])
+    N = -c
+    N[out, np.arange(len(out))] = 1.0
+    solution = W.T
+    if intercept:
+        N = np.vstack([center @ c - center[out], N])
+        solution = np.vstack([b, solution])
+    solution = solution - N @ np.linalg.lstsq(N, solution, rcond=None)[0]
+    return (solution[1:].T, solution[0]) if intercept else (solution.T, b)
+
+
+def _with_prior(
+    S: Array, right: Array, level: Array, center: Array, weight: float, prior: GaussianPrior, *, intercept: bool
+) -> tuple[Array, Array, npt.NDArray[np.bool_]]:
+    """Solve (Φ̃ᵀΦ̃ + S₀⁻¹) w = Φ̃ᵀt + S₀⁻¹m₀, the intercept (first) being that at the centre of the columns."""
+    M, C = right.shape
+    P = M + 1
+    penalty = prior.quadratic(C, M)
+    covers_intercept = len(penalty.Q) > P or bool(np.atleast_2d(penalty.Q)[0, 0] > 0)
+    penalty = penalty.transformed(center if covers_intercept and intercept else None, np.ones(M))
+    G = np.column_stack([weight * level, right.T]) + penalty.apply(penalty.mean)
+    A = np.zeros((P, P))
+    A[0, 0], A[1:, 1:] = weight, S
+    together = len(penalty.Q) > P
+    if together:
+        A, G = np.kron(np.eye(C), A), G.reshape(1, C * P)
+    penalty.add_to(A, C if together else 1, P)
+    free = np.ones((C if together else 1, P), dtype=bool)
+    free[:, 0] = intercept
+    inside = np.flatnonzero(free)
+    factor = factor_spd(A[np.ix_(inside, inside)])
+    x = np.zeros_like(G)
+    x[:, inside] = factor.solve(G[:, inside].T).T
+    x = x.reshape(C, P)
+    aliased = np.zeros(free.shape, dtype=bool)
+    aliased.ravel()[inside] = ~factor.kept
+    W = np.ascontiguousarray(x[:, 1:])
+    return W, x[:, 0] - W @ center, np.asarray(aliased[:, 1:].any(axis=0))
