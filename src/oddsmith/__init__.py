@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "FisherDiscriminant": "oddsmith.models.fisher",
     "LeastSquaresClassifier": "oddsmith.models.least_squares",
     "LogisticRegression": "oddsmith.models.logistic",
     "GaussianPrior": "oddsmith.priors",
@@ -25,6 +26,7 @@ _HOME = {
 
 if TYPE_CHECKING:
     from oddsmith.inference.separation import detect_separation as detect_separation
+    from oddsmith.models.fisher import FisherDiscriminant as FisherDiscriminant
     from oddsmith.models.least_squares import LeastSquaresClassifier as LeastSquaresClassifier
     from oddsmith.models.logistic import LogisticRegression as LogisticRegression
     from oddsmith.priors import GaussianPrior as GaussianPrior

@@ -1,7 +1,8 @@
 """The scikit-learn classifiers: fit = fold → solve → assign."""
 
 from oddsmith.models.base import MODELS
+from oddsmith.models.fisher import FisherDiscriminant
 from oddsmith.models.least_squares import LeastSquaresClassifier
 from oddsmith.models.logistic import LogisticRegression
 
-__all__ = ["MODELS", "LeastSquaresClassifier", "LogisticRegression"]
+__all__ = ["MODELS", "FisherDiscriminant", "LeastSquaresClassifier", "LogisticRegression"]

@@ -21,7 +21,7 @@ from oddsmith.design.inputs import (
 )
 from oddsmith.engines import MemoryEngine, MemorySource
 from oddsmith.errors import CollinearityWarning, InvalidInputError
-from oddsmith.numerics import EPS, Array
+from oddsmith.numerics import EPS, Array, SpdFactor
 from oddsmith.statistic import Shape, Statistic
 
 S = TypeVar("S", bound=Statistic)
@@ -42,12 +42,12 @@ def fold_rows(
     if M > LARGEST_SCATTER:
         raise InvalidInputError(
             f"{type(model).__name__} keeps a matrix of {M} × {M} numbers for {M} columns, and takes {LARGEST_SCATTER} "
-            "columns at most. Use fewer (by hashing or a projection), or LogisticRegression, which needs no such matrix."
+            "columns at most. Use fewer (by hashing or a projection), or LogisticRegression, which needs no such thing."
         )
     classes, t = read_labels(y, n)
     s = read_weights(sample_weight, n)
     source = MemorySource(rows, t, len(classes), s)
-    check_class_weights(np.bincount(t, weights=s, minlength=len(classes)), classes)
+    check_class_weights(np.bincount(t, weights=s, minlength=len(classes)).astype(np.float64), classes)
     # One BLAS thread: the slices are the threads, and bits must not depend on their number.
     with _blas.limit(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
         total = MemoryEngine(model.threads).fold(statistic, source, params(source.shape))
@@ -85,14 +85,36 @@ def without_traces(scatter: Array, mean: Array, weight: float) -> Array:
     return np.where(still[:, None] | still, 0.0, scatter) if still.any() else scatter
 
 
-def warn_collinear(aliased: list[str], consequence: str, remedy: str) -> None:
+def null_vectors(S: Array, factor: SpdFactor) -> Array:
+    """Return a basis of the combinations of columns that do not vary, M × number of columns set aside.
+
+    A column set aside is ``x_j = Σ_i c_i x_i + const`` over those kept, hence ``e_j − Σ_i c_i e_i``.
+
+    >>> from oddsmith.numerics import factor_spd
+    >>> S = np.array([[1.0, 2.0], [2.0, 4.0]])
+    >>> null_vectors(S, factor_spd(S)).tolist()
+    [[-2.0], [1.0]]
+    """
+    out = factor.aliased
+    N = -factor.solve(S[:, out])
+    N[out, np.arange(len(out))] = 1.0
+    return N
+
+
+def smallest_norm(solution: Array, N: Array) -> Array:
+    """Return the solution without its part in the span of ``N``, which fits as well."""
+    result: Array = solution - N @ np.linalg.lstsq(N, solution, rcond=None)[0] if N.size else solution
+    return result
+
+
+def warn_collinear(aliased: list[str], consequence: str, remedy: str, *, stacklevel: int = 4) -> None:
     """Name the columns that depend on earlier ones, and say what was done about it."""
     if not aliased:
         return
     shown = ", ".join(repr(name) for name in aliased[:8]) + (f" and {len(aliased) - 8} more" if aliased[8:] else "")
     what = f"Column {shown} depends" if len(aliased) == 1 else f"Columns {shown} depend"
     warnings.warn(
-        f"{what} linearly on earlier columns (or hold one value only): {consequence}. {remedy}",
+        f"{what} linearly on earlier columns (or on none, being constant): {consequence}. {remedy}",
         CollinearityWarning,
-        stacklevel=4,
+        stacklevel=stacklevel,
     )

@@ -9,9 +9,16 @@ import numpy.typing as npt
 
 from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
-from oddsmith.models.closed_form import check_threads, fold_rows, warn_collinear, without_traces
+from oddsmith.models.closed_form import (
+    check_threads,
+    fold_rows,
+    null_vectors,
+    smallest_norm,
+    warn_collinear,
+    without_traces,
+)
 from oddsmith.models.geometry import LinearGeometry
-from oddsmith.numerics import Array, SpdFactor, factor_spd
+from oddsmith.numerics import Array, factor_spd
 from oddsmith.priors import GaussianPrior, as_prior
 from oddsmith.statistics import Gram
 
@@ -163,29 +170,17 @@ def solve(
     W = factor.solve(right).T
     b = level - W @ center if intercept else np.zeros(len(level))
     if len(factor.aliased):
-        W, b = _smallest(S, factor, center, W, b, intercept=intercept)
+        W, b = _smallest(null_vectors(S, factor), center, W, b, intercept=intercept)
     return W, b, ~factor.kept
 
 
-def _smallest(
-    S: Array, factor: SpdFactor, center: Array, W: Array, b: Array, *, intercept: bool
-) -> tuple[Array, Array]:
-    """Return the solution of smallest norm among those that fit as well as ``W``, ``b``.
-
-    A dependent column is ``x_j = Σ_i c_i x_i + c₀`` over those kept, so adding any multiple of
-    ``e_j − Σ_i c_i e_i − c₀ e₀`` to the weights leaves the fit as it is: the part of the solution in the span of
-    these vectors is taken out.
-    """
-    out = factor.aliased
-    c = factor.solve(S[:, out])
-    N = -c
-    N[out, np.arange(len(out))] = 1.0
-    solution = W.T
-    if intercept:
-        N = np.vstack([center @ c - center[out], N])
-        solution = np.vstack([b, solution])
-    solution = solution - N @ np.linalg.lstsq(N, solution, rcond=None)[0]
-    return (solution[1:].T, solution[0]) if intercept else (solution.T, b)
+def _smallest(N: Array, center: Array, W: Array, b: Array, *, intercept: bool) -> tuple[Array, Array]:
+    """Return the solution of smallest norm (intercept included) among those that fit as well as ``W``, ``b``."""
+    if not intercept:
+        return smallest_norm(W.T, N).T, b
+    # What a combination of columns is constant at, the intercept takes up.
+    solution = smallest_norm(np.vstack([b, W.T]), np.vstack([-center @ N, N]))
+    return solution[1:].T, solution[0]
 
 
 def _with_prior(

@@ -1,0 +1,335 @@
+"""Fisher's linear discriminant, for two classes and more."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+from oddsmith.design.inputs import split_target
+from oddsmith.errors import InvalidInputError, InvalidTypeError, SeparationWarning
+from oddsmith.models.base import MODELS, Classifier, all_or_nothing
+from oddsmith.models.closed_form import (
+    check_threads,
+    fold_rows,
+    null_vectors,
+    smallest_norm,
+    warn_collinear,
+    without_traces,
+)
+from oddsmith.models.geometry import LinearGeometry
+from oddsmith.numerics import Array, factor_spd, log_softmax, softmax
+from oddsmith.statistics import Moments, MomentsParams
+
+LEAST_SPREAD = 1e-10
+
+
+@MODELS.register("fisher")
+class FisherDiscriminant(LinearGeometry, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classifier):
+    """Fisher's discriminant: the projection that separates the class means most, compared with the spread within.
+
+    With the scatter within the classes and between them (sums over rows, of weight s),
+
+        S_W = Σ_k Σ_{n∈k} s_n (x_n − m_k)(x_n − m_k)ᵀ,   S_B = Σ_k N_k (m_k − m)(m_k − m)ᵀ,
+
+    the columns of W maximise ``J(W) = Tr{(Wᵀ S_W W)⁻¹ (Wᵀ S_B W)}``: they are eigenvectors of S_W⁻¹ S_B, at most K − 1
+    of them with an eigenvalue above zero. For two classes the one direction is ``w ∝ S_W⁻¹ (m₁ − m₀)``. They
+    are scaled so that the pooled covariance S_W/N of the projected rows is the unit matrix, and a direction points
+    from the earlier classes to the later ones.
+
+    As a classifier it takes the classes to be Gaussian with that covariance in the projected space, and decides by
+    the posterior, ``log p(C_k | x) = −½ ‖z − z_k‖² + log π_k + const`` with ``z = Wᵀ(x − m)``: a linear discriminant
+    whose threshold depends on the class priors. With all K − 1 components that is linear discriminant analysis; with
+    fewer it is its version of reduced rank.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Number of directions, at most min(K − 1, D), which is the default.
+    class_prior : None, mapping from class to probability, or sequence in the order of ``classes_``
+        Prior probabilities for the threshold; None takes the classes' shares of the rows. They do not enter S_B.
+    shrinkage : float from 0 to 1
+        The covariance within becomes ``(1 − shrinkage) S_W/N + shrinkage · Tr(S_W/N)/D · I``: for rows that are few
+        compared with the columns.
+    threads : int, optional
+        Number of threads; the result does not depend on it, to the bit.
+
+    Attributes
+    ----------
+    scalings_ : array, D × n_components
+        The directions W.
+    explained_variance_ratio_ : array
+        Share of each component in the sum of all eigenvalues, which is the largest value of J.
+    eigenvalues_ : array
+        Eigenvalues of S_W⁻¹ S_B, one a component: between-class over within-class scatter along it.
+    means_, mean_, covariance_ : arrays
+        Class means (K × D), mean of all rows, pooled covariance within the classes (divided by N, and shrunk).
+    class_prior_ : array
+        The prior probabilities, in the order of ``classes_``.
+    coef_, intercept_ : arrays
+        The discriminants in the space of the columns: log-odds of ``classes_[1]`` (1 × D), or one row a class.
+    aliased_ : list of str
+        Columns that depend linearly on earlier ones (or are constant): the directions are then those of smallest norm.
+    boundary_ : Boundary
+        The separating hyperplanes.
+
+    Notes
+    -----
+    Cost: one pass over the data, memory O(D²) above it, O(D³) to solve. Where the class means differ in a direction in
+    which no class varies (always so if rows are fewer than columns), J has no maximum: a `SeparationWarning` says so,
+    and the direction found is that of the limit of vanishing shrinkage towards the covariance of all rows.
+
+    References
+    ----------
+    R. A. Fisher, The use of multiple measurements in taxonomic problems, Annals of Eugenics 7, 1936.
+    C. M. Bishop, Pattern Recognition and Machine Learning, 2006, sections 4.1.4 to 4.1.6.
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = FisherDiscriminant(n_components=1).fit(X, y)
+    >>> model.transform(X).shape, round(model.score(X, y), 3), model.explained_variance_ratio_.round(3).tolist()
+    ((150, 1), 0.987, [0.991])
+    """
+
+    means_: Array
+    mean_: Array
+    covariance_: Array
+    class_prior_: Array
+    scalings_: Array
+    eigenvalues_: Array
+    explained_variance_ratio_: Array
+    coef_: Array
+    intercept_: Array
+    aliased_: list[str]
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        class_prior: Any = None,
+        shrinkage: float = 0.0,
+        threads: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.class_prior = class_prior
+        self.shrinkage = shrinkage
+        self.threads = threads
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FisherDiscriminant:
+        """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
+
+        >>> X = [[0.0, 1.0], [1.0, 0.0], [2.0, 3.0], [4.0, 1.0], [5.0, 0.0], [5.0, 4.0]]
+        >>> FisherDiscriminant().fit(X, ["a", "a", "a", "b", "b", "b"]).predict([[3.0, 0.0]]).tolist()
+        ['b']
+        """
+        check_threads(self.threads)
+        self._check_parameters()
+        classes, moments = fold_rows(self, X, y, sample_weight, Moments, lambda shape: MomentsParams(shape.K, "full"))
+        weight = float(moments.weight.sum())
+        share = moments.weight / weight
+        prior = share if self.class_prior is None else read_class_prior(self.class_prior, classes)
+        scatter = moments.scatter.sum(axis=0)
+        Sigma = without_traces(scatter, np.abs(moments.mean).max(axis=0), weight) / weight
+        if self.shrinkage:
+            Sigma = (1.0 - self.shrinkage) * Sigma + self.shrinkage * np.trace(Sigma) / len(Sigma) * np.eye(len(Sigma))
+        if not np.diag(Sigma).any() and not np.ptp(moments.mean, axis=0).any():
+            raise InvalidInputError("No column of X varies: there is no direction to project on.")
+        found = directions(Sigma, moments.mean, share)
+        n = self._count(len(classes), found)
+        self.classes_ = classes
+        self.means_, self.mean_, self.covariance_ = moments.mean, found.center, Sigma
+        self.scalings_ = found.W[:, :n]
+        self.eigenvalues_ = found.eigenvalues[:n]
+        total = found.eigenvalues.sum()
+        self.explained_variance_ratio_ = self.eigenvalues_ / total if total > 0 else np.zeros(n)
+        self.aliased_ = [str(name) for name in self._names()[found.aliased]]
+        self._assign_discriminants(prior)
+        self._warn(found)
+        return self
+
+    def _warn(self, found: Directions) -> None:
+        warn_collinear(
+            self.aliased_,
+            "the directions are those of smallest norm (pseudo-inverse)",
+            "Leave them out, or use shrinkage, such as shrinkage=0.1.",
+            stacklevel=5,
+        )
+        if found.unbounded:
+            warnings.warn(
+                "There is a direction in which no class varies, yet their means differ: it separates the classes "
+                "without error, and Fisher's criterion has no maximum. It is taken as a component, but if rows are few "
+                "for the number of columns it says little about new rows. Use shrinkage, such as shrinkage=0.1, or "
+                "fewer columns.",
+                SeparationWarning,
+                stacklevel=4,
+            )
+
+    def _check_parameters(self) -> None:
+        n, shrinkage = self.n_components, self.shrinkage
+        if n is not None and not (isinstance(n, int | np.integer) and n >= 1):
+            raise InvalidInputError(f"n_components must be None or a whole number of at least 1, found {n!r}.")
+        if not (isinstance(shrinkage, int | float | np.number) and 0.0 <= shrinkage <= 1.0):
+            raise InvalidInputError(f"shrinkage must be a number from 0 to 1, found {shrinkage!r}.")
+
+    def _count(self, K: int, found: Directions) -> int:
+        possible = len(found.eigenvalues)
+        if self.n_components is None:
+            return possible
+        if self.n_components > possible:
+            raise InvalidInputError(
+                f"n_components={self.n_components}, but {K} classes and {len(found.W) - int(found.aliased.sum())} "
+                f"independent columns give {possible} at most (classes − 1, or the number of columns)."
+            )
+        return int(self.n_components)
+
+    def _assign_discriminants(self, prior: Array) -> None:
+        Z = (self.means_ - self.mean_) @ self.scalings_
+        W = Z @ self.scalings_.T
+        b = np.log(prior) - 0.5 * (Z**2).sum(axis=1) - W @ self.mean_
+        if len(prior) == 2:
+            W, b = W[1:] - W[:1], b[1:] - b[:1]
+        self.class_prior_, self.coef_, self.intercept_ = prior, W, b
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.scalings_.shape[1])
+
+    def transform(self, X: Any) -> Array:
+        """Return the projected rows ``Wᵀ(x − mean)``, N × n_components.
+
+        >>> model = FisherDiscriminant().fit([[0.0], [2.0], [4.0], [6.0]], [0, 0, 1, 1])
+        >>> model.transform([[3.0], [4.0]]).tolist()
+        [[0.0], [1.0]]
+        """
+        rows = self._rows(X)
+        return np.asarray(rows @ self.scalings_ - self.mean_ @ self.scalings_)
+
+    def fit_transform(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit, and return the projected rows.
+
+        >>> FisherDiscriminant().fit_transform([[0.0], [2.0], [4.0], [6.0]], [0, 0, 1, 1]).ravel().tolist()
+        [-3.0, -1.0, 1.0, 3.0]
+        """
+        X, y = split_target(X, y)
+        return self.fit(X, y, sample_weight).transform(X)
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return the log posterior of each class, N × K."""
+        A = self.decision_function(X)
+        return log_softmax(np.column_stack([np.zeros(len(A)), A]) if A.ndim == 1 else A)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the posterior of each class, N × K.
+
+        >>> model = FisherDiscriminant().fit([[0.0], [2.0], [4.0], [6.0]], [0, 0, 1, 1])
+        >>> model.predict_proba([[3.0]]).tolist()
+        [[0.5, 0.5]]
+        """
+        A = self.decision_function(X)
+        return softmax(np.column_stack([np.zeros(len(A)), A]) if A.ndim == 1 else A)
+
+    def with_class_prior(self, class_prior: Any) -> FisherDiscriminant:
+        """Return a copy of this fitted model with other class priors: the boundaries move parallel to themselves.
+
+        >>> model = FisherDiscriminant().fit([[0.0], [2.0], [4.0], [6.0]], [0, 0, 1, 1])
+        >>> model.with_class_prior({0: 0.9, 1: 0.1}).predict_proba([[3.0]]).round(9).tolist()
+        [[0.9, 0.1]]
+        """
+        self._check_fitted()
+        other = copy(self)
+        other.class_prior = class_prior
+        other._assign_discriminants(read_class_prior(class_prior, self.classes_))
+        return other
+
+
+@dataclass(frozen=True)
+class Directions:
+    """All directions W (D × components), eigenvalues, the centre, dependent columns, and whether J is unbounded."""
+
+    W: Array
+    eigenvalues: Array
+    center: Array
+    aliased: npt.NDArray[np.bool_]
+    unbounded: bool
+
+
+def directions(Sigma: Array, means: Array, share: Array) -> Directions:
+    """Return the directions that maximise Fisher's criterion, for covariance ``Sigma`` within and ``share`` of classes.
+
+    1. Factor Σ = D L Lᵀ D, columns that depend on earlier ones set aside. If some depend on others within the classes
+       but not in all, take the covariance of all rows, Σ + Σ_B, for Σ: it has the same directions, and a factor.
+    2. In coordinates u = L⁻¹ D⁻¹ x the spread within is the unit matrix, so that the directions are the principal
+       axes of the class means, each of weight N_k/N: the left singular vectors of L⁻¹ D⁻¹ (m_k − m) √(N_k/N).
+    3. Go back: W = D⁻¹ L⁻ᵀ U, of smallest norm where columns depend on others.
+    4. Along a direction of the covariance of all rows, a share μ of the variance is between the classes and 1 − μ
+       within: then λ = μ/(1 − μ), and the spread within is made one. Directions without any spread within are all
+       equally good; they are turned so that the first class mean lies on the first, the second on the first two, …
+    5. Point from the earlier classes to the later ones.
+
+    >>> found = directions(np.eye(2), np.array([[0.0, 0.0], [2.0, 0.0]]), np.array([0.5, 0.5]))
+    >>> found.W.ravel().tolist(), found.eigenvalues.tolist()
+    ([1.0, 0.0], [1.0])
+    """
+    K = len(means)
+    center = share @ means
+    apart = (means - center) * np.sqrt(share)[:, None]
+    S, factor = Sigma, factor_spd(Sigma)  # 1
+    unbounded = False
+    if not factor.kept.all():
+        total = without_traces(Sigma + apart.T @ apart, np.abs(means).max(axis=0), 1.0)
+        outer = factor_spd(total)
+        unbounded = not np.array_equal(outer.kept, factor.kept)
+        S, factor = (total, outer) if unbounded else (S, factor)
+    kept, d = factor.kept, factor.d[factor.kept]
+    B = linalg.solve_triangular(factor.L, (apart[:, kept] / d).T, lower=True, check_finite=False)  # 2
+    U, singular, _ = linalg.svd(B, full_matrices=False, check_finite=False)
+    n = min(K - 1, len(d))
+    W = np.zeros((len(kept), n))
+    W[kept] = linalg.solve_triangular(factor.L, U[:, :n], lower=True, trans="T", check_finite=False) / d[:, None]  # 3
+    W = smallest_norm(W, null_vectors(S, factor))
+    eigenvalues = singular[:n] ** 2
+    if unbounded:  # 4
+        within = np.maximum(1.0 - eigenvalues, LEAST_SPREAD)
+        eigenvalues, W = eigenvalues / within, W / np.sqrt(within)
+        tied = within <= LEAST_SPREAD
+        unbounded = bool(tied.any())
+        W[:, tied] = W[:, tied] @ linalg.qr(((means - center) @ W[:, tied]).T, mode="economic")[0]
+    trend = (share * (np.arange(K) - share @ np.arange(K))) @ (means - center) @ W  # 5
+    W = W * np.where(trend < 0, -1.0, 1.0)
+    return Directions(W, eigenvalues, center, ~kept, unbounded)
+
+
+def read_class_prior(class_prior: Any, classes: npt.NDArray[Any]) -> Array:
+    """Return prior probabilities in the order of the classes, from a mapping or a sequence.
+
+    >>> read_class_prior({"b": 0.75, "a": 0.25}, np.array(["a", "b"])).tolist()
+    [0.25, 0.75]
+    """
+    labels = classes.tolist()
+    if isinstance(class_prior, Mapping):
+        if set(class_prior) != set(labels):
+            raise InvalidInputError(
+                f"class_prior names the classes {sorted(class_prior, key=str)}, and y has {labels}: give one each."
+            )
+        class_prior = [class_prior[label] for label in labels]
+    try:
+        prior = np.asarray(class_prior, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidTypeError(
+            f"class_prior must be a mapping from class to probability or a sequence, found {class_prior!r}."
+        ) from None
+    if prior.shape != (len(labels),):
+        raise InvalidInputError(f"class_prior has shape {prior.shape}; expected one number for each of {labels}.")
+    if not (np.isfinite(prior).all() and (prior > 0).all() and abs(prior.sum() - 1.0) <= 1e-8):
+        raise InvalidInputError(
+            f"class_prior must be positive and sum to 1, found {prior.tolist()} with the sum {prior.sum():g}."
+        )
+    return prior
