@@ -3,23 +3,51 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith.block import Block
 from oddsmith.numerics import Array
 from oddsmith.statistic import STATISTICS, Shape
 
+Codes = npt.NDArray[np.intp]
+
 TILE_ELEMENTS = 1 << 18
+FEW_CLASSES = 64
+FAR = 0.99
+"""The share of raw squares that the mean may explain before the rows are centred again: costs two digits at most."""
 
 
 @dataclass(frozen=True)
 class MomentsParams:
-    """Number of classes (1 pools them all) and whether the scatter is a full matrix or its diagonal."""
+    """Number of classes (1 takes all rows as one class), and what is kept of the scatter.
+
+    ``"full"`` keeps a matrix for each class, ``"pooled"`` one for all classes (their sum, about the class means),
+    ``"diagonal"`` the diagonals of ``"full"``. With ``groups`` (class → group 0 … G−1) there is a matrix for each
+    group, the sum over its classes.
+
+    >>> MomentsParams(3, "pooled").group.tolist(), MomentsParams(3, groups=(0, 1, 0)).G
+    ([0, 0, 0], 2)
+    """
 
     K: int
-    scatter: Literal["full", "diagonal"] = "full"
+    scatter: Literal["full", "pooled", "diagonal"] = "full"
+    groups: tuple[int, ...] | None = None
+
+    @property
+    def group(self) -> Codes:
+        """The group of each class."""
+        if self.groups is not None:
+            return np.array(self.groups, dtype=np.intp)
+        return np.zeros(self.K, dtype=np.intp) if self.scatter == "pooled" else np.arange(self.K)
+
+    @property
+    def G(self) -> int:
+        """Number of groups."""
+        return int(self.group.max()) + 1
 
 
 @STATISTICS.register("moments")
@@ -28,11 +56,16 @@ class Moments:
     """Weight, mean and centred scatter of each class.
 
     ``weight_k = Σ s_n``, ``mean_k = Σ s_n φ_n / weight_k``, ``scatter_k = Σ s_n (φ_n − mean_k)(φ_n − mean_k)ᵀ``
-    over the rows of class k; shapes K, K × M, and K × M × M (``"full"``) or K × M (``"diagonal"``). The mean
-    of a class without weight is 0.
+    over the rows of class k; shapes K, K × M, and K × M × M (``"full"``) or K × M (``"diagonal"``). Where classes form
+    groups, scatter is G × M × M, ``scatter_g = Σ_{k in g} scatter_k``; ``"pooled"`` is a single group, and ``group``
+    says which class is in which. The mean of a class without weight is 0.
 
     Parts are merged by Chan's rule, ``scatter = scatter_a + scatter_b + (w_a w_b / w) δ δᵀ`` with
     ``δ = mean_b − mean_a``, so a column of mean 1e8 and standard deviation 1 keeps its digits.
+
+    A block is read once: (1) a tile of rows is copied into the cache, sorted by class; (2) the first row of its
+    class is taken from each, (3) sums and products are added up, and (4) what is left of the mean is taken out at
+    the end. Only if that is most of what was summed, the block is read again with better centres.
 
     >>> block = Block(np.array([[1e8], [1e8 + 2]]), np.zeros(2, dtype=np.int32))
     >>> Moments.of(block, MomentsParams(1)).scatter.tolist()
@@ -42,29 +75,26 @@ class Moments:
     weight: Array
     mean: Array
     scatter: Array
+    group: Codes
 
     @classmethod
     def zero(cls, shape: Shape, params: MomentsParams) -> Moments:
         """Return the moments of no rows."""
         K, M = params.K, shape.M
-        scatter = np.zeros((K, M, M) if params.scatter == "full" else (K, M))
-        return cls(np.zeros(K), np.zeros((K, M)), scatter)
+        scatter = np.zeros((K, M) if params.scatter == "diagonal" else (params.G, M, M))
+        return cls(np.zeros(K), np.zeros((K, M)), scatter, params.group)
 
     @classmethod
     def of(cls, block: Block, params: MomentsParams) -> Moments:
-        """Return the moments of a block, tile by tile in float64."""
-        total = cls.zero(Shape(block.n_columns, params.K), params)
+        """Return the moments of a block, in float64."""
         if block.is_sparse and params.scatter == "diagonal":
-            return total.merge(_sparse_diagonal(block, params)) if block.n_rows else total
-        step = max(64, TILE_ELEMENTS // max(1, block.n_columns))
-        for start in range(0, block.n_rows, step):
-            part = slice(start, min(start + step, block.n_rows))
-            Z = block.Phi[part]
-            Z = np.asarray(Z.toarray() if block.is_sparse else Z, dtype=np.float64)
-            s = None if block.s is None else block.s[part]
-            t = block.t[part] if params.K > 1 else None
-            total = total.merge(_tile(Z, t, s, params))
-        return total
+            return cls(*sparse_diagonal(block, params.K), params.group)
+        # NaN and infinity end up in the sums, where they are looked for.
+        with np.errstate(invalid="ignore", over="ignore"):
+            sums = _Sums(block, params)
+            if sums.is_far():
+                sums = _Sums(block, params, sums.base + sums.rest)
+            return cls(sums.weight, sums.base + sums.rest, sums.scatter(), params.group)
 
     def merge(self, other: Moments) -> Moments:
         """Combine both by Chan's rule."""
@@ -73,66 +103,169 @@ class Moments:
         delta = other.mean - self.mean
         # A class that one side lacks takes the other side's mean as it is, bit for bit.
         mean = np.where((self.weight > 0)[:, None], self.mean + share[:, None] * delta, other.mean)
-        cross = (self.weight * share)[:, None]
-        if self.scatter.ndim == 2:
-            scatter = self.scatter + other.scatter + cross * delta**2
-        else:
-            outer = delta[:, :, None] * delta[:, None, :]
-            scatter = self.scatter + other.scatter + cross[:, :, None] * outer
-        return Moments(weight, mean, scatter)
+        between = _by_group(delta, self.weight * share, self.group, self.scatter)
+        return Moments(weight, mean, self.scatter + other.scatter + between, self.group)
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
-        """Return both forms of scatter, per class and pooled."""
-        return [MomentsParams(shape.K), MomentsParams(shape.K, "diagonal"), MomentsParams(1, "diagonal")]
+        """Return all forms of scatter, by class, by group and for all rows."""
+        groups = tuple(k % 2 for k in range(shape.K))
+        forms = [MomentsParams(shape.K, form) for form in ("full", "pooled", "diagonal")]
+        return [*forms, MomentsParams(shape.K, groups=groups), MomentsParams(1, "diagonal"), MomentsParams(1)]
 
 
-def _sparse_diagonal(block: Block, params: MomentsParams) -> Moments:
-    """Centred moments of a CSR block in time proportional to its non-zeros."""
-    X, K = block.Phi, params.K
-    result = Moments.zero(Shape(block.n_columns, K), params)
+def _by_group(delta: Array, weight: Array, group: Codes, like: Array) -> Array:
+    """Return ``Σ_{k in g} weight_k δ_k δ_kᵀ`` for each group, in the form of the scatter ``like``."""
+    if like.ndim == 2:
+        diagonal: Array = weight[:, None] * delta**2
+        return diagonal
+    # A root on both sides keeps the products symmetric to the bit.
+    half = np.sqrt(weight)[:, None] * delta
+    result = np.empty_like(like)
+    for g in range(len(like)):
+        inside = half[group == g]
+        result[g] = inside.T @ inside
+    return result
+
+
+class _Sums:
+    """Weight, ``Σ s z`` and ``Σ s z zᵀ`` of the rows of a block, ``z = φ − base`` with a base row for each class."""
+
+    def __init__(self, block: Block, params: MomentsParams, base: Array | None = None) -> None:
+        K, M = params.K, block.n_columns
+        zero = Moments.zero(Shape(M, K), params)
+        self.group, self.weight, self.total, self.products = params.group, zero.weight, zero.mean, zero.scatter
+        self.base = np.zeros((K, M)) if base is None else base
+        self._seen = np.full(K, base is not None)
+        self._by_class = params.scatter == "diagonal"
+        # Classes of one group lie side by side, so that one product serves them all.
+        self._rank = np.argsort(np.argsort(self.group, kind="stable"), kind="stable").astype(_small(K))
+        step = max(64, TILE_ELEMENTS // max(1, M))
+        buffer = np.empty((min(step, block.n_rows), M))
+        for start in range(0, block.n_rows, step):
+            self._add(block, slice(start, min(start + step, block.n_rows)), buffer)
+
+    def _add(self, block: Block, part: slice, buffer: Array) -> None:
+        K = len(self.weight)
+        t = block.t[part] if K > 1 else np.zeros(part.stop - part.start, dtype=np.int32)
+        rank = self._rank[t]
+        order = np.argsort(rank, kind="stable") if K > 1 else None  # 1
+        s = None
+        if block.s is not None:
+            s = block.s[part] if order is None else block.s[part][order]
+            order = (np.arange(len(s)) if order is None else order)[s > 0]
+            s = s[s > 0]
+        Z = _copy(block.Phi[part], order, buffer)
+        if not len(Z):
+            return
+        count = np.bincount(rank if order is None else rank[order], minlength=K)
+        present = np.flatnonzero(count)
+        klass = np.argsort(self._rank, kind="stable")[present]
+        first = np.cumsum(count)[present] - count[present]
+        new = ~self._seen[klass]
+        self.base[klass[new]], self._seen[klass] = Z[first[new]], True
+        self._take_base(Z, klass, first, count[present])  # 2
+        self._accumulate(Z, s, klass, first, count[present])  # 3
+
+    def _take_base(self, Z: Array, klass: Codes, first: Codes, count: Codes) -> None:
+        if len(klass) > FEW_CLASSES:
+            Z -= np.repeat(self.base[klass], count, axis=0)
+            return
+        for k, start, n in zip(klass, first, count, strict=True):
+            Z[start : start + n] -= self.base[k]
+
+    def _accumulate(self, Z: Array, s: Array | None, klass: Codes, first: Codes, count: Codes) -> None:
+        self.weight[klass] += count if s is None else np.add.reduceat(s, first)
+        self.total[klass] += segment_sums(Z, s, first)
+        if self._by_class:
+            self.products[klass] += segment_sums(Z * Z, s, first)
+            return
+        if s is not None:
+            Z *= np.sqrt(s)[:, None]
+        group = self.group[klass]
+        edges = np.flatnonzero(np.diff(group, prepend=-1))
+        for start, stop in zip(first[edges], [*first[edges[1:]], len(Z)], strict=True):
+            inside = Z[start:stop]
+            self.products[group[np.searchsorted(first, start)]] += inside.T @ inside
+
+    @property
+    def rest(self) -> Array:
+        """What is left of the class means."""
+        safe = np.where(self.weight > 0, self.weight, 1.0)[:, None]
+        rest: Array = self.total / safe
+        return rest
+
+    def is_far(self) -> bool:
+        """Whether most of the products comes from the distance between base and mean."""
+        between = _by_group(self.rest, self.weight, self.group, self.products)
+        if self.products.ndim == 3:
+            between, products = np.einsum("gii->gi", between), np.einsum("gii->gi", self.products)
+        else:
+            products = self.products
+        far = between > FAR * products
+        # A column that does not vary is exactly zero here, and one row of its class is its own mean.
+        return bool((far & (products > 0)).any())
+
+    def scatter(self) -> Array:
+        """Return the scatter about the mean (4)."""
+        scatter = self.products - _by_group(self.rest, self.weight, self.group, self.products)
+        diagonal = scatter if scatter.ndim == 2 else np.einsum("gii->gi", scatter)
+        # Rounding can leave a trace below zero where nothing varies.
+        np.maximum(diagonal, 0.0, out=diagonal)
+        return scatter
+
+
+def _small(K: int) -> type[np.unsignedinteger[Any]]:
+    """Return a type for which sorting is a matter of counting."""
+    return np.uint8 if K <= 256 else np.uint16 if K <= 65536 else np.uint32
+
+
+def _copy(rows: Any, order: Codes | None, buffer: Array) -> Array:
+    """Return the rows in the given order as float64, in the buffer where that is possible."""
+    if hasattr(rows, "indptr"):
+        rows = rows.toarray()
+    Z = buffer[: len(rows) if order is None else len(order)]
+    if order is None:
+        np.copyto(Z, rows)
+    elif rows.dtype == Z.dtype and rows.flags.c_contiguous:
+        # Every index is inside: "clip" only spares a second buffer.
+        np.take(rows, order, axis=0, out=Z, mode="clip")
+    else:
+        np.copyto(Z, rows[order])
+    return Z
+
+
+def segment_sums(Z: Array, s: Array | None, first: Codes) -> Array:
+    """Return the (weighted) sums of runs of rows that begin at ``first``.
+
+    >>> segment_sums(np.array([[1.0], [2.0], [4.0]]), None, np.array([0, 2])).tolist()
+    [[3.0], [4.0]]
+    """
+    if len(first) > FEW_CLASSES:
+        sums: Array = np.add.reduceat(Z if s is None else Z * s[:, None], first, axis=0)
+        return sums
+    s = np.ones(len(Z)) if s is None else s
+    edges = [*first.tolist(), len(Z)]
+    return np.array([s[a:b] @ Z[a:b] for a, b in pairwise(edges)])
+
+
+def sparse_diagonal(block: Block, K: int) -> tuple[Array, Array, Array]:
+    """Return weight, mean and diagonal scatter of a CSR block in time proportional to its non-zeros."""
+    X, M = block.Phi, block.n_columns
     s = block.weights()
     t = block.t if K > 1 else np.zeros(block.n_rows, dtype=np.int32)
     row = np.repeat(np.arange(block.n_rows), np.diff(X.indptr))
-    entry_class, entry_weight = t[row], s[row]
-    cell = entry_class * block.n_columns + X.indices
+    entry_class, entry_weight = t[row].astype(np.int64), s[row]
+    cell = entry_class * M + X.indices
     data = X.data.astype(np.float64, copy=False)
-    weight = np.bincount(t, weights=s, minlength=K)
+    weight = np.bincount(t, weights=s, minlength=K).astype(np.float64)
     safe = np.where(weight > 0, weight, 1.0)[:, None]
 
     def sums(values: Array) -> Array:
-        return np.bincount(cell, weights=values, minlength=K * block.n_columns).reshape(K, -1)
+        return np.bincount(cell, weights=values, minlength=K * M).astype(np.float64).reshape(K, M)
 
     mean = sums(entry_weight * data) / safe
     deviation = data - mean.ravel()[cell]
     zeros = weight[:, None] - sums(entry_weight)
     scatter = sums(entry_weight * deviation**2) + np.maximum(zeros, 0.0) * mean**2
-    result.weight[:], result.mean[:], result.scatter[:] = weight, mean, scatter
-    return result
-
-
-def _tile(Z: Array, t: Any, s: Array | None, params: MomentsParams) -> Moments:
-    K, M = params.K, Z.shape[1]
-    result = Moments.zero(Shape(M, K), params)
-    for k in range(K) if t is None else np.unique(t):
-        inside = slice(None) if t is None else t == k
-        rows = Z[inside]
-        weights = None if s is None else s[inside]
-        total = float(len(rows)) if weights is None else float(weights.sum())
-        if total <= 0:
-            continue
-        result.weight[k] = total
-        # The first row is subtracted before summing: the mean of values near 1e8 then keeps its digits.
-        base = rows[0]
-        rows = rows - base
-        mean = rows.mean(axis=0) if weights is None else weights @ rows / total
-        rows -= mean
-        result.mean[k] = base + mean
-        if params.scatter == "diagonal":
-            result.scatter[k] = np.einsum("nm,nm->m", rows, rows) if weights is None else weights @ rows**2
-        elif weights is None:
-            result.scatter[k] = rows.T @ rows
-        else:
-            rows *= np.sqrt(weights)[:, None]
-            result.scatter[k] = rows.T @ rows
-    return result
+    return weight, mean, scatter
