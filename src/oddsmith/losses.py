@@ -84,5 +84,8 @@ def softmax_rows(A: Any, t: Any) -> Rows:
     log_total, P = log_normaliser(A)
     codes = xp.arange(P.shape[1])
     hit = xp.astype(t[:, None] == codes[None, :], P.dtype)
-    value = log_total - xp.sum(hit[:, 1:] * A, axis=1)
-    return _SoftmaxRows(xp.maximum(value, xp.zeros_like(value)), (P - hit)[:, 1:], P)
+    # −log p of a row that is fitted well comes from the other classes: no cancellation.
+    others = xp.sum(P * (1.0 - hit), axis=1)
+    near = others < 0.5
+    value = xp.where(near, -xp.log1p(-xp.where(near, others, 0.0)), log_total - xp.sum(hit[:, 1:] * A, axis=1))
+    return _SoftmaxRows(value, (P - hit)[:, 1:], P)

@@ -18,8 +18,10 @@ from oddsmith.numerics import Array, namespace
 TILE_ELEMENTS = 1 << 17
 
 
-def curvature(block: Block, W: Array, b: Array, center: Array, order: int) -> tuple[float, Array, Array | None]:
-    """Return ``Σ s ℓ``, its gradient (C × (M+1)) and, for ``order=2``, its Hessian (C(M+1) square).
+def curvature(
+    block: Block, W: Array, b: Array, center: Array, order: int, inverse: Array | None = None
+) -> tuple[float, Array, Array | None, float]:
+    """Return ``Σ s ℓ``, its gradient (C × (M+1)), for ``order=2`` its Hessian (C(M+1) square), and the longest row.
 
     With ``z = φ − center`` and activations ``a_k = b_k + w_kᵀ z (+ offset)``:
     ``g_k = Σ s ∂ℓ/∂a_k (1, z)``, ``H_jk = Σ s ∂²ℓ/∂a_j∂a_k (1, z)(1, z)ᵀ``. The intercept comes first.
@@ -35,7 +37,8 @@ def curvature(block: Block, W: Array, b: Array, center: Array, order: int) -> tu
         g += part[1]
         if H is not None:
             H += part[2]
-    return value, g, None if H is None else H.reshape(C * (M + 1), C * (M + 1))
+    longest = 0.0 if inverse is None else _longest(block, center, inverse)
+    return value, g, None if H is None else H.reshape(C * (M + 1), C * (M + 1)), longest
 
 
 def curvature_product(block: Block, W: Array, b: Array, center: Array, V: Array, v: Array) -> Array:
@@ -52,6 +55,20 @@ def curvature_product(block: Block, W: Array, b: Array, center: Array, V: Array,
             R = R * s[:, None]
         result += _gradient(Z, R, center)
     return result
+
+
+def _longest(block: Block, center: Array, inverse: Array) -> float:
+    """Return ``max_n Σ_j inverse_j (φ_nj − c_j)²``."""
+    longest = 0.0
+    for start, stop in _tiles(block):
+        if block.is_sparse:
+            X = block.Phi.astype(np.float64)
+            squares = X.multiply(X) @ inverse - 2.0 * (X @ (inverse * center))
+            squares = squares + (inverse * center**2).sum()
+        else:
+            squares = (_rows(block, start, stop, center) ** 2) @ inverse
+        longest = max(longest, float(squares.max(initial=0.0)))
+    return longest
 
 
 def _tiles(block: Block) -> list[tuple[int, int]]:

@@ -19,7 +19,8 @@ class CurvatureParams:
 
     ``a_k = b_k + w_kᵀ (φ − center) + offset_k`` for the classes k = 1 … C against class 0; C = 1 is logistic
     regression, C > 1 softmax. ``order`` 1 gives value and gradient, 2 the Hessian too. ``V``, ``v`` are the
-    direction of a Hessian product (`CurvatureProduct` only).
+    direction of a Hessian product (`CurvatureProduct` only). With ``inverse`` the longest row is looked for on the
+    way, ``max_n Σ_j inverse_j z_nj²``. ``large`` chooses the compiled kernels.
     """
 
     W: Array
@@ -28,6 +29,8 @@ class CurvatureParams:
     order: int = 2
     V: Array | None = None
     v: Array | None = None
+    inverse: Array | None = None
+    large: bool = False
 
     @property
     def size(self) -> tuple[int, int]:
@@ -52,6 +55,7 @@ class Curvature:
     value: float
     gradient: Array
     hessian: Array | None
+    longest: float = 0.0
 
     @classmethod
     def zero(cls, shape: Shape, params: CurvatureParams) -> Curvature:
@@ -62,9 +66,9 @@ class Curvature:
     @classmethod
     def of(cls, block: Block, params: CurvatureParams) -> Curvature:
         """Return the sums over a block (one pass over its rows)."""
-        value, gradient, hessian = reference.curvature(block, params.W, params.b, params.center, params.order)
+        at = (block, params.W, params.b, params.center, params.order, params.inverse)
         rows = block.n_rows if block.s is None else int(np.count_nonzero(block.s))
-        return cls(rows, value, gradient, hessian)
+        return cls(rows, *_kernel(params).curvature(*at))
 
     def merge(self, other: Curvature) -> Curvature:
         """Add both."""
@@ -101,7 +105,8 @@ class CurvatureProduct:
     def of(cls, block: Block, params: CurvatureParams) -> CurvatureProduct:
         """Return the product over a block (one pass over its rows)."""
         assert params.V is not None and params.v is not None
-        return cls(reference.curvature_product(block, params.W, params.b, params.center, params.V, params.v))
+        at = (block, params.W, params.b, params.center, params.V, params.v)
+        return cls(_kernel(params).curvature_product(*at))
 
     def merge(self, other: CurvatureProduct) -> CurvatureProduct:
         """Add both."""
@@ -111,6 +116,14 @@ class CurvatureProduct:
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
         """Return random weights and a random direction."""
         return [_example(shape, rng, 1)]
+
+
+def _kernel(params: CurvatureParams) -> Any:
+    if not params.large:
+        return reference
+    from oddsmith.kernels import large
+
+    return large
 
 
 def _example(shape: Shape, rng: np.random.Generator, order: int) -> CurvatureParams:

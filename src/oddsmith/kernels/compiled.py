@@ -1,0 +1,325 @@
+"""Compiled kernels: one pass per evaluation over a block, in tiles that stay in the cache.
+
+Two classes: activation, probability, loss and gradient of a row are made while it is in the first-level cache, from
+C-ordered, F-ordered or CSR rows of float32 or float64, summed in float64. Softmax: the products are matrix products
+of a tile (BLAS), the probabilities a compiled loop. This module is imported for large problems only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit, uintp
+
+from oddsmith.kernels.scalar import EXACT, SUMS, exp_negative, logistic_tile, prefetch
+
+TILE_BYTES = 16_384
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def _sum(values: Any, n: int) -> float:
+    total = 0.0
+    for i in range(n):
+        total += values[i]
+    return total
+
+
+# Indices are unsigned in the inner loops: a signed one could mean "from the end", and the check for that keeps
+# compilers from using vector registers. Rows are addressed in the flat array, since a slice is counted references.
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def _dots_c(x: Any, base: Any, M: Any, u: Any, center: Any, a: Any, n: Any) -> None:
+    """a_i = Σ_j u_j (x_ij − c_j) for the n rows of length M that begin at x[base], four at a time."""
+    i = uintp(0)
+    while i + uintp(4) <= n:
+        k0 = base + i * M
+        k1 = k0 + M
+        k2 = k1 + M
+        k3 = k2 + M
+        s0 = s1 = s2 = s3 = 0.0
+        for j in range(M):
+            w, c = u[j], center[j]
+            s0 += (x[k0 + j] - c) * w
+            s1 += (x[k1 + j] - c) * w
+            s2 += (x[k2 + j] - c) * w
+            s3 += (x[k3 + j] - c) * w
+        a[i] = s0
+        a[i + uintp(1)] = s1
+        a[i + uintp(2)] = s2
+        a[i + uintp(3)] = s3
+        i += uintp(4)
+    while i < n:
+        k0 = base + i * M
+        s0 = 0.0
+        for j in range(M):
+            s0 += (x[k0 + j] - center[j]) * u[j]
+        a[i] = s0
+        i += uintp(1)
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def _longest_c(x: Any, base: Any, M: Any, inverse: Any, center: Any, n: Any) -> float:
+    """max_i Σ_j inverse_j (x_ij − c_j)²."""
+    longest = 0.0
+    for i in range(n):
+        k = base + i * M
+        total = 0.0
+        for j in range(M):
+            z = x[k + j] - center[j]
+            total += z * z * inverse[j]
+        longest = max(longest, total)
+    return longest
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def _add_c(x: Any, base: Any, M: Any, r: Any, center: Any, g: Any, n: Any, ahead: Any) -> None:
+    """g_j += Σ_i r_i (x_ij − c_j), while the rows ``ahead`` elements further on are called into the cache."""
+    i = uintp(0)
+    line = uintp(64 // x.itemsize)
+    while i + uintp(4) <= n:
+        k0 = base + i * M
+        if ahead > uintp(0):
+            k = k0 + ahead
+            while k < k0 + ahead + uintp(4) * M:
+                prefetch(x, k)
+                k += line
+        k1 = k0 + M
+        k2 = k1 + M
+        k3 = k2 + M
+        r0, r1, r2, r3 = r[i], r[i + uintp(1)], r[i + uintp(2)], r[i + uintp(3)]
+        for j in range(M):
+            c = center[j]
+            g[j] += (r0 * (x[k0 + j] - c) + r1 * (x[k1 + j] - c)) + (r2 * (x[k2 + j] - c) + r3 * (x[k3 + j] - c))
+        i += uintp(4)
+    while i < n:
+        k0 = base + i * M
+        for j in range(M):
+            g[j] += r[i] * (x[k0 + j] - center[j])
+        i += uintp(1)
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def _tile_rows(a: Any, b: float, sign: Any, s: Any, first: Any, n: Any, r: Any, h: Any) -> float:
+    """Turn activations of a tile into residuals ``r`` and curvatures ``h``; return the loss."""
+    logistic_tile(a, b, sign, r, h, n)
+    if s.size:
+        for i in range(n):
+            a[i] *= s[first + i]
+            r[i] *= s[first + i]
+            h[i] *= s[first + i]
+    return _sum(a, n)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _signs(t: Any, offset: Any, first: Any, n: Any, sign: Any, a: Any) -> None:
+    """Signs of the classes of a tile; its offsets are added to the activations."""
+    for i in range(n):
+        sign[i] = 2.0 * t[first + i] - 1.0
+    if offset.size:
+        for i in range(n):
+            a[i] += offset[first + i, 0]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def logistic_c(
+    X: Any, t: Any, s: Any, offset: Any, u: Any, b: float, center: Any, inverse: Any, g: Any, tile: int
+) -> tuple[float, float]:
+    """Two classes, C order: add the gradient to ``g`` (intercept first); return loss and longest row."""
+    N, M = uintp(X.shape[0]), uintp(X.shape[1])
+    x, step, slopes = X.ravel(), uintp(tile), g[1:]
+    a, sign, r, h = np.empty(tile), np.empty(tile), np.empty(tile), np.empty(tile)
+    value, longest = 0.0, 0.0
+    first = uintp(0)
+    while first < N:
+        n = min(step, N - first)
+        _dots_c(x, first * M, M, u, center, a, n)
+        if inverse.size:
+            longest = max(longest, _longest_c(x, first * M, M, inverse, center, n))
+        _signs(t, offset, first, n, sign, a)
+        value += _tile_rows(a, b, sign, s, first, n, r, h)
+        g[0] += _sum(r, n)
+        ahead = step * M if first + step + step <= N else uintp(0)
+        _add_c(x, first * M, M, r, center, slopes, n, ahead)
+        first += step
+    return value, longest
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def _column_dots(x: Any, u: float, c: float, a: Any, n: int) -> None:
+    for i in range(n):
+        a[i] += u * (x[i] - c)
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def _column_squares(x: Any, inverse: float, c: float, q: Any, n: int) -> None:
+    for i in range(n):
+        q[i] += inverse * (x[i] - c) * (x[i] - c)
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def _column_product(x: Any, c: float, r: Any, n: int) -> float:
+    total = 0.0
+    for i in range(n):
+        total += r[i] * (x[i] - c)
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def logistic_f(
+    XT: Any, t: Any, s: Any, offset: Any, u: Any, b: float, center: Any, inverse: Any, g: Any, tile: int
+) -> tuple[float, float]:
+    """Two classes, F order: the same from the transposed view ``XT`` (M × N, rows contiguous)."""
+    M, N = XT.shape
+    a, sign, r, h = np.empty(tile), np.empty(tile), np.empty(tile), np.empty(tile)
+    value, longest = 0.0, 0.0
+    for first in range(0, N, tile):
+        n = min(tile, N - first)
+        a[:n] = 0.0
+        for j in range(M):
+            _column_dots(XT[j, first : first + n], u[j], center[j], a, n)
+        if inverse.size:
+            h[:n] = 0.0
+            for j in range(M):
+                _column_squares(XT[j, first : first + n], inverse[j], center[j], h, n)
+            longest = max(longest, h[:n].max())
+        _signs(t, offset, first, n, sign, a)
+        value += _tile_rows(a, b, sign, s, first, n, r, h)
+        g[0] += _sum(r, n)
+        for j in range(M):
+            g[j + 1] += _column_product(XT[j, first : first + n], center[j], r, n)
+    return value, longest
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def logistic_csr(
+    data: Any, indices: Any, indptr: Any, t: Any, s: Any, offset: Any, u: Any, b: float, g: Any, h_out: Any
+) -> float:
+    """Two classes, CSR rows, not centred: add the gradient to ``g``; return the loss.
+
+    Curvatures go to ``h_out`` if it has room for them.
+    """
+    tile = 64
+    N = indptr.size - 1
+    a, sign, r, h = np.empty(tile), np.empty(tile), np.empty(tile), np.empty(tile)
+    value = 0.0
+    for first in range(0, N, tile):
+        n = min(tile, N - first)
+        for i in range(n):
+            total = 0.0
+            for p in range(uintp(indptr[first + i]), uintp(indptr[first + i + 1])):
+                total += data[p] * u[uintp(indices[p])]
+            a[i] = total
+        _signs(t, offset, first, n, sign, a)
+        value += _tile_rows(a, b, sign, s, first, n, r, h)
+        g[0] += _sum(r, n)
+        if h_out.size:
+            h_out[first : first + n] = h[:n]
+        for i in range(n):
+            for p in range(uintp(indptr[first + i]), uintp(indptr[first + i + 1])):
+                g[uintp(indices[p]) + uintp(1)] += r[i] * data[p]
+    return value
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def logistic_csr_product(
+    data: Any, indices: Any, indptr: Any, t: Any, s: Any, offset: Any, u: Any, b: float, v: Any, v0: float, g: Any
+) -> None:
+    """Two classes, CSR rows, not centred: add the Hessian at (b, u) times the direction (v0, v) to ``g``."""
+    tile = 64
+    N = indptr.size - 1
+    a, sign, r, h = np.empty(tile), np.empty(tile), np.empty(tile), np.empty(tile)
+    da = np.empty(tile)
+    for first in range(0, N, tile):
+        n = min(tile, N - first)
+        for i in range(n):
+            total, change = 0.0, v0
+            for p in range(uintp(indptr[first + i]), uintp(indptr[first + i + 1])):
+                j = uintp(indices[p])
+                total += data[p] * u[j]
+                change += data[p] * v[j]
+            a[i], da[i] = total, change
+        _signs(t, offset, first, n, sign, a)
+        _tile_rows(a, b, sign, s, first, n, r, h)
+        for i in range(n):
+            w = h[i] * da[i]
+            g[0] += w
+            for p in range(uintp(indptr[first + i]), uintp(indptr[first + i + 1])):
+                g[uintp(indices[p]) + uintp(1)] += w * data[p]
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def _root_rows(x: Any, M: Any, h: Any, center: Any, B: Any, n: Any) -> None:
+    """B_i = √h_i (1, x_i − center), rows of length M + 1 in a flat array."""
+    for i in range(n):
+        w = np.sqrt(h[i])
+        k, out = i * M, i * (M + uintp(1))
+        B[out] = w
+        out += uintp(1)
+        for j in range(M):
+            B[out + j] = w * (x[k + j] - center[j])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def logistic_chunk(Z: Any, t: Any, s: Any, offset: Any, u: Any, b: float, center: Any, B: Any, g: Any) -> float:
+    """Two classes, some C-ordered rows: loss, gradient into ``g``, Hessian rows √h (1, z) into ``B``."""
+    n, M, zero = uintp(Z.shape[0]), uintp(Z.shape[1]), uintp(0)
+    a, sign, r, h = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    x = Z.ravel()
+    _dots_c(x, zero, M, u, center, a, n)
+    _signs(t, offset, zero, n, sign, a)
+    value = _tile_rows(a, b, sign, s, zero, n, r, h)
+    g[0] += _sum(r, n)
+    _add_c(x, zero, M, r, center, g[1:], n, zero)
+    _root_rows(x, M, h, center, B.ravel(), n)
+    return value
+
+
+@njit(cache=True, nogil=True, fastmath=EXACT, error_model="numpy")
+def softmax_chunk(A: Any, t: Any, s: Any, P: Any) -> float:
+    """Softmax: activations ``A`` (n × C, against class 0) become residuals; P (n × (C+1)) the probabilities.
+
+    Returns the loss. Weights multiply the residuals, not the probabilities.
+    """
+    n, C = A.shape
+    value = 0.0
+    for i in range(n):
+        row, p = A[i], P[i]
+        top = 0.0
+        for k in range(C):
+            top = max(top, row[k])
+        own = row[t[i] - 1] if t[i] > 0 else 0.0
+        p[0] = exp_negative(-top)
+        for k in range(C):
+            p[k + 1] = exp_negative(row[k] - top)
+        total = 0.0
+        for k in range(C + 1):
+            total += p[k]
+        scale = 1.0 / total
+        others = 0.0
+        for k in range(C + 1):
+            p[k] *= scale
+            if k != t[i]:
+                others += p[k]
+        # −log p of a row that is fitted well comes from the other classes: no cancellation.
+        loss = -np.log1p(-others) if others < 0.5 else (top - own) + np.log(total)
+        weight = s[i] if s.size else 1.0
+        value += weight * loss
+        for k in range(C):
+            row[k] = weight * p[k + 1]
+        if t[i] > 0:
+            row[t[i] - 1] -= weight
+    return value
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def csr_gram(data: Any, indices: Any, indptr: Any, h: Any, G: Any) -> None:
+    """G_jk += Σ_i h_i x_ij x_ik over the pairs of non-zeros of each row, lower triangle and mirror alike."""
+    for i in range(indptr.size - 1):
+        w = h[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            left = w * data[p]
+            row = G[indices[p]]
+            for q in range(indptr[i], indptr[i + 1]):
+                row[indices[q]] += left * data[q]

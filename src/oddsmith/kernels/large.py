@@ -1,0 +1,206 @@
+"""The kernels of large blocks: the same sums as `reference`, through compiled loops and matrix products of tiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oddsmith.block import Block
+from oddsmith.kernels import compiled
+from oddsmith.numerics import Array
+
+CHUNK_BYTES = 1 << 19
+_NONE = np.empty(0)
+_NO_OFFSET = np.empty((0, 1))
+
+
+def curvature(
+    block: Block, W: Array, b: Array, center: Array, order: int, inverse: Array | None
+) -> tuple[float, Array, Array | None, float]:
+    """Return value, gradient, Hessian (``order=2``) and the longest row under ``inverse`` (squared; else 0)."""
+    C, M = W.shape
+    if block.n_rows == 0:
+        return 0.0, np.zeros((C, M + 1)), np.zeros((C * (M + 1),) * 2) if order >= 2 else None, 0.0
+    if block.is_sparse:
+        return _csr(block, W, b, center, order, inverse)
+    if C == 1 and order < 2:
+        return _logistic(block, W[0], float(b[0]), center, inverse)
+    return _chunks(block, W, b, center, order, inverse)
+
+
+def curvature_product(block: Block, W: Array, b: Array, center: Array, V: Array, v: Array) -> Array:
+    """Return the Hessian at ``(b, W)`` times the direction ``(v, V)`` (C × (M+1))."""
+    C, M = W.shape
+    g = np.zeros((C, M + 1))
+    if block.is_sparse and C == 1:
+        X, (s, offset) = block.Phi, _optional(block)
+        shift, turn = float(b[0] - W[0] @ center), float(v[0] - V[0] @ center)
+        compiled.logistic_csr_product(
+            X.data, X.indices, X.indptr, block.t, s, offset, W[0], shift, V[0], turn, g[0]
+        )
+        g[0, 1:] -= center * g[0, 0]
+        return g
+    for rows in _ranges(block, C):
+        Z, part = _centred(block, rows, center)
+        A, R, P = _activations(Z, block, rows, W, b, center)
+        compiled.softmax_chunk(A, block.t[rows], _NONE, P)
+        dA = _product(Z, V, v, center)
+        mean = np.einsum("nk,nk->n", P[:, 1:], dA)
+        R = P[:, 1:] * (dA - mean[:, None])
+        if part is not None:
+            R *= part[:, None]
+        g += _gradient(Z, R, center)
+    return g
+
+
+def _optional(block: Block) -> tuple[Array, Array]:
+    s = _NONE if block.s is None else block.s
+    return s, _NO_OFFSET if block.offset is None else block.offset
+
+
+def _logistic(
+    block: Block, u: Array, b: float, center: Array, inverse: Array | None
+) -> tuple[float, Array, None, float]:
+    X, (s, offset) = block.Phi, _optional(block)
+    g = np.zeros(len(u) + 1)
+    extent = _NONE if inverse is None else inverse
+    tile = compiled.TILE_BYTES // max(1, X.itemsize * len(u))
+    if X.flags.c_contiguous:
+        tile = min(512, max(16, tile // 4 * 4))
+        value, longest = compiled.logistic_c(X, block.t, s, offset, u, b, center, extent, g, tile)
+    else:
+        tile = min(1024, max(256, tile // 4 * 4))
+        XT = X.T if X.T.flags.c_contiguous or X.strides[0] == X.itemsize else np.ascontiguousarray(X.T)
+        value, longest = compiled.logistic_f(XT, block.t, s, offset, u, b, center, extent, g, tile)
+    return value, g[None], None, longest
+
+
+def _ranges(block: Block, C: int) -> list[slice]:
+    width = block.n_columns if not block.is_sparse else max(1, block.Phi.nnz // max(1, block.n_rows))
+    step = max(64, CHUNK_BYTES // (8 * max(width, 2 * C)))
+    return [slice(i, min(i + step, block.n_rows)) for i in range(0, block.n_rows, step)]
+
+
+def _centred(block: Block, rows: slice, center: Array) -> tuple[Any, Array | None]:
+    s = None if block.s is None else block.s[rows]
+    if block.is_sparse:
+        return block.Phi[rows], s
+    return np.subtract(block.Phi[rows], center, dtype=np.float64), s
+
+
+def _product(Z: Any, V: Array, v: Array, center: Array) -> Array:
+    shift = v - V @ center if hasattr(Z, "indptr") else v
+    return np.ascontiguousarray(Z @ V.T) + shift
+
+
+def _activations(Z: Any, block: Block, rows: slice, W: Array, b: Array, center: Array) -> tuple[Any, Any, Any]:
+    A = _product(Z, W, b, center)
+    if block.offset is not None:
+        A += block.offset[rows]
+    return A, A, np.empty((A.shape[0], A.shape[1] + 1))
+
+
+def _gradient(Z: Any, R: Array, center: Array) -> Array:
+    total = R.sum(axis=0)
+    inner = np.asarray(Z.T @ R).T if hasattr(Z, "indptr") else R.T @ Z
+    if hasattr(Z, "indptr"):
+        inner = inner - total[:, None] * center
+    return np.concatenate([total[:, None], inner], axis=1)
+
+
+def _chunks(
+    block: Block, W: Array, b: Array, center: Array, order: int, inverse: Array | None
+) -> tuple[float, Array, Array | None, float]:
+    """Dense rows a chunk at a time: products by BLAS, probabilities by a compiled loop."""
+    C, M = W.shape
+    s, offset = _optional(block)
+    value, longest = 0.0, 0.0
+    g = np.zeros((C, M + 1))
+    H = np.zeros((C, M + 1, C, M + 1)) if order >= 2 else None
+    for rows in _ranges(block, C):
+        if C == 1 and H is not None:
+            Z = np.ascontiguousarray(block.Phi[rows])
+            B = np.empty((len(Z), M + 1))
+            some, shift = (s[rows] if s.size else s), (offset[rows] if offset.size else offset)
+            value += compiled.logistic_chunk(Z, block.t[rows], some, shift, W[0], float(b[0]), center, B, g[0])
+            H[0, :, 0, :] += B.T @ B
+            continue
+        Z, part = _centred(block, rows, center)
+        A, R, P = _activations(Z, block, rows, W, b, center)
+        value += compiled.softmax_chunk(A, block.t[rows], _NONE if part is None else part, P)
+        g += _gradient(Z, R, center)
+        if inverse is not None:
+            longest = max(longest, float(np.einsum("nm,nm,m->n", Z, Z, inverse).max(initial=0.0)))
+        if H is not None:
+            _add_softmax_hessian(H, Z, P, part)
+    if C == 1 and inverse is not None:
+        longest = _logistic(block, W[0], float(b[0]), center, inverse)[3]
+    return value, g, None if H is None else H.reshape(C * (M + 1), C * (M + 1)), longest
+
+
+def _add_softmax_hessian(H: Array, Z: Array, P: Array, s: Array | None) -> None:
+    """H_jk += Σ s p_j (1[j = k] − p_k) (1, z)(1, z)ᵀ, block by block."""
+    C = P.shape[1] - 1
+    Z1 = np.concatenate([np.ones((len(Z), 1)), Z], axis=1)
+    for j in range(C):
+        p = P[:, j + 1] if s is None else P[:, j + 1] * s
+        own = p * (P[:, : j + 1].sum(axis=1) + P[:, j + 2 :].sum(axis=1))
+        B = Z1 * np.sqrt(own)[:, None]
+        H[j, :, j, :] += B.T @ B
+        weighted = Z1 * p[:, None]
+        for k in range(j + 1, C):
+            cross = weighted.T @ (Z1 * P[:, k + 1][:, None])
+            H[j, :, k, :] -= cross
+            H[k, :, j, :] -= cross.T
+
+
+def _csr(
+    block: Block, W: Array, b: Array, center: Array, order: int, inverse: Array | None
+) -> tuple[float, Array, Array | None, float]:
+    C, M = W.shape
+    X, (s, offset) = block.Phi, _optional(block)
+    if C == 1 and order < 2:
+        g = np.zeros(M + 1)
+        shift = float(b[0] - W[0] @ center)
+        value = compiled.logistic_csr(X.data, X.indices, X.indptr, block.t, s, offset, W[0], shift, g, _NONE)
+        g[1:] -= center * g[0]
+        return value, g[None], None, _csr_longest(X, center, inverse)
+    A, R, P = _activations(X, block, slice(None), W, b, center)
+    value = compiled.softmax_chunk(A, block.t, s, P)
+    g2 = _gradient(X, R, center)
+    H = None
+    if order >= 2:
+        H = np.zeros((C, M + 1, C, M + 1))
+        for j in range(C):
+            for k in range(j, C):
+                h = -P[:, j + 1] * P[:, k + 1] if j != k else P[:, j + 1] * np.delete(P, j + 1, axis=1).sum(axis=1)
+                h = h if block.s is None else h * block.s
+                H[j, :, k, :] = _csr_block(X, h, center)
+                H[k, :, j, :] = H[j, :, k, :]
+        H = H.reshape(C * (M + 1), C * (M + 1))
+    return value, g2, H, _csr_longest(X, center, inverse)
+
+
+def _csr_block(X: Any, h: Array, center: Array) -> Array:
+    M = X.shape[1]
+    total = float(h.sum())
+    first = np.asarray(X.T @ h)
+    G = np.zeros((M + 1, M + 1))
+    inner = np.zeros((M, M))
+    compiled.csr_gram(X.data, X.indices, X.indptr, h, inner)
+    inner -= np.outer(center, first) + np.outer(first, center) - total * np.outer(center, center)
+    G[0, 0] = total
+    G[0, 1:] = G[1:, 0] = first - center * total
+    G[1:, 1:] = inner
+    return G
+
+
+def _csr_longest(X: Any, center: Array, inverse: Array | None) -> float:
+    if inverse is None:
+        return 0.0
+    data = X.data.astype(np.float64, copy=False)
+    entry = (data * data - 2.0 * data * center[X.indices]) * inverse[X.indices]
+    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    squares = np.bincount(row, weights=entry, minlength=X.shape[0]) + float((center**2 * inverse).sum())
+    return float(squares.max(initial=0.0))

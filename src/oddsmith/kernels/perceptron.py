@@ -1,0 +1,128 @@
+"""One epoch of the perceptron: rows in a given order, a correction at each mistake, the best weights kept.
+
+The epoch is sequential by its nature: what a row does depends on all mistakes before it. So it is no fold. Few rows
+take the NumPy path, which looks for the next mistake in a run of rows at once; many rows, or many mistakes, the
+compiled one. Both make the same corrections in the same order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from oddsmith.numerics import EPS, Array
+
+COMPILE_ABOVE = 2_000_000
+COMPILE_AFTER = 200_000
+LONGEST_RUN = 4096
+
+
+@dataclass
+class Walk:
+    """The state of a running perceptron.
+
+    ``V`` (C × (M+1), intercept first) are the weights: one row for two classes (positive: class 1), K for more.
+    ``best`` are those with the fewest rows wrong (``best_errors``) among the weights that were counted: those at
+    the end of each epoch, and those that had the longest run without a mistake so far (``longest``).
+    """
+
+    V: Array
+    best: Array = field(init=False)
+    best_errors: int = field(init=False)
+    mistakes: int = 0
+    run: int = 0
+    longest: int = 0
+
+    def __post_init__(self) -> None:
+        self.best = self.V.copy()
+        self.best_errors = np.iinfo(np.int64).max
+
+    def keep(self, errors: int) -> None:
+        """Put the weights in the pocket if they are better than those there."""
+        if errors < self.best_errors:
+            self.best[:] = self.V
+            self.best_errors = errors
+
+
+def margins(X: Any, t: npt.NDArray[np.int32], V: Array, bias: float) -> tuple[Array, npt.NDArray[np.intp]]:
+    """Return how far each row is on the right side (unscaled) and which class is its rival.
+
+    Two classes: ``±(wᵀx + w₀)``. More: the activation of the row's class less the largest of the others.
+
+    >>> m, rival = margins(np.array([[1.0], [2.0]]), np.array([0, 1], dtype=np.int32), np.array([[0.0, 3.0]]), 1.0)
+    >>> m.tolist(), rival.tolist()
+    ([-3.0, 6.0], [1, 0])
+    """
+    A = np.asarray(X @ V[:, 1:].T) + bias * V[:, 0]
+    if len(V) == 1:
+        return np.where(t == 1, A[:, 0], -A[:, 0]), 1 - t.astype(np.intp)
+    rows = np.arange(len(t))
+    own = A[rows, t]
+    A[rows, t] = -np.inf
+    rival = A.argmax(axis=1)
+    return own - A[rows, rival], rival
+
+
+def rounding(X: Any, V: Array, bias: float) -> Array:
+    """Return a bound on the rounding error of each row's margin."""
+    size = np.asarray(abs(X) @ np.abs(V[:, 1:]).T) + bias * np.abs(V[:, 0])
+    bound: Array = 2.0 * (V.shape[1] + 2) * EPS * (size.sum(axis=1) if len(V) > 1 else size[:, 0])
+    return bound
+
+
+def correct(x: Array, k: int, rival: int, step_size: float, bias: float, V: Array) -> None:
+    """Move the weights by one mistake: towards the row for its class, away from it for the rival (Kesler)."""
+    if len(V) == 1:
+        V[0, 1:] += (step_size if k == 1 else -step_size) * x
+        V[0, 0] += (step_size if k == 1 else -step_size) * bias
+        return
+    V[k, 1:] += step_size * x
+    V[rival, 1:] -= step_size * x
+    V[k, 0] += step_size * bias
+    V[rival, 0] -= step_size * bias
+
+
+def run_epoch(
+    X: Any, t: npt.NDArray[np.int32], order: npt.NDArray[np.intp], step_size: float, bias: float, walk: Walk
+) -> None:
+    """Visit the rows (dense or CSR, float64) once in the given order and correct each mistake, in place.
+
+    >>> walk = Walk(np.zeros((1, 2)))
+    >>> run_epoch(np.array([[-1.0], [2.0]]), np.array([0, 1], dtype=np.int32), np.arange(2), 1.0, 1.0, walk)
+    >>> walk.V.tolist(), walk.mistakes
+    ([[-1.0, 1.0]], 1)
+    """
+    size = X.nnz + 16 * X.shape[0] if sparse.issparse(X) else X.size
+    if size > COMPILE_ABOVE or walk.mistakes > COMPILE_AFTER:
+        from oddsmith.kernels import perceptron_compiled
+
+        perceptron_compiled.run(X, t, order, step_size, bias, walk)
+        return
+    _run(X[order].toarray() if sparse.issparse(X) else X[order], t[order], step_size, bias, walk)
+
+
+def _run(X: Array, t: npt.NDArray[np.int32], step_size: float, bias: float, walk: Walk) -> None:
+    """Go through the rows as they lie, looking for the next mistake in growing runs."""
+    start, length = 0, 16
+    while start < len(t):
+        part = slice(start, start + length)
+        m, rival = margins(X[part], t[part], walk.V, bias)
+        wrong = m <= 0.0
+        first = int(wrong.argmax())
+        if not wrong[first]:
+            walk.run += len(m)
+            start, length = start + len(m), min(2 * length, LONGEST_RUN)
+            continue
+        walk.run += first
+        if walk.run > walk.longest:
+            walk.longest = walk.run
+            walk.keep(int(np.count_nonzero(margins(X, t, walk.V, bias)[0] <= 0.0)))
+        n = start + first
+        correct(X[n], int(t[n]), int(rival[first]), step_size, bias, walk.V)
+        walk.mistakes += 1
+        walk.run = 0
+        start, length = n + 1, max(16, min(length, 2 * (first + 1)))
