@@ -1,8 +1,9 @@
-"""What is summed: counts, moments, gram, curvature, extent. Importing this room registers them all."""
+"""What is summed: counts, moments, features, gram, curvature, extent. Importing this room registers them all."""
 
 from oddsmith.statistics.counts import Counts
 from oddsmith.statistics.curvature import Curvature, CurvatureParams, CurvatureProduct
 from oddsmith.statistics.extent import Extent, ExtentParams
+from oddsmith.statistics.features import Features, FeaturesParams
 from oddsmith.statistics.gram import Gram
 from oddsmith.statistics.moments import Moments, MomentsParams
 
@@ -13,6 +14,8 @@ __all__ = [
     "CurvatureProduct",
     "Extent",
     "ExtentParams",
+    "Features",
+    "FeaturesParams",
     "Gram",
     "Moments",
     "MomentsParams",

@@ -7,16 +7,13 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from oddsmith.block import Block
 from oddsmith.numerics import Array
 from oddsmith.statistic import STATISTICS, Shape
+from oddsmith.statistics.tiles import TILE_ELEMENTS as TILE_ELEMENTS
+from oddsmith.statistics.tiles import Codes, Tile, sorted_tiles
 
-Codes = npt.NDArray[np.intp]
-
-TILE_ELEMENTS = 1 << 18
-FEW_CLASSES = 64
 FAR = 0.99
 """The share of raw squares that the mean may explain before the rows are centred again: costs two digits at most."""
 
@@ -136,57 +133,29 @@ class _Sums:
         zero = Moments.zero(Shape(M, K), params)
         self.group, self.weight, self.total, self.products = params.group, zero.weight, zero.mean, zero.scatter
         self.base = np.zeros((K, M)) if base is None else base
-        self._seen = np.full(K, base is not None)
-        self._by_class = params.scatter == "diagonal"
+        seen = np.full(K, base is not None)
         # Classes of one group lie side by side, so that one product serves them all.
-        self._rank = np.argsort(np.argsort(self.group, kind="stable"), kind="stable").astype(_small(K))
-        step = max(64, TILE_ELEMENTS // max(1, M))
-        buffer = np.empty((min(step, block.n_rows), M))
-        for start in range(0, block.n_rows, step):
-            self._add(block, slice(start, min(start + step, block.n_rows)), buffer)
+        rank = np.argsort(np.argsort(self.group, kind="stable"), kind="stable")
+        for tile in sorted_tiles(block, K, rank=rank):  # 1
+            new = ~seen[tile.klass]
+            self.base[tile.klass[new]], seen[tile.klass] = tile.Z[tile.first[new]], True
+            tile.subtract(self.base)  # 2
+            self._add(tile)  # 3
 
-    def _add(self, block: Block, part: slice, buffer: Array) -> None:
-        K = len(self.weight)
-        t = block.t[part] if K > 1 else np.zeros(part.stop - part.start, dtype=np.int32)
-        rank = self._rank[t]
-        order = np.argsort(rank, kind="stable") if K > 1 else None  # 1
-        s = None
-        if block.s is not None:
-            s = block.s[part] if order is None else block.s[part][order]
-            order = (np.arange(len(s)) if order is None else order)[s > 0]
-            s = s[s > 0]
-        Z = _copy(block.Phi[part], order, buffer)
-        if not len(Z):
+    def _add(self, tile: Tile) -> None:
+        self.weight[tile.klass] += tile.weights()
+        self.total[tile.klass] += tile.sums(tile.Z)
+        if self.products.ndim == 2:
+            self.products[tile.klass] += tile.sums(tile.Z * tile.Z)
             return
-        count = np.bincount(rank if order is None else rank[order], minlength=K)
-        present = np.flatnonzero(count)
-        klass = np.argsort(self._rank, kind="stable")[present]
-        first = np.cumsum(count)[present] - count[present]
-        new = ~self._seen[klass]
-        self.base[klass[new]], self._seen[klass] = Z[first[new]], True
-        self._take_base(Z, klass, first, count[present])  # 2
-        self._accumulate(Z, s, klass, first, count[present])  # 3
-
-    def _take_base(self, Z: Array, klass: Codes, first: Codes, count: Codes) -> None:
-        if len(klass) > FEW_CLASSES:
-            Z -= np.repeat(self.base[klass], count, axis=0)
-            return
-        for k, start, n in zip(klass, first, count, strict=True):
-            Z[start : start + n] -= self.base[k]
-
-    def _accumulate(self, Z: Array, s: Array | None, klass: Codes, first: Codes, count: Codes) -> None:
-        self.weight[klass] += count if s is None else np.add.reduceat(s, first)
-        self.total[klass] += segment_sums(Z, s, first)
-        if self._by_class:
-            self.products[klass] += segment_sums(Z * Z, s, first)
-            return
-        if s is not None:
-            Z *= np.sqrt(s)[:, None]
-        group = self.group[klass]
+        Z = tile.Z
+        if tile.s is not None:
+            Z *= np.sqrt(tile.s)[:, None]
+        group = self.group[tile.klass]
         edges = np.flatnonzero(np.diff(group, prepend=-1))
-        for start, stop in zip(first[edges], [*first[edges[1:]], len(Z)], strict=True):
+        for g, (start, stop) in zip(group[edges], pairwise([*tile.first[edges], len(Z)]), strict=True):
             inside = Z[start:stop]
-            self.products[group[np.searchsorted(first, start)]] += inside.T @ inside
+            self.products[g] += inside.T @ inside
 
     @property
     def rest(self) -> Array:
@@ -213,40 +182,6 @@ class _Sums:
         # Rounding can leave a trace below zero where nothing varies.
         np.maximum(diagonal, 0.0, out=diagonal)
         return scatter
-
-
-def _small(K: int) -> type[np.unsignedinteger[Any]]:
-    """Return a type for which sorting is a matter of counting."""
-    return np.uint8 if K <= 256 else np.uint16 if K <= 65536 else np.uint32
-
-
-def _copy(rows: Any, order: Codes | None, buffer: Array) -> Array:
-    """Return the rows in the given order as float64, in the buffer where that is possible."""
-    if hasattr(rows, "indptr"):
-        rows = rows.toarray()
-    Z = buffer[: len(rows) if order is None else len(order)]
-    if order is None:
-        np.copyto(Z, rows)
-    elif rows.dtype == Z.dtype and rows.flags.c_contiguous:
-        # Every index is inside: "clip" only spares a second buffer.
-        np.take(rows, order, axis=0, out=Z, mode="clip")
-    else:
-        np.copyto(Z, rows[order])
-    return Z
-
-
-def segment_sums(Z: Array, s: Array | None, first: Codes) -> Array:
-    """Return the (weighted) sums of runs of rows that begin at ``first``.
-
-    >>> segment_sums(np.array([[1.0], [2.0], [4.0]]), None, np.array([0, 2])).tolist()
-    [[3.0], [4.0]]
-    """
-    if len(first) > FEW_CLASSES:
-        sums: Array = np.add.reduceat(Z if s is None else Z * s[:, None], first, axis=0)
-        return sums
-    s = np.ones(len(Z)) if s is None else s
-    edges = [*first.tolist(), len(Z)]
-    return np.array([s[a:b] @ Z[a:b] for a, b in pairwise(edges)])
 
 
 def sparse_diagonal(block: Block, K: int) -> tuple[Array, Array, Array]:

@@ -1,0 +1,108 @@
+"""Rows in pieces that fit into the cache, sorted by class: what sums by class are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.block import Block
+from oddsmith.numerics import Array
+
+Codes = npt.NDArray[np.intp]
+
+TILE_ELEMENTS = 1 << 18
+FEW_CLASSES = 64
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Rows of positive weight, class after class: class ``klass[i]`` has ``count[i]`` of them from ``first[i]`` on.
+
+    ``Z`` is float64 and may be written to; it is overwritten by the next tile.
+    """
+
+    Z: Array
+    s: Array | None
+    klass: Codes
+    first: Codes
+    count: Codes
+
+    def subtract(self, base: Array) -> None:
+        """Take from each row that of its class (K × M), in place."""
+        if len(self.klass) > FEW_CLASSES:
+            self.Z[:] -= np.repeat(base[self.klass], self.count, axis=0)
+            return
+        for k, start, n in zip(self.klass, self.first, self.count, strict=True):
+            self.Z[start : start + n] -= base[k]
+
+    def weights(self) -> Array:
+        """Return the weight of each class in ``klass``."""
+        if self.s is None:
+            return self.count.astype(np.float64)
+        sums: Array = np.add.reduceat(self.s, self.first)
+        return sums
+
+    def sums(self, Z: Array) -> Array:
+        """Return the weighted sums of ``Z``, which is laid out as the rows are, for each class in ``klass``."""
+        if len(self.first) > FEW_CLASSES:
+            many: Array = np.add.reduceat(Z if self.s is None else Z * self.s[:, None], self.first, axis=0)
+            return many
+        s = np.ones(len(Z)) if self.s is None else self.s
+        return np.array([s[a:b] @ Z[a:b] for a, b in pairwise([*self.first.tolist(), len(Z)])])
+
+
+def sorted_tiles(block: Block, K: int, rank: Codes | None = None) -> Iterator[Tile]:
+    """Yield the rows of a block, tile by tile, sorted by class (K = 1: all are one class).
+
+    ``rank`` is the place of each class in the order, default 0 … K−1.
+
+    >>> block = Block(np.array([[1.0], [2.0], [3.0]]), np.array([1, 0, 1], dtype=np.int32))
+    >>> for tile in sorted_tiles(block, 2):
+    ...     tile.Z.tolist(), tile.klass.tolist(), tile.first.tolist(), tile.sums(tile.Z).tolist()
+    ([[2.0], [1.0], [3.0]], [0, 1], [0, 1], [[2.0], [4.0]])
+    """
+    M = block.n_columns
+    step = max(64, TILE_ELEMENTS // max(1, M))
+    buffer = np.empty((min(step, block.n_rows), M))
+    places = (np.arange(K) if rank is None else rank).astype(_small(K))
+    by_place = np.argsort(places, kind="stable")
+    for start in range(0, block.n_rows, step):
+        part = slice(start, min(start + step, block.n_rows))
+        place = places[block.t[part]] if K > 1 else np.zeros(part.stop - part.start, dtype=np.uint8)
+        order = np.argsort(place, kind="stable") if K > 1 else None
+        s = None
+        if block.s is not None:
+            s = block.s[part] if order is None else block.s[part][order]
+            order = (np.arange(len(s)) if order is None else order)[s > 0]
+            place, s = place[order], s[s > 0]
+        Z = _copy(block.Phi[part], order, buffer)
+        if not len(Z):
+            continue
+        count = np.bincount(place, minlength=K)
+        present = np.flatnonzero(count)
+        yield Tile(Z, s, by_place[present], np.cumsum(count)[present] - count[present], count[present])
+
+
+def _small(K: int) -> Any:
+    """Return a type for which sorting is a matter of counting."""
+    return np.uint8 if K <= 256 else np.uint16 if K <= 65536 else np.uint32
+
+
+def _copy(rows: Any, order: Codes | None, buffer: Array) -> Array:
+    """Return the rows in the given order as float64, in the buffer."""
+    if hasattr(rows, "indptr"):
+        rows = rows.toarray()
+    Z = buffer[: len(rows) if order is None else len(order)]
+    if order is None:
+        np.copyto(Z, rows)
+    elif rows.dtype == Z.dtype and rows.flags.c_contiguous:
+        # Every index is inside: "clip" only spares a second buffer.
+        np.take(rows, order, axis=0, out=Z, mode="clip")
+    else:
+        np.copyto(Z, rows[order])
+    return Z
