@@ -1,0 +1,96 @@
+"""Imports go one way, and light things stay light."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import oddsmith
+
+SRC = Path(oddsmith.__file__).parent
+
+# Each room may import from those before it, and from itself.
+LAYERS = (
+    *("errors", "registry", "records", "numerics"),
+    *("links", "losses", "priors", "block"),
+    *("statistic", "kernels", "statistics", "engines", "design", "solvers", "inference", "models"),
+    *("decision", "evaluation"),
+    *("plots", "report", "persistence", "cli", "testing", "demo"),
+)
+LEVEL = {room: level for level, room in enumerate(LAYERS)}
+MODULES = sorted(path for path in SRC.rglob("*.py") if path != SRC / "__init__.py")
+
+HEAVY = ("numba", "matplotlib", "pyarrow", "dask", "pandas", "polars", "sklearn", "scipy")
+
+
+def room(path: Path) -> str:
+    """The folder of a module, or its name if it stands at the top."""
+    return path.relative_to(SRC).parts[0].removesuffix(".py")
+
+
+def imported_rooms(path: Path) -> set[str]:
+    """Every room of ours that a module imports from, at the top or inside a function."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name} imports relatively: write oddsmith.… instead."
+            names = [f"oddsmith.{a.name}" for a in node.names] if node.module == "oddsmith" else [node.module or ""]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "import_module":
+            names = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
+        else:
+            continue
+        found |= {name.split(".")[1] for name in names if name.startswith("oddsmith.")}
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SRC)))
+def test_module_imports_only_from_layers_above(path: Path) -> None:
+    here = room(path)
+    assert here in LEVEL, f"{here!r} has no place among the layers."
+    for other in imported_rooms(path):
+        # A public name of the package stands for its home.
+        other = oddsmith._HOME[other].split(".")[1] if other in oddsmith._HOME else other
+        assert LEVEL[other] <= LEVEL[here], f"{path.name} in {here!r} imports from {other!r}."
+
+
+def test_every_public_name_can_be_imported() -> None:
+    for name in oddsmith.__all__:
+        assert getattr(oddsmith, name) is not None
+    assert set(oddsmith.__all__) <= set(dir(oddsmith))
+    with pytest.raises(AttributeError, match="no attribute 'LogisticRegresion'"):
+        oddsmith.LogisticRegresion  # noqa: B018
+
+
+def loaded_after(code: str) -> set[str]:
+    """The top-level packages that a fresh interpreter holds after running ``code``."""
+    program = f"{code}\nimport sys\nprint(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_import_loads_nothing_heavy() -> None:
+    assert not loaded_after("import oddsmith") & {*HEAVY, "numpy"}
+
+
+def test_small_fit_compiles_nothing() -> None:
+    code = (
+        "import numpy as np\n"
+        "from oddsmith import LogisticRegression\n"
+        "rng = np.random.default_rng(0)\n"
+        "X, y = rng.normal(size=(1000, 5)), np.arange(1000) % 3\n"
+        "LogisticRegression(prior=1.0).fit(X, y).predict_proba(X)\n"
+        "LogisticRegression().fit(X, y > 0).distance(X)"
+    )
+    # Not pandas and pyarrow: scikit-learn loads them where they are installed.
+    assert not loaded_after(code) & {"numba", "llvmlite", "matplotlib", "polars", "dask"}
+
+
+def test_modules_are_short_enough_to_read() -> None:
+    lines = {str(path.relative_to(SRC)): len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
+    # About 500 lines: whatever is longer holds two ideas.
+    assert not {name: count for name, count in lines.items() if count > 600}
