@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,20 +21,15 @@ from oddsmith.design.inputs import (
 from oddsmith.engines import MemoryEngine, MemorySource
 from oddsmith.errors import CollinearityWarning, InvalidInputError
 from oddsmith.numerics import EPS, Array, SpdFactor
-from oddsmith.statistic import Shape, Statistic
+from oddsmith.statistic import Statistic
 
 S = TypeVar("S", bound=Statistic)
 LARGEST_SCATTER = 20_000
 _blas = ThreadpoolController()
 
 
-def fold_rows(
-    model: Any, X: Any, y: Any, sample_weight: Any, statistic: type[S], params: Callable[[Shape], Any]
-) -> tuple[npt.NDArray[Any], S]:
-    """Read rows, labels and weights, and fold them once; return the classes and the statistic.
-
-    NaN and infinity are found in the sums, which saves reading the data for them; the error then names the column.
-    """
+def read_source(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[npt.NDArray[Any], MemorySource]:
+    """Return the classes, and rows, labels and weights as something to fold; NaN in the rows is not yet looked for."""
     X, y = split_target(X, y)
     rows = read_rows(model, X, reset=True)
     n, M = rows.shape
@@ -46,15 +40,23 @@ def fold_rows(
         )
     classes, t = read_labels(y, n)
     s = read_weights(sample_weight, n)
-    source = MemorySource(rows, t, len(classes), s)
-    check_class_weights(np.bincount(t, weights=s, minlength=len(classes)).astype(np.float64), classes)
+    if s is not None:
+        check_class_weights(np.bincount(t, weights=s, minlength=len(classes)).astype(np.float64), classes)
+    return classes, MemorySource(rows, t, len(classes), s)
+
+
+def fold(model: Any, source: MemorySource, statistic: type[S], params: Any) -> S:
+    """Return the statistic of the rows.
+
+    NaN and infinity are found in the sums, which saves reading the data for them; the error then names the column.
+    """
     # One BLAS thread: the slices are the threads, and bits must not depend on their number.
     with _blas.limit(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
-        total = MemoryEngine(model.threads).fold(statistic, source, params(source.shape))
+        total = MemoryEngine(model.threads).fold(statistic, source, params)
     fields = [np.asarray(getattr(total, name)) for name in total.__dataclass_fields__]
     if not all(np.isfinite(field).all() for field in fields):
-        raise _not_finite(model, rows)
-    return classes, total
+        raise _not_finite(model, source.X)
+    return total
 
 
 def _not_finite(model: Any, rows: Any) -> InvalidInputError:

@@ -18,17 +18,19 @@ from oddsmith.errors import InvalidInputError, InvalidTypeError, SeparationWarni
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.closed_form import (
     check_threads,
-    fold_rows,
+    fold,
     null_vectors,
+    read_source,
     smallest_norm,
     warn_collinear,
     without_traces,
 )
 from oddsmith.models.geometry import LinearGeometry
 from oddsmith.numerics import Array, factor_spd, log_softmax, softmax
-from oddsmith.statistics import Moments, MomentsParams
+from oddsmith.statistics import Gram, Moments, MomentsParams
 
 LEAST_SPREAD = 1e-10
+FAR = 100.0
 
 
 @MODELS.register("fisher")
@@ -82,9 +84,10 @@ class FisherDiscriminant(LinearGeometry, ClassNamePrefixFeaturesOutMixin, Transf
 
     Notes
     -----
-    Cost: one pass over the data, memory O(D²) above it, O(D³) to solve. Where the class means differ in a direction in
-    which no class varies (always so if rows are fewer than columns), J has no maximum: a `SeparationWarning` says so,
-    and the direction found is that of the limit of vanishing shrinkage towards the covariance of all rows.
+    Cost: one pass over the data (two where hardly any scatter is within the classes, or columns depend on others: no
+    digits are to be lost), memory O(D²) above it, O(D³) to solve. Where the class means differ in a direction in which
+    no class varies (always so if rows are fewer than columns), J has no maximum: a `SeparationWarning` says so, and the
+    direction found is that of the limit of vanishing shrinkage towards the covariance of all rows.
 
     References
     ----------
@@ -132,20 +135,20 @@ class FisherDiscriminant(LinearGeometry, ClassNamePrefixFeaturesOutMixin, Transf
         """
         check_threads(self.threads)
         self._check_parameters()
-        classes, moments = fold_rows(self, X, y, sample_weight, Moments, lambda shape: MomentsParams(shape.K, "full"))
-        weight = float(moments.weight.sum())
-        share = moments.weight / weight
+        classes, source = read_source(self, X, y, sample_weight)
+        gram = fold(self, source, Gram, source.shape)
+        share = gram.class_weight / gram.weight
         prior = share if self.class_prior is None else read_class_prior(self.class_prior, classes)
-        scatter = moments.scatter.sum(axis=0)
-        Sigma = without_traces(scatter, np.abs(moments.mean).max(axis=0), weight) / weight
-        if self.shrinkage:
-            Sigma = (1.0 - self.shrinkage) * Sigma + self.shrinkage * np.trace(Sigma) / len(Sigma) * np.eye(len(Sigma))
-        if not np.diag(Sigma).any() and not np.ptp(moments.mean, axis=0).any():
-            raise InvalidInputError("No column of X varies: there is no direction to project on.")
-        found = directions(Sigma, moments.mean, share)
+        means, Sigma = within(gram)
+        found = self._directions(Sigma, means, share)
+        if found.aliased.any() or found.unbounded or found.eigenvalues[0] > FAR:
+            # Most of the scatter is between the classes: what is left within is summed by itself.
+            moments = fold(self, source, Moments, MomentsParams(source.K, "pooled"))
+            means, Sigma = moments.mean, moments.scatter[0] / gram.weight
+            found = self._directions(Sigma, means, share)
         n = self._count(len(classes), found)
         self.classes_ = classes
-        self.means_, self.mean_, self.covariance_ = moments.mean, found.center, Sigma
+        self.means_, self.mean_, self.covariance_ = means, found.center, found.Sigma
         self.scalings_ = found.W[:, :n]
         self.eigenvalues_ = found.eigenvalues[:n]
         total = found.eigenvalues.sum()
@@ -154,6 +157,11 @@ class FisherDiscriminant(LinearGeometry, ClassNamePrefixFeaturesOutMixin, Transf
         self._assign_discriminants(prior)
         self._warn(found)
         return self
+
+    def _directions(self, Sigma: Array, means: Array, share: Array) -> Directions:
+        if self.shrinkage:
+            Sigma = (1.0 - self.shrinkage) * Sigma + self.shrinkage * np.trace(Sigma) / len(Sigma) * np.eye(len(Sigma))
+        return directions(Sigma, means, share)
 
     def _warn(self, found: Directions) -> None:
         warn_collinear(
@@ -254,6 +262,7 @@ class FisherDiscriminant(LinearGeometry, ClassNamePrefixFeaturesOutMixin, Transf
 class Directions:
     """All directions W (D × components), eigenvalues, the centre, dependent columns, and whether J is unbounded."""
 
+    Sigma: Array
     W: Array
     eigenvalues: Array
     center: Array
@@ -281,14 +290,18 @@ def directions(Sigma: Array, means: Array, share: Array) -> Directions:
     K = len(means)
     center = share @ means
     apart = (means - center) * np.sqrt(share)[:, None]
+    largest = np.abs(means).max(axis=0)
+    Sigma = without_traces(Sigma, largest, 1.0)
     S, factor = Sigma, factor_spd(Sigma)  # 1
     unbounded = False
     if not factor.kept.all():
-        total = without_traces(Sigma + apart.T @ apart, np.abs(means).max(axis=0), 1.0)
+        total = without_traces(Sigma + apart.T @ apart, largest, 1.0)
         outer = factor_spd(total)
         unbounded = not np.array_equal(outer.kept, factor.kept)
         S, factor = (total, outer) if unbounded else (S, factor)
     kept, d = factor.kept, factor.d[factor.kept]
+    if not kept.any():
+        raise InvalidInputError("No column of X varies: there is no direction to project on.")
     B = linalg.solve_triangular(factor.L, (apart[:, kept] / d).T, lower=True, check_finite=False)  # 2
     U, singular, _ = linalg.svd(B, full_matrices=False, check_finite=False)
     n = min(K - 1, len(d))
@@ -304,7 +317,16 @@ def directions(Sigma: Array, means: Array, share: Array) -> Directions:
         W[:, tied] = W[:, tied] @ linalg.qr(((means - center) @ W[:, tied]).T, mode="economic")[0]
     trend = (share * (np.arange(K) - share @ np.arange(K))) @ (means - center) @ W  # 5
     W = W * np.where(trend < 0, -1.0, 1.0)
-    return Directions(W, eigenvalues, center, ~kept, unbounded)
+    return Directions(Sigma, W, eigenvalues, center, ~kept, unbounded)
+
+
+def within(gram: Gram) -> tuple[Array, Array]:
+    """Return the class means (K × D) and the covariance within the classes, that of all rows less that between."""
+    apart = (gram.PhiT / gram.class_weight).T
+    half = np.sqrt(gram.class_weight)[:, None] * apart
+    Sigma = (gram.PhiPhi - half.T @ half) / gram.weight
+    np.fill_diagonal(Sigma, np.maximum(np.diag(Sigma), 0.0))
+    return gram.mean + apart, Sigma
 
 
 def read_class_prior(class_prior: Any, classes: npt.NDArray[Any]) -> Array:

@@ -11,8 +11,9 @@ from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.closed_form import (
     check_threads,
-    fold_rows,
+    fold,
     null_vectors,
+    read_source,
     smallest_norm,
     warn_collinear,
     without_traces,
@@ -112,7 +113,8 @@ class LeastSquaresClassifier(LinearGeometry, Classifier):
             raise UnknownNameError("targets", self.targets, TARGETS)
         check_threads(self.threads)
         prior = as_prior(self.prior)
-        classes, gram = fold_rows(self, X, y, sample_weight, Gram, lambda shape: shape)
+        classes, source = read_source(self, X, y, sample_weight)
+        gram = fold(self, source, Gram, source.shape)
         V = self._target_values(gram, classes)
         W, b, aliased = solve(gram, V, prior, intercept=bool(self.fit_intercept))
         if len(classes) == 2 and len(W) == 2:
