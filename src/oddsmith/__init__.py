@@ -18,6 +18,7 @@ _HOME = {
     "FisherDiscriminant": "oddsmith.models.fisher",
     "LeastSquaresClassifier": "oddsmith.models.least_squares",
     "LogisticRegression": "oddsmith.models.logistic",
+    "PerceptronClassifier": "oddsmith.models.perceptron",
     "GaussianPrior": "oddsmith.priors",
     "newton_raphson": "oddsmith.solvers.general",
     "gradient_descent": "oddsmith.solvers.general",
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from oddsmith.models.fisher import FisherDiscriminant as FisherDiscriminant
     from oddsmith.models.least_squares import LeastSquaresClassifier as LeastSquaresClassifier
     from oddsmith.models.logistic import LogisticRegression as LogisticRegression
+    from oddsmith.models.perceptron import PerceptronClassifier as PerceptronClassifier
     from oddsmith.priors import GaussianPrior as GaussianPrior
     from oddsmith.solvers.general import gradient_descent as gradient_descent
     from oddsmith.solvers.general import newton_raphson as newton_raphson

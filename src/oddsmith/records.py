@@ -74,7 +74,8 @@ class Certificate(Table):
     gradient_norm : float
         Length of the gradient with columns scaled to unit spread.
     condition : float
-        Condition number of the (scaled) Hessian, or of the curvature that bounds it from below.
+        Condition number of the (scaled) Hessian, or of the curvature that bounds it from below; for many weights an
+        upper bound of it.
     passes : int
         Passes over the whole data.
     rigorous : bool
@@ -136,7 +137,7 @@ class Trace(Table):
         return len(self.records)
 
     def __getattr__(self, name: str) -> Any:
-        if name in TRACE_COLUMNS:
+        if name in self.columns:
             return np.array([record[self.columns.index(name)] for record in self.records])
         raise AttributeError(name)
 

@@ -27,7 +27,7 @@ class Walk:
 
     ``V`` (C × (M+1), intercept first) are the weights: one row for two classes (positive: class 1), K for more.
     ``best`` are those with the fewest rows wrong (``best_errors``) among the weights that were counted: those at
-    the end of each epoch, and those that had the longest run without a mistake so far (``longest``).
+    the end of each epoch, and those with a run without a mistake twice as long as any counted before (``longest``).
     """
 
     V: Array
@@ -69,8 +69,9 @@ def margins(X: Any, t: npt.NDArray[np.int32], V: Array, bias: float) -> tuple[Ar
 
 def rounding(X: Any, V: Array, bias: float) -> Array:
     """Return a bound on the rounding error of each row's margin."""
-    size = np.asarray(abs(X) @ np.abs(V[:, 1:]).T) + bias * np.abs(V[:, 0])
-    bound: Array = 2.0 * (V.shape[1] + 2) * EPS * (size.sum(axis=1) if len(V) > 1 else size[:, 0])
+    squares = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("nm,nm->n", X, X)
+    length = np.sqrt(np.asarray(squares).ravel() + bias)
+    bound: Array = 4.0 * (V.shape[1] + 2) * EPS * float(np.linalg.norm(V, axis=1).max()) * length
     return bound
 
 
@@ -118,7 +119,7 @@ def _run(X: Array, t: npt.NDArray[np.int32], step_size: float, bias: float, walk
             start, length = start + len(m), min(2 * length, LONGEST_RUN)
             continue
         walk.run += first
-        if walk.run > walk.longest:
+        if walk.run > 2 * walk.longest:
             walk.longest = walk.run
             walk.keep(int(np.count_nonzero(margins(X, t, walk.V, bias)[0] <= 0.0)))
         n = start + first

@@ -4,5 +4,6 @@ from oddsmith.models.base import MODELS
 from oddsmith.models.fisher import FisherDiscriminant
 from oddsmith.models.least_squares import LeastSquaresClassifier
 from oddsmith.models.logistic import LogisticRegression
+from oddsmith.models.perceptron import PerceptronClassifier
 
-__all__ = ["MODELS", "FisherDiscriminant", "LeastSquaresClassifier", "LogisticRegression"]
+__all__ = ["MODELS", "FisherDiscriminant", "LeastSquaresClassifier", "LogisticRegression", "PerceptronClassifier"]

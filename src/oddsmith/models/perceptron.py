@@ -1,0 +1,235 @@
+"""The perceptron."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+from oddsmith.design.inputs import check_finite, read_labels, read_rows, split_target
+from oddsmith.errors import ConvergenceWarning, InvalidInputError, InvalidTypeError
+from oddsmith.kernels.perceptron import Walk, correct, margins, rounding, run_epoch
+from oddsmith.models.base import MODELS, Classifier, all_or_nothing
+from oddsmith.models.geometry import LinearGeometry
+from oddsmith.numerics import Array
+from oddsmith.records import Trace
+
+COLUMNS = ("iteration", "objective", "mistakes", "errors", "best_errors", "seconds")
+
+
+@MODELS.register("perceptron")
+class PerceptronClassifier(LinearGeometry, Classifier):
+    """The perceptron: go through the rows and correct the weights at each mistake, until there is none.
+
+    From weights of zero, a row φ (with a constant 1) of class t = ±1 is a mistake if ``t wᵀφ ≤ 0``, and then
+
+        w ← w + step_size · t φ,
+
+    which is a step of stochastic gradient descent on ``E(w) = −Σ_{n wrong} t_n wᵀφ_n`` (a sum over rows). With K > 2
+    classes (Kesler's construction) a row of class k is a mistake if some other class has an activation as large,
+    and then the row is added to the weights of k and taken from those of the largest other.
+
+    If the classes can be separated, by weights of length one and with margin γ (``t wᵀφ ≥ γ`` for all rows; for K > 2
+    ``(w_k − w_j)ᵀφ ≥ γ``), then no more than (R/γ)² mistakes are made in all, where R is the length of the longest row
+    φ, times √2 for K > 2. If not, the rule goes on for ever: after ``max_epochs`` the weights with the fewest wrong
+    rows among those looked at are taken, and a `ConvergenceWarning` says so.
+
+    Parameters
+    ----------
+    step_size : float
+        Length of a correction. As the weights start at zero it only scales them: no prediction depends on it.
+    max_epochs : int
+        Most passes over the rows.
+    seed : int or None
+        Each epoch visits the rows in another random order, drawn with this seed; None: as they are given.
+    basis : None, transformer, or list of transformers
+        Basis functions φ: anything with ``fit`` and ``transform`` as scikit-learn has it, fitted on the rows and kept
+        in the model; those of a list follow on one another.
+    fit_intercept : bool
+        Whether a constant is added.
+
+    Attributes
+    ----------
+    coef_, intercept_ : arrays
+        Weights, 1 × M for two classes (positive: ``classes_[1]``), K × M for more.
+    converged_ : bool
+        Whether all rows are right, each by more than its rounding error: that proves that the classes are separable.
+    n_mistakes_ : int
+        Corrections made in all.
+    n_errors_ : int
+        Rows that the final weights have wrong.
+    n_iter_ : int
+        Epochs run.
+    trace_ : Trace
+        A record per epoch: ``iteration``, ``objective`` (E at its end), ``mistakes`` made in it, ``errors`` (rows wrong
+        at its end), ``best_errors`` (the fewest so far), ``seconds``.
+    basis_ : transformer or None
+        The fitted basis.
+    boundary_ : Boundary
+        The separating hyperplanes, in the space of φ.
+
+    Notes
+    -----
+    Cost: an epoch reads the rows twice, to walk and to count. It is sequential, so no number of threads helps. Columns
+    of very different size slow it down: ``basis=StandardScaler()`` evens them out.
+
+    References
+    ----------
+    F. Rosenblatt, Principles of Neurodynamics, 1962. A. Novikoff, On convergence proofs for perceptrons, 1962.
+    S. I. Gallant, Perceptron-based learning algorithms, IEEE Transactions on Neural Networks 1, 1990 (best weights).
+    C. M. Bishop, Pattern Recognition and Machine Learning, 2006, section 4.1.7.
+
+    >>> X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    >>> model = PerceptronClassifier().fit(X, [0, 0, 0, 1])
+    >>> model.converged_, model.predict(X).tolist()
+    (True, [0, 0, 0, 1])
+
+    The exclusive or needs a basis:
+
+    >>> from sklearn.preprocessing import PolynomialFeatures
+    >>> model = PerceptronClassifier(basis=PolynomialFeatures(2)).fit(X, [0, 1, 1, 0])
+    >>> model.converged_, model.predict(X).tolist()
+    (True, [0, 1, 1, 0])
+    """
+
+    coef_: Array
+    intercept_: Array
+    converged_: bool
+    n_mistakes_: int
+    n_errors_: int
+    n_iter_: int
+    trace_: Trace
+    basis_: Any
+
+    def __init__(
+        self,
+        step_size: float = 1.0,
+        *,
+        max_epochs: int = 200,
+        seed: int | None = 0,
+        basis: Any = None,
+        fit_intercept: bool = True,
+    ) -> None:
+        self.step_size = step_size
+        self.max_epochs = max_epochs
+        self.seed = seed
+        self.basis = basis
+        self.fit_intercept = fit_intercept
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any) -> PerceptronClassifier:
+        """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
+
+        >>> PerceptronClassifier().fit([[-2.0], [-1.0], [1.0], [3.0]], ["a", "a", "b", "b"]).n_errors_
+        0
+        """
+        self._check_parameters()
+        X, y = split_target(X, y)
+        rows = read_rows(self, X, reset=True)
+        check_finite(rows, getattr(self, "feature_names_in_", None))
+        classes, t = read_labels(y, rows.shape[0])
+        basis = make_basis(self.basis)
+        Phi = rows if basis is None else basis.fit_transform(rows, classes[t])
+        Phi = Phi.tocsr() if sparse.issparse(Phi) else np.ascontiguousarray(Phi)
+        Phi = Phi.astype(np.float64, copy=False)
+        if basis is not None:
+            check_finite(Phi, None)
+        walk, converged, records = self._walk(Phi, t, len(classes))
+        V = walk.V if converged else walk.best
+        self.classes_ = classes
+        self.coef_, self.intercept_ = V[:, 1:].copy(), V[:, 0].copy()
+        self.converged_, self.n_mistakes_ = converged, walk.mistakes
+        self.n_errors_ = 0 if converged else walk.best_errors
+        self.n_iter_, self.trace_ = len(records), Trace(tuple(records), COLUMNS)
+        self.basis_ = basis
+        self._warn(len(t))
+        return self
+
+    def _check_parameters(self) -> None:
+        step, epochs = self.step_size, self.max_epochs
+        if not (isinstance(step, int | float | np.number) and np.isfinite(step) and step > 0):
+            raise InvalidInputError(f"step_size must be a positive number, found {step!r}.")
+        if not (isinstance(epochs, int | np.integer) and epochs >= 1):
+            raise InvalidInputError(f"max_epochs must be a whole number of at least 1, found {epochs!r}.")
+
+    def _walk(self, Phi: Any, t: npt.NDArray[np.int32], K: int) -> tuple[Walk, bool, list[tuple[Any, ...]]]:
+        """Run the epochs.
+
+        1. Visit the rows in this epoch's order and correct each mistake.
+        2. Count the rows that the weights now have wrong; keep the best weights.
+        3. None is wrong, and none so near the boundary that rounding may have decided: converged.
+        4. None was a mistake, yet some are so near: these count as mistakes, too.
+        """
+        n, M = Phi.shape
+        bias, step_size = float(bool(self.fit_intercept)), float(self.step_size)
+        walk = Walk(np.zeros((1 if K == 2 else K, M + 1)))
+        rng = None if self.seed is None else np.random.default_rng(self.seed)
+        records: list[tuple[Any, ...]] = []
+        began = time.perf_counter()
+        for epoch in range(1, int(self.max_epochs) + 1):
+            before = walk.mistakes
+            order = np.arange(n) if rng is None else rng.permutation(n)
+            run_epoch(Phi, t, order, step_size, bias, walk)  # 1
+            m, rival = margins(Phi, t, walk.V, bias)  # 2
+            errors = int(np.count_nonzero(m <= 0.0))
+            walk.keep(errors)
+            doubtful = m <= rounding(Phi, walk.V, bias) if errors == 0 else m <= 0.0
+            if walk.mistakes == before and doubtful.any():  # 4
+                for i in np.flatnonzero(doubtful):
+                    x = Phi[[i]].toarray()[0] if sparse.issparse(Phi) else Phi[i]
+                    correct(x, int(t[i]), int(rival[i]), step_size, bias, walk.V)
+                    walk.mistakes += 1
+            objective = float(-m[m <= 0.0].sum())
+            seconds = time.perf_counter() - began
+            records.append((epoch, objective, walk.mistakes - before, errors, walk.best_errors, seconds))
+            if not doubtful.any():  # 3
+                return walk, True, records
+        return walk, False, records
+
+    def _warn(self, n_rows: int) -> None:
+        if self.converged_:
+            return
+        wrong = (
+            f"{self.n_errors_} of {n_rows} rows are wrong"
+            if self.n_errors_
+            else "no row is wrong, but some are right by no more than rounding"
+        )
+        warnings.warn(
+            f"After {self.n_iter_} epochs and {self.n_mistakes_} corrections there are still mistakes; the weights are "
+            f"the best that were seen ({wrong}). If detect_separation(X, y) says 'complete', raise max_epochs or scale "
+            "the columns (basis=StandardScaler()); if not, no weights will do: add basis functions, or use "
+            "LogisticRegression.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+
+    def _rows(self, X: Any) -> Any:
+        rows = super()._rows(X)
+        return rows if self.basis_ is None else self.basis_.transform(rows)
+
+
+def make_basis(basis: Any) -> Any:
+    """Return an unfitted copy of a basis: None, a transformer, or a list of such that follow on one another.
+
+    >>> from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+    >>> len(make_basis([StandardScaler(), PolynomialFeatures(2)]))
+    2
+    """
+    if basis is None:
+        return None
+    parts = list(basis) if isinstance(basis, list | tuple) else [basis]
+    for part in parts:
+        if isinstance(part, type) or not (hasattr(part, "fit") and hasattr(part, "transform")):
+            raise InvalidTypeError(
+                "basis must be None, a transformer with fit and transform (an instance, such as "
+                f"PolynomialFeatures(2)), or a list of such; found {part!r}."
+            )
+    if not parts:
+        return None
+    return make_pipeline(*(clone(part) for part in parts)) if isinstance(basis, list | tuple) else clone(parts[0])
