@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dpocon, dpotrf, dpotrs, dtrtri
 
 Array = npt.NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
@@ -122,13 +122,26 @@ class SpdFactor:
         """Return ``log det A`` over the kept rows."""
         return float(2.0 * np.log(np.diag(self.L)).sum() + 2.0 * np.log(self.d[self.kept]).sum())
 
-    def extreme_eigenvalues(self) -> tuple[float, float]:
-        """Return the smallest and the largest eigenvalue of ``A`` on the kept rows."""
+    def smallest_eigenvalue(self) -> float:
+        """Return a lower bound of the smallest eigenvalue of ``A`` on the kept rows.
+
+        Exact for small matrices; for others 1 / trace(A⁻¹), in a fraction of the time.
+        """
         if not self.kept.any():
-            return 1.0, 1.0
+            return 1.0
         B = self.d[self.kept][:, None] * np.tril(self.L)
-        values = linalg.svd(B, compute_uv=False, check_finite=False)
-        return float(values[-1] ** 2), float(values[0] ** 2)
+        if len(B) > 64:
+            inverse, _ = dtrtri(B, lower=1)
+            return float(1.0 / np.vdot(inverse, inverse))
+        return float(linalg.svd(B, compute_uv=False, check_finite=False)[-1] ** 2)
+
+    def condition(self) -> float:
+        """Return an estimate (in the 1-norm) of the condition number of ``A`` scaled to unit diagonal."""
+        if not self.kept.any():
+            return 1.0
+        norm = float(np.abs(np.tril(self.L) @ np.tril(self.L).T).sum(axis=0).max())
+        reciprocal, _ = dpocon(self.L, norm, uplo="L")
+        return float(1.0 / reciprocal) if reciprocal > 0 else np.inf
 
 
 def factor_spd(A: Array, *, tol: float = 1e-13, may_alias: npt.NDArray[np.bool_] | None = None) -> SpdFactor:

@@ -74,8 +74,8 @@ class Certificate(Table):
     gradient_norm : float
         Length of the gradient with columns scaled to unit spread.
     condition : float
-        Condition number of the (scaled) Hessian, or of the curvature that bounds it from below; for many weights an
-        upper bound of it.
+        Condition number (in the 1-norm, estimated) of the Hessian scaled to unit diagonal, or of the curvature that
+        bounds it from below; NaN where neither is formed.
     passes : int
         Passes over the whole data.
     rigorous : bool

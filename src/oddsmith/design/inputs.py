@@ -128,6 +128,9 @@ def read_labels(y: Any, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.i
     """Return the sorted classes and the code of each row's class."""
     if y is None:
         raise InvalidInputError("This classifier requires y to be passed, but the target y is None.")
+    quick = _small_integers(y, n_rows)
+    if quick is not None:
+        return quick
     with as_input_errors():
         labels = column_or_1d(_series(y), warn=True)
         if labels.dtype.kind == "f" and not np.isfinite(labels).all():
@@ -147,6 +150,24 @@ def read_labels(y: Any, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.i
     if len(classes) < 2:
         raise InvalidInputError(f"y holds one class only ({classes[0]!r}): a classifier needs at least two classes.")
     return classes, codes.astype(np.int32)
+
+
+def _small_integers(y: Any, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]] | None:
+    """Return classes and codes of whole numbers in a narrow range without sorting, or None for all other labels."""
+    if not isinstance(y, np.ndarray) or y.shape != (n_rows,) or y.dtype.kind not in "biu" or n_rows < 1000:
+        return None
+    low, high = int(y.min()), int(y.max())
+    if not 0 < high - low < 4096:
+        return None
+    codes = np.subtract(y, low, dtype=np.int64).astype(np.int32) if low else y.astype(np.int32)
+    if high - low == 1:
+        return np.array([low, high], dtype=y.dtype), codes
+    present = np.zeros(high - low + 1, dtype=bool)
+    present[codes] = True
+    values = np.flatnonzero(present)
+    if len(values) <= high - low:
+        codes = (np.cumsum(present, dtype=np.int32) - 1)[codes]
+    return (values + low).astype(y.dtype), codes
 
 
 def _series(y: Any) -> Any:

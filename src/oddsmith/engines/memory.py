@@ -77,6 +77,15 @@ class MemorySource:
             start,
         )
 
+    def spread(self, rows: int, seed: int) -> npt.NDArray[np.intp]:
+        """Return about ``rows`` row numbers, one at random from each of equally long stretches of the data."""
+        n = self.n_rows
+        count = min(rows, n)
+        edges = np.arange(count + 1) * n // count
+        jitter = np.random.default_rng(seed).random(count)
+        chosen: npt.NDArray[np.intp] = edges[:-1] + (jitter * np.diff(edges)).astype(np.intp)
+        return chosen
+
     def take(self, rows: npt.NDArray[np.intp]) -> MemorySource:
         """Return a source of the given rows, copied together."""
         return MemorySource(
@@ -87,6 +96,7 @@ class MemorySource:
             None if self.offset is None else self.offset[rows],
             self.transform,
             self.M,
+            slice_rows=max(512, -(-len(rows) // 8)),
         )
 
 

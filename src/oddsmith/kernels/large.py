@@ -36,9 +36,7 @@ def curvature_product(block: Block, W: Array, b: Array, center: Array, V: Array,
     if block.is_sparse and C == 1:
         X, (s, offset) = block.Phi, _optional(block)
         shift, turn = float(b[0] - W[0] @ center), float(v[0] - V[0] @ center)
-        compiled.logistic_csr_product(
-            X.data, X.indices, X.indptr, block.t, s, offset, W[0], shift, V[0], turn, g[0]
-        )
+        compiled.logistic_csr_product(X.data, X.indices, X.indptr, block.t, s, offset, W[0], shift, V[0], turn, g[0])
         g[0, 1:] -= center * g[0, 0]
         return g
     for rows in _ranges(block, C):
@@ -118,6 +116,7 @@ def _chunks(
     value, longest = 0.0, 0.0
     g = np.zeros((C, M + 1))
     H = np.zeros((C, M + 1, C, M + 1)) if order >= 2 else None
+    alike = not W.any() and block.offset is None  # all rows have the same probabilities
     for rows in _ranges(block, C):
         if C == 1 and H is not None:
             Z = np.ascontiguousarray(block.Phi[rows])
@@ -132,7 +131,11 @@ def _chunks(
         g += _gradient(Z, R, center)
         if inverse is not None:
             longest = max(longest, float(np.einsum("nm,nm,m->n", Z, Z, inverse).max(initial=0.0)))
-        if H is not None:
+        if H is not None and alike:
+            B = np.concatenate([np.ones((len(Z), 1)), Z], axis=1) * (1.0 if part is None else np.sqrt(part)[:, None])
+            p = P[0, 1:]
+            H += (np.diag(p) - np.outer(p, p))[:, None, :, None] * (B.T @ B)[None, :, None, :]
+        elif H is not None:
             _add_softmax_hessian(H, Z, P, part)
     if C == 1 and inverse is not None:
         longest = _logistic(block, W[0], float(b[0]), center, inverse)[3]

@@ -5,6 +5,7 @@ This is where an engine and a solver meet.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.priors import GaussianPrior, Quadratic
 from oddsmith.records import Certificate
 from oddsmith.solvers import SOLVERS, Newton, SolverResult, TruncatedNewton
+from oddsmith.solvers.sampled import Sampled
 from oddsmith.solvers.sgd import SGD
 from oddsmith.solvers.truncated import LARGEST_HESSIAN
 from oddsmith.statistics import Extent, ExtentParams, Moments, MomentsParams
@@ -35,7 +37,7 @@ class Coordinates:
     center: Array
     scale: Array
     contrast: Array
-    longest: float
+    longest: float | None
 
     @property
     def T(self) -> Array:
@@ -54,29 +56,63 @@ class Coordinates:
         x: Array = np.asarray(np.linalg.solve(self.T, V), dtype=np.float64).ravel()
         return x
 
-    def rounding_gap(self, x: Array, weight: float) -> float:
+    def rounding_gap(self, x: Array, weight: float, longest: float) -> float:
         """Bound what the rounding of the reported weights can add to the objective."""
         W, b = self.to_user(x)
         shift = np.abs(b) + np.abs(W) @ np.abs(self.center)
-        activation = np.sqrt(1.0 + self.longest) * np.linalg.norm(W * self.scale, axis=1)
+        activation = np.sqrt(1.0 + longest) * np.linalg.norm(W * self.scale, axis=1)
         return float(0.25 * weight * (4.0 * EPS) ** 2 * ((shift + activation) ** 2).sum())
+
+
+LARGE = 3_000_000
+
+
+def is_large(source: Any) -> bool:
+    """Whether a source has so many elements that compiled kernels pay for being loaded."""
+    elements = source.X.nnz if hasattr(source.X, "indptr") else source.n_rows * source.shape.M
+    return bool(elements >= LARGE)
 
 
 def find_coordinates(
     engine: Engine, source: Any, contrast: Array, *, intercept: bool, center: bool = True
 ) -> Coordinates:
-    """Learn centre, scale and reach of the columns: two cheap folds."""
-    moments = engine.fold(Moments, source, MomentsParams(1, "diagonal"))
-    weight = moments.weight[0]
-    mean, scatter = moments.mean[0], moments.scatter[0]
-    if not (intercept and center):
+    """Learn centre, scale and reach of the columns by two cheap folds.
+
+    Of large data a sample gives centre and scale (any near ones will do), unless it saw too little of a column; the
+    reach is then left to the first pass.
+    """
+    if is_large(source) and source.n_rows > 4 * COORDINATE_ROWS:
+        part = source.take(source.spread(COORDINATE_ROWS, seed=2))
+        moments = engine.fold(Moments, part, MomentsParams(1, "diagonal"))
+        if _seen_enough(part):
+            mean, scale = _spread(moments, intercept and center)
+            return Coordinates(mean, scale, contrast, None)
+    mean, scale = _spread(engine.fold(Moments, source, MomentsParams(1, "diagonal")), intercept and center)
+    if is_large(source):
+        return Coordinates(mean, scale, contrast, None)
+    extent = engine.fold(Extent, source, ExtentParams(mean, scale))
+    return Coordinates(mean, scale, contrast, extent.longest)
+
+
+COORDINATE_ROWS = 4000
+
+
+def _seen_enough(part: Any) -> bool:
+    """Whether no column of the sample is nearly constant: fewer than eight rows away from its commonest value."""
+    if hasattr(part.X, "indptr"):
+        return False
+    middle = np.median(part.X[:1001], axis=0)
+    return bool(((part.X != middle).sum(axis=0) >= 8).all())
+
+
+def _spread(moments: Moments, centred: bool) -> tuple[Array, Array]:
+    weight, mean, scatter = moments.weight[0], moments.mean[0], moments.scatter[0]
+    if not centred:
         scatter, mean = scatter + weight * mean**2, np.zeros_like(mean)
     spread = np.sqrt(scatter / weight)
     # Rounding leaves a trace of spread in a constant column of large value: that is no spread.
     spread[spread <= 4.0 * EPS * np.abs(mean)] = 0.0
-    scale = np.where(spread > 0, spread, 1.0)
-    extent = engine.fold(Extent, source, ExtentParams(mean, scale))
-    return Coordinates(mean, scale, contrast, extent.longest)
+    return mean, np.where(spread > 0, spread, 1.0)
 
 
 def make_contrast(K: int, reference: int | None) -> Array:
@@ -109,6 +145,7 @@ class Problem:
     max_iter: int
     class_weight: Array
     start: tuple[Array, Array] | None = None
+    explain: Callable[[], None] | None = None
     progress: Any = None
 
     @property
@@ -167,6 +204,8 @@ def make_objective(problem: Problem) -> tuple[FoldObjective, Coordinates, Array]
         free,
         float(problem.class_weight.sum()),
         coordinates.longest,
+        is_large(problem.source),
+        problem.explain,
         problem.progress,
     )
     return objective, coordinates, common
@@ -178,8 +217,9 @@ def fit_likelihood(problem: Problem) -> Fit:
     C, P = objective.shape
     flat = problem.prior is None
     x = _start(problem, objective, coordinates)
+    large = isinstance(_named(problem), Sampled)
     if flat and objective.size <= LARGEST_HESSIAN:
-        objective.free = _independent(objective, x)
+        objective.free = _independent(objective, x, sample=large)
     x = np.where(objective.free, x.reshape(C, P), 0.0).ravel()
     solver = _choose(problem, objective)
     result = solver.minimise(objective, x, tol=problem.tol, max_iter=problem.max_iter)
@@ -189,7 +229,7 @@ def fit_likelihood(problem: Problem) -> Fit:
             "long. Give a smaller step_size, or use solver='newton'."
         )
     W, b = coordinates.to_user(result.w)
-    extra = coordinates.rounding_gap(result.w, objective.weight)
+    extra = coordinates.rounding_gap(result.w, objective.weight, objective.longest or 0.0)
     gap = (np.sqrt(result.certificate.gap) + np.sqrt(extra)) ** 2
     certificate = replace(result.certificate, gap=float(gap), passes=objective.passes)
     aliased = np.logical_not(objective.free[:, 1:].any(axis=0))
@@ -215,8 +255,15 @@ def _start(problem: Problem, objective: FoldObjective, coordinates: Coordinates)
     return x.ravel()
 
 
-def _independent(objective: FoldObjective, x: Array) -> npt.NDArray[np.bool_]:
-    """Return which coordinates remain when columns that depend on earlier ones are set aside, as R does."""
+def _independent(objective: FoldObjective, x: Array, *, sample: bool = False) -> npt.NDArray[np.bool_]:
+    """Return which coordinates remain when columns that depend on earlier ones are set aside, as R does.
+
+    Columns that are independent on a sample of the rows are so on all of them; only otherwise all are asked.
+    """
+    if sample:
+        part = objective.sample(max(1000, 4 * objective.size), seed=1)
+        if np.array_equal(_independent(part, x), objective.free):
+            return objective.free
     H = objective.evaluate(x, order=2).hessian
     assert H is not None
     P = objective.shape[1]
@@ -232,7 +279,12 @@ def _independent(objective: FoldObjective, x: Array) -> npt.NDArray[np.bool_]:
 def _named(problem: Problem) -> Any:
     if problem.solver == "auto":
         size = (problem.K - 1) * (problem.source.shape.M + 1)
-        return Newton() if size <= LARGEST_HESSIAN else TruncatedNewton()
+        if size > LARGEST_HESSIAN:
+            return TruncatedNewton()
+        # A sample pays when it is a small part of the rows and still has many rows for each weight.
+        if is_large(problem.source) and problem.source.n_rows >= 60 * size and problem.source.offset is None:
+            return Sampled(polish=problem.prior is None)
+        return Newton()
     return SOLVERS[problem.solver]() if isinstance(problem.solver, str) else problem.solver
 
 

@@ -32,11 +32,12 @@ from oddsmith.inference.separation import Separation, separation
 from oddsmith.links import LINKS
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.geometry import LinearGeometry
-from oddsmith.models.likelihood import Fit, Problem, fit_likelihood, resume, seeded
+from oddsmith.models.likelihood import Fit, Problem, fit_likelihood, is_large, resume, seeded
 from oddsmith.numerics import Array, log_softmax, softmax
 from oddsmith.priors import as_prior
 from oddsmith.records import Certificate, Trace
 from oddsmith.solvers import SOLVERS
+from oddsmith.statistics import Counts
 
 _blas = ThreadpoolController()
 
@@ -165,12 +166,11 @@ class LogisticRegression(LinearGeometry, Classifier):
         self._check_parameters()
         X, y = split_target(X, y)
         rows = read_rows(self, X, reset=True)
-        check_finite(rows, getattr(self, "feature_names_in_", None))
         classes, t = read_labels(y, rows.shape[0])
         s = read_weights(sample_weight, rows.shape[0])
         K = len(classes)
         source = MemorySource(rows, t, K, s, read_offset(offset, rows.shape[0], K))
-        class_weight = np.bincount(t, weights=s, minlength=K).astype(np.float64)
+        class_weight = MemoryEngine(self.threads).fold(Counts, source, source.shape).weight
         check_class_weights(class_weight, classes)
         problem = Problem(
             MemoryEngine(self.threads),
@@ -183,7 +183,10 @@ class LogisticRegression(LinearGeometry, Classifier):
             int(self.max_iter),
             class_weight,
             self._warm(classes, rows.shape[1]),
+            lambda: check_finite(rows, getattr(self, "feature_names_in_", None)),
         )
+        if not is_large(source):  # large rows are checked by the sums of the first pass
+            problem.explain()  # type: ignore[misc]
         # One BLAS thread: the slices are the threads, and bits must not depend on their number.
         with _blas.limit(limits=1, user_api="blas"):
             fit, verdict = self._solve(problem, classes)

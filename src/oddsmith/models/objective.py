@@ -7,7 +7,8 @@ centred tile by tile as it is read, and the scale acts on sums of size M.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,9 @@ class FoldObjective:
     """``f(x) = Σ s ℓ + penalty``, evaluated by one fold an evaluation.
 
     ``T`` (C × C) turns solver contrasts into contrasts against class 0; ``free`` (C × P) marks the
-    coordinates that may move (no intercept, aliased columns: fixed at 0).
+    coordinates that may move (no intercept, aliased columns: fixed at 0). A ``sample`` of the rows is scaled up to
+    all of them by 1 / ``share``. ``longest`` is the squared length of the longest scaled row; where it is not known
+    yet, the first pass finds it. ``explain`` is called when sums are not finite, to raise what it finds in the data.
     """
 
     engine: Engine
@@ -37,8 +40,11 @@ class FoldObjective:
     penalty: Quadratic | None
     free: npt.NDArray[np.bool_]
     weight: float
-    longest: float
+    longest: float | None
+    large: bool = False
+    explain: Callable[[], None] | None = None
     progress: Any = None
+    share: float = 1.0
     passes: int = 0
     _last: Evaluation | None = field(default=None, repr=False)
 
@@ -55,7 +61,8 @@ class FoldObjective:
     @property
     def reach(self) -> float:
         """The constant of self-concordance: the longest row, and √2 between two softmax classes."""
-        return float(np.sqrt((1.0 + self.longest) * (2.0 if self.shape[0] > 1 else 1.0)))
+        longest = np.inf if self.longest is None else self.longest
+        return float(np.sqrt((1.0 + longest) * (2.0 if self.shape[0] > 1 else 1.0)))
 
     @property
     def rounding(self) -> float:
@@ -84,7 +91,7 @@ class FoldObjective:
             return last
         W, b = self.raw(x)
         with np.errstate(over="ignore", invalid="ignore"):
-            sums = self._fold(Curvature, CurvatureParams(W, b, self.center, order))
+            sums = self._sums(W, b, order)
         X = x.reshape(self.shape)
         g = self._to_solver(sums.gradient)
         H = None if sums.hessian is None else self._hessian(sums.hessian)
@@ -103,11 +110,46 @@ class FoldObjective:
         self._last = Evaluation(x, value, -sums.value, g, H)
         return self._last
 
+    def _sums(self, W: Array, b: Array, order: int) -> Curvature:
+        inverse = None if self.longest is not None else self.scale**-2.0
+        params = CurvatureParams(W, b, self.center, order, inverse=inverse, large=self.large)
+        sums: Curvature = self._fold(Curvature, params)
+        if inverse is not None:
+            self.longest = sums.longest
+        if self.explain is not None and not np.isfinite(sums.gradient).all():
+            self.explain()
+        if self.share == 1.0:
+            return sums
+        m = 1.0 / self.share
+        hessian = None if sums.hessian is None else sums.hessian * m
+        return Curvature(sums.rows, sums.value * m, sums.gradient * m, hessian, sums.longest)
+
+    def sample(self, rows: int, seed: int) -> FoldObjective:
+        """Return the same objective over about ``rows`` rows from across the whole data, scaled up to all."""
+        chosen = self.source.spread(rows, seed)
+        part = self.source.take(chosen)
+        weight = float(len(chosen)) if part.s is None else float(part.s.sum())
+        return replace(self, source=part, share=weight / self.weight, longest=0.0, progress=None, passes=0, _last=None)
+
+    def log_likelihood(self, x: Array, value: float) -> float:
+        """Return the log likelihood at ``x``, where the objective is ``value``."""
+        return -value if self.penalty is None else self.penalty.value(x.reshape(self.shape)) - value
+
+    def prior_hessian(self) -> Array:
+        """Return the Hessian of the penalty alone."""
+        H = np.zeros((self.size, self.size))
+        if self.penalty is not None:
+            self.penalty.add_to(H, *self.shape)
+        fixed = ~self.free.ravel()
+        H[fixed] = 0.0
+        H[:, fixed] = 0.0
+        return H
+
     def hessian_product(self, x: Array, v: Array) -> Array:
         """Return the Hessian at ``x`` times ``v``: one pass, no matrix."""
         W, b = self.raw(x)
         V, v0 = self.raw(v)
-        sums = self._fold(CurvatureProduct, CurvatureParams(W, b, self.center, 1, V, v0))
+        sums = self._fold(CurvatureProduct, CurvatureParams(W, b, self.center, 1, V, v0, large=self.large))
         result = self._to_solver(sums.product)
         if self.penalty is not None:
             result = result + self.penalty.apply(v.reshape(self.shape))
@@ -122,7 +164,8 @@ class FoldObjective:
             e[k, 0] = 1.0
             W, b = self.raw(x)
             V, v = self.T @ e[:, 1:], self.T @ e[:, 0]
-            product = self._fold(CurvatureProduct, CurvatureParams(W, b, self.center, 1, V, v)).product
+            params = CurvatureParams(W, b, self.center, 1, V, v, large=self.large)
+            product = self._fold(CurvatureProduct, params).product
             result[k] = max(self._to_solver(product)[k, 0], EPS)
         if self.penalty is not None:
             result = result + self.penalty.diagonal(self.shape[0])
@@ -131,26 +174,27 @@ class FoldObjective:
     def curb(self, e: Evaluation) -> Curb:
         """Bound the decrement by eliminating the intercepts and letting the prior bound the rest from below."""
         C, P = self.shape
-        floor = 0.0 if self.penalty is None else float(self.penalty.diagonal(C)[:, 1:].min())
-        if floor <= 0.0 or (self.penalty is not None and self.penalty.Q.ndim == 2):
+        if self.penalty is None or self.penalty.Q.ndim == 2:
             return self._estimate(e)
+        prior = self.penalty.diagonal(C)[:, 1:].ravel()
+        floor = float(prior.min())
         G = e.gradient.reshape(C, P)
         if not self.free[:, 0].all():
             decrement = float(np.linalg.norm(G)) / np.sqrt(floor)
-            return Curb(decrement, self.reach / np.sqrt(floor), np.inf, exact=True)
+            return Curb(decrement, self.reach / np.sqrt(floor), exact=True)
         columns = np.empty((C, C, P))
         for k in range(C):
             unit = np.zeros(self.size)
             unit[k * P] = 1.0
             columns[k] = self.hessian_product(e.w, unit).reshape(C, P)
-        return _eliminated(G, columns, floor, self.reach, self.rounding)
+        return _eliminated(G, columns, prior, self.reach, self.rounding)
 
     def _estimate(self, e: Evaluation) -> Curb:
         from oddsmith.solvers.truncated import conjugate_gradients
 
         norm = float(np.linalg.norm(e.gradient))
         p = conjugate_gradients(self, e, 1e-3 * norm, 500)
-        return Curb(float(np.sqrt(max(float(p @ e.gradient), 0.0))), 0.0, np.inf, exact=False)
+        return Curb(float(np.sqrt(max(float(p @ e.gradient), 0.0))), 0.0, exact=False)
 
     def sgd_epoch(self, x: Array, rng: np.random.Generator, steps: Array) -> tuple[Array, Array]:
         """Return the weights after one epoch over the rows in random order, and the mean of the iterates."""
@@ -196,16 +240,17 @@ class FoldObjective:
         return np.ascontiguousarray(blocks).reshape(C * P, C * P)
 
 
-def _eliminated(G: Array, columns: Array, floor: float, reach: float, rounding: float) -> Curb:
-    """Bound gᵀH⁻¹g by block elimination: the Schur complement of the intercepts is at least the prior."""
+def _eliminated(G: Array, columns: Array, prior: Array, reach: float, rounding: float) -> Curb:
+    """Bound gᵀH⁻¹g by block elimination: the Schur complement of the intercepts is at least the prior's diagonal."""
     C, P = G.shape
     B = columns[:, :, 0]
     cross = columns[:, :, 1:].reshape(C, -1)
     y = np.linalg.solve(B, G[:, 0])
     rest = G[:, 1:].ravel() - y @ cross
-    noise = rounding * np.sqrt(C * P / floor)
-    decrement = float(np.sqrt(max(float(G[:, 0] @ y), 0.0) + float(rest @ rest) / floor)) + noise
+    decrement = float(np.sqrt(max(float(G[:, 0] @ y), 0.0) + float(rest @ (rest / prior))))
+    floor = float(prior.min())
+    decrement += rounding * np.sqrt(C * P / floor)
     smallest = float(np.linalg.eigvalsh((B + B.T) / 2)[0])
     shift = float(np.linalg.norm(np.linalg.solve(B, cross)))
     rho = np.sqrt(2.0 / smallest + (reach + shift) ** 2 / floor) if smallest > 0 else np.inf
-    return Curb(decrement, float(rho), np.inf, exact=True)
+    return Curb(decrement, float(rho), exact=True)

@@ -26,14 +26,13 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Curb:
-    """What keeps the optimum near: decrement, the constant ρ of self-concordance, condition number.
+    """What keeps the optimum near: decrement and the constant ρ of self-concordance.
 
     ``exact`` is false when these are estimates rather than bounds.
     """
 
     decrement: float
     rho: float
-    condition: float
     exact: bool
 
 

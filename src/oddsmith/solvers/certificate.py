@@ -38,14 +38,14 @@ def gap_bound(decrement: float, rho: float) -> float:
 
 def curb_from(factor: SpdFactor, e: Evaluation, objective: Objective) -> Curb:
     """Return decrement and constants from the factor of the Hessian, or of a matrix below it."""
-    smallest, largest = factor.extreme_eigenvalues()
+    smallest = factor.smallest_eigenvalue()
     if not smallest > 0.0:
-        return Curb(np.inf, np.inf, np.inf, exact=True)
+        return Curb(np.inf, np.inf, exact=True)
     rigorous = bool(np.isfinite(objective.reach))
     # The rounding of the gradient is added, so that the bound holds for the exact objective.
     noise = objective.rounding * np.sqrt(len(e.gradient) / smallest)
     rho = objective.reach / np.sqrt(smallest) if rigorous else 0.0
-    return Curb(factor.norm(e.gradient) + noise, rho, largest / smallest, exact=rigorous)
+    return Curb(factor.norm(e.gradient) + noise, rho, exact=rigorous)
 
 
 def certify(objective: Objective, e: Evaluation, tol: float, factor: SpdFactor | None = None) -> Certificate:
@@ -61,7 +61,7 @@ def certify(objective: Objective, e: Evaluation, tol: float, factor: SpdFactor |
         converged=bool(gap <= tol * max(1.0, abs(e.value))),
         gap=float(gap),
         gradient_norm=float(np.linalg.norm(e.gradient)),
-        condition=float(curb.condition),
+        condition=np.nan if factor is None else factor.condition(),
         passes=objective.passes,
         rigorous=curb.exact,
     )

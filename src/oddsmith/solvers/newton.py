@@ -27,10 +27,12 @@ class Newton:
       4. shortens the step until the objective falls.
 
     Cost: one pass and O(M³) an iteration. It returns early, as ``diverging``, when the decrements fall by the
-    constant ratio that separated classes produce, so that the caller can look into it.
+    constant ratio that separated classes produce, so that the caller can look into it. ``stop`` is a
+    larger decrement to stop at, for a sample whose own error is larger still.
     """
 
     watch_divergence: bool = True
+    stop: float = 0.0
     name: str = "newton"
 
     def minimise(self, objective: Objective, w: Array, *, tol: float, max_iter: int) -> SolverResult:
@@ -45,7 +47,7 @@ class Newton:
             slope = float(p @ e.gradient)
             decrements.append(float(np.sqrt(max(slope, 0.0))))
             recorder.add(e, step)
-            if decrements[-1] <= 0.01 * tol or stalled(decrements, e.value, tol):  # 3
+            if decrements[-1] <= max(0.01 * tol, self.stop) or stalled(decrements, e.value, tol):  # 3
                 break
             if len(decrements) > max_iter:
                 break

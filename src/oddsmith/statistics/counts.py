@@ -33,6 +33,9 @@ class Counts:
     @classmethod
     def of(cls, block: Block, params: Shape) -> Counts:
         """Return the counts of a block; ``params`` is the shape, for its number of classes."""
+        if block.s is None and params.K == 2:
+            ones = float(np.count_nonzero(block.t))
+            return cls(block.n_rows, np.array([block.n_rows - ones, ones]))
         if block.s is None:
             return cls(block.n_rows, np.bincount(block.t, minlength=params.K).astype(np.float64))
         weight = np.bincount(block.t, weights=block.s, minlength=params.K).astype(np.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -119,11 +120,7 @@ class CurvatureProduct:
 
 
 def _kernel(params: CurvatureParams) -> Any:
-    if not params.large:
-        return reference
-    from oddsmith.kernels import large
-
-    return large
+    return import_module("oddsmith.kernels.large") if params.large else reference
 
 
 def _example(shape: Shape, rng: np.random.Generator, order: int) -> CurvatureParams:
