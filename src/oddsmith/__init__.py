@@ -18,6 +18,8 @@ _HOME = {
     "FisherDiscriminant": "oddsmith.models.fisher",
     "LeastSquaresClassifier": "oddsmith.models.least_squares",
     "LogisticRegression": "oddsmith.models.logistic",
+    "OneVsOne": "oddsmith.models.multiclass",
+    "OneVsRest": "oddsmith.models.multiclass",
     "PerceptronClassifier": "oddsmith.models.perceptron",
     "GaussianPrior": "oddsmith.priors",
     "newton_raphson": "oddsmith.solvers.general",
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from oddsmith.models.fisher import FisherDiscriminant as FisherDiscriminant
     from oddsmith.models.least_squares import LeastSquaresClassifier as LeastSquaresClassifier
     from oddsmith.models.logistic import LogisticRegression as LogisticRegression
+    from oddsmith.models.multiclass import OneVsOne as OneVsOne
+    from oddsmith.models.multiclass import OneVsRest as OneVsRest
     from oddsmith.models.perceptron import PerceptronClassifier as PerceptronClassifier
     from oddsmith.priors import GaussianPrior as GaussianPrior
     from oddsmith.solvers.general import gradient_descent as gradient_descent

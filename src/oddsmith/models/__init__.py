@@ -4,6 +4,15 @@ from oddsmith.models.base import MODELS
 from oddsmith.models.fisher import FisherDiscriminant
 from oddsmith.models.least_squares import LeastSquaresClassifier
 from oddsmith.models.logistic import LogisticRegression
+from oddsmith.models.multiclass import OneVsOne, OneVsRest
 from oddsmith.models.perceptron import PerceptronClassifier
 
-__all__ = ["MODELS", "FisherDiscriminant", "LeastSquaresClassifier", "LogisticRegression", "PerceptronClassifier"]
+__all__ = [
+    "MODELS",
+    "FisherDiscriminant",
+    "LeastSquaresClassifier",
+    "LogisticRegression",
+    "OneVsOne",
+    "OneVsRest",
+    "PerceptronClassifier",
+]

@@ -65,7 +65,7 @@ class LinearGeometry:
         offset ``w₀/‖w‖``, and lies at ``−w₀/‖w‖`` from the origin along the normal.
         """
         W, b, pairs = self._hyperplanes()
-        length = _lengths(W)
+        length = lengths(W)
         normal, offset = W / length[:, None], b / length
         if len(pairs) == 1:
             return Boundary(pairs, normal[0], float(offset[0]), float(-offset[0]))
@@ -82,7 +82,7 @@ class LinearGeometry:
 
     def _distance(self, rows: Any) -> Array:
         W, b, pairs = self._hyperplanes()
-        d: Array = np.asarray(rows @ W.T + b) / _lengths(W)
+        d: Array = np.asarray(rows @ W.T + b) / lengths(W)
         return d[:, 0] if len(pairs) == 1 else d
 
     def decision_function(self, X: Any) -> Array:
@@ -92,9 +92,13 @@ class LinearGeometry:
         return A[:, 0] if A.shape[1] == 1 else A
 
 
-def _lengths(W: Array) -> Array:
-    """Return the length of each row, NaN for zero, without over- or underflow."""
+def lengths(W: Array) -> Array:
+    """Return the length of each row, NaN for zero, without over- or underflow.
+
+    >>> lengths(np.array([[3e200, 4e200], [0.0, 0.0]])).tolist()
+    [5e+200, nan]
+    """
     top = np.abs(W).max(axis=1, initial=0.0)
     top = np.where(top > 0, top, np.nan)
-    lengths: Array = top * np.linalg.norm(W / top[:, None], axis=1)
-    return lengths
+    result: Array = top * np.linalg.norm(W / top[:, None], axis=1)
+    return result

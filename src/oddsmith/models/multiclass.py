@@ -1,0 +1,423 @@
+"""Several classes from rules for two: one class against the rest, and each pair of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from joblib import effective_n_jobs
+from sklearn.base import clone, is_regressor
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_array, has_fit_parameter, validate_data
+from threadpoolctl import ThreadpoolController
+
+from oddsmith.design.inputs import (
+    _with_names,
+    as_table,
+    check_class_weights,
+    read_labels,
+    read_weights,
+    split_target,
+)
+from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
+from oddsmith.models.base import MODELS, Classifier, all_or_nothing
+from oddsmith.models.geometry import LinearGeometry, lengths
+from oddsmith.models.logistic import LogisticRegression
+from oddsmith.numerics import Array
+
+LEAST_PROBABILITY = 1e-9
+CHUNK_NUMBERS = 1 << 22
+_blas = ThreadpoolController()
+
+
+def _parts_have(method: str) -> Callable[[Any], bool]:
+    def check(self: Reduction) -> bool:
+        fitted = getattr(self, "_parts", None)
+        return all(hasattr(part, method) for part in (fitted if fitted is not None else [self._template()]))
+
+    return check
+
+
+class Reduction(LinearGeometry, Classifier):
+    """What both reductions share: fitting of the two-class models, their answers, and the geometry of linear ones."""
+
+    _parts: list[Any]
+
+    def __init__(self, model: Any = None, *, n_jobs: int | None = None) -> None:
+        self.model = model
+        self.n_jobs = n_jobs
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self._template()).input_tags
+        tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
+        return tags
+
+    def _template(self) -> Any:
+        """Return the model that is fitted for each two-class problem."""
+        model = LogisticRegression(prior=1.0) if self.model is None else self.model
+        if isinstance(model, type) or not (hasattr(model, "fit") and hasattr(model, "predict")) or is_regressor(model):
+            raise InvalidTypeError(
+                f"{type(self).__name__} needs a classifier, an instance such as LogisticRegression(); found {model!r}."
+            )
+        return model
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit a model for each two-class problem; rows are passed on as they are, labels as 0 and 1.
+
+        ``y`` may be the name of a column of the table ``X``. ``sample_weight`` is for models that take it.
+        """
+        model = self._template()
+        X, y = split_target(X, y)
+        rows = self._input(X, reset=True)
+        n = rows.shape[0]
+        classes, t = read_labels(y, n)
+        s = read_weights(sample_weight, n)
+        if s is not None:
+            if not has_fit_parameter(model, "sample_weight"):
+                raise InvalidInputError(
+                    f"sample_weight was given, but {type(model).__name__}.fit takes none. Leave it out, or use a model "
+                    "that has it."
+                )
+            check_class_weights(np.bincount(t, weights=s, minlength=len(classes)).astype(np.float64), classes)
+        problems = self._problems(rows, t, classes.tolist())
+        threads = effective_n_jobs(self.n_jobs)
+        # Models fitted side by side on threads must not each change the number of BLAS threads.
+        with _blas.limit(limits=1, user_api="blas") if threads > 1 else nullcontext():
+            parts = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+                delayed(_fit_part)(model, rows, inside, target, s, what) for inside, target, what in problems
+            )
+        self.classes_ = classes
+        self._parts = list(parts)
+        return self
+
+    def _problems(self, rows: Any, t: npt.NDArray[np.int32], labels: list[Any]) -> list[tuple[Any, Any, str]]:
+        """Return for each two-class problem its rows (None: all), targets 0 and 1, and a description."""
+        raise TypeError(f"{type(self).__name__} must define _problems().")
+
+    def _input(self, X: Any, *, reset: bool) -> Any:
+        """Return rows for the parts, who check values: tables as they are, all else as an array or CSR matrix."""
+        table = as_table(X)
+        with as_input_errors():
+            if table is None:
+                X = check_array(
+                    X, accept_sparse="csr", dtype=None, ensure_all_finite=False, estimator=type(self).__name__
+                )
+            validate_data(self, X if table is None else _with_names(table), reset=reset, skip_check_array=True)
+        return X
+
+    def _rows(self, X: Any) -> Any:
+        self._check_fitted()
+        return self._input(X, reset=False)
+
+    def _answers(self, rows: Any) -> npt.NDArray[np.bool_]:
+        """Return what each part answers, N × parts: whether it says 1."""
+        return np.column_stack([np.asarray(part.predict(rows)) == 1 for part in self._parts])
+
+    def _values(self, rows: Any) -> Array:
+        """Return how strongly each part says 1, N × parts; above zero where it does."""
+        columns = []
+        for part in self._parts:
+            if hasattr(part, "decision_function"):
+                columns.append(np.asarray(part.decision_function(rows), dtype=np.float64).ravel())
+            elif hasattr(part, "predict_proba"):
+                columns.append(_probability(part, rows) - 0.5)
+            else:
+                columns.append(np.where(np.asarray(part.predict(rows)) == 1, 0.5, -0.5))
+        return np.column_stack(columns)
+
+    @property
+    def coef_(self) -> Array:
+        """Weights of the parts, one row each, if they are linear."""
+        return np.vstack([self._linear(part, "coef_") for part in self._parts])
+
+    @property
+    def intercept_(self) -> Array:
+        """Intercepts of the parts, if they are linear."""
+        return np.concatenate([np.atleast_1d(self._linear(part, "intercept_")) for part in self._parts])
+
+    def _linear(self, part: Any, name: str) -> Any:
+        value = getattr(part, name, None)
+        if value is None or len(np.atleast_1d(value)) != 1:
+            raise AttributeError(f"{type(part).__name__} is not linear: {type(self).__name__} has no {name} with it.")
+        return value
+
+    def distance(self, X: Any) -> Array:
+        """Return the signed distance of each row from each hyperplane, in the order of ``boundary_.classes``.
+
+        For parts that are linear; N × pairs, or length N for two classes.
+        """
+        self._check_fitted()
+        W, _, pairs = self._hyperplanes()
+        d: Array = self._differences(self._values(self._rows(X))) / lengths(W)
+        return d[:, 0] if len(pairs) == 1 else d
+
+    def _differences(self, values: Array) -> Array:
+        """Return the value of each hyperplane's linear function from those of the parts."""
+        return values
+
+
+@MODELS.register("one-vs-rest")
+class OneVsRest(Reduction):
+    """K classes by K models, each of which tells one class from all the others.
+
+    The answers may conflict: where none or several of the models claim a row, they leave no unique class, and
+    ``ambiguous(X)`` is true. ``predict`` resolves this by the largest value, ``y_k(x) ≥ y_j(x)`` for all j, as one does
+    with K discriminant functions. Two classes need one model.
+
+    Parameters
+    ----------
+    model : classifier, optional
+        The model for two classes, of this library or of scikit-learn; a copy is fitted for each class. Default:
+        ``LogisticRegression(prior=1.0)``.
+    n_jobs : int, optional
+        Fits at the same time, on threads; -1 for all cores. Within ``joblib.parallel_config(backend="loky")``: on
+        processes.
+
+    Attributes
+    ----------
+    models_ : dict
+        Class → fitted model (two classes: the one model, under ``classes_[1]``).
+    classes_ : array
+        The labels, sorted.
+    coef_, intercept_ : arrays
+        Weights of the models, a row a class, if they are linear; ``boundary_`` and ``distance(X)`` are those of
+        the rule by the largest value.
+
+    Notes
+    -----
+    Cost: K fits to all rows. Probabilities (where the model has them) are the K answers divided by their sum.
+
+    References
+    ----------
+    C. M. Bishop, Pattern Recognition and Machine Learning, 2006, section 4.1.2.
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = OneVsRest().fit(X, y)
+    >>> round(model.score(X, y), 2), int(model.ambiguous(X).sum())
+    (0.95, 39)
+    """
+
+    @property
+    def models_(self) -> dict[Any, Any]:
+        """The fitted models by class."""
+        labels = self.classes_.tolist()
+        return dict(zip(labels[1:] if len(labels) == 2 else labels, self._parts, strict=True))
+
+    def _problems(self, rows: Any, t: npt.NDArray[np.int32], labels: list[Any]) -> list[tuple[Any, Any, str]]:
+        chosen = [1] if len(labels) == 2 else range(len(labels))
+        return [(None, (t == k).astype(np.int64), f"class {labels[k]!r} against the rest") for k in chosen]
+
+    def votes(self, X: Any) -> npt.NDArray[np.int64]:
+        """Return which classes claim each row, N × K: 1 where the model of the class says yes.
+
+        >>> model = OneVsRest().fit([[0.0], [1.0], [5.0], [6.0], [10.0], [11.0]], ["a", "a", "b", "b", "c", "c"])
+        >>> model.votes([[0.0], [5.5], [11.0]]).tolist()
+        [[1, 0, 0], [0, 0, 0], [0, 0, 1]]
+        """
+        claims = self._answers(self._rows(X)).astype(np.int64)
+        return np.column_stack([1 - claims, claims]) if len(self.classes_) == 2 else claims
+
+    def ambiguous(self, X: Any) -> npt.NDArray[np.bool_]:
+        """Return where the answers leave no unique class: none claims the row, or more than one does.
+
+        >>> model = OneVsRest().fit([[0.0], [1.0], [5.0], [6.0], [10.0], [11.0]], ["a", "a", "b", "b", "c", "c"])
+        >>> model.ambiguous([[0.0], [5.5], [11.0]]).tolist()
+        [False, True, False]
+        """
+        return np.asarray(self.votes(X).sum(axis=1) != 1)
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the value of each class's model, N × K; for two classes that of the one model.
+
+        The value is the model's ``decision_function``, or its probability less ½.
+        """
+        values = self._values(self._rows(X))
+        return values[:, 0] if len(self.classes_) == 2 else values
+
+    @available_if(_parts_have("predict_proba"))
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each class, N × K: the models' probabilities divided by their sum."""
+        rows = self._rows(X)
+        P = np.column_stack([_probability(part, rows) for part in self._parts])
+        if len(self.classes_) == 2:
+            return np.column_stack([1.0 - P, P])
+        total = P.sum(axis=1, keepdims=True)
+        result: Array = np.where(total > 0, P, 1.0) / np.where(total > 0, total, P.shape[1])
+        return result
+
+    def _differences(self, values: Array) -> Array:
+        if len(self.classes_) == 2:
+            return values
+        i, j = np.array(list(combinations(range(len(self.classes_)), 2))).T
+        result: Array = values[:, j] - values[:, i]
+        return result
+
+
+@MODELS.register("one-vs-one")
+class OneVsOne(Reduction):
+    """K classes by K(K−1)/2 models, one for each pair of classes, which vote.
+
+    Where two or more classes have the most votes they leave no unique class, and ``ambiguous(X)`` is true. Where the
+    models have probabilities, ``predict`` takes the most probable class; else the class with the most votes, and among
+    equals the one that wins and loses by the best margins.
+
+    The probabilities r_ij of class i against class j are coupled by the second method of Wu, Lin and Weng: the p that
+    minimises ``Σ_i Σ_{j≠i} (r_ji p_i − r_ij p_j)²`` with ``Σ_i p_i = 1``, a linear system for each row.
+
+    Parameters
+    ----------
+    model : classifier, optional
+        The model for two classes, of this library or of scikit-learn; a copy is fitted for each pair. Default:
+        ``LogisticRegression(prior=1.0)``.
+    n_jobs : int, optional
+        Fits at the same time, on threads; -1 for all cores. Within ``joblib.parallel_config(backend="loky")``: on
+        processes.
+
+    Attributes
+    ----------
+    models_ : dict
+        (class, class) → fitted model, positive towards the second.
+    classes_ : array
+        The labels, sorted.
+    coef_, intercept_ : arrays
+        Weights of the models, a row a pair, if they are linear; ``boundary_`` and ``distance(X)`` are theirs.
+
+    Notes
+    -----
+    Cost: K(K−1)/2 fits, each to the rows of two classes.
+
+    References
+    ----------
+    T.-F. Wu, C.-J. Lin, R. C. Weng, Probability estimates for multi-class classification by pairwise coupling, Journal
+    of Machine Learning Research 5, 2004. C. M. Bishop, Pattern Recognition and Machine Learning, 2006, section 4.1.2.
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = OneVsOne().fit(X, y)
+    >>> round(model.score(X, y), 2), int(model.ambiguous(X).sum()), list(model.models_)
+    (0.97, 0, [(0, 1), (0, 2), (1, 2)])
+    """
+
+    @property
+    def models_(self) -> dict[Any, Any]:
+        """The fitted models by pair of classes."""
+        return dict(zip(combinations(self.classes_.tolist(), 2), self._parts, strict=True))
+
+    def _problems(self, rows: Any, t: npt.NDArray[np.int32], labels: list[Any]) -> list[tuple[Any, Any, str]]:
+        problems = []
+        for i, j in combinations(range(len(labels)), 2):
+            inside = np.flatnonzero((t == i) | (t == j))
+            problems.append((inside, (t[inside] == j).astype(np.int64), f"class {labels[i]!r} against {labels[j]!r}"))
+        return problems
+
+    def _pairs(self) -> list[tuple[int, int]]:
+        return list(combinations(range(len(self.classes_)), 2))
+
+    def votes(self, X: Any) -> npt.NDArray[np.int64]:
+        """Return the number of pairs that each class wins, N × K.
+
+        >>> model = OneVsOne().fit([[0.0], [1.0], [5.0], [6.0], [10.0], [11.0]], ["a", "a", "b", "b", "c", "c"])
+        >>> model.votes([[0.0], [5.0], [11.0]]).tolist()
+        [[2, 1, 0], [1, 2, 0], [0, 1, 2]]
+        """
+        answers = self._answers(self._rows(X))
+        votes = np.zeros((len(answers), len(self.classes_)), dtype=np.int64)
+        for (i, j), second in zip(self._pairs(), answers.T, strict=True):
+            votes[:, j] += second
+            votes[:, i] += ~second
+        return votes
+
+    def ambiguous(self, X: Any) -> npt.NDArray[np.bool_]:
+        """Return where the answers leave no unique class: two or more have the most votes."""
+        votes = self.votes(X)
+        return np.asarray((votes == votes.max(axis=1, keepdims=True)).sum(axis=1) > 1)
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the value of each class, N × K; for two classes that of the one model.
+
+        With probabilities: their logarithm. Else: the votes, and a fraction for the margins of wins and losses.
+        """
+        rows = self._rows(X)
+        if len(self.classes_) == 2:
+            return self._values(rows)[:, 0]
+        if hasattr(self, "predict_proba"):
+            P: Array = self.predict_proba(X)
+            return np.asarray(np.log(np.maximum(P, np.finfo(np.float64).tiny)))
+        margin = np.zeros((rows.shape[0], len(self.classes_)))
+        for (i, j), value in zip(self._pairs(), self._values(rows).T, strict=True):
+            margin[:, j] += value
+            margin[:, i] -= value
+        return self.votes(X) + margin / (3.0 * (np.abs(margin) + 1.0))
+
+    @available_if(_parts_have("predict_proba"))
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each class, N × K, coupled from those of the pairs."""
+        rows = self._rows(X)
+        second = np.column_stack([_probability(part, rows) for part in self._parts])
+        if len(self.classes_) == 2:
+            return np.column_stack([1.0 - second, second])
+        return couple(second, len(self.classes_))
+
+    def _hyperplanes(self) -> tuple[Array, Array, list[Any]]:
+        return self.coef_, self.intercept_, list(self.models_)
+
+
+def couple(second: Array, K: int) -> Array:
+    """Return the probabilities of K classes (N × K) from those of the second class of each pair (N × pairs).
+
+    Minimises ``Σ_i Σ_{j≠i} (r_ji p_i − r_ij p_j)²`` with ``Σ p = 1`` (Wu, Lin and Weng): with ``Q_ii = Σ_{j≠i} r_ji²``
+    and ``Q_ij = −r_ji r_ij``, solve ``Q p + b 1 = 0``, ``1ᵀp = 1``. Where some p explains all pairs, it is found.
+
+    >>> p = np.array([0.2, 0.3, 0.5])
+    >>> couple(np.array([[p[1] / (p[0] + p[1]), p[2] / (p[0] + p[2]), p[2] / (p[1] + p[2])]]), 3).round(9).tolist()
+    [[0.2, 0.3, 0.5]]
+    """
+    step = max(1, CHUNK_NUMBERS // (K + 1) ** 2)
+    parts = [_couple(second[start : start + step], K) for start in range(0, len(second), step)]
+    return np.concatenate(parts) if parts else np.zeros((0, K))
+
+
+def _couple(second: Array, K: int) -> Array:
+    n = len(second)
+    second = np.clip(second, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
+    R = np.zeros((n, K, K))
+    i, j = np.array(list(combinations(range(K), 2))).T
+    R[:, j, i], R[:, i, j] = second, 1.0 - second
+    A = np.ones((n, K + 1, K + 1))
+    A[:, :K, :K] = -R * R.transpose(0, 2, 1)
+    A[:, np.arange(K), np.arange(K)] = (R**2).sum(axis=1)
+    A[:, K, K] = 0.0
+    right = np.zeros((n, K + 1, 1))
+    right[:, K] = 1.0
+    P = np.maximum(np.linalg.solve(A, right)[:, :K, 0], 0.0)
+    result: Array = P / P.sum(axis=1, keepdims=True)
+    return result
+
+
+def _fit_part(model: Any, rows: Any, inside: Any, target: Any, s: Array | None, what: str) -> Any:
+    weights = {} if s is None else {"sample_weight": s if inside is None else s[inside]}
+    try:
+        return clone(model).fit(rows if inside is None else _take(rows, inside), target, **weights)
+    except Exception as error:
+        error.add_note(f"This happened in the fit of {what}.")
+        raise
+
+
+def _take(rows: Any, inside: npt.NDArray[np.intp]) -> Any:
+    table = as_table(rows)
+    return rows[inside] if table is None else table[inside].to_native()
+
+
+def _probability(part: Any, rows: Any) -> Array:
+    """Return a part's probability of the answer 1."""
+    P: Array = np.asarray(part.predict_proba(rows), dtype=np.float64)[:, 1]
+    return P
