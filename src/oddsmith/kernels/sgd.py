@@ -25,8 +25,8 @@ def epoch(
 ) -> Any:
     """Update ``V`` (C × P, intercept first) in place by one step a row; return the mean of the iterates.
 
-    Row n moves V by −η (s_n Tᵀ(y − t)(1, z) + decay · (V − target)), with z = (x − center)/scale and
-    activations a = T V (1, z) + offset.
+    Row n moves V by −η s_n Tᵀ(y − t)(1, z), with z = (x − center)/scale and activations a = T V (1, z) + offset.
+    The prior's share, −η decay · (V − target), is then taken at the new V, so that no decay is too strong for a step.
     """
     C, P = V.shape
     mean = np.zeros((C, P))
@@ -40,7 +40,8 @@ def epoch(
         if t[n] > 0:
             r[t[n] - 1] -= 1.0
         r = T.T @ r * s[n]
-        V -= steps[n] * (np.outer(r, z) + decay * (V - target))
+        V -= steps[n] * np.outer(r, z)
+        V -= steps[n] * decay / (1.0 + steps[n] * decay) * (V - target)
         mean += (V - mean) / (n + 1.0)
     return mean
 
