@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from extended import Exact, exact, in_fifty_digits
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.extended import Exact, exact, in_fifty_digits
 
 from oddsmith import GaussianPrior, LogisticRegression, newton_raphson
 from oddsmith.errors import ConvergenceWarning
