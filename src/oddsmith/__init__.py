@@ -16,11 +16,14 @@ __version__ = "0.1.0"
 
 _HOME = {
     "FisherDiscriminant": "oddsmith.models.fisher",
+    "GaussianClassifier": "oddsmith.models.gaussian",
     "LeastSquaresClassifier": "oddsmith.models.least_squares",
     "LogisticRegression": "oddsmith.models.logistic",
     "OneVsOne": "oddsmith.models.multiclass",
     "OneVsRest": "oddsmith.models.multiclass",
     "PerceptronClassifier": "oddsmith.models.perceptron",
+    "bayes_error": "oddsmith.inference.bayes_error",
+    "merge": "oddsmith.merging",
     "GaussianPrior": "oddsmith.priors",
     "newton_raphson": "oddsmith.solvers.general",
     "gradient_descent": "oddsmith.solvers.general",
@@ -28,8 +31,11 @@ _HOME = {
 }
 
 if TYPE_CHECKING:
+    from oddsmith.inference.bayes_error import bayes_error as bayes_error
     from oddsmith.inference.separation import detect_separation as detect_separation
+    from oddsmith.merging import merge as merge
     from oddsmith.models.fisher import FisherDiscriminant as FisherDiscriminant
+    from oddsmith.models.gaussian import GaussianClassifier as GaussianClassifier
     from oddsmith.models.least_squares import LeastSquaresClassifier as LeastSquaresClassifier
     from oddsmith.models.logistic import LogisticRegression as LogisticRegression
     from oddsmith.models.multiclass import OneVsOne as OneVsOne

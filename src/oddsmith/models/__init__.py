@@ -2,6 +2,7 @@
 
 from oddsmith.models.base import MODELS
 from oddsmith.models.fisher import FisherDiscriminant
+from oddsmith.models.gaussian import GaussianClassifier
 from oddsmith.models.least_squares import LeastSquaresClassifier
 from oddsmith.models.logistic import LogisticRegression
 from oddsmith.models.multiclass import OneVsOne, OneVsRest
@@ -10,6 +11,7 @@ from oddsmith.models.perceptron import PerceptronClassifier
 __all__ = [
     "MODELS",
     "FisherDiscriminant",
+    "GaussianClassifier",
     "LeastSquaresClassifier",
     "LogisticRegression",
     "OneVsOne",

@@ -14,6 +14,7 @@ from oddsmith.statistic import STATISTICS, Shape
 from oddsmith.statistics.tiles import TILE_ELEMENTS as TILE_ELEMENTS
 from oddsmith.statistics.tiles import Codes, Tile, sorted_tiles
 
+SMALL_BLOCK = 1 << 15
 FAR = 0.99
 """The share of raw squares that the mean may explain before the rows are centred again: costs two digits at most."""
 
@@ -89,7 +90,8 @@ class Moments:
         # NaN and infinity end up in the sums, where they are looked for.
         with np.errstate(invalid="ignore", over="ignore"):
             sums = _Sums(block, params)
-            if sums.is_far():
+            # Few rows are centred exactly: that costs nothing, and rank deficiency is then plain to see.
+            if sums.is_far() or block.n_rows * block.n_columns <= SMALL_BLOCK:
                 sums = _Sums(block, params, sums.base + sums.rest)
             return cls(sums.weight, sums.base + sums.rest, sums.scatter(), params.group)
 

@@ -1,0 +1,254 @@
+"""Gaussian class densities: logarithms, marginals, the linear and quadratic functions that they imply, samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg, sparse
+
+from oddsmith.numerics import Array, SpdFactor, factor_spd
+
+LOG_2PI = float(np.log(2.0 * np.pi))
+TILE_ELEMENTS = 1 << 17
+
+
+class QuadraticForm(NamedTuple):
+    """The function ``a(x) = xᵀ W x + wᵀ x + w0`` of each class (or of two classes' log odds): stacked arrays."""
+
+    W: Array
+    w: Array
+    w0: Array
+
+
+@dataclass(frozen=True)
+class GaussianDensities:
+    """``p(x | C_k) = N(x | mean_k, Sigma_g)`` for the group g of class k.
+
+    Attributes
+    ----------
+    mean : array K × D
+    Sigma : array
+        A covariance for each group: G × D × D, or its diagonal G × D, or the one variance G.
+    group : integer array of length K
+    kept : boolean array of length D
+        Columns in use; the others have no say.
+    shares : array of length G
+        The share by which the covariance of each group was shrunk.
+
+    >>> one, both = np.array([True]), np.zeros(2, dtype=int)
+    >>> two = GaussianDensities(np.array([[0.0], [2.0]]), np.ones((1, 1, 1)), both, one, np.zeros(1))
+    >>> two.log_density(np.array([[1.0], [np.nan]])).round(6).tolist()
+    [[-1.418939, -1.418939], [0.0, 0.0]]
+    """
+
+    mean: Array
+    Sigma: Array
+    group: npt.NDArray[np.intp]
+    kept: npt.NDArray[np.bool_]
+    shares: Array
+
+    @property
+    def form(self) -> str:
+        """``"full"``, ``"diagonal"`` or ``"spherical"``."""
+        return ("spherical", "diagonal", "full")[self.Sigma.ndim - 1]
+
+    @property
+    def n_parameters(self) -> int:
+        """Means and covariances, over the columns in use."""
+        d = int(self.kept.sum())
+        groups = len(np.unique(self.group))
+        each = {"full": d * (d + 1) // 2, "diagonal": d, "spherical": 1}[self.form]
+        return len(self.mean) * d + groups * each
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether all classes share one covariance, so that their log odds are linear."""
+        return len(np.unique(self.group)) == 1
+
+    # -------------------------------------------------------------------------------------- densities
+
+    def log_density(self, rows: Any) -> Array:
+        """Return ``log p(x | C_k)``, N × K, of a dense or CSR matrix; NaNs are integrated out."""
+        result = np.empty((rows.shape[0], len(self.mean)))
+        for part, X in _dense_tiles(rows):
+            missing = np.isnan(X)
+            if not missing.any():
+                result[part] = self._complete(X[:, self.kept])
+                continue
+            for inside, columns in _patterns(~missing & self.kept):
+                result[part][inside] = self.on(columns)._complete(X[np.ix_(inside, columns)])
+        return result
+
+    def activations(self, rows: Any) -> Array:
+        """Return the log densities up to a common term: by the linear function where there is one."""
+        if not self.is_linear or _any_missing(rows):
+            return self.log_density(rows)
+        W, b, center = self.centred()
+        if sparse.issparse(rows):
+            return np.asarray(rows @ W.T + (b - W @ center))
+        result = np.empty((rows.shape[0], len(W)))
+        for part, X in _dense_tiles(rows):
+            np.matmul(X - center, W.T, out=result[part])
+        result += b
+        return result
+
+    def on(self, columns: npt.NDArray[np.bool_]) -> GaussianDensities:
+        """Return the marginal densities of some columns."""
+        Sigma = self.Sigma
+        if self.form == "full":
+            Sigma = Sigma[:, columns][:, :, columns]
+        elif self.form == "diagonal":
+            Sigma = Sigma[:, columns]
+        return replace(self, mean=self.mean[:, columns], Sigma=Sigma, kept=self.kept[columns])
+
+    def _complete(self, X: Array) -> Array:
+        """Return the log densities of rows that have all columns in use, and those only."""
+        if not X.shape[1]:
+            return np.zeros((len(X), len(self.mean)))
+        mean = self.mean[:, self.kept] if len(self.kept) != X.shape[1] else self.mean
+        result = np.empty((len(X), len(mean)))
+        for g in np.unique(self.group):
+            members = np.flatnonzero(self.group == g)
+            center = mean[members].mean(axis=0)
+            Z = self._whiten(g, X - center)
+            shifted = self._whiten(g, mean[members] - center)
+            constant = X.shape[1] * LOG_2PI + self._log_det(g)
+            for k, m in zip(members, shifted, strict=True):
+                d = Z - m
+                result[:, k] = -0.5 * (np.einsum("nd,nd->n", d, d) + constant)
+        return result
+
+    @cached_property
+    def _factors(self) -> dict[int, SpdFactor]:
+        """Cholesky factors of full covariances, over the columns in use."""
+        inside = np.ix_(self.kept, self.kept)
+        # What is in use was found to be independent (or made so by shrinkage): nothing more is set aside.
+        never = np.zeros(int(self.kept.sum()), dtype=bool)
+        return {int(g): factor_spd(self.Sigma[g][inside], may_alias=never) for g in np.unique(self.group)}
+
+    def _variances(self, g: int) -> Array:
+        variances: Array = np.broadcast_to(self.Sigma[g], self.kept.shape)[self.kept]
+        return variances
+
+    def _whiten(self, g: int, Z: Array) -> Array:
+        """Return rows in coordinates in which the covariance of group g is the unit matrix."""
+        if self.form != "full":
+            scaled: Array = Z / np.sqrt(self._variances(g))
+            return scaled
+        factor = self._factors[int(g)]
+        if not len(factor.d):
+            return Z
+        white: Array = linalg.solve_triangular(factor.L, (Z / factor.d).T, lower=True, check_finite=False).T
+        return white
+
+    def _log_det(self, g: int) -> float:
+        if self.form == "full":
+            return self._factors[int(g)].log_det()
+        return float(np.log(self._variances(g)).sum())
+
+    def precision_times(self, V: Array, g: int | None = None) -> Array:
+        """Return ``Sigma_g⁻¹ v`` for each row v, zero for the columns that are not in use."""
+        g = int(self.group[0]) if g is None else g
+        result = np.zeros_like(V)
+        if self.form == "full":
+            result[:, self.kept] = self._factors[int(g)].solve(V[:, self.kept].T).T
+        else:
+            result[:, self.kept] = V[:, self.kept] / self._variances(g)
+        return result
+
+    # ------------------------------------------------------------- the functions of x that they imply
+
+    def centred(self) -> tuple[Array, Array, Array]:
+        """Return weights, constants and a centre c: ``w_kᵀ(x − c) + b_k`` is the log density up to a common term."""
+        g, center = int(self.group[0]), self.mean.mean(axis=0)
+        shifted = self.mean - center
+        W = self.precision_times(shifted, g)
+        return W, -0.5 * np.einsum("kd,kd->k", W, shifted), center
+
+    def linear(self) -> tuple[Array, Array]:
+        """Return ``w_k = Sigma_g⁻¹ mean_k`` (K × D) and the constants ``−½ mean_kᵀ w_k − ½ log |Sigma_g|`` (K).
+
+        Where all classes share a covariance, its determinant is left out.
+        """
+        W = np.concatenate([self.precision_times(self.mean[k : k + 1], int(g)) for k, g in enumerate(self.group)])
+        b: Array = -0.5 * np.einsum("kd,kd->k", W, self.mean)
+        return W, b if self.is_linear else b - 0.5 * np.array([self._log_det(int(g)) for g in self.group])
+
+    def linear_odds(self) -> tuple[Array, Array]:
+        """Return the linear part of the log ratio of the density of class 1 to that of class 0: 1 × D, and 1."""
+        if self.is_linear:
+            # About a centre nearby: the parts of each class would be large where the data is far from zero.
+            W, b, center = self.centred()
+            w = W[1:] - W[:1]
+            return w, b[1:] - b[:1] - w @ center
+        W, b = self.linear()
+        return W[1:] - W[:1], b[1:] - b[:1]
+
+    def quadratic(self) -> Array:
+        """Return ``W_k = −½ Sigma_g⁻¹`` (K × D × D), zero where all classes share a covariance."""
+        K, D = self.mean.shape
+        if self.is_linear:
+            return np.zeros((K, D, D))
+        precision = {int(g): self.precision_times(np.eye(D), int(g)) for g in np.unique(self.group)}
+        return np.stack([-0.5 * precision[int(g)] for g in self.group])
+
+    def log_likelihood(self, stat: Any) -> float:
+        """Return ``Σ_n s_n log p(x_n | C_{t_n})`` of the rows that went into a `Moments` or `Features` statistic."""
+        total = 0.0
+        for g in np.unique(self.group):
+            members = self.group == g
+            if self.form == "full":
+                inside = np.ix_(self.kept, self.kept)
+                trace = np.trace(self._factors[int(g)].solve(stat.scatter[g][inside]))
+                total += stat.weight[members].sum() * (self.kept.sum() * LOG_2PI + self._log_det(g)) + trace
+            else:
+                v = self._variances(g)
+                total += (stat.observed[members] * (LOG_2PI + np.log(v)) + stat.scatter[members] / v).sum()
+        return float(-0.5 * total)
+
+    # ----------------------------------------------------------------------------------------- samples
+
+    def sample(self, t: npt.NDArray[np.intp], rng: np.random.Generator) -> Array:
+        """Draw a row from the density of each class in ``t``."""
+        X = rng.standard_normal((len(t), self.mean.shape[1]))
+        for g in np.unique(self.group):
+            inside = self.group[t] == g
+            if self.form == "full":
+                # By eigenvectors: a covariance that is singular has samples too.
+                values, vectors = linalg.eigh(self.Sigma[g])
+                X[inside] = X[inside] * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
+            else:
+                X[inside] *= np.sqrt(self.Sigma[g])
+        X += self.mean[t]
+        return X
+
+
+def _any_missing(rows: Any) -> bool:
+    values = rows.data if sparse.issparse(rows) else rows
+    return bool(np.isnan(values.sum(dtype=np.float64)))
+
+
+def _dense_tiles(rows: Any) -> Iterator[tuple[slice, Array]]:
+    """Yield slices of rows that fit into the cache, dense and in float64."""
+    step = max(64, TILE_ELEMENTS // max(1, rows.shape[1]))
+    for start in range(0, rows.shape[0], step):
+        part = slice(start, min(start + step, rows.shape[0]))
+        X = rows[part]
+        yield part, np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
+
+
+def _patterns(
+    there: npt.NDArray[np.bool_],
+) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]]:
+    """Yield the rows that have the same columns, and these columns."""
+    packed = np.packbits(there, axis=1)
+    _, first, inverse = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(inverse.ravel(), kind="stable")
+    ends = np.cumsum(np.bincount(inverse.ravel()))
+    for i, start in enumerate([0, *ends[:-1]]):
+        yield order[start : ends[i]], there[first[i]]

@@ -1,0 +1,398 @@
+"""What generative classifiers share: Bayes' rule, exact updates and merging, sampling, another class prior.
+
+A model folds one additive statistic over its rows and keeps it. The densities of the classes are estimated from
+that statistic alone, so that more rows (`partial_fit`), another shard (`merge`) or another prior
+(`with_class_prior`) give what a fit to everything at once gives, and no row is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils.validation import column_or_1d
+from threadpoolctl import ThreadpoolController
+
+from oddsmith.design.inputs import as_table, read_labels, read_weights, split_target
+from oddsmith.errors import InvalidInputError, InvalidTypeError, NotFittedError, as_input_errors
+from oddsmith.models.base import all_or_nothing
+from oddsmith.models.closed_form import check_threads
+from oddsmith.models.fisher import read_class_prior
+from oddsmith.numerics import Array, log_softmax, softmax
+
+Labels = npt.NDArray[Any]
+
+
+class Densities(Protocol):
+    """The densities of the classes, estimated."""
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of parameters estimated."""
+        ...
+
+    def log_density(self, rows: Any) -> Array:
+        """Return ``log p(x | C_k)``, N × K; missing values are integrated out."""
+        ...
+
+    def activations(self, rows: Any) -> Array:
+        """Return ``log p(x | C_k)`` up to a term that is the same for all classes, N × K."""
+        ...
+
+
+@dataclass(frozen=True)
+class Folded:
+    """What a generative model keeps of its rows: the classes, a statistic, and how its columns are read."""
+
+    classes: Labels
+    statistic: Any
+    plan: Any = None
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Class prior and densities."""
+
+    prior: Array
+    densities: Any
+
+
+class Generative:
+    """A mixin for classifiers that model ``p(x | C_k)`` and apply Bayes' rule. It stands before `Classifier`.
+
+    The model defines ``_fold`` (rows to statistic), ``_join`` (two statistics to one), ``_weights`` (class weights in
+    a statistic), ``_estimate`` (statistic to densities), ``_rows`` and ``_columns_of`` (samples).
+    """
+
+    classes_: Labels
+    class_prior: Any
+    threads: int | None
+    _folded: Folded
+    _solution: Solution | None
+    _table: Any
+
+    # ------------------------------------------------------------------------------------------ fitting
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
+
+        One pass over the data. ``sample_weight`` counts rows: a row of weight 2 is the row twice.
+        """
+        self._check_parameters()
+        X, y = split_target(X, y)
+        rows, plan = self._read(X, reset=True)
+        classes, t = read_labels(y, rows.shape[0])
+        s = read_weights(sample_weight, rows.shape[0])
+        with one_blas_thread():
+            self._keep(self._fold(rows, plan, classes, t, s), X)
+            self._solution = self._solve(self._folded)
+        self._warn()
+        return self
+
+    @all_or_nothing
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
+        """Add rows: the model is then that of all rows so far, exactly.
+
+        ``classes`` may name labels that are still to come; it is not needed, since a new label is taken in when it
+        comes. Densities are estimated when they are first asked for: until every class has rows enough for that,
+        the model can take more rows but not predict.
+        """
+        self._check_parameters()
+        first = not hasattr(self, "_folded")
+        X, y = split_target(X, y)
+        rows, plan = self._read(X, reset=first)
+        known, t = _codes(y, rows.shape[0], classes)
+        s = read_weights(sample_weight, rows.shape[0])
+        with one_blas_thread():
+            new = self._fold(rows, plan, known, t, s)
+        self._keep(new if first else self._join(self._folded, new), X)
+        self._solution = None
+        return self
+
+    def merge(self, other: Any) -> Any:
+        """Return the model of the rows of both: what a fit to all of them would give, without a row being read."""
+        model: Any = self
+        if type(other) is not type(model):
+            raise InvalidTypeError(f"A {type(self).__name__} merges with its like, found a {type(other).__name__}.")
+        for one in (model, other):
+            one._check_fitted()
+        self._check_alike(other)
+        merged = clone(model)
+        merged.__dict__.update(_fitted_attributes(model))
+        merged._folded, merged._solution = self._join(self._folded, other._folded), None
+        merged.classes_ = merged._folded.classes
+        return merged
+
+    def with_class_prior(self, class_prior: Any) -> Any:
+        """Return a model with the same densities and another class prior, a mapping from class to probability.
+
+        Nothing is refitted; the log odds of two classes change by a constant, so that a linear boundary moves parallel
+        to itself.
+        """
+        model: Any = self
+        solution = self._solved()
+        prior = read_class_prior(class_prior, self.classes_)
+        labels = self.classes_.tolist()
+        other = clone(model).set_params(class_prior=dict(zip(labels, prior.tolist(), strict=True)))
+        other.__dict__.update(_fitted_attributes(model))
+        other._solution = Solution(prior, solution.densities)
+        return other
+
+    def _keep(self, folded: Folded, X: Any) -> None:
+        table = as_table(X)
+        self._folded, self.classes_ = folded, folded.classes
+        self._table = None if table is None else table.implementation
+
+    def _solve(self, folded: Folded) -> Solution:
+        weight = self._weights(folded)
+        labels = folded.classes.tolist()
+        if not (weight > 0).all():
+            label = labels[int(np.argmin(weight > 0))]
+            raise InvalidInputError(
+                f"There are no rows of class {label!r}, or none of positive weight. Add rows of it, or leave it out."
+            )
+        prior = weight / weight.sum()
+        if self.class_prior is not None:
+            prior = read_class_prior(self.class_prior, folded.classes)
+        return Solution(prior, self._estimate(folded))
+
+    def _solved(self) -> Solution:
+        model: Any = self
+        model._check_fitted()
+        if self._solution is None:
+            try:
+                with one_blas_thread():
+                    self._solution = self._solve(self._folded)
+            except InvalidInputError as error:
+                raise NotFittedError(str(error)) from None
+        return self._solution
+
+    def _check_alike(self, other: Any) -> None:
+        """Refuse to merge models with other parameters or columns."""
+        model: Any = self
+        mine, its = model.get_params(deep=False), other.get_params(deep=False)
+        for name, value in mine.items():
+            if name != "threads" and not _same(value, its[name]):
+                raise InvalidInputError(
+                    f"Models merge only if their parameters are the same: {name} is {value!r} here and "
+                    f"{its[name]!r} there. Fit both with the same {name}."
+                )
+        if model.n_features_in_ != other.n_features_in_ or not np.array_equal(model._names(), other._names()):
+            raise InvalidInputError(
+                f"Models merge only if their columns are the same: {_few(model._names())} here and "
+                f"{_few(other._names())} there. Fit both on the same columns in the same order."
+            )
+
+    # --------------------------------------------------------------------------------------- predicting
+
+    def _activations(self, X: Any, *, deciding: bool = False) -> Array:
+        """Return the log joint density of row and class, up to a term that is the same for all classes."""
+        solution = self._solved()
+        A: Array = solution.densities.activations(self._rows(X, deciding=deciding)) + np.log(solution.prior)
+        impossible = A.max(axis=1) == -np.inf
+        if impossible.any():
+            raise InvalidInputError(
+                f"Row {int(np.argmax(impossible))} has density zero under every class, so no posterior exists. "
+                "Use smoothing > 0, or leave such rows out."
+            )
+        return A
+
+    def predict(self, X: Any) -> Labels:
+        """Return the most probable class of each row."""
+        codes = self._activations(X, deciding=True).argmax(axis=1)
+        labels: Labels = self.classes_[codes]
+        return labels
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the posterior ``p(C_k | x)`` of each class, N × K."""
+        return softmax(self._activations(X))
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return the logarithm of the posterior, N × K, without loss where it is tiny."""
+        return log_softmax(self._activations(X))
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the log odds of ``classes_[1]`` (two classes), or the log joint density of row and class, N × K."""
+        prior = self.class_prior_
+        if len(prior) == 2:
+            A = self._activations(X)
+            return A[:, 1] - A[:, 0]
+        return self.log_density(X) + np.log(prior)
+
+    def log_density(self, X: Any) -> Array:
+        """Return ``log p(x | C_k)``, N × K. Missing values are integrated out: the density is that of the others."""
+        densities = self._solved().densities
+        values: Array = densities.log_density(self._rows(X))
+        return values
+
+    def sample(self, n: int, seed: int | np.random.Generator | None = None) -> tuple[Any, Labels]:
+        """Draw ``n`` rows and their labels from the joint density ``p(C_k) p(x | C_k)``.
+
+        The rows are an array, or a table of the kind that the model was fitted to.
+        """
+        if not isinstance(n, int | np.integer) or n < 1:
+            raise InvalidInputError(f"n must be a whole number of at least 1, found {n!r}.")
+        rng = np.random.default_rng(seed)
+        solution = self._solved()
+        t = rng.choice(len(solution.prior), size=n, p=solution.prior)
+        rows = solution.densities.sample(t, rng)
+        if self._table is None:
+            return rows, self.classes_[t]
+        model: Any = self
+        names = [str(name) for name in model._names()]
+        columns = dict(zip(names, rows.T if isinstance(rows, np.ndarray) else rows, strict=True))
+        return nw.from_dict(columns, backend=self._table).to_native(), self.classes_[t]
+
+    # --------------------------------------------------------------------------------------- attributes
+
+    @property
+    def class_prior_(self) -> Array:
+        """The prior probability of each class: its share of the rows, unless ``class_prior`` says otherwise."""
+        return self._solved().prior
+
+    @property
+    def n_parameters_(self) -> int:
+        """The number of parameters estimated: those of the densities, and K − 1 class priors unless given."""
+        estimated = len(self.classes_) - 1 if self.class_prior is None else 0
+        return int(self._solved().densities.n_parameters) + estimated
+
+    # ------------------------------------------------------------------------- what each model defines
+
+    def _check_parameters(self) -> None:
+        check_threads(self.threads)
+
+    def _warn(self) -> None:
+        """Warn of what the fit has met; nothing by default."""
+
+    def _read(self, X: Any, *, reset: bool) -> tuple[Any, Any]:
+        raise TypeError(f"{type(self).__name__} must define _read().")
+
+    def _fold(self, rows: Any, plan: Any, classes: Labels, t: npt.NDArray[np.int32], s: Array | None) -> Folded:
+        raise TypeError(f"{type(self).__name__} must define _fold().")
+
+    def _join(self, a: Folded, b: Folded) -> Folded:
+        raise TypeError(f"{type(self).__name__} must define _join().")
+
+    def _weights(self, folded: Folded) -> Array:
+        weight: Array = folded.statistic.weight
+        return weight
+
+    def _estimate(self, folded: Folded) -> Any:
+        raise TypeError(f"{type(self).__name__} must define _estimate().")
+
+    def _rows(self, X: Any, *, deciding: bool = False) -> Any:
+        raise TypeError(f"{type(self).__name__} must define _rows().")
+
+
+# ------------------------------------------------------------------------------------------------ helpers
+
+
+@lru_cache(maxsize=1)
+def _blas() -> Any:
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS on one thread: the slices are the threads, and bits must not depend on their number."""
+    with _blas().limit(limits=1, user_api="blas"):
+        yield
+
+
+def union_of_classes(a: Labels, b: Labels) -> tuple[Labels, npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return all classes, sorted, and where those of ``a`` and of ``b`` are among them.
+
+    >>> classes, i, j = union_of_classes(np.array(["a", "c"]), np.array(["b", "c"]))
+    >>> classes.tolist(), i.tolist(), j.tolist()
+    (['a', 'b', 'c'], [0, 2], [1, 2])
+    """
+    if np.array_equal(a, b) and a.dtype == b.dtype:
+        return a, np.arange(len(a)), np.arange(len(b))
+    words = {"U": "words", "S": "words", "T": "words", "O": "objects"}
+    kinds = {words.get(labels.dtype.kind, "numbers") for labels in (a, b)}
+    if len(kinds) > 1:
+        raise InvalidTypeError(f"The labels {_few(a)} and {_few(b)} are of different types. Make them all of one type.")
+    classes = np.unique(np.concatenate([a, b]))
+    return classes, np.searchsorted(classes, a), np.searchsorted(classes, b)
+
+
+def place(part: Array, where: npt.NDArray[np.intp], K: int) -> Array:
+    """Return an array with a row per class in which those of ``part`` stand at ``where``, and the others are zero.
+
+    >>> place(np.array([[1.0], [2.0]]), np.array([0, 2]), 3).tolist()
+    [[1.0], [0.0], [2.0]]
+    """
+    if len(part) == K:
+        return part
+    whole = np.zeros((K, *part.shape[1:]))
+    whole[where] = part
+    return whole
+
+
+def has_missing(rows: Any, names: Any) -> bool:
+    """Return whether there are NaNs among the values; refuse infinity, saying in which column and row."""
+    values = rows.data if sparse.issparse(rows) else rows
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum(dtype=np.float64)):
+            return False
+    if np.isinf(values).any():
+        raise infinite_error(rows, names)
+    return bool(np.isnan(values).any())
+
+
+def infinite_error(rows: Any, names: Any) -> InvalidInputError:
+    """Return the error that names the first column with infinite values."""
+    if sparse.issparse(rows):
+        entries = rows.tocoo()
+        cells = np.column_stack([entries.row, entries.col])[np.isinf(entries.data)]
+    else:
+        cells = np.argwhere(np.isinf(rows))
+    column = int(cells[0, 1])
+    inside = cells[cells[:, 1] == column, 0]
+    return InvalidInputError(
+        f"Input X contains infinity (inf): column {str(names[column])!r} has {len(inside)} infinite values, the first "
+        f"in row {int(inside.min())}. Replace them by finite numbers, or by NaN if they stand for missing values."
+    )
+
+
+def _codes(y: Any, n: int, classes: Any) -> tuple[Labels, npt.NDArray[np.int32]]:
+    """Return the classes of a batch, which may be a single one, and the code of each row's class."""
+    if y is None:
+        return read_labels(y, n)
+    with as_input_errors():
+        labels = column_or_1d(np.asarray(y), warn=True)
+        known = None if classes is None else np.unique(np.asarray(classes))
+    if known is None:
+        one = len(labels) == n > 0 and bool((labels == labels[0]).all())
+        return (labels[:1], np.zeros(n, dtype=np.int32)) if one else read_labels(labels, n)
+    # Every class once in front: then the labels are checked and coded as in fit.
+    found, t = read_labels(np.concatenate([known, labels]), len(known) + n)
+    if len(found) > len(known):
+        strange = next(label for label in found.tolist() if label not in known.tolist())
+        raise InvalidInputError(f"y holds the label {strange!r}, which is not among classes={known.tolist()}.")
+    return known, t[len(known) :]
+
+
+def _fitted_attributes(model: Any) -> dict[str, Any]:
+    names = ("classes_", "n_features_in_", "feature_names_in_", "_folded", "_solution", "_table")
+    return {name: value for name, value in vars(model).items() if name in names}
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.array_equal(a, b)
+    return bool(a == b)
+
+
+def _few(names: Any) -> str:
+    shown = [repr(str(name)) for name in names]
+    return ", ".join(shown[:6]) + (f" and {len(shown) - 6} more" if len(shown) > 6 else "")
