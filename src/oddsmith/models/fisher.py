@@ -18,6 +18,7 @@ from oddsmith.errors import InvalidInputError, InvalidTypeError, SeparationWarni
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.closed_form import (
     check_threads,
+    factor_columns,
     fold,
     null_vectors,
     read_source,
@@ -26,7 +27,7 @@ from oddsmith.models.closed_form import (
     without_traces,
 )
 from oddsmith.models.geometry import LinearGeometry
-from oddsmith.numerics import Array, factor_spd, log_softmax, softmax
+from oddsmith.numerics import Array, log_softmax, softmax
 from oddsmith.statistics import Gram, Moments, MomentsParams
 
 LEAST_SPREAD = 1e-10
@@ -292,11 +293,11 @@ def directions(Sigma: Array, means: Array, share: Array) -> Directions:
     apart = (means - center) * np.sqrt(share)[:, None]
     largest = np.abs(means).max(axis=0)
     Sigma = without_traces(Sigma, largest, 1.0)
-    S, factor = Sigma, factor_spd(Sigma)  # 1
+    S, factor = Sigma, factor_columns(Sigma)  # 1
     unbounded = False
     if not factor.kept.all():
         total = without_traces(Sigma + apart.T @ apart, largest, 1.0)
-        outer = factor_spd(total)
+        outer = factor_columns(total)
         unbounded = not np.array_equal(outer.kept, factor.kept)
         S, factor = (total, outer) if unbounded else (S, factor)
     kept, d = factor.kept, factor.d[factor.kept]

@@ -11,6 +11,7 @@ from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.closed_form import (
     check_threads,
+    factor_columns,
     fold,
     null_vectors,
     read_source,
@@ -168,7 +169,7 @@ def solve(
     level = gram.class_weight @ V / gram.weight
     if prior is not None:
         return _with_prior(S, right, level, center, gram.weight, prior, intercept=intercept)
-    factor = factor_spd(S)
+    factor = factor_columns(S)
     W = factor.solve(right).T
     b = level - W @ center if intercept else np.zeros(len(level))
     if len(factor.aliased):
