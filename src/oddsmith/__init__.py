@@ -19,6 +19,7 @@ _HOME = {
     "GaussianClassifier": "oddsmith.models.gaussian",
     "LeastSquaresClassifier": "oddsmith.models.least_squares",
     "LogisticRegression": "oddsmith.models.logistic",
+    "NaiveBayes": "oddsmith.models.naive_bayes",
     "OneVsOne": "oddsmith.models.multiclass",
     "OneVsRest": "oddsmith.models.multiclass",
     "PerceptronClassifier": "oddsmith.models.perceptron",
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from oddsmith.models.logistic import LogisticRegression as LogisticRegression
     from oddsmith.models.multiclass import OneVsOne as OneVsOne
     from oddsmith.models.multiclass import OneVsRest as OneVsRest
+    from oddsmith.models.naive_bayes import NaiveBayes as NaiveBayes
     from oddsmith.models.perceptron import PerceptronClassifier as PerceptronClassifier
     from oddsmith.priors import GaussianPrior as GaussianPrior
     from oddsmith.solvers.general import gradient_descent as gradient_descent

@@ -6,6 +6,7 @@ from oddsmith.models.gaussian import GaussianClassifier
 from oddsmith.models.least_squares import LeastSquaresClassifier
 from oddsmith.models.logistic import LogisticRegression
 from oddsmith.models.multiclass import OneVsOne, OneVsRest
+from oddsmith.models.naive_bayes import NaiveBayes
 from oddsmith.models.perceptron import PerceptronClassifier
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "GaussianClassifier",
     "LeastSquaresClassifier",
     "LogisticRegression",
+    "NaiveBayes",
     "OneVsOne",
     "OneVsRest",
     "PerceptronClassifier",

@@ -17,7 +17,16 @@ from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeE
 from oddsmith.models.base import MODELS, Classifier
 from oddsmith.models.closed_form import LARGEST_SCATTER
 from oddsmith.models.densities import LOG_2PI, GaussianDensities, QuadraticForm
-from oddsmith.models.generative import Folded, Generative, Labels, has_missing, infinite_error, place, union_of_classes
+from oddsmith.models.generative import (
+    Folded,
+    Generative,
+    Labels,
+    has_missing,
+    infinite_error,
+    on_classes,
+    place,
+    union_of_classes,
+)
 from oddsmith.models.geometry import LinearGeometry
 from oddsmith.models.singular import Names, check_full, check_observed, check_variances, shrink
 from oddsmith.numerics import Array
@@ -220,7 +229,7 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
         classes, i, j = union_of_classes(a.classes, b.classes)
         K = len(classes)
         if self._columnwise():
-            return Folded(classes, _on_classes(a.statistic, i, K).merge(_on_classes(b.statistic, j, K)))
+            return Folded(classes, on_classes(a.statistic, i, K).merge(on_classes(b.statistic, j, K)))
         params = self._moments_params(classes)
         parts = []
         for folded, where in ((a, i), (b, j)):
@@ -413,10 +422,3 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
         solution, stat = self._solved(), self._folded.statistic
         labels = float(self._weights(self._folded) @ np.log(solution.prior))
         return labels + float(solution.densities.log_likelihood(stat))
-
-
-def _on_classes(stat: Features, where: npt.NDArray[np.intp], K: int) -> Features:
-    """Return the statistic with its classes among K."""
-    fields = {name: getattr(stat, name) for name in stat.__dataclass_fields__}
-    placed = {name: value if name == "outside" else place(value, where, K) for name, value in fields.items()}
-    return Features(**placed)

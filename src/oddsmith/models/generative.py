@@ -27,6 +27,7 @@ from oddsmith.models.base import all_or_nothing
 from oddsmith.models.closed_form import check_threads
 from oddsmith.models.fisher import read_class_prior
 from oddsmith.numerics import Array, log_softmax, softmax
+from oddsmith.statistics import Features
 
 Labels = npt.NDArray[Any]
 
@@ -245,12 +246,14 @@ class Generative:
         solution = self._solved()
         t = rng.choice(len(solution.prior), size=n, p=solution.prior)
         rows = solution.densities.sample(t, rng)
-        if self._table is None:
-            return rows, self.classes_[t]
-        model: Any = self
-        names = [str(name) for name in model._names()]
-        columns = dict(zip(names, rows.T if isinstance(rows, np.ndarray) else rows, strict=True))
-        return nw.from_dict(columns, backend=self._table).to_native(), self.classes_[t]
+        if self._table is not None:
+            model: Any = self
+            columns = rows.T if isinstance(rows, np.ndarray) else rows
+            named = dict(zip((str(name) for name in model._names()), columns, strict=True))
+            rows = nw.from_dict(named, backend=self._table).to_native()
+        elif not isinstance(rows, np.ndarray):
+            rows = np.array([list(column) for column in rows], dtype=object).T
+        return rows, self.classes_[t]
 
     # --------------------------------------------------------------------------------------- attributes
 
@@ -336,6 +339,12 @@ def place(part: Array, where: npt.NDArray[np.intp], K: int) -> Array:
     whole = np.zeros((K, *part.shape[1:]))
     whole[where] = part
     return whole
+
+
+def on_classes(stat: Features, where: npt.NDArray[np.intp], K: int) -> Features:
+    """Return the statistic with its classes at ``where`` among K."""
+    fields = {name: getattr(stat, name) for name in stat.__dataclass_fields__}
+    return Features(**{name: value if name == "outside" else place(value, where, K) for name, value in fields.items()})
 
 
 def has_missing(rows: Any, names: Any) -> bool:

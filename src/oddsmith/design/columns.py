@@ -1,0 +1,148 @@
+"""Columns by type: what kind each column of an array or table is, and its values as numbers, categories as codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+from scipy import sparse
+from sklearn.utils.validation import check_array, validate_data
+
+from oddsmith.design.inputs import as_table, read_rows
+from oddsmith.errors import InvalidInputError, as_input_errors
+from oddsmith.numerics import Array
+
+KINDS = ("boolean", "integer", "float", "text")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns of numbers in one array (or CSR matrix), or one by one as Arrow arrays."""
+
+    names: list[str]
+    kinds: list[str]
+    rows: Any = None
+    arrays: tuple[Any, ...] = ()
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.rows.shape[0]) if self.rows is not None else len(self.arrays[0])
+
+    def numbers(self, j: int) -> Array:
+        """Return column ``j`` as floats, missing values as NaN."""
+        if self.rows is not None:
+            values = self.rows[:, [j]]
+            return np.asarray(values.toarray() if sparse.issparse(values) else values, dtype=np.float64).ravel()
+        if self.kinds[j] == "text":
+            raise InvalidInputError(
+                f"Column {self.names[j]!r} holds words, such as {_example(self.arrays[j])!r}; numbers are expected. "
+                "Treat it as categorical, or turn it into numbers."
+            )
+        return np.asarray(self.arrays[j].cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+
+    def categories(self, j: int) -> tuple[list[Any], Array]:
+        """Return the categories of column ``j`` and the code of each row's, NaN where it is missing."""
+        array = pa.array(self.numbers(j), from_pandas=True) if self.rows is not None else self.arrays[j]
+        encoded = array if isinstance(array, pa.DictionaryArray) else array.dictionary_encode()
+        codes = encoded.indices.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        return encoded.dictionary.to_pylist(), np.asarray(codes, dtype=np.float64)
+
+
+def read_columns(estimator: Any, X: Any, *, reset: bool) -> Columns:
+    """Return the columns of an array, a sparse matrix or a table; names are kept or compared as in `read_rows`."""
+    table = as_table(X)
+    if table is not None and len(table) and len(table.columns):
+        arrays = [_arrow(column) for column in table.iter_columns()]
+        with as_input_errors():
+            validate_data(estimator, _named(table), reset=reset, skip_check_array=True)
+        return _columns(table.columns, arrays)
+    values = X if sparse.issparse(X) or table is not None else _values(estimator, X)
+    if table is None and not sparse.issparse(values) and values.dtype.kind in "OUST":
+        with as_input_errors():
+            validate_data(estimator, values, reset=reset, skip_check_array=True)
+        return _columns(_default(values.shape[1]), [_objects(values[:, j], j) for j in range(values.shape[1])])
+    kind = {"b": "boolean", "i": "integer", "u": "integer"}.get(getattr(values, "dtype", np.dtype(float)).kind, "float")
+    rows = read_rows(estimator, values, reset=reset)
+    return Columns(_default(rows.shape[1]), [kind] * rows.shape[1], rows)
+
+
+def _default(n: int) -> list[str]:
+    return [f"x{j}" for j in range(n)]
+
+
+def _values(estimator: Any, X: Any) -> Any:
+    """Return an array of whatever type the values have; lists that mix words and numbers keep both."""
+    with as_input_errors():
+        if isinstance(X, list | tuple) and np.asarray(X).dtype.kind in "US":
+            X = np.array(X, dtype=object)
+        return check_array(
+            X, dtype=None, accept_sparse="csr", ensure_all_finite=False, estimator=type(estimator).__name__
+        )
+
+
+def _named(table: nw.DataFrame[Any]) -> Any:
+    """Return something that scikit-learn reads the same column names from, whatever the table's library."""
+    native = table.to_native()
+    return native if hasattr(native, "iloc") or hasattr(native, "__dataframe__") else table
+
+
+def _columns(names: Iterable[Any], arrays: list[Any]) -> Columns:
+    labels = [str(name) for name in names]
+    kinds = [_kind(name, array) for name, array in zip(labels, arrays, strict=True)]
+    return Columns(labels, kinds, None, tuple(arrays))
+
+
+def _arrow(column: nw.Series[Any]) -> Any:
+    try:
+        array = column.to_arrow()
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InvalidInputError(
+            f"Column {column.name!r} holds values of different types ({str(error).rstrip('.')}). Make them all of one."
+        ) from None
+    array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    # NaN stands for a missing value, as null does.
+    return _nan_is_null(array)
+
+
+def _nan_is_null(array: Any) -> Any:
+    if not pa.types.is_floating(array.type):
+        return array
+    return pa.array(array.to_numpy(zero_copy_only=False), from_pandas=True)
+
+
+def _objects(values: Any, j: int) -> Any:
+    """Return a column of Python objects: numbers, words or truth values, None where missing."""
+    try:
+        return pa.array(values.tolist(), from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        if any(isinstance(value, str) for value in values):
+            raise InvalidInputError(
+                f"Column {j} holds values of different types, words and numbers. Make them all of one type."
+            ) from None
+    with as_input_errors():
+        return pa.array(np.asarray(values, dtype=np.float64), from_pandas=True)
+
+
+def _kind(name: str, array: Any) -> str:
+    t = array.type
+    if pa.types.is_boolean(t):
+        return "boolean"
+    if pa.types.is_integer(t):
+        return "integer"
+    if pa.types.is_floating(t) or pa.types.is_decimal(t) or pa.types.is_null(t):
+        return "float"
+    if pa.types.is_dictionary(t) or pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t):
+        return "text"
+    raise InvalidInputError(
+        f"Column {name!r} is of type {t}, which is neither numbers, truth values nor categories. Turn it into one of "
+        "these, or leave it out."
+    )
+
+
+def _example(array: Any) -> Any:
+    return next((value for value in array.to_pylist() if value is not None), None)

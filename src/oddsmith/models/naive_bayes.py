@@ -1,0 +1,263 @@
+"""Naive Bayes on columns of any type."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.design.columns import read_columns
+from oddsmith.engines import MemoryEngine, MemorySource
+from oddsmith.errors import InvalidInputError, OddsmithWarning
+from oddsmith.models.base import MODELS, Classifier
+from oddsmith.models.columnwise import (
+    NaiveDensities,
+    Plan,
+    Smoothing,
+    check_domain,
+    encode,
+    estimate,
+    join_plans,
+    make_plan,
+    more_rows,
+    params_of,
+    recast,
+)
+from oddsmith.models.densities import QuadraticForm
+from oddsmith.models.generative import (
+    Folded,
+    Generative,
+    Labels,
+    has_missing,
+    infinite_error,
+    on_classes,
+    union_of_classes,
+)
+from oddsmith.numerics import Array
+from oddsmith.statistics import Features
+
+
+@MODELS.register("naive-bayes")
+class NaiveBayes(Generative, Classifier):
+    """Bayes' rule with columns that are independent within a class, each of its own family.
+
+    Maximises the joint likelihood, a sum over rows and columns,
+
+        Σ_n s_n [log π_{t_n} + Σ_j log p_j(x_nj | C_{t_n})],
+
+    in closed form and with smoothed counts. So the log odds of two classes are a sum of what each column says:
+    for two classes ``log p(C_1|x)/p(C_0|x) = log π_1/π_0 + Σ_j log p_j(x_j|C_1)/p_j(x_j|C_0)``.
+
+    ============  =========================  ===================================================================
+    family        values                     estimate in class k (N: weight of the rows that have a value)
+    ============  =========================  ===================================================================
+    gaussian      numbers                    mean; variance + ``variance_smoothing`` × largest column variance
+    bernoulli     0 and 1, truth values      p = (Σx + α) / (N + 2α)
+    categorical   anything with L levels     p_l = (N_l + α) / (N + αL)
+    poisson       counts                     rate = (Σx + αm) / (N + α), m the mean of the column, kept off zero
+    multinomial   counts, all such columns   share_j = (Σx_j + α) / Σ_i (Σx_i + α), given the total of the row
+    ============  =========================  ===================================================================
+
+    With α = ``smoothing`` = 1 and ``variance_smoothing`` = 1e-9 the first three and the last are scikit-learn's
+    GaussianNB, BernoulliNB, CategoricalNB and MultinomialNB with their defaults.
+
+    Parameters
+    ----------
+    features : "auto", family, list of families, or mapping from column (name or number) to family
+        ``"auto"``, also for columns that a mapping does not name, chooses by type: truth values are ``"bernoulli"``,
+        words and categories ``"categorical"``, floats ``"gaussian"``. Whole numbers are ``"bernoulli"`` if they are all
+        0 or 1, ``"poisson"`` if none is negative and their variance within classes is between half and twice their
+        mean, as that of counts is, else ``"gaussian"``. An array of floats is ``"gaussian"`` throughout.
+    class_prior : mapping from class to probability, or sequence in the order of the classes, optional
+        Default: the shares of the classes among the rows.
+    smoothing : number of at least 0
+        α, added to every count; 0 is maximum likelihood.
+    variance_smoothing : number of at least 0
+        Share of the largest variance of a Gaussian column that is added to all variances.
+    threads : int, optional
+        Number of threads; the result does not depend on it, to the bit.
+
+    Attributes
+    ----------
+    classes_, class_prior_ : arrays
+        The labels, sorted, and their prior probabilities.
+    features_ : dict
+        Column → family.
+    levels_ : dict
+        Categorical column → its levels.
+    parameters_ : dict
+        Column → what was estimated, by name: arrays of length K, or K × L.
+    coef_, intercept_ : arrays
+        The linear functions whose softmax is the posterior (1 × D: log odds, for two classes), if all columns are
+        bernoulli, poisson or multinomial.
+    quadratic_ : QuadraticForm
+        The same with Gaussian columns among them, ``xᵀ W_k x + w_kᵀ x + w_k0`` with diagonal W_k.
+    n_parameters_ : int
+        Number of parameters.
+
+    Notes
+    -----
+    Cost: one pass over the data, some numbers for each class and column. Missing values (NaN, null) are left out of the
+    sums and of the product; only the multinomial family is fitted to complete counts. A category that was not in
+    the training data counts as missing, with a warning. Sparse matrices are taken as they are; their zeros are zeros.
+
+    References
+    ----------
+    C. M. Bishop, Pattern Recognition and Machine Learning, 2006, section 4.2.3.
+
+    >>> import polars
+    >>> table = polars.DataFrame(
+    ...     {
+    ...         "colour": ["red", "red", "blue", "blue", "red", "blue"],
+    ...         "size": [1.0, 1.5, 3.0, 3.5, None, 2.9],
+    ...         "sold": ["yes", "yes", "no", "no", "yes", "no"],
+    ...     }
+    ... )
+    >>> model = NaiveBayes().fit(table, y="sold")
+    >>> model.features_
+    {'colour': 'categorical', 'size': 'gaussian'}
+    >>> model.predict(polars.DataFrame({"colour": [None, "blue"], "size": [1.2, None]})).tolist()
+    ['yes', 'no']
+    """
+
+    def __init__(
+        self,
+        features: Any = "auto",
+        class_prior: Any = None,
+        *,
+        smoothing: float = 1.0,
+        variance_smoothing: float = 1e-9,
+        threads: int | None = None,
+    ) -> None:
+        self.features = features
+        self.class_prior = class_prior
+        self.smoothing = smoothing
+        self.variance_smoothing = variance_smoothing
+        self.threads = threads
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    # ------------------------------------------------------------------------------------------ fitting
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for name in ("smoothing", "variance_smoothing"):
+            value = getattr(self, name)
+            number = isinstance(value, Real) and not isinstance(value, bool)
+            if not (number and 0.0 <= float(value) < np.inf):
+                raise InvalidInputError(f"{name} must be a number of at least 0, found {value!r}.")
+
+    def _read(self, X: Any, *, reset: bool) -> tuple[Any, Any]:
+        columns = read_columns(self, X, reset=reset)
+        plan = make_plan(columns, self.features) if reset else more_rows(self._folded.plan, columns)
+        rows, plan, _ = encode(columns, plan, extend=True)
+        return rows, plan
+
+    def _fold(self, rows: Any, plan: Any, classes: Labels, t: npt.NDArray[np.int32], s: Array | None) -> Folded:
+        K = len(classes)
+        stat = MemoryEngine(self.threads).fold(Features, MemorySource(rows, t, K, s), params_of(plan, K))
+        if not (np.isfinite(stat.mean).all() and np.isfinite(stat.total).all()):
+            raise infinite_error(rows, [column.name for column in plan])
+        check_domain(stat, plan, rows)
+        return Folded(classes, stat, plan)
+
+    def _join(self, a: Folded, b: Folded) -> Folded:
+        classes, i, j = union_of_classes(a.classes, b.classes)
+        plan, K = join_plans(a.plan, b.plan), len(classes)
+        one, other = recast(a.statistic, a.plan, plan), recast(b.statistic, b.plan, plan)
+        return Folded(classes, on_classes(one, i, K).merge(on_classes(other, j, K)), plan)
+
+    def _estimate(self, folded: Folded) -> NaiveDensities:
+        smoothing = Smoothing(float(self.smoothing), float(self.variance_smoothing))
+        return estimate(folded.statistic, folded.plan, smoothing, folded.classes)
+
+    # --------------------------------------------------------------------------------------- predicting
+
+    def _rows(self, X: Any, *, deciding: bool = False) -> Any:
+        self._check_fitted()
+        plan = self._solved().densities.plan
+        columns = read_columns(self, X, reset=False)
+        rows, _, unknown = encode(columns, plan, extend=False)
+        has_missing(rows, [column.name for column in plan])
+        for name, values in unknown.items():
+            shown = ", ".join(map(repr, values[:5])) + (" …" if len(values) > 5 else "")
+            warnings.warn(
+                f"Column {name!r} has categories that were not in the training data ({shown}): they count as missing. "
+                "Fit (or partial_fit) with rows that have them, or correct them.",
+                OddsmithWarning,
+                stacklevel=4,
+            )
+        self._check_values(rows, plan)
+        return rows
+
+    def _check_values(self, rows: Any, plan: Plan) -> None:
+        """Refuse values that a family does not have, as in fitting."""
+        params = params_of(plan, 1)
+        if params.sums:
+            one = MemorySource(rows, np.zeros(rows.shape[0], dtype=np.int32), 1)
+            sums = type(params)(1, sums=params.sums)
+            check_domain(MemoryEngine(self.threads).fold(Features, one, sums), plan, rows)
+
+    # --------------------------------------------------------------------------------------- attributes
+
+    @property
+    def features_(self) -> dict[str, str]:
+        """The family of each column."""
+        return {column.name: column.family for column in self._solved().densities.plan}
+
+    @property
+    def levels_(self) -> dict[str, list[Any]]:
+        """The levels of each categorical column."""
+        plan = self._solved().densities.plan
+        return {column.name: list(column.levels) for column in plan if column.family == "categorical"}
+
+    @property
+    def parameters_(self) -> dict[str, dict[str, Array]]:
+        """What was estimated for each column, by name."""
+        densities = self._solved().densities
+        found = {int(j): part.parameters(i) for part in densities.parts for i, j in enumerate(part.columns)}
+        return {column.name: found[j] for j, column in enumerate(densities.plan)}
+
+    @property
+    def quadratic_(self) -> QuadraticForm:
+        """``(W, w, w0)`` of the functions ``a_k(x) = xᵀ W_k x + w_kᵀ x + w_k0`` whose softmax is the posterior."""
+        diagonal, w, w0 = self._form()
+        return QuadraticForm(diagonal[:, :, None] * np.eye(diagonal.shape[1]), w, w0)
+
+    @property
+    def coef_(self) -> Array:
+        """The weights of the linear functions, K × D; 1 × D for the log odds of two classes."""
+        self._linear_only()
+        return self._form()[1]
+
+    @property
+    def intercept_(self) -> Array:
+        """The constants of the linear functions, K; 1 for the log odds of two classes."""
+        self._linear_only()
+        return self._form()[2]
+
+    def _linear_only(self) -> None:
+        curved = [name for name, family in self.features_.items() if family == "gaussian"]
+        if curved:
+            raise AttributeError(f"The log odds are quadratic in {curved[0]!r}, which is Gaussian: see quadratic_.")
+
+    def _form(self) -> tuple[Array, Array, Array]:
+        """Return the diagonals of W, w and w0 of the classes, or of the log odds of two."""
+        solution = self._solved()
+        words = list(self.levels_)
+        if words:
+            raise AttributeError(f"The log odds are no function of numbers, since {words[0]!r} has categories.")
+        K, D = len(self.classes_), self.n_features_in_
+        diagonal, w, w0 = np.zeros((K, D)), np.zeros((K, D)), np.log(solution.prior)
+        for part in solution.densities.parts:
+            diagonal[:, part.columns], w[:, part.columns], constant = part.form()
+            w0 = w0 + constant
+        if K > 2:
+            return diagonal, w, w0
+        return diagonal[1:] - diagonal[:1], w[1:] - w[:1], w0[1:] - w0[:1]
