@@ -27,6 +27,9 @@ class Block:
         Added to the activations of the classes 1 … C against class 0.
     first_row : int
         Number of the first row in the whole data.
+    memo : array of length n, optional
+        Room for what the last evaluation found for each row (its curvature), so that Hessian products need not find
+        it again. A cache: no sum depends on it.
 
     >>> block = Block(np.eye(2), np.array([0, 1], dtype=np.int32))
     >>> block.n_rows, block.n_columns
@@ -38,6 +41,7 @@ class Block:
     s: npt.NDArray[np.float64] | None = None
     offset: npt.NDArray[np.float64] | None = None
     first_row: int = 0
+    memo: npt.NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         n = self.Phi.shape[0]

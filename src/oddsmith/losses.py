@@ -88,4 +88,4 @@ def softmax_rows(A: Any, t: Any) -> Rows:
     others = xp.sum(P * (1.0 - hit), axis=1)
     near = others < 0.5
     value = xp.where(near, -xp.log1p(-xp.where(near, others, 0.0)), log_total - xp.sum(hit[:, 1:] * A, axis=1))
-    return _SoftmaxRows(value, (P - hit)[:, 1:], P)
+    return _SoftmaxRows(value, xp.where(hit > 0, -others[:, None], P)[:, 1:], P)

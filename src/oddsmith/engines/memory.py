@@ -41,6 +41,7 @@ class MemorySource:
     transform: Callable[[Any], Any] | None = None
     M: int | None = None
     slice_rows: int | None = field(default=None, kw_only=True)
+    memo: npt.NDArray[np.float64] | None = field(default=None, kw_only=True)
 
     @property
     def n_rows(self) -> int:
@@ -75,6 +76,7 @@ class MemorySource:
             None if self.s is None else self.s[start:stop],
             None if self.offset is None else self.offset[start:stop],
             start,
+            None if self.memo is None else self.memo[start:stop],
         )
 
     def spread(self, rows: int, seed: int) -> npt.NDArray[np.intp]:

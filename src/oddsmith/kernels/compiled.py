@@ -101,7 +101,7 @@ def _add_c(x: Any, base: Any, M: Any, r: Any, center: Any, g: Any, n: Any, ahead
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _tile_rows(a: Any, b: float, sign: Any, s: Any, first: Any, n: Any, r: Any, h: Any) -> float:
+def _tile_rows(a: Any, b: float, sign: Any, s: Any, first: Any, n: Any, r: Any, h: Any) -> Any:
     """Turn activations of a tile into residuals ``r`` and curvatures ``h``; return the loss."""
     logistic_tile(a, b, sign, r, h, n)
     if s.size:
@@ -223,6 +223,41 @@ def logistic_csr(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def weighted_csr_product(data: Any, indices: Any, indptr: Any, h: Any, v: Any, v0: float, g: Any) -> None:
+    """Add Σ_i h_i (v0 + xᵀv) (1, x) to ``g``: a Hessian product where the curvatures h are known."""
+    for i in range(indptr.size - 1):
+        change = v0
+        for p in range(uintp(indptr[i]), uintp(indptr[i + 1])):
+            change += data[p] * v[uintp(indices[p])]
+        w = h[i] * change
+        g[0] += w
+        for p in range(uintp(indptr[i]), uintp(indptr[i + 1])):
+            g[uintp(indices[p]) + uintp(1)] += w * data[p]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def csr_squares(data: Any, indices: Any, indptr: Any, h: Any, g: Any) -> None:
+    """Add Σ_i h_i (1, x²) to ``g``."""
+    for i in range(indptr.size - 1):
+        g[0] += h[i]
+        for p in range(uintp(indptr[i]), uintp(indptr[i + 1])):
+            g[uintp(indices[p]) + uintp(1)] += h[i] * data[p] * data[p]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def csr_longest(data: Any, indices: Any, indptr: Any, center: Any, inverse: Any, base: float) -> float:
+    """max_i Σ_j inverse_j (x_ij − c_j)², where ``base`` is the value of a row of zeros."""
+    longest = 0.0
+    for i in range(indptr.size - 1):
+        total = base
+        for p in range(uintp(indptr[i]), uintp(indptr[i + 1])):
+            j = uintp(indices[p])
+            total += inverse[j] * data[p] * (data[p] - 2.0 * center[j])
+        longest = max(longest, total)
+    return longest
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def logistic_csr_product(
     data: Any, indices: Any, indptr: Any, t: Any, s: Any, offset: Any, u: Any, b: float, v: Any, v0: float, g: Any
 ) -> None:
@@ -309,7 +344,7 @@ def softmax_chunk(A: Any, t: Any, s: Any, P: Any) -> float:
         for k in range(C):
             row[k] = weight * p[k + 1]
         if t[i] > 0:
-            row[t[i] - 1] -= weight
+            row[t[i] - 1] = -weight * others
     return value
 
 

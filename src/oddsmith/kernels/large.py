@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.block import Block
-from oddsmith.kernels import compiled
+from oddsmith.kernels import compiled, reference
 from oddsmith.numerics import Array
 
 CHUNK_BYTES = 1 << 19
@@ -36,19 +36,36 @@ def curvature_product(block: Block, W: Array, b: Array, center: Array, V: Array,
     if block.is_sparse and C == 1:
         X, (s, offset) = block.Phi, _optional(block)
         shift, turn = float(b[0] - W[0] @ center), float(v[0] - V[0] @ center)
-        compiled.logistic_csr_product(X.data, X.indices, X.indptr, block.t, s, offset, W[0], shift, V[0], turn, g[0])
+        rows = (X.data, X.indices, X.indptr)
+        if block.memo is not None:
+            compiled.weighted_csr_product(*rows, block.memo, V[0], turn, g[0])
+        else:
+            compiled.logistic_csr_product(*rows, block.t, s, offset, W[0], shift, V[0], turn, g[0])
         g[0, 1:] -= center * g[0, 0]
         return g
-    for rows in _ranges(block, C):
-        Z, part = _centred(block, rows, center)
-        A, R, P = _activations(Z, block, rows, W, b, center)
-        compiled.softmax_chunk(A, block.t[rows], _NONE, P)
+    others = np.ones((C + 1, C + 1)) - np.eye(C + 1)
+    for part_rows in _ranges(block, C):
+        Z, part = _centred(block, part_rows, center)
+        A, R, P = _activations(Z, block, part_rows, W, b, center)
+        compiled.softmax_chunk(A, block.t[part_rows], _NONE, P)
         dA = _product(Z, V, v, center)
-        mean = np.einsum("nk,nk->n", P[:, 1:], dA)
-        R = P[:, 1:] * (dA - mean[:, None])
+        # y_j Σ_k y_k (da_j − da_k), the sums over the other classes alone: no cancellation where y_j is near 1.
+        rest = dA * (P @ others)[:, 1:] - (P[:, 1:] * dA) @ others[1:, 1:]
+        R = P[:, 1:] * rest
         if part is not None:
             R *= part[:, None]
         g += _gradient(Z, R, center)
+    return g
+
+
+def curvature_diagonal(block: Block, W: Array, b: Array, center: Array) -> Array:
+    """Return the diagonal of the Hessian at ``(b, W)`` (C × (M+1))."""
+    C, M = W.shape
+    g = np.zeros((C, M + 1))
+    if not (block.is_sparse and C == 1 and block.memo is not None and not center.any()):
+        return reference.curvature_diagonal(block, W, b, center)
+    X = block.Phi
+    compiled.csr_squares(X.data, X.indices, X.indptr, block.memo, g[0])
     return g
 
 
@@ -166,7 +183,8 @@ def _csr(
     if C == 1 and order < 2:
         g = np.zeros(M + 1)
         shift = float(b[0] - W[0] @ center)
-        value = compiled.logistic_csr(X.data, X.indices, X.indptr, block.t, s, offset, W[0], shift, g, _NONE)
+        memo = _NONE if block.memo is None else block.memo
+        value = compiled.logistic_csr(X.data, X.indices, X.indptr, block.t, s, offset, W[0], shift, g, memo)
         g[1:] -= center * g[0]
         return value, g[None], None, _csr_longest(X, center, inverse)
     A, R, P = _activations(X, block, slice(None), W, b, center)
@@ -202,8 +220,5 @@ def _csr_block(X: Any, h: Array, center: Array) -> Array:
 def _csr_longest(X: Any, center: Array, inverse: Array | None) -> float:
     if inverse is None:
         return 0.0
-    data = X.data.astype(np.float64, copy=False)
-    entry = (data * data - 2.0 * data * center[X.indices]) * inverse[X.indices]
-    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-    squares = np.bincount(row, weights=entry, minlength=X.shape[0]) + float((center**2 * inverse).sum())
-    return float(squares.max(initial=0.0))
+    base = float((center**2 * inverse).sum())
+    return float(compiled.csr_longest(X.data, X.indices, X.indptr, center, inverse, base))

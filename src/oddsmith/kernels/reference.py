@@ -57,6 +57,27 @@ def curvature_product(block: Block, W: Array, b: Array, center: Array, V: Array,
     return result
 
 
+def curvature_diagonal(block: Block, W: Array, b: Array, center: Array) -> Array:
+    """Return the diagonal of the Hessian at ``(b, W)`` (C × (M+1))."""
+    C, M = W.shape
+    result = np.zeros((C, M + 1))
+    for start, stop in _tiles(block):
+        t, s, offset = _targets(block, start, stop)
+        Z = _rows(block, start, stop, center)
+        rows = _loss_rows(_activation(Z, W, b, center, offset), t)
+        R = np.stack([rows.curvature(k, k) for k in range(C)], axis=1)
+        R = R if s is None else R * s[:, None]
+        total = R.sum(axis=0)
+        result[:, 0] += total
+        if block.is_sparse:
+            X = Z.astype(np.float64)
+            inner = (X.multiply(X).T @ R).T - 2.0 * center * (X.T @ R).T + total[:, None] * center**2
+            result[:, 1:] += np.maximum(inner, 0.0)
+        else:
+            result[:, 1:] += ((Z * Z).T @ R).T
+    return result
+
+
 def _longest(block: Block, center: Array, inverse: Array) -> float:
     """Return ``max_n Σ_j inverse_j (φ_nj − c_j)²``."""
     longest = 0.0

@@ -38,7 +38,8 @@ def _as_double(typingctx: Any, bits: Any) -> Any:
 @njit(cache=True, nogil=True, fastmath=EXACT, error_model="numpy")
 def exp_negative(x: float) -> float:
     """Return ``exp(x)`` for x ≤ 0."""
-    x = x if x > LOWEST else (LOWEST if x <= LOWEST else x)
+    zero = x < LOWEST
+    x = LOWEST if zero else x
     k = np.int32(x * LOG2E - 0.5)
     n = np.float64(k)
     r = (x - n * LN2_HIGH) - n * LN2_LOW
@@ -52,7 +53,8 @@ def exp_negative(x: float) -> float:
         + r2 * (1.0 / 3628800.0 + r * (1.0 / 39916800.0))
         + r4 * (1.0 / 479001600.0)
     )
-    return (low + r4 * r4 * high) * _as_double((np.int64(k) + 1023) << 52)
+    value = (low + r4 * r4 * high) * _as_double((np.int64(k) + 1023) << 52)
+    return 0.0 if zero else value
 
 
 @njit(cache=True, nogil=True, fastmath=EXACT, error_model="numpy")

@@ -31,13 +31,14 @@ class Coordinates:
     """The frame in which a solver works: centre and scale of columns, class contrasts.
 
     With K classes, full weights are ``W = contrast @ V`` (K × (K−1) contrasts); against class 0 they are
-    ``T V`` with ``T = contrast[1:] − contrast[0]``.
+    ``T V`` with ``T = contrast[1:] − contrast[0]``. ``from_sample`` says that a sample showed every column well.
     """
 
     center: Array
     scale: Array
     contrast: Array
     longest: float | None
+    from_sample: bool = False
 
     @property
     def T(self) -> Array:
@@ -81,12 +82,16 @@ def find_coordinates(
     Of large data a sample gives centre and scale (any near ones will do), unless it saw too little of a column; the
     reach is then left to the first pass.
     """
+    M = source.shape.M
+    if is_large(source) and hasattr(source.X, "indptr") and M > LARGEST_HESSIAN:
+        # Wide sparse rows stay as they are: the preconditioner knows the size of every column.
+        return Coordinates(np.zeros(M), np.ones(M), contrast, None)
     if is_large(source) and source.n_rows > 4 * COORDINATE_ROWS:
         part = source.take(source.spread(COORDINATE_ROWS, seed=2))
         moments = engine.fold(Moments, part, MomentsParams(1, "diagonal"))
         if _seen_enough(part):
             mean, scale = _spread(moments, intercept and center)
-            return Coordinates(mean, scale, contrast, None)
+            return Coordinates(mean, scale, contrast, None, from_sample=True)
     mean, scale = _spread(engine.fold(Moments, source, MomentsParams(1, "diagonal")), intercept and center)
     if is_large(source):
         return Coordinates(mean, scale, contrast, None)
@@ -217,11 +222,12 @@ def fit_likelihood(problem: Problem) -> Fit:
     C, P = objective.shape
     flat = problem.prior is None
     x = _start(problem, objective, coordinates)
-    large = isinstance(_named(problem), Sampled)
+    solver = _choose(problem, coordinates)
     if flat and objective.size <= LARGEST_HESSIAN:
-        objective.free = _independent(objective, x, sample=large)
+        objective.free = _independent(objective, x, sample=isinstance(solver, Sampled))
     x = np.where(objective.free, x.reshape(C, P), 0.0).ravel()
-    solver = _choose(problem, objective)
+    if isinstance(solver, TruncatedNewton) and objective.large and C == 1 and hasattr(problem.source.X, "indptr"):
+        objective.source = replace(problem.source, memo=np.empty(problem.source.n_rows))
     result = solver.minimise(objective, x, tol=problem.tol, max_iter=problem.max_iter)
     if not np.isfinite(result.final.value):
         raise InvalidInputError(
@@ -238,10 +244,9 @@ def fit_likelihood(problem: Problem) -> Fit:
 
 def resume(problem: Problem, fit: Fit) -> Fit:
     """Go on with a Newton fit that stopped because it looked like separation and was not."""
-    solver = replace(_named(problem), watch_divergence=False)
+    solver = TruncatedNewton() if problem.solver == "truncated-newton" else Newton()
     start = (fit.coef, fit.intercept)
-    again = fit_likelihood(replace(problem, solver=solver, start=start))
-    return again
+    return fit_likelihood(replace(problem, solver=replace(solver, watch_divergence=False), start=start))
 
 
 def _start(problem: Problem, objective: FoldObjective, coordinates: Coordinates) -> Array:
@@ -276,23 +281,19 @@ def _independent(objective: FoldObjective, x: Array, *, sample: bool = False) ->
     return objective.free & kept
 
 
-def _named(problem: Problem) -> Any:
-    if problem.solver == "auto":
-        size = (problem.K - 1) * (problem.source.shape.M + 1)
-        if size > LARGEST_HESSIAN:
-            return TruncatedNewton()
-        # A sample pays when it is a small part of the rows and still has many rows for each weight.
-        if is_large(problem.source) and problem.source.n_rows >= 60 * size and problem.source.offset is None:
-            return Sampled(polish=problem.prior is None)
-        return Newton()
-    return SOLVERS[problem.solver]() if isinstance(problem.solver, str) else problem.solver
-
-
-def _choose(problem: Problem, objective: FoldObjective) -> Any:
-    solver = _named(problem)
-    if hasattr(solver, "watch_divergence") and problem.prior is not None:
-        solver = replace(solver, watch_divergence=False)
-    return solver
+def _choose(problem: Problem, coordinates: Coordinates) -> Any:
+    """Return the solver: the one asked for, or the one that suits the size of the problem."""
+    watch = problem.prior is None
+    if problem.solver != "auto":
+        solver = SOLVERS[problem.solver]() if isinstance(problem.solver, str) else problem.solver
+        return replace(solver, watch_divergence=False) if hasattr(solver, "watch_divergence") and not watch else solver
+    size = (problem.K - 1) * (problem.source.shape.M + 1)
+    if size > LARGEST_HESSIAN:
+        return TruncatedNewton(strict=watch, watch_divergence=watch)
+    # A sample pays when it shows every column and is a small part of the rows, yet many for each weight.
+    if coordinates.from_sample and problem.source.n_rows >= 60 * size and problem.source.offset is None:
+        return Sampled(polish=watch)
+    return Newton(watch_divergence=watch)
 
 
 def seeded(solver: Any, seed: int | None) -> Any:

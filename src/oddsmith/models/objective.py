@@ -19,7 +19,7 @@ from oddsmith.kernels.sgd import run_epoch
 from oddsmith.numerics import EPS, Array
 from oddsmith.priors import Quadratic
 from oddsmith.solvers.base import Curb, Evaluation
-from oddsmith.statistics import Curvature, CurvatureParams, CurvatureProduct
+from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
 
 
 @dataclass
@@ -147,6 +147,8 @@ class FoldObjective:
 
     def hessian_product(self, x: Array, v: Array) -> Array:
         """Return the Hessian at ``x`` times ``v``: one pass, no matrix."""
+        if self.source.memo is not None and (self._last is None or not np.array_equal(self._last.w, x)):
+            self.evaluate(x)  # the rows' curvatures that the product takes are those of the last evaluation
         W, b = self.raw(x)
         V, v0 = self.raw(v)
         sums = self._fold(CurvatureProduct, CurvatureParams(W, b, self.center, 1, V, v0, large=self.large))
@@ -156,38 +158,37 @@ class FoldObjective:
         return np.where(self.free, result, v.reshape(self.shape)).ravel()
 
     def hessian_diagonal(self, x: Array) -> Array:
-        """Return the diagonal of the Hessian, taking unit spread of every column."""
-        e = np.zeros(self.shape)
-        result = np.empty(self.shape)
-        for k in range(self.shape[0]):
-            e[:] = 0.0
-            e[k, 0] = 1.0
-            W, b = self.raw(x)
-            V, v = self.T @ e[:, 1:], self.T @ e[:, 0]
-            params = CurvatureParams(W, b, self.center, 1, V, v, large=self.large)
-            product = self._fold(CurvatureProduct, params).product
-            result[k] = max(self._to_solver(product)[k, 0], EPS)
+        """Return the diagonal of the Hessian, as a preconditioner: one pass.
+
+        The contrasts of a symmetric softmax mix classes; there the mean over them is close enough.
+        """
+        W, b = self.raw(x)
+        params = CurvatureParams(W, b, self.center, 1, large=self.large)
+        d = self._fold(CurvatureDiagonal, params).diagonal
+        if self.shape[0] > 1 and not np.array_equal(self.T, np.eye(self.shape[0])):
+            d = np.broadcast_to(d.mean(axis=0), self.shape)
+        d = d / np.concatenate([[1.0], self.scale]) ** 2
         if self.penalty is not None:
-            result = result + self.penalty.diagonal(self.shape[0])
-        return np.where(self.free, result, 1.0).ravel()
+            d = d + self.penalty.diagonal(self.shape[0])
+        return np.where(self.free, np.maximum(d, EPS), 1.0).ravel()
 
     def curb(self, e: Evaluation) -> Curb:
-        """Bound the decrement by eliminating the intercepts and letting the prior bound the rest from below."""
+        """Bound the decrement without the Hessian, or estimate it where nothing bounds the Hessian from below."""
+        bound = self.inverse_bound(e.w)
+        return self._estimate(e) if bound is None else Curb(bound.norm(e.gradient), bound.rho, exact=True)
+
+    def inverse_bound(self, x: Array) -> InverseBound | None:
+        """Return a bound of the inverse Hessian at ``x`` from the prior, the intercepts eliminated (C passes)."""
         C, P = self.shape
         if self.penalty is None or self.penalty.Q.ndim == 2:
-            return self._estimate(e)
+            return None
         prior = self.penalty.diagonal(C)[:, 1:].ravel()
-        floor = float(prior.min())
-        G = e.gradient.reshape(C, P)
-        if not self.free[:, 0].all():
-            decrement = float(np.linalg.norm(G)) / np.sqrt(floor)
-            return Curb(decrement, self.reach / np.sqrt(floor), exact=True)
-        columns = np.empty((C, C, P))
-        for k in range(C):
+        columns = np.zeros((C, C, P))
+        for k in range(C if self.free[:, 0].all() else 0):
             unit = np.zeros(self.size)
             unit[k * P] = 1.0
-            columns[k] = self.hessian_product(e.w, unit).reshape(C, P)
-        return _eliminated(G, columns, prior, self.reach, self.rounding)
+            columns[k] = self.hessian_product(x, unit).reshape(C, P)
+        return InverseBound.eliminating(columns, prior, self.reach, self.rounding)
 
     def _estimate(self, e: Evaluation) -> Curb:
         from oddsmith.solvers.truncated import conjugate_gradients
@@ -240,17 +241,41 @@ class FoldObjective:
         return np.ascontiguousarray(blocks).reshape(C * P, C * P)
 
 
-def _eliminated(G: Array, columns: Array, prior: Array, reach: float, rounding: float) -> Curb:
-    """Bound gᵀH⁻¹g by block elimination: the Schur complement of the intercepts is at least the prior's diagonal."""
-    C, P = G.shape
-    B = columns[:, :, 0]
-    cross = columns[:, :, 1:].reshape(C, -1)
-    y = np.linalg.solve(B, G[:, 0])
-    rest = G[:, 1:].ravel() - y @ cross
-    decrement = float(np.sqrt(max(float(G[:, 0] @ y), 0.0) + float(rest @ (rest / prior))))
-    floor = float(prior.min())
-    decrement += rounding * np.sqrt(C * P / floor)
-    smallest = float(np.linalg.eigvalsh((B + B.T) / 2)[0])
-    shift = float(np.linalg.norm(np.linalg.solve(B, cross)))
-    rho = np.sqrt(2.0 / smallest + (reach + shift) ** 2 / floor) if smallest > 0 else np.inf
-    return Curb(decrement, float(rho), exact=True)
+@dataclass(frozen=True)
+class InverseBound:
+    """An upper bound of ``rᵀ H⁻¹ r``: intercepts solved for, the Schur complement of the rest at least the prior.
+
+    ``B`` (C × C) and ``cross`` (C × CM) are the Hessian's rows of the intercepts, ``prior`` the diagonal below the
+    rest, ``rho`` the constant of self-concordance in the norm that the bound gives.
+    """
+
+    B: Array
+    cross: Array
+    prior: Array
+    rho: float
+    noise: float
+
+    @classmethod
+    def eliminating(cls, columns: Array, prior: Array, reach: float, rounding: float) -> InverseBound:
+        """Return the bound from the Hessian's columns of the intercepts (C × C × P; zero: there are none)."""
+        C, _, P = columns.shape
+        floor = float(prior.min())
+        noise = rounding * float(np.sqrt(C * P / floor))
+        B, cross = columns[:, :, 0], columns[:, :, 1:].reshape(C, -1)
+        if not B.any():
+            return cls(np.eye(C), cross, prior, reach / float(np.sqrt(floor)), noise)
+        smallest = float(np.linalg.eigvalsh((B + B.T) / 2)[0])
+        shift = float(np.linalg.norm(np.linalg.solve(B, cross)))
+        rho = float(np.sqrt(2.0 / smallest + (reach + shift) ** 2 / floor)) if smallest > 0 else np.inf
+        return cls(B, cross, prior, rho, noise)
+
+    def square(self, r: Array) -> float:
+        """Return the bound of ``rᵀ H⁻¹ r``."""
+        R = r.reshape(len(self.B), -1)
+        y = np.linalg.solve(self.B, R[:, 0])
+        rest = R[:, 1:].ravel() - y @ self.cross
+        return max(float(R[:, 0] @ y), 0.0) + float(rest @ (rest / self.prior))
+
+    def norm(self, g: Array) -> float:
+        """Return the bound of the decrement of a gradient, its rounding included."""
+        return float(np.sqrt(self.square(g))) + self.noise

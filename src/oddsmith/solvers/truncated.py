@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from oddsmith.numerics import Array
+from oddsmith.records import Certificate
 from oddsmith.solvers.base import SOLVERS, Evaluation, Objective, Recorder, SolverResult
-from oddsmith.solvers.certificate import certify
+from oddsmith.solvers.certificate import certify, gap_bound
 from oddsmith.solvers.newton import line_search, looks_separated, stalled
 
 
@@ -24,31 +26,38 @@ class TruncatedNewton:
       3. stops when √(gᵀp) ≤ ``tol``,
       4. shortens the step until the objective falls.
 
-    Memory: a few vectors of the size of the weights.
+    Memory: a few vectors of the size of the weights. Without ``strict`` it stops as soon as the certificate is within
+    ``tol`` of the objective.
     """
 
     max_products: int = 250
     watch_divergence: bool = True
+    strict: bool = True
     name: str = "truncated-newton"
 
-    def minimise(self, objective: Objective, w: Array, *, tol: float, max_iter: int) -> SolverResult:
+    def minimise(self, objective: Any, w: Array, *, tol: float, max_iter: int) -> SolverResult:
         """Return the minimiser with its certificate."""
         recorder = Recorder(objective)
         e = objective.evaluate(w)  # 1
         first = float(np.linalg.norm(e.gradient))
-        step, decrements, diverging = 0.0, [], False
+        step, decrements, diverging = 0.0, [np.inf], False
         while True:
             recorder.add(e, step)
             norm = float(np.linalg.norm(e.gradient))
             if norm == 0.0 or len(recorder.records) > max_iter:
                 break
-            residual = min(0.1, np.sqrt(norm / first)) * norm
-            p = conjugate_gradients(objective, e, residual, self.max_products)  # 2
+            proof = None
+            if not self.strict and decrements[-1] ** 2 <= 1e-2 * abs(e.value):
+                proof = Proof.at(objective, e, tol)
+            residual = min(0.1, max(np.sqrt(norm / first), 0.0 if self.strict else 0.03)) * norm
+            p = conjugate_gradients(objective, e, residual, self.max_products, proof)  # 2
+            if proof is not None and proof.certificate is not None:
+                return SolverResult(e.w, recorder.trace(), proof.certificate, e)
             slope = float(p @ e.gradient)
             decrements.append(float(np.sqrt(max(slope, 0.0))))
             if decrements[-1] <= tol or stalled(decrements, e.value, tol):  # 3
                 break
-            diverging = self.watch_divergence and looks_separated(decrements)
+            diverging = self.watch_divergence and looks_separated(decrements[1:])
             if diverging:
                 break
             moved = line_search(objective, e, p, slope, order=1)  # 4
@@ -58,11 +67,48 @@ class TruncatedNewton:
         return certified(objective, e, recorder, tol, diverging=diverging)
 
 
-def conjugate_gradients(objective: Objective, e: Evaluation, residual: float, limit: int) -> Array:
-    """Solve H(w) p = g to ``‖g − H p‖ ≤ residual`` by preconditioned conjugate gradients from zero."""
-    d = objective.hessian_diagonal(e.w)
+@dataclass
+class Proof:
+    """Watches conjugate gradients at a point and certifies it as soon as the residual allows.
+
+    With H p = g − r the decrement is bounded by λ² = pᵀg + pᵀr + rᵀH⁻¹r, the last term by the prior.
+    """
+
+    objective: Any
+    e: Evaluation
+    bound: Any
+    tol: float
+    certificate: Certificate | None = None
+
+    @classmethod
+    def at(cls, objective: Any, e: Evaluation, tol: float) -> Proof | None:
+        """Return a proof for the point ``e``, if the objective can bound its inverse Hessian."""
+        bound = objective.inverse_bound(e.w)
+        return None if bound is None else cls(objective, e, bound, tol)
+
+    def reached(self, p: Array, r: Array) -> bool:
+        """Whether the certificate is within the tolerance, given a step and its residual."""
+        square = float(p @ (self.e.gradient + r)) + self.bound.square(r)
+        gap = gap_bound(float(np.sqrt(max(square, 0.0))) + self.bound.noise, self.bound.rho)
+        if gap > self.tol * max(1.0, abs(self.e.value)):
+            return False
+        norm = float(np.linalg.norm(self.e.gradient))
+        self.certificate = Certificate(True, gap, norm, np.nan, self.objective.passes, True)
+        return True
+
+
+def conjugate_gradients(
+    objective: Any, e: Evaluation, residual: float, limit: int, proof: Proof | None = None
+) -> Array:
+    """Solve H(w) p = g to ``‖g − H p‖ ≤ residual`` by preconditioned conjugate gradients from zero.
+
+    It ends at once when ``proof`` is reached.
+    """
     p = np.zeros_like(e.w)
     r = e.gradient.copy()
+    if proof is not None and proof.reached(p, r):
+        return p
+    d = objective.hessian_diagonal(e.w)
     z = r / d
     q = z.copy()
     rz = r @ z
@@ -74,7 +120,7 @@ def conjugate_gradients(objective: Objective, e: Evaluation, residual: float, li
         alpha = rz / curvature
         p += alpha * q
         r -= alpha * Hq
-        if np.linalg.norm(r) <= residual:
+        if np.linalg.norm(r) <= residual or (proof is not None and proof.reached(p, r)):
             break
         z = r / d
         rz, previous = r @ z, rz

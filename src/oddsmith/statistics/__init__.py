@@ -1,7 +1,7 @@
 """What is summed: counts, moments, features, gram, curvature, extent. Importing this room registers them all."""
 
 from oddsmith.statistics.counts import Counts
-from oddsmith.statistics.curvature import Curvature, CurvatureParams, CurvatureProduct
+from oddsmith.statistics.curvature import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
 from oddsmith.statistics.extent import Extent, ExtentParams
 from oddsmith.statistics.features import Features, FeaturesParams
 from oddsmith.statistics.gram import Gram
@@ -10,6 +10,7 @@ from oddsmith.statistics.moments import Moments, MomentsParams
 __all__ = [
     "Counts",
     "Curvature",
+    "CurvatureDiagonal",
     "CurvatureParams",
     "CurvatureProduct",
     "Extent",

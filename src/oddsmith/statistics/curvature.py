@@ -119,6 +119,39 @@ class CurvatureProduct:
         return [_example(shape, rng, 1)]
 
 
+@STATISTICS.register("curvature diagonal")
+@dataclass(frozen=True)
+class CurvatureDiagonal:
+    """``diagonal_k = Σ s ∂²ℓ/∂a_k² (1, z²)``: the diagonal of the Hessian of `Curvature` (C × (M + 1)).
+
+    >>> block = Block(np.array([[1.0], [-1.0]]), np.array([1, 0], dtype=np.int32))
+    >>> params = CurvatureParams(np.zeros((1, 1)), np.zeros(1), np.zeros(1))
+    >>> CurvatureDiagonal.of(block, params).diagonal.tolist()
+    [[0.5, 0.5]]
+    """
+
+    diagonal: Array
+
+    @classmethod
+    def zero(cls, shape: Shape, params: CurvatureParams) -> CurvatureDiagonal:
+        """Return the diagonal over no rows."""
+        return cls(np.zeros(params.size))
+
+    @classmethod
+    def of(cls, block: Block, params: CurvatureParams) -> CurvatureDiagonal:
+        """Return the diagonal over a block (one pass over its rows)."""
+        return cls(_kernel(params).curvature_diagonal(block, params.W, params.b, params.center))
+
+    def merge(self, other: CurvatureDiagonal) -> CurvatureDiagonal:
+        """Add both."""
+        return CurvatureDiagonal(self.diagonal + other.diagonal)
+
+    @classmethod
+    def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
+        """Return random weights."""
+        return [_example(shape, rng, 1)]
+
+
 def _kernel(params: CurvatureParams) -> Any:
     return import_module("oddsmith.kernels.large") if params.large else reference
 

@@ -1,0 +1,135 @@
+"""The compiled kernels give the sums of the reference kernel, at extreme activations too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from oddsmith.block import Block
+from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
+
+LAYOUTS = ["C", "F", "csr32", "csr64", "strided"]
+
+
+def laid_out(X: Any, layout: str) -> Any:
+    if layout.startswith("csr"):
+        rows = sparse.csr_array(X)
+        kind = np.int32 if layout == "csr32" else np.int64
+        rows.indices, rows.indptr = rows.indices.astype(kind), rows.indptr.astype(kind)
+        return rows
+    if layout == "strided":
+        wide = np.zeros((X.shape[0], 2 * X.shape[1]), dtype=X.dtype)
+        wide[:, ::2] = X
+        return wide[:, ::2]
+    return np.asarray(X, order=layout)
+
+
+@st.composite
+def problems(draw: Any) -> tuple[Block, dict[str, Any]]:
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n = draw(st.sampled_from([0, 1, 3, 4, 5, 63, 64, 257, 1030]))
+    M = draw(st.integers(1, 9))
+    C = draw(st.sampled_from([1, 1, 2, 4]))
+    size = draw(st.sampled_from([0.1, 1.0, 30.0, 300.0]))
+    layout = draw(st.sampled_from(LAYOUTS))
+    X = rng.uniform(-1.0, 1.0, size=(n, M)) + draw(st.sampled_from([0.0, 5.0]))
+    X[rng.random(X.shape) < draw(st.sampled_from([0.0, 0.7]))] = 0.0
+    X = X.astype(draw(st.sampled_from([np.float32, np.float64])))
+    weighted, shifted = draw(st.booleans()), draw(st.booleans())
+    t = rng.integers(0, C + 1, n).astype(np.int32)
+    s = rng.choice([0.0, 0.5, 1.0, 3.0], n) if weighted else None
+    offset = rng.normal(size=(n, C)) if shifted else None
+    block = Block(laid_out(X, layout), t, s, offset)
+    draws = rng.normal(size=(2, C, M))
+    params = {
+        "W": size * draws[0],
+        "b": rng.normal(size=C),
+        "center": X.mean(axis=0, dtype=np.float64) if n else np.zeros(M),
+        "V": draws[1],
+        "v": rng.normal(size=C),
+    }
+    return block, params
+
+
+def close(found: Any, expected: Any, scale: float, rtol: float = 1e-12) -> None:
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * scale)
+
+
+@settings(max_examples=150, deadline=None)
+@given(problems(), st.sampled_from([1, 2]))
+def test_curvature_equals_reference(problem: tuple[Block, dict[str, Any]], order: int) -> None:
+    block, given_params = problem
+    inverse = np.linspace(0.5, 2.0, block.n_columns)
+    small, large = (
+        Curvature.of(block, CurvatureParams(**given_params, order=order, inverse=inverse, large=flag))
+        for flag in (False, True)
+    )
+    # A sum of signed terms is as exact as the sum of their sizes allows.
+    rows = np.abs(np.asarray(block.Phi.toarray() if block.is_sparse else block.Phi, dtype=float))
+    reach = 1.0 + rows.max(initial=0.0) + np.abs(given_params["center"]).max()
+    weight = block.weights().sum()
+    close(large.value, small.value, 1e-3 * weight)
+    close(large.gradient, small.gradient, weight * reach)
+    close(large.longest, small.longest, reach**2)
+    assert large.rows == small.rows
+    if order == 2:
+        close(large.hessian, small.hessian, weight * reach**2)
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(), st.booleans())
+def test_products_and_diagonal_equal_the_hessian(problem: tuple[Block, dict[str, Any]], large: bool) -> None:
+    block, given_params = problem
+    H = Curvature.of(block, CurvatureParams(**given_params, order=2)).hessian
+    assert H is not None
+    params = CurvatureParams(**given_params, order=1, large=large)
+    direction = np.column_stack([given_params["v"], given_params["V"]])
+    scale = 1e-300 + np.abs(H).max() * np.abs(direction).max() * direction.size
+    close(CurvatureProduct.of(block, params).product.ravel(), H @ direction.ravel(), scale, 1e-11)
+    close(CurvatureDiagonal.of(block, params).diagonal.ravel(), np.diag(H), 1e-300 + np.abs(H).max(), 1e-11)
+
+
+@pytest.mark.parametrize("C", [1, 3])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_activations_of_700_keep_their_digits(C: int, sign: float) -> None:
+    # Well fitted rows have losses of e^-700, badly fitted ones of 700: both to twelve digits.
+    X = np.linspace(600.0, 700.0, 11)[:, None]
+    t = np.full(11, 1, dtype=np.int32)
+    W = np.full((C, 1), -1.0)
+    W[0] = sign
+    block = Block(X, t)
+    params = [CurvatureParams(W, np.zeros(C), np.zeros(1), 2, large=flag) for flag in (False, True)]
+    small, large = (Curvature.of(block, p) for p in params)
+    exact = np.exp(-X).sum() if sign > 0 else X.sum()
+    for found in (small, large):
+        assert found.value == pytest.approx(exact, rel=1e-12)
+    np.testing.assert_allclose(large.gradient, small.gradient, rtol=1e-12)
+    np.testing.assert_allclose(large.hessian, small.hessian, rtol=1e-12, atol=1e-300)
+
+
+def test_curvatures_kept_from_an_evaluation_serve_the_product() -> None:
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((500, 40), density=0.1, format="csr", rng=rng)
+    t = rng.integers(0, 2, 500).astype(np.int32)
+    room = np.full(500, np.nan)
+    params = CurvatureParams(
+        rng.normal(size=(1, 40)), np.zeros(1), np.zeros(40), 1, rng.normal(size=(1, 40)), np.ones(1), large=True
+    )
+    remembering = Block(X, t, memo=room)
+    Curvature.of(remembering, params)
+    np.testing.assert_allclose(
+        CurvatureProduct.of(remembering, params).product, CurvatureProduct.of(Block(X, t), params).product, rtol=1e-12
+    )
+
+
+def test_values_that_are_not_finite_stay_visible() -> None:
+    X = np.ones((100, 3))
+    for bad in (np.nan, np.inf, -np.inf):
+        X[57, 1] = bad
+        params = CurvatureParams(np.ones((1, 3)), np.zeros(1), np.zeros(3), 1, large=True)
+        assert not np.isfinite(Curvature.of(Block(X, np.ones(100, dtype=np.int32)), params).gradient).all()
