@@ -57,15 +57,26 @@ def read_rows(estimator: Any, X: Any, *, reset: bool, sparse_ok: bool = True) ->
                 estimator=type(estimator).__name__,
                 accept_large_sparse=True,
             )
+            if sparse.issparse(rows) and not rows.has_canonical_format:
+                # An entry that is stored in parts would count in squares as if it were several.
+                rows = rows.copy()
+                rows.sum_duplicates()
         named = _with_names(table) if table is not None else X
         validate_data(estimator, named, reset=reset, skip_check_array=True)
     return rows
 
 
 def _with_names(table: nw.DataFrame[Any]) -> Any:
-    """Return something that scikit-learn reads the same column names from, whatever the table's library."""
+    """Return something that scikit-learn reads the same column names from, whatever the table's library.
+
+    Which libraries it reads names from depends on its version; pandas and Arrow are always among them.
+    """
     native = table.to_native()
-    return native if hasattr(native, "iloc") or hasattr(native, "__dataframe__") else table
+    if hasattr(native, "iloc"):
+        return native
+    import pyarrow
+
+    return pyarrow.table({name: pyarrow.nulls(0) for name in table.columns})
 
 
 def _table_rows(table: nw.DataFrame[Any]) -> Array:

@@ -15,11 +15,14 @@ import numpy.typing as npt
 from scipy import optimize, sparse
 
 from oddsmith.design.inputs import check_finite, read_labels, read_rows, read_weights, split_target
-from oddsmith.numerics import Array, factor_spd
+from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.records import Table
 
 WORKING_ROWS = 2000
-SLACK = 1e-9
+SLACK = 1e-6
+"""A margin below this is none, in units in which those that the program asked for are one."""
+POSITIVE = 1e-5
+"""A margin above this, of directions no longer than 1e5, is more than the program's rounding."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,8 @@ class Separation(Table):
     kind : "none", "quasi" or "complete"
     infinite : dict
         Term → +1 or −1, the direction in which its estimate runs away; (class, term) → for more than two
-        classes. The intercept is called ``(intercept)``.
+        classes, against the first class. The intercept is called ``(intercept)``. Where several sets of columns
+        would separate the classes, few are named.
     """
 
     kind: str
@@ -81,39 +85,51 @@ def separation(
     rows: Any, t: npt.NDArray[np.int32], classes: npt.NDArray[Any], terms: list[str], *, fit_intercept: bool
 ) -> Separation:
     """Diagnose checked rows; see `detect_separation`."""
-    Z, scale, kept = _scaled(rows, fit_intercept)
-    D = _direction(Z, t, len(classes))
-    if D is None:
+    frame = _scaled(rows, fit_intercept)
+    found = _direction(frame.Z, t, len(classes))
+    if found is None:
         return Separation("none", {})
-    direction, complete = D
-    slopes = np.zeros((len(classes) - 1, len(kept)))
-    slopes[:, kept] = direction / scale
-    largest = np.abs(direction).max()
+    direction, complete = found
     infinite: dict[Any, int] = {}
     labels = classes.tolist()
-    for k, row in enumerate(slopes):
-        for j, value in enumerate(row):
-            if kept[j] and abs(value * scale[np.count_nonzero(kept[:j])]) > 1e-6 * largest:
-                term = terms[j - 1] if j else "(intercept)"
-                key = term if len(classes) == 2 else (labels[k + 1], term)
-                infinite[key] = 1 if value > 0 else -1
+    for label, d in zip(labels[1:], frame.to_user(direction), strict=True):
+        for term, value in zip(["(intercept)", *terms], d, strict=True):
+            if value != 0.0:
+                infinite[term if len(classes) == 2 else (label, term)] = 1 if value > 0 else -1
     return Separation("complete" if complete else "quasi", infinite)
 
 
-def _scaled(rows: Any, fit_intercept: bool) -> tuple[Array, Array, npt.NDArray[np.bool_]]:
-    """Return the independent columns, the intercept first, scaled to unit length; and which they are.
+@dataclass(frozen=True)
+class _Frame:
+    """Independent columns, the intercept (if any) first, the others of unit spread (and centred beside one)."""
 
-    Columns are shifted by their mean only inside the rank check; a direction is the same in either form
-    because the intercept takes up the shift.
-    """
+    Z: Array
+    center: Array
+    scale: Array
+    kept: npt.NDArray[np.bool_]
+
+    def to_user(self, direction: Array) -> Array:
+        """Return a direction (K−1 × kept) in the user's columns, the intercept first; what is only rounding is 0."""
+        small = 1e-6 * np.abs(direction).max()
+        user = np.zeros((len(direction), len(self.kept)))
+        user[:, self.kept] = np.where(np.abs(direction) > small, direction, 0.0) / self.scale[self.kept]
+        moved = user[:, 1:] * self.center[1:]
+        intercept = user[:, 0] - moved.sum(axis=1)
+        size = np.abs(user[:, 0]) + np.abs(moved).sum(axis=1)
+        user[:, 0] = np.where(np.abs(intercept) > 1e-6 * size, intercept, 0.0)
+        return user
+
+
+def _scaled(rows: Any, fit_intercept: bool) -> _Frame:
     dense = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
-    Z = np.column_stack([np.full(len(dense), float(fit_intercept)), dense])
+    center = np.concatenate([[0.0], dense.mean(axis=0) * fit_intercept])
+    Z = np.column_stack([np.full(len(dense), float(fit_intercept)), dense - center[1:]])
     scale = np.sqrt((Z**2).mean(axis=0))
-    centred = Z / np.where(scale > 0, scale, 1.0)
-    if fit_intercept:
-        centred[:, 1:] -= centred[:, 1:].mean(axis=0)
-    kept = factor_spd(centred.T @ centred).kept & (scale > 0)
-    return Z[:, kept] / scale[kept], scale[kept], kept
+    # Rounding leaves a trace of spread in a constant column: that is no spread.
+    kept = scale > 4.0 * EPS * np.abs(center)
+    Z /= np.where(kept, scale, 1.0)
+    kept &= factor_spd(Z.T @ Z).kept
+    return _Frame(Z[:, kept], center, scale, kept)
 
 
 def _direction(Z: Array, t: npt.NDArray[np.int32], K: int) -> tuple[Array, bool] | None:
@@ -124,9 +140,8 @@ def _direction(Z: Array, t: npt.NDArray[np.int32], K: int) -> tuple[Array, bool]
     """
     rng = np.random.default_rng(0)
     n, P = Z.shape
-    order = rng.permutation(n)
     working = np.zeros(n, dtype=bool)
-    working[order[:WORKING_ROWS]] = True
+    working[rng.permutation(n)[:WORKING_ROWS]] = True
     while True:
         D = _program(Z[working], t[working], K)  # 1
         if D is None:
@@ -135,16 +150,11 @@ def _direction(Z: Array, t: npt.NDArray[np.int32], K: int) -> tuple[Array, bool]
             working[rng.permutation(np.flatnonzero(~working))[:WORKING_ROWS]] = True
             continue
         margins = _margins(Z, t, D)  # 3
-        tight = margins <= SLACK * np.abs(D).max()
-        if margins.min() < -SLACK * np.abs(D).max():
-            if working.all():
-                return None  # the program's own tolerance let a wrong side pass
-            wrong = np.flatnonzero(~working & tight)
-        else:
-            wrong = np.flatnonzero(~working & tight)
-            if not len(wrong):
-                return D, not tight.any()
-        working[wrong[np.argsort(margins[wrong])[:WORKING_ROWS]]] = True
+        tight = np.flatnonzero(~working & (margins <= SLACK))
+        if not len(tight):
+            # Only the program's own tolerance can have let a wrong side pass.
+            return None if margins.min() < -SLACK else (D, bool(margins.min() > SLACK))
+        working[tight[np.argsort(margins[tight])[:WORKING_ROWS]]] = True
 
 
 def _margins(Z: Array, t: npt.NDArray[np.int32], D: Array) -> Array:
@@ -157,29 +167,43 @@ def _margins(Z: Array, t: npt.NDArray[np.int32], D: Array) -> Array:
 
 
 def _program(Z: Array, t: npt.NDArray[np.int32], K: int) -> Array | None:
-    """Maximise Σ v over directions with margins m ≥ v, 0 ≤ v ≤ 1; None if only v = 0 is possible."""
-    P = Z.shape[1]
-    C = K - 1
+    """Return a direction that separates as many of the rows as can be, by few columns; None if it separates none.
+
+    1. Maximise Σ v over directions whose margins are m ≥ v, 0 ≤ v ≤ 1: every margin that can be positive is.
+    2. Of the directions with m ≥ 1 where v > 0, and m ≥ 0 elsewhere, take the one of least Σ|d|.
+    """
+    C, P = K - 1, Z.shape[1]
+    A = sparse.csr_array(_pairs(Z, t, K))
+    m = A.shape[0]
+    cost = np.concatenate([np.zeros(C * P), -np.ones(m)])  # 1
+    bounds = np.concatenate([np.tile([-1e5, 1e5], (C * P, 1)), np.tile([0.0, 1.0], (m, 1))])
+    matrix = sparse.hstack([-A, sparse.eye_array(m)], format="csr")
+    first = optimize.linprog(cost, A_ub=matrix, b_ub=np.zeros(m), bounds=bounds, method="highs")
+    if first.x is None or first.x[C * P :].max() < POSITIVE:
+        return None
+    price = np.tile(np.where((Z == Z[0]).all(axis=0), 1e-3, 1.0), 2 * C)  # 2, the intercept as good as free
+    wanted = np.where(first.x[C * P :] >= POSITIVE, 1.0, 0.0)
+    second = optimize.linprog(price, A_ub=sparse.hstack([-A, A], format="csr"), b_ub=-wanted, method="highs")
+    if second.x is not None:
+        result: Array = (second.x[: C * P] - second.x[C * P :]).reshape(C, P)
+        return result
+    D: Array = first.x[: C * P].reshape(C, P) / first.x[C * P :].max()
+    return D
+
+
+def _pairs(Z: Array, t: npt.NDArray[np.int32], K: int) -> Array:
+    """Return the matrix that turns a direction into the margin of every row against every other class."""
+    C, P = K - 1, Z.shape[1]
     parts = []
     for k in range(K):
+        inside = Z[t == k]
         for other in range(K):
-            inside = np.flatnonzero(t == k)
-            if other == k or not len(inside):
+            if other == k:
                 continue
             A = np.zeros((len(inside), C, P))
             if k > 0:
-                A[:, k - 1] += Z[inside]
+                A[:, k - 1] += inside
             if other > 0:
-                A[:, other - 1] -= Z[inside]
+                A[:, other - 1] -= inside
             parts.append(A.reshape(len(inside), C * P))
-    margins = np.concatenate(parts)
-    m = len(margins)
-    matrix = sparse.hstack([sparse.csr_array(-margins), sparse.eye_array(m)], format="csr")
-    cost = np.concatenate([np.zeros(C * P), -np.ones(m)])
-    bounds = np.concatenate([np.tile([-1e5, 1e5], (C * P, 1)), np.tile([0.0, 1.0], (m, 1))])
-    answer = optimize.linprog(cost, A_ub=matrix, b_ub=np.zeros(m), bounds=bounds, method="highs")
-    if answer.x is None or -answer.fun < 0.5:
-        return None
-    D = answer.x[: C * P].reshape(C, P)
-    result: Array = D / np.abs(D).max()
-    return result
+    return np.concatenate(parts)
