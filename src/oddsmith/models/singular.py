@@ -137,6 +137,11 @@ def _no_variance(
     columns: npt.NDArray[np.intp], members: npt.NDArray[np.intp], mean: Array, names: Names
 ) -> InvalidInputError:
     j, k = int(columns[0]), int(members[0])
+    if len(columns) == mean.shape[1] > 1 and len(members) < len(names.classes):
+        return InvalidInputError(
+            f"All rows of {names.of_classes(members)} are the same, so no column varies there. Add rows, or share "
+            "the covariance with other classes (covariance='shared', or a mapping from class to group)."
+        )
     inside = "" if len(members) == len(names.classes) else f" in {names.of_classes(members)}"
     one = len(columns) == 1
     what = f"Column {names.list(columns)} has" if one else f"Columns {names.list(columns)} have"
