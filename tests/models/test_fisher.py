@@ -191,8 +191,9 @@ def test_more_columns_than_rows_separate_the_training_rows_and_shrinkage_avoids_
     X, y = random_problem(15, n=30, D=60)
     with pytest.warns(SeparationWarning), pytest.warns(CollinearityWarning):
         assert FisherDiscriminant().fit(X, y).score(X, y) == 1.0
-    model = FisherDiscriminant(shrinkage=0.5).fit(X, y)
-    assert model.aliased_ == [] and model.eigenvalues_[0] < 1e4
+    for shrinkage in (0.5, "oas"):
+        model = FisherDiscriminant(shrinkage=shrinkage).fit(X, y)
+        assert model.aliased_ == [] and model.eigenvalues_[0] < 1e4
 
 
 @pytest.mark.parametrize("form", ["F", "float32", "csr", "pandas", "polars"])
@@ -257,6 +258,8 @@ def test_refusals_say_what_to_do():
         FisherDiscriminant(0).fit(X, y)
     with pytest.raises(InvalidInputError, match="shrinkage must be a number from 0 to 1"):
         FisherDiscriminant(shrinkage=1.5).fit(X, y)
+    with pytest.raises(InvalidInputError, match="or 'oas', found 'auto'"):
+        FisherDiscriminant(shrinkage="auto").fit(X, y)
     with pytest.raises(InvalidInputError, match="names the classes"):
         FisherDiscriminant(class_prior={0: 0.5, 1: 0.5}).fit(X, y)
     with pytest.raises(InvalidInputError, match="sum to 1"):

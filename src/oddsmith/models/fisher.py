@@ -27,6 +27,7 @@ from oddsmith.models.closed_form import (
     without_traces,
 )
 from oddsmith.models.geometry import LinearGeometry
+from oddsmith.models.singular import shrink
 from oddsmith.numerics import Array, log_softmax, softmax
 from oddsmith.statistics import Gram, Moments, MomentsParams
 
@@ -58,9 +59,9 @@ class FisherDiscriminant(LinearGeometry, ClassNamePrefixFeaturesOutMixin, Transf
         Number of directions, at most min(K − 1, D), which is the default.
     class_prior : None, mapping from class to probability, or sequence in the order of ``classes_``
         Prior probabilities for the threshold; None takes the classes' shares of the rows. They do not enter S_B.
-    shrinkage : float from 0 to 1
+    shrinkage : float from 0 to 1, or "oas"
         The covariance within becomes ``(1 − shrinkage) S_W/N + shrinkage · Tr(S_W/N)/D · I``: for rows that are few
-        compared with the columns.
+        compared with the columns. ``"oas"`` estimates how much (oracle approximating shrinkage).
     threads : int, optional
         Number of threads; the result does not depend on it, to the bit.
 
@@ -118,7 +119,7 @@ class FisherDiscriminant(LinearGeometry, ClassNamePrefixFeaturesOutMixin, Transf
         n_components: int | None = None,
         *,
         class_prior: Any = None,
-        shrinkage: float = 0.0,
+        shrinkage: float | str = 0.0,
         threads: int | None = None,
     ) -> None:
         self.n_components = n_components
@@ -141,12 +142,12 @@ class FisherDiscriminant(LinearGeometry, ClassNamePrefixFeaturesOutMixin, Transf
         share = gram.class_weight / gram.weight
         prior = share if self.class_prior is None else read_class_prior(self.class_prior, classes)
         means, Sigma = within(gram)
-        found = self._directions(Sigma, means, share)
+        found = self._directions(Sigma, means, gram)
         if found.aliased.any() or found.unbounded or found.eigenvalues[0] > FAR:
             # Most of the scatter is between the classes: what is left within is summed by itself.
             moments = fold(self, source, Moments, MomentsParams(source.K, "pooled"))
             means, Sigma = moments.mean, moments.scatter[0] / gram.weight
-            found = self._directions(Sigma, means, share)
+            found = self._directions(Sigma, means, gram)
         n = self._count(len(classes), found)
         self.classes_ = classes
         self.means_, self.mean_, self.covariance_ = means, found.center, found.Sigma
@@ -159,23 +160,22 @@ class FisherDiscriminant(LinearGeometry, ClassNamePrefixFeaturesOutMixin, Transf
         self._warn(found)
         return self
 
-    def _directions(self, Sigma: Array, means: Array, share: Array) -> Directions:
-        if self.shrinkage:
-            Sigma = (1.0 - self.shrinkage) * Sigma + self.shrinkage * np.trace(Sigma) / len(Sigma) * np.eye(len(Sigma))
-        return directions(Sigma, means, share)
+    def _directions(self, Sigma: Array, means: Array, gram: Gram) -> Directions:
+        Sigma, _ = shrink(Sigma, self.shrinkage, gram.weight)
+        return directions(Sigma, means, gram.class_weight / gram.weight)
 
     def _warn(self, found: Directions) -> None:
         warn_collinear(
             self.aliased_,
             "the directions are those of smallest norm (pseudo-inverse)",
-            "Leave them out, or use shrinkage, such as shrinkage=0.1.",
+            "Leave them out, or use shrinkage, such as shrinkage='oas'.",
             stacklevel=5,
         )
         if found.unbounded:
             warnings.warn(
                 "There is a direction in which no class varies, yet their means differ: it separates the classes "
                 "without error, and Fisher's criterion has no maximum. It is taken as a component, but if rows are few "
-                "for the number of columns it says little about new rows. Use shrinkage, such as shrinkage=0.1, or "
+                "for the number of columns it says little about new rows. Use shrinkage, such as shrinkage='oas', or "
                 "fewer columns.",
                 SeparationWarning,
                 stacklevel=4,
@@ -185,8 +185,8 @@ class FisherDiscriminant(LinearGeometry, ClassNamePrefixFeaturesOutMixin, Transf
         n, shrinkage = self.n_components, self.shrinkage
         if n is not None and not (isinstance(n, int | np.integer) and n >= 1):
             raise InvalidInputError(f"n_components must be None or a whole number of at least 1, found {n!r}.")
-        if not (isinstance(shrinkage, int | float | np.number) and 0.0 <= shrinkage <= 1.0):
-            raise InvalidInputError(f"shrinkage must be a number from 0 to 1, found {shrinkage!r}.")
+        if shrinkage != "oas" and not (isinstance(shrinkage, int | float | np.number) and 0.0 <= shrinkage <= 1.0):
+            raise InvalidInputError(f"shrinkage must be a number from 0 to 1 or 'oas', found {shrinkage!r}.")
 
     def _count(self, K: int, found: Directions) -> int:
         possible = len(found.eigenvalues)
