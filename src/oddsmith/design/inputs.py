@@ -159,7 +159,8 @@ def read_labels(y: Any, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.i
             "Make them all of one type."
         ) from None
     if len(classes) < 2:
-        raise InvalidInputError(f"y holds one class only ({classes[0]!r}): a classifier needs at least two classes.")
+        only = classes.tolist()[0]
+        raise InvalidInputError(f"y holds one class only ({only!r}): a classifier needs at least two classes.")
     return classes, codes.astype(np.int32)
 
 
@@ -230,7 +231,7 @@ def read_offset(offset: Any, n_rows: int, K: int) -> Array | None:
 def check_class_weights(weight: Array, classes: npt.NDArray[Any]) -> None:
     """Refuse a class whose rows all have weight zero."""
     if (weight <= 0).any():
-        empty = classes[int(np.argmax(weight <= 0))]
+        empty = classes.tolist()[int(np.argmax(weight <= 0))]
         raise InvalidInputError(
             f"All rows of class {empty!r} have sample weight 0. Leave these rows out, or give them weight."
         )

@@ -87,7 +87,7 @@ def _codes(known: npt.NDArray[Any], y: Any, n: int) -> npt.NDArray[np.int32]:
     unknown = known[codes] != labels
     if unknown.any():
         raise InvalidInputError(
-            f"y holds the label {labels[unknown][0]!r}, which is not among the classes {known.tolist()}."
+            f"y holds the label {labels[unknown].tolist()[0]!r}, which is not among the classes {known.tolist()}."
         )
     return codes.astype(np.int32)
 

@@ -46,14 +46,14 @@ class SGD:
         rng = np.random.default_rng(self.seed)
         epochs = min(self.epochs, max_iter)
         recorder.add(objective.evaluate(w), 0.0)
-        average, averaged = w.copy(), 0
+        average, averaged = w, 0
         tau = 0
         for epoch in range(epochs):
             w, mean = objective.sgd_epoch(w, rng, self.steps(objective, tau))
             tau += objective.n_rows
             if epoch >= epochs // 2:  # 3
                 averaged += 1
-                average += (mean - average) / averaged
+                average = average + (mean - average) / averaged
                 recorder.add(objective.evaluate(average), float(self.steps(objective, tau)[-1]))
             else:
                 recorder.add(objective.evaluate(w), float(self.steps(objective, tau)[-1]))
