@@ -12,7 +12,7 @@ import pyarrow as pa
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
-from oddsmith.design.inputs import as_table, read_rows
+from oddsmith.design.inputs import _with_names, as_table, read_rows
 from oddsmith.errors import InvalidInputError, as_input_errors
 from oddsmith.numerics import Array
 
@@ -59,7 +59,7 @@ def read_columns(estimator: Any, X: Any, *, reset: bool) -> Columns:
     if table is not None and len(table) and len(table.columns):
         arrays = [_arrow(column) for column in table.iter_columns()]
         with as_input_errors():
-            validate_data(estimator, _named(table), reset=reset, skip_check_array=True)
+            validate_data(estimator, _with_names(table), reset=reset, skip_check_array=True)
         return _columns(table.columns, arrays)
     values = X if sparse.issparse(X) or table is not None else _values(estimator, X)
     if table is None and not sparse.issparse(values) and values.dtype.kind in "OUST":
@@ -83,12 +83,6 @@ def _values(estimator: Any, X: Any) -> Any:
         return check_array(
             X, dtype=None, accept_sparse="csr", ensure_all_finite=False, estimator=type(estimator).__name__
         )
-
-
-def _named(table: nw.DataFrame[Any]) -> Any:
-    """Return something that scikit-learn reads the same column names from, whatever the table's library."""
-    native = table.to_native()
-    return native if hasattr(native, "iloc") or hasattr(native, "__dataframe__") else table
 
 
 def _columns(names: Iterable[Any], arrays: list[Any]) -> Columns:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from scipy.special import gammaln
+from scipy.special import gammaln, xlogy
 
 from oddsmith.numerics import Array
 
@@ -189,8 +189,7 @@ class MultinomialColumns:
         result = _times(X, _log(self.share))
         total = np.asarray(X.sum(axis=1)).ravel()
         if there is not None:
-            among = there @ self.share.T
-            result -= np.where(total[:, None] > 0, total[:, None] * _log(among), 0.0)
+            result -= xlogy(total[:, None], there @ self.share.T)
         if normalised:
             result += (gammaln(total + 1.0) - _log_factorials(X))[:, None]
         return result
