@@ -21,6 +21,7 @@ from oddsmith.records import Table
 WORKING_ROWS = 2000
 SLACK = 1e-6
 """A margin below this is none, in units in which those that the program asked for are one."""
+REWEIGHTINGS = 4
 POSITIVE = 1e-5
 """A margin above this, of directions no longer than 1e5, is more than the program's rounding."""
 
@@ -170,7 +171,8 @@ def _program(Z: Array, t: npt.NDArray[np.int32], K: int) -> Array | None:
     """Return a direction that separates as many of the rows as can be, by few columns; None if it separates none.
 
     1. Maximise Σ v over directions whose margins are m ≥ v, 0 ≤ v ≤ 1: every margin that can be positive is.
-    2. Of the directions with m ≥ 1 where v > 0, and m ≥ 0 elsewhere, take the one of least Σ|d|.
+    2. Of the directions with m ≥ 1 where v > 0, and m ≥ 0 elsewhere, take one of least Σ c|d|, and again with the
+       price c of a column raised where its |d| is small, so that columns which are not needed drop out.
     """
     C, P = K - 1, Z.shape[1]
     A = sparse.csr_array(_pairs(Z, t, K))
@@ -181,14 +183,18 @@ def _program(Z: Array, t: npt.NDArray[np.int32], K: int) -> Array | None:
     first = optimize.linprog(cost, A_ub=matrix, b_ub=np.zeros(m), bounds=bounds, method="highs")
     if first.x is None or first.x[C * P :].max() < POSITIVE:
         return None
-    price = np.tile(np.where((Z == Z[0]).all(axis=0), 1e-3, 1.0), 2 * C)  # 2, the intercept as good as free
-    wanted = np.where(first.x[C * P :] >= POSITIVE, 1.0, 0.0)
-    second = optimize.linprog(price, A_ub=sparse.hstack([-A, A], format="csr"), b_ub=-wanted, method="highs")
-    if second.x is not None:
-        result: Array = (second.x[: C * P] - second.x[C * P :]).reshape(C, P)
-        return result
-    D: Array = first.x[: C * P].reshape(C, P) / first.x[C * P :].max()
-    return D
+    reached = first.x[C * P :]
+    found: Array = first.x[: C * P] / reached.max()
+    wanted, both_signs = np.where(reached >= POSITIVE, 1.0, 0.0), sparse.hstack([-A, A], format="csr")
+    price = np.tile(np.where((Z == Z[0]).all(axis=0), 1e-3, 1.0), C)  # 2, the intercept as good as free
+    for _ in range(REWEIGHTINGS):
+        size = np.abs(found)
+        worth = price / (size / size.max() + 1e-3)
+        answer = optimize.linprog(np.tile(worth, 2), A_ub=both_signs, b_ub=-wanted, method="highs")
+        if answer.x is None:
+            break
+        found = answer.x[: C * P] - answer.x[C * P :]
+    return found.reshape(C, P)
 
 
 def _pairs(Z: Array, t: npt.NDArray[np.int32], K: int) -> Array:
