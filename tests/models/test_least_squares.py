@@ -1,5 +1,7 @@
 """Least squares for classification: against the pseudo-inverse, normal equations, and ridge regression."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars
 import pytest
@@ -7,8 +9,13 @@ from scipy import sparse
 from sklearn.linear_model import RidgeClassifier
 from tests.reference_data import cases
 
-from oddsmith import FisherDiscriminant, GaussianPrior, LeastSquaresClassifier, LogisticRegression
-from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError
+from oddsmith import FisherDiscriminant, GaussianPrior, LeastSquaresClassifier, LogisticRegression, merge
+from oddsmith.block import Block
+from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, NotFittedError
+from oddsmith.statistic import Shape
+from oddsmith.statistics import Gram
+from oddsmith.statistics.gram import DENSE_ABOVE
+from oddsmith.testing import check_statistic
 
 RNG = np.random.default_rng
 
@@ -279,3 +286,43 @@ def test_direction_equals_fisher_discriminant_up_to_scale():
         fisher = FisherDiscriminant().fit(X, y, sample_weight=s)
         u, v = least.coef_[0], fisher.scalings_[:, 0]
         assert np.abs(u / np.linalg.norm(u) - v / np.linalg.norm(v)).max() < 1e-10
+
+
+def test_merged_shards_equal_the_fit_to_all_rows():
+    X, y = random_problem(22, n=400, K=4)
+    y = np.array(["a", "b", "c", "d"])[y]
+    s = RNG(5).uniform(0.5, 2.0, len(y))
+    pooled = LeastSquaresClassifier().fit(X, y, sample_weight=s)
+    first = (np.arange(len(y)) % 2 == 0) & (y != "c")  # a shard that lacks a class
+    parts = [LeastSquaresClassifier().fit(X[rows], y[rows], sample_weight=s[rows]) for rows in (first, ~first)]
+    for merged in (merge(*parts), parts[1].merge(parts[0])):
+        assert merged.classes_.tolist() == ["a", "b", "c", "d"]
+        assert np.allclose(merged.coef_, pooled.coef_, rtol=1e-9, atol=1e-12)
+        assert np.allclose(merged.intercept_, pooled.intercept_, rtol=1e-9)
+    assert parts[0].classes_.tolist() == ["a", "b", "d"]
+    with pytest.raises(InvalidInputError, match="columns are the same"):
+        parts[0].merge(LeastSquaresClassifier().fit(X[:, :3], y))
+    with pytest.raises(InvalidInputError, match="parameters are the same"):
+        parts[0].merge(LeastSquaresClassifier(prior=0.5).fit(X, y))
+    with pytest.raises(InvalidTypeError, match="merges with its like"):
+        parts[0].merge(LogisticRegression())
+    with pytest.raises(NotFittedError):
+        parts[0].merge(LeastSquaresClassifier())
+
+
+@pytest.mark.parametrize("K", [2, 20])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_laws_of_the_gram_matrix_on_rows_of_few_entries(K, weighted):
+    """The path of sparse blocks, which is taken below one entry in ten; with a full column far from zero."""
+    rng = RNG(6)
+    dense = np.where(rng.random((60, 40)) < 0.03, rng.normal(size=(60, 40)), 0.0)
+    dense[:, 7] = 1e8 + rng.normal(size=60)
+    s = rng.integers(0, 3, 60).astype(float) if weighted else None
+    block = Block(sparse.csr_array(dense), rng.integers(0, K, 60).astype(np.int32), s)
+    assert block.Phi.nnz < DENSE_ABOVE * dense.size
+    check_statistic(Gram, [(block, Shape(40, K))])
+    # Entries that stand twice in a row are added up.
+    X = block.Phi
+    twice = sparse.csr_array((np.repeat(X.data / 2, 2), np.repeat(X.indices, 2), 2 * X.indptr), shape=X.shape)
+    a, b = Gram.of(block, Shape(40, K)), Gram.of(replace(block, Phi=twice), Shape(40, K))
+    assert np.allclose(np.delete(a.PhiPhi, 7, axis=1), np.delete(b.PhiPhi, 7, axis=1), rtol=1e-6, atol=1e-6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from copy import copy
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,7 +21,7 @@ from oddsmith.design.inputs import (
     split_target,
 )
 from oddsmith.engines import MemoryEngine, MemorySource
-from oddsmith.errors import CollinearityWarning, InvalidInputError
+from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError
 from oddsmith.numerics import EPS, Array, SpdFactor, factor_spd
 from oddsmith.statistic import Statistic
 
@@ -71,6 +72,59 @@ def _not_finite(model: Any, rows: Any) -> InvalidInputError:
         f"The squares of column {str(model._names()[largest])!r} add up to more than a float64 can hold. "
         "Divide it by a power of ten."
     )
+
+
+class Mergeable:
+    """A mixin for models that keep the sums they were solved from: two of them merge without a row being read.
+
+    The model defines ``_solve(classes, sums)``, which assigns its fitted attributes, and ``_on_classes(sums, where,
+    K)``, which returns the sums with their classes at ``where`` among K. It stands before `Classifier`.
+    """
+
+    classes_: npt.NDArray[Any]
+    _sums: Any
+
+    def merge(self, other: Any) -> Any:
+        """Return the model of the rows of both: what a fit to all of them would give, without a row being read.
+
+        Either may lack some of the classes. Parameters and columns must be the same.
+
+        >>> from oddsmith import LeastSquaresClassifier
+        >>> one = LeastSquaresClassifier().fit([[0.0], [1.0]], ["a", "b"])
+        >>> two = LeastSquaresClassifier().fit([[2.0], [5.0]], ["b", "c"])
+        >>> one.merge(two).classes_.tolist()
+        ['a', 'b', 'c']
+        """
+        from oddsmith.models.generative import union_of_classes  # it imports this module
+
+        model: Any = self
+        _check_alike(model, other)
+        classes, i, j = union_of_classes(self.classes_, other.classes_)
+        K = len(classes)
+        merged = copy(model)
+        merged._solve(classes, model._on_classes(self._sums, i, K).merge(model._on_classes(other._sums, j, K)))
+        return merged
+
+
+def _check_alike(one: Any, other: Any) -> None:
+    """Refuse to merge models of other kinds, parameters or columns."""
+    if type(one) is not type(other):
+        raise InvalidTypeError(f"A {type(one).__name__} merges with its like, found a {type(other).__name__}.")
+    one._check_fitted()
+    other._check_fitted()
+    mine, its = one.get_params(deep=False), other.get_params(deep=False)
+    different = [name for name in mine if name != "threads" and repr(mine[name]) != repr(its[name])]
+    if different:
+        name = different[0]
+        raise InvalidInputError(
+            f"Models merge only if their parameters are the same: {name} is {mine[name]!r} here and {its[name]!r} "
+            f"there. Fit both with the same {name}."
+        )
+    if not np.array_equal(one._names(), other._names()):
+        raise InvalidInputError(
+            f"Models merge only if their columns are the same: {one._names().tolist()[:8]} here and "
+            f"{other._names().tolist()[:8]} there. Fit both on the same columns in the same order."
+        )
 
 
 def check_threads(threads: Any) -> None:
@@ -146,7 +200,7 @@ def smallest_norm(solution: Array, N: Array) -> Array:
     return result
 
 
-def warn_collinear(aliased: list[str], consequence: str, remedy: str, *, stacklevel: int = 4) -> None:
+def warn_collinear(aliased: list[str], consequence: str, remedy: str, *, stacklevel: int = 5) -> None:
     """Name the columns that depend on earlier ones, and say what was done about it."""
     if not aliased:
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from oddsmith.design.inputs import split_target
 from oddsmith.errors import InvalidInputError, InvalidTypeError, SeparationWarning
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.closed_form import (
+    Mergeable,
     check_threads,
     factor_columns,
     fold,
@@ -36,7 +37,7 @@ FAR = 100.0
 
 
 @MODELS.register("fisher")
-class FisherDiscriminant(LinearGeometry, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classifier):
+class FisherDiscriminant(Mergeable, LinearGeometry, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classifier):
     """Fisher's discriminant: the projection that separates the class means most, compared with the spread within.
 
     With the scatter within the classes and between them (sums over rows, of weight s),
@@ -89,7 +90,8 @@ class FisherDiscriminant(LinearGeometry, ClassNamePrefixFeaturesOutMixin, Transf
     Cost: one pass over the data (two where hardly any scatter is within the classes, or columns depend on others: no
     digits are to be lost), memory O(D²) above it, O(D³) to solve. Where the class means differ in a direction in which
     no class varies (always so if rows are fewer than columns), J has no maximum: a `SeparationWarning` says so, and the
-    direction found is that of the limit of vanishing shrinkage towards the covariance of all rows.
+    direction found is that of the limit of vanishing shrinkage towards the covariance of all rows. The model keeps its
+    sums: ``a.merge(b)`` is the model of the rows of both.
 
     References
     ----------
@@ -138,19 +140,26 @@ class FisherDiscriminant(LinearGeometry, ClassNamePrefixFeaturesOutMixin, Transf
         check_threads(self.threads)
         self._check_parameters()
         classes, source = read_source(self, X, y, sample_weight)
-        gram = fold(self, source, Gram, source.shape)
-        share = gram.class_weight / gram.weight
-        prior = share if self.class_prior is None else read_class_prior(self.class_prior, classes)
-        means, Sigma = within(gram)
-        found = self._directions(Sigma, means, gram)
+        moments = within(fold(self, source, Gram, source.shape))
+        found = self._directions(moments)
         if found.aliased.any() or found.unbounded or found.eigenvalues[0] > FAR:
             # Most of the scatter is between the classes: what is left within is summed by itself.
             moments = fold(self, source, Moments, MomentsParams(source.K, "pooled"))
-            means, Sigma = moments.mean, moments.scatter[0] / gram.weight
-            found = self._directions(Sigma, means, gram)
+        self._solve(classes, moments)
+        return self
+
+    def _directions(self, moments: Moments) -> Directions:
+        weight = float(moments.weight.sum())
+        Sigma, _ = shrink(moments.scatter[0] / weight, self.shrinkage, weight)
+        return directions(Sigma, moments.mean, moments.weight / weight)
+
+    def _solve(self, classes: npt.NDArray[Any], moments: Moments) -> None:
+        share = moments.weight / moments.weight.sum()
+        prior = share if self.class_prior is None else read_class_prior(self.class_prior, classes)
+        found = self._directions(moments)
         n = self._count(len(classes), found)
-        self.classes_ = classes
-        self.means_, self.mean_, self.covariance_ = means, found.center, found.Sigma
+        self.classes_, self._sums = classes, moments
+        self.means_, self.mean_, self.covariance_ = moments.mean, found.center, found.Sigma
         self.scalings_ = found.W[:, :n]
         self.eigenvalues_ = found.eigenvalues[:n]
         total = found.eigenvalues.sum()
@@ -158,18 +167,19 @@ class FisherDiscriminant(LinearGeometry, ClassNamePrefixFeaturesOutMixin, Transf
         self.aliased_ = [str(name) for name in self._names()[found.aliased]]
         self._assign_discriminants(prior)
         self._warn(found)
-        return self
 
-    def _directions(self, Sigma: Array, means: Array, gram: Gram) -> Directions:
-        Sigma, _ = shrink(Sigma, self.shrinkage, gram.weight)
-        return directions(Sigma, means, gram.class_weight / gram.weight)
+    @staticmethod
+    def _on_classes(moments: Moments, where: npt.NDArray[np.intp], K: int) -> Moments:
+        weight, mean = np.zeros(K), np.zeros((K, moments.mean.shape[1]))
+        weight[where], mean[where] = moments.weight, moments.mean
+        return replace(moments, weight=weight, mean=mean, group=np.zeros(K, dtype=np.intp))
 
     def _warn(self, found: Directions) -> None:
         warn_collinear(
             self.aliased_,
             "the directions are those of smallest norm (pseudo-inverse)",
             "Leave them out, or use shrinkage, such as shrinkage='oas'.",
-            stacklevel=5,
+            stacklevel=6,
         )
         if found.unbounded:
             warnings.warn(
@@ -178,7 +188,7 @@ class FisherDiscriminant(LinearGeometry, ClassNamePrefixFeaturesOutMixin, Transf
                 "for the number of columns it says little about new rows. Use shrinkage, such as shrinkage='oas', or "
                 "fewer columns.",
                 SeparationWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def _check_parameters(self) -> None:
@@ -231,7 +241,12 @@ class FisherDiscriminant(LinearGeometry, ClassNamePrefixFeaturesOutMixin, Transf
         return self.fit(X, y, sample_weight).transform(X)
 
     def predict_log_proba(self, X: Any) -> Array:
-        """Return the log posterior of each class, N × K."""
+        """Return the log posterior of each class, N × K.
+
+        >>> model = FisherDiscriminant().fit([[0.0], [2.0], [4.0], [6.0]], [0, 0, 1, 1])
+        >>> model.predict_log_proba([[-300.0]]).round(6).tolist()
+        [[0.0, -1212.0]]
+        """
         A = self.decision_function(X)
         return log_softmax(np.column_stack([np.zeros(len(A)), A]) if A.ndim == 1 else A)
 
@@ -321,13 +336,21 @@ def directions(Sigma: Array, means: Array, share: Array) -> Directions:
     return Directions(Sigma, W, eigenvalues, center, ~kept, unbounded)
 
 
-def within(gram: Gram) -> tuple[Array, Array]:
-    """Return the class means (K × D) and the covariance within the classes, that of all rows less that between."""
+def within(gram: Gram) -> Moments:
+    """Return the pooled moments of the classes: their means, and the scatter of all rows less that between them.
+
+    >>> from oddsmith.block import Block
+    >>> from oddsmith.statistic import Shape
+    >>> block = Block(np.array([[0.0], [2.0], [5.0], [5.0]]), np.array([0, 0, 1, 1], dtype=np.int32))
+    >>> within(Gram.of(block, Shape(1, 2))).scatter.tolist()
+    [[[2.0]]]
+    """
     apart = (gram.PhiT / gram.class_weight).T
     half = np.sqrt(gram.class_weight)[:, None] * apart
-    Sigma = (gram.PhiPhi - half.T @ half) / gram.weight
-    np.fill_diagonal(Sigma, np.maximum(np.diag(Sigma), 0.0))
-    return gram.mean + apart, Sigma
+    scatter = gram.PhiPhi - half.T @ half
+    np.fill_diagonal(scatter, np.maximum(np.diag(scatter), 0.0))
+    group = np.zeros(len(apart), dtype=np.intp)
+    return Moments(gram.class_weight, gram.mean + apart, scatter[None], group)
 
 
 def read_class_prior(class_prior: Any, classes: npt.NDArray[Any]) -> Array:

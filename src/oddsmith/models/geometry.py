@@ -76,6 +76,11 @@ class LinearGeometry:
 
         It is positive on the side of the second class of a pair. Two classes: length N; more: N × pairs, in
         the order of ``boundary_.classes``.
+
+        >>> from oddsmith import LeastSquaresClassifier
+        >>> model = LeastSquaresClassifier().fit([[0.0], [2.0]], ["left", "right"])
+        >>> model.distance([[-2.0], [1.5]]).round(9).tolist()
+        [-3.0, 0.5]
         """
         model: Any = self
         return self._distance(model._rows(X))
@@ -86,7 +91,13 @@ class LinearGeometry:
         return d[:, 0] if len(pairs) == 1 else d
 
     def decision_function(self, X: Any) -> Array:
-        """Return the value of the linear discriminant: length N (positive: ``classes_[1]``), or N × K (the largest)."""
+        """Return the value of the linear discriminant: length N (positive: ``classes_[1]``), or N × K (the largest).
+
+        >>> from oddsmith import LeastSquaresClassifier
+        >>> model = LeastSquaresClassifier().fit([[0.0], [2.0]], ["left", "right"])
+        >>> model.decision_function([[-2.0], [1.0]]).round(9).tolist()
+        [-3.0, 0.0]
+        """
         model: Any = self
         A: Array = np.asarray(model._rows(X) @ model.coef_.T + model.intercept_)
         return A[:, 0] if A.shape[1] == 1 else A

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.closed_form import (
+    Mergeable,
     check_threads,
     factor_columns,
     fold,
@@ -28,7 +30,7 @@ TARGETS = ("one-hot", "fisher")
 
 
 @MODELS.register("least-squares")
-class LeastSquaresClassifier(LinearGeometry, Classifier):
+class LeastSquaresClassifier(Mergeable, LinearGeometry, Classifier):
     """A linear discriminant for each class, fitted to indicator targets by least squares.
 
     Minimises the sum over rows of squared errors, half of it, and with a prior the penalty on top:
@@ -73,7 +75,8 @@ class LeastSquaresClassifier(LinearGeometry, Classifier):
 
     Notes
     -----
-    Cost: one pass over the data, memory O(M²) above it, O(M³) to solve. Columns are centred in the sums; weights of
+    Cost: one pass over the data, memory O(M²) above it, O(M³) to solve. The model keeps its sums: ``a.merge(b)`` is the
+    model of the rows of both. Columns are centred in the sums; weights of
     columns that are nearly dependent lose digits as in any solution by normal equations.
 
     References
@@ -113,14 +116,18 @@ class LeastSquaresClassifier(LinearGeometry, Classifier):
         if self.targets not in TARGETS:
             raise UnknownNameError("targets", self.targets, TARGETS)
         check_threads(self.threads)
-        prior = as_prior(self.prior)
+        as_prior(self.prior)
         classes, source = read_source(self, X, y, sample_weight)
-        gram = fold(self, source, Gram, source.shape)
+        self._solve(classes, fold(self, source, Gram, source.shape))
+        return self
+
+    def _solve(self, classes: npt.NDArray[Any], gram: Gram) -> None:
+        prior = as_prior(self.prior)
         V = self._target_values(gram, classes)
         W, b, aliased = solve(gram, V, prior, intercept=bool(self.fit_intercept))
         if len(classes) == 2 and len(W) == 2:
             W, b = W[1:] - W[:1], b[1:] - b[:1]
-        self.classes_ = classes
+        self.classes_, self._sums = classes, gram
         self.coef_, self.intercept_ = W, b
         self.aliased_ = [str(name) for name in self._names()[aliased]]
         columns = W.shape[1] - int(aliased.sum()) + int(bool(self.fit_intercept))
@@ -130,7 +137,12 @@ class LeastSquaresClassifier(LinearGeometry, Classifier):
             "the weights are those of smallest norm (pseudo-inverse)" if prior is None else "they have weight 0",
             "Leave them out, or use a prior." if prior is None else "Leave them out, or use a narrower prior.",
         )
-        return self
+
+    @staticmethod
+    def _on_classes(gram: Gram, where: npt.NDArray[np.intp], K: int) -> Gram:
+        class_weight, PhiT = np.zeros(K), np.zeros((len(gram.mean), K))
+        class_weight[where], PhiT[:, where] = gram.class_weight, gram.PhiT
+        return replace(gram, class_weight=class_weight, PhiT=PhiT)
 
     def _target_values(self, gram: Gram, classes: npt.NDArray[Any]) -> Array:
         """Return the K × C values that the targets take, a row per class."""

@@ -73,6 +73,10 @@ class Reduction(LinearGeometry, Classifier):
         """Fit a model for each two-class problem; rows are passed on as they are, labels as 0 and 1.
 
         ``y`` may be the name of a column of the table ``X``. ``sample_weight`` is for models that take it.
+
+        >>> from oddsmith import OneVsRest
+        >>> OneVsRest().fit([[0.0], [1.0], [5.0], [6.0], [10.0], [11.0]], list("aabbcc")).predict([[9.0]]).tolist()
+        ['c']
         """
         model = self._template()
         X, y = split_target(X, y)
@@ -153,6 +157,11 @@ class Reduction(LinearGeometry, Classifier):
         """Return the signed distance of each row from each hyperplane, in the order of ``boundary_.classes``.
 
         For parts that are linear; N × pairs, or length N for two classes.
+
+        >>> from oddsmith import LeastSquaresClassifier, OneVsOne
+        >>> model = OneVsOne(LeastSquaresClassifier()).fit([[0.0], [4.0], [10.0]], ["a", "b", "c"])
+        >>> model.distance([[4.0]]).round(6).tolist()  # a | b at 2, a | c at 5, b | c at 7
+        [[2.0, -1.0, -3.0]]
         """
         self._check_fitted()
         W, _, pairs = self._hyperplanes()
@@ -239,13 +248,20 @@ class OneVsRest(Reduction):
         """Return the value of each class's model, N × K; for two classes that of the one model.
 
         The value is the model's ``decision_function``, or its probability less ½.
+
+        >>> OneVsRest().fit([[0.0], [5.0], [10.0]], list("abc")).decision_function([[10.0]]).argmax(axis=1).tolist()
+        [2]
         """
         values = self._values(self._rows(X))
         return values[:, 0] if len(self.classes_) == 2 else values
 
     @available_if(_parts_have("predict_proba"))
     def predict_proba(self, X: Any) -> Array:
-        """Return the probability of each class, N × K: the models' probabilities divided by their sum."""
+        """Return the probability of each class, N × K: the models' probabilities divided by their sum.
+
+        >>> OneVsRest().fit([[0.0], [5.0], [10.0]], list("abc")).predict_proba([[4.0], [6.0]]).sum(axis=1).tolist()
+        [1.0, 1.0]
+        """
         rows = self._rows(X)
         P = np.column_stack([_probability(part, rows) for part in self._parts])
         if len(self.classes_) == 2:
@@ -337,7 +353,11 @@ class OneVsOne(Reduction):
         return votes
 
     def ambiguous(self, X: Any) -> npt.NDArray[np.bool_]:
-        """Return where the answers leave no unique class: two or more have the most votes."""
+        """Return where the answers leave no unique class: two or more have the most votes.
+
+        >>> OneVsOne().fit([[0.0], [5.0], [10.0]], list("abc")).ambiguous([[0.0], [5.5]]).tolist()
+        [False, False]
+        """
         votes = self.votes(X)
         return np.asarray((votes == votes.max(axis=1, keepdims=True)).sum(axis=1) > 1)
 
@@ -345,6 +365,9 @@ class OneVsOne(Reduction):
         """Return the value of each class, N × K; for two classes that of the one model.
 
         With probabilities: their logarithm. Else: the votes, and a fraction for the margins of wins and losses.
+
+        >>> OneVsOne().fit([[0.0], [5.0], [10.0]], list("abc")).decision_function([[10.0]]).argmax(axis=1).tolist()
+        [2]
         """
         rows = self._rows(X)
         if len(self.classes_) == 2:
@@ -360,7 +383,12 @@ class OneVsOne(Reduction):
 
     @available_if(_parts_have("predict_proba"))
     def predict_proba(self, X: Any) -> Array:
-        """Return the probability of each class, N × K, coupled from those of the pairs."""
+        """Return the probability of each class, N × K, coupled from those of the pairs.
+
+        >>> P = OneVsOne().fit([[0.0], [5.0], [10.0]], list("abc")).predict_proba([[5.0]])
+        >>> P.argmax(axis=1).tolist(), round(float(P.sum()), 9)
+        ([1], 1.0)
+        """
         rows = self._rows(X)
         second = np.column_stack([_probability(part, rows) for part in self._parts])
         if len(self.classes_) == 2:
