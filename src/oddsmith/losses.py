@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from oddsmith.numerics import log1pexp, log_normaliser, namespace, sigmoid
+from oddsmith.numerics import log_normaliser, namespace
 
 
 class Rows(Protocol):
@@ -67,9 +67,14 @@ def logistic_rows(A: Any, t: Any) -> Rows:
     xp = namespace(A)
     a = A[:, 0]
     sign = xp.where(t == 1, 1.0, -1.0)
-    # ℓ = log(1 + exp(−sign·a)): no cancellation for rows that are fitted well.
-    gradient = -sign * sigmoid(-sign * a)
-    return _BinaryRows(log1pexp(-sign * a), gradient[:, None], sigmoid(a) * sigmoid(-a))
+    # In the margin m = ±a all comes from one exponential, and nothing cancels for rows that are fitted well:
+    # ℓ = log(1 + e⁻ᵐ), ℓ′ = ∓σ(−m), ℓ″ = σ(m) σ(−m).
+    m = sign * a
+    e = xp.exp(-xp.abs(m))
+    d = 1.0 / (1.0 + e)
+    miss = xp.where(m >= 0, e * d, d)
+    value = xp.log1p(e) - xp.minimum(m, xp.zeros_like(m))
+    return _BinaryRows(value, (-sign * miss)[:, None], e * d * d)
 
 
 def softmax_rows(A: Any, t: Any) -> Rows:

@@ -166,7 +166,7 @@ def read_labels(y: Any, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.i
 
 def _small_integers(y: Any, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]] | None:
     """Return classes and codes of whole numbers in a narrow range without sorting, or None for all other labels."""
-    if not isinstance(y, np.ndarray) or y.shape != (n_rows,) or y.dtype.kind not in "biu" or n_rows < 1000:
+    if not isinstance(y, np.ndarray) or y.shape != (n_rows,) or y.dtype.kind not in "biu" or not n_rows:
         return None
     low, high = int(y.min()), int(y.max())
     if not 0 < high - low < 4096:

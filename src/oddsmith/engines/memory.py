@@ -143,8 +143,8 @@ class MemoryEngine:
         def part(rows: tuple[int, int]) -> S:
             return statistic.of(source.block(*rows), params)
 
-        threads = min(self.threads or available_cores(), len(slices))
-        return map(part, slices) if threads <= 1 else _pool(threads).map(part, slices)
+        threads = 1 if len(slices) == 1 else min(self.threads or available_cores(), len(slices))
+        return map(part, slices) if threads == 1 else _pool(threads).map(part, slices)
 
 
 def available_cores() -> int:

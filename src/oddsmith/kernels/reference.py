@@ -116,7 +116,8 @@ def _rows(block: Block, start: int, stop: int, center: Array) -> Any:
     if block.is_sparse:
         return block.Phi
     xp = namespace(block.Phi)
-    return xp.astype(block.Phi[start:stop, :], xp.float64, copy=False) - center
+    rows = xp.astype(block.Phi[start:stop, :], xp.float64, copy=False)
+    return rows - center if center.any() else rows
 
 
 def _activation(Z: Any, W: Array, b: Array, center: Array, offset: Any) -> Any:
@@ -142,18 +143,26 @@ def _dense_tile(block: Block, start: int, stop: int, W: Array, b: Array, center:
     if order < 2:
         return value, _gradient(Z, R, center), None
     C, M = W.shape
-    Z1 = xp.concat([xp.ones_like(Z[:, :1]), Z], axis=1)
     H = np.empty((C, M + 1, C, M + 1))
     for j in range(C):
         for k in range(j, C):
             r = rows.curvature(j, k) if s is None else rows.curvature(j, k) * s
-            if j == k:
-                B = Z1 * xp.sqrt(r)[:, None]
-                H[j, :, j, :] = B.T @ B
-            else:
-                H[j, :, k, :] = Z1.T @ (Z1 * r[:, None])
-                H[k, :, j, :] = H[j, :, k, :]
-    return value, (R.T @ Z1), H
+            H[j, :, k, :] = H[k, :, j, :] = _weighted_gram(xp, Z, r, symmetric=j == k)
+    return value, _gradient(Z, R, center), H
+
+
+def _weighted_gram(xp: Any, Z: Any, r: Any, *, symmetric: bool) -> Array:
+    """Return ``Σ r (1, z)(1, z)ᵀ``; weights on the diagonal are positive, and their roots make a symmetric product."""
+    M = Z.shape[1]
+    G = np.empty((M + 1, M + 1))
+    G[0, 0] = r.sum()
+    G[0, 1:] = G[1:, 0] = r @ Z
+    if symmetric:
+        B = Z * xp.sqrt(r)[:, None]
+        G[1:, 1:] = B.T @ B
+    else:
+        G[1:, 1:] = Z.T @ (Z * r[:, None])
+    return G
 
 
 def _csr_tile(block: Block, start: int, stop: int, W: Array, b: Array, center: Array, order: int) -> Any:

@@ -23,7 +23,7 @@ from oddsmith.solvers import SOLVERS, Newton, SolverResult, TruncatedNewton
 from oddsmith.solvers.sampled import Sampled
 from oddsmith.solvers.sgd import SGD
 from oddsmith.solvers.truncated import LARGEST_HESSIAN
-from oddsmith.statistics import Extent, ExtentParams, Moments, MomentsParams
+from oddsmith.statistics import Moments, MomentsParams
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,9 @@ def is_large(source: Any) -> bool:
 def find_coordinates(
     engine: Engine, source: Any, contrast: Array, *, intercept: bool, center: bool = True
 ) -> Coordinates:
-    """Learn centre, scale and reach of the columns by two cheap folds.
+    """Learn centre and scale of the columns by one cheap fold.
 
-    Of large data a sample gives centre and scale (any near ones will do), unless it saw too little of a column; the
-    reach is then left to the first pass.
+    Of large data a sample gives them (any near ones will do), unless it saw too little of a column.
     """
     M = source.shape.M
     if is_large(source) and hasattr(source.X, "indptr") and M > LARGEST_HESSIAN:
@@ -93,10 +92,7 @@ def find_coordinates(
             mean, scale = _spread(moments, intercept and center)
             return Coordinates(mean, scale, contrast, None, from_sample=True)
     mean, scale = _spread(engine.fold(Moments, source, MomentsParams(1, "diagonal")), intercept and center)
-    if is_large(source):
-        return Coordinates(mean, scale, contrast, None)
-    extent = engine.fold(Extent, source, ExtentParams(mean, scale))
-    return Coordinates(mean, scale, contrast, extent.longest)
+    return Coordinates(mean, scale, contrast, None)  # the first pass finds the reach
 
 
 COORDINATE_ROWS = 4000

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -226,19 +227,20 @@ class FoldObjective:
         return self.engine.fold(statistic, self.source, params, progress=self.progress)
 
     def _to_solver(self, G: Array) -> Array:
-        G = self.T.T @ G
-        G[:, 1:] /= self.scale
-        return G
+        return (self.T.T @ G if len(G) > 1 else G) / self._unit
 
     def _hessian(self, H: Array) -> Array:
+        """Return the Hessian in solver coordinates, (T ⊗ 1/scale)ᵀ H (T ⊗ 1/scale)."""
         C, P = self.shape
-        scale = np.concatenate([[1.0], self.scale])
-        blocks = H.reshape(C, P, C, P)
         if C > 1:
-            blocks = np.einsum("ac,aibj,bd->cidj", self.T, blocks, self.T, optimize=True)
-        blocks = blocks / scale[:, None, None]
-        blocks /= scale
-        return np.ascontiguousarray(blocks).reshape(C * P, C * P)
+            H = (self.T.T @ H.reshape(C, P * C * P)).reshape(C * P, C * P)
+            H = (self.T.T @ np.ascontiguousarray(H.T).reshape(C, P * C * P)).reshape(C * P, C * P)
+        unit = np.tile(self._unit, C)
+        return H / unit / unit[:, None]
+
+    @cached_property
+    def _unit(self) -> Array:
+        return np.concatenate([[1.0], self.scale])
 
 
 @dataclass(frozen=True)
