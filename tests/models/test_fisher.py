@@ -214,7 +214,7 @@ def test_the_form_of_the_rows_does_not_matter(form):
 
 def test_sparse_rows_with_few_entries():
     rng = RNG(17)
-    dense = sparse.random_array((2000, 40), density=0.05, rng=rng).toarray()
+    dense = np.where(rng.random((2000, 40)) < 0.05, rng.normal(size=(2000, 40)), 0.0)
     y = rng.integers(0, 3, 2000)
     dense[:, 0] += (y == 2) * (rng.random(2000) < 0.1)
     a, b = FisherDiscriminant().fit(sparse.csr_array(dense), y), FisherDiscriminant().fit(dense, y)

@@ -232,7 +232,7 @@ def test_the_form_of_the_rows_does_not_matter(form):
 
 def test_sparse_rows_are_as_good_as_dense_ones():
     rng = RNG(13)
-    dense = sparse.random_array((3000, 60), density=0.03, rng=rng).toarray()
+    dense = np.where(rng.random((3000, 60)) < 0.03, rng.normal(size=(3000, 60)), 0.0)
     dense[:, 3] = 1e6 + rng.normal(size=3000)  # a full column, far from zero
     y = rng.integers(0, 3, 3000)
     s = rng.uniform(size=3000)
