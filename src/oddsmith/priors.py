@@ -142,7 +142,8 @@ class GaussianPrior:
         if S.ndim > 2 or len(S) not in sizes or (S.ndim == 2 and S.shape[0] != S.shape[1]):
             known = ", ".join(f"{size} ({what})" for size, what in sizes.items())
             raise InvalidInputError(
-                f"The covariance of the GaussianPrior has shape {S.shape}; for this data its size must be one of {known}."
+                f"The covariance of the GaussianPrior has shape {S.shape}; for this data its size must be one of "
+                f"{known}."
             )
         Q = _inverse(S)
         if len(S) == M:

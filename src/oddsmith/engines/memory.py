@@ -56,6 +56,8 @@ class MemorySource:
     def slices(self) -> list[tuple[int, int]]:
         """Return the row ranges of the blocks; they depend on the data's size alone, never on threads."""
         n = self.n_rows
+        if n <= 512 and self.slice_rows is None:
+            return [(0, n)]
         step = self.slice_rows or max(512, SLICE_BYTES // max(1, self._row_bytes()))
         # Equal slices, so that the last one is not a sliver.
         count = max(1, -(-n // step))

@@ -297,7 +297,7 @@ def _root_rows(x: Any, M: Any, h: Any, center: Any, B: Any, n: Any) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def logistic_chunk(Z: Any, t: Any, s: Any, offset: Any, u: Any, b: float, center: Any, B: Any, g: Any) -> float:
+def logistic_chunk(Z: Any, t: Any, s: Any, offset: Any, u: Any, b: float, center: Any, B: Any, g: Any) -> Any:
     """Two classes, some C-ordered rows: loss, gradient into ``g``, Hessian rows √h (1, z) into ``B``."""
     n, M, zero = uintp(Z.shape[0]), uintp(Z.shape[1]), uintp(0)
     a, sign, r, h = np.empty(n), np.empty(n), np.empty(n), np.empty(n)

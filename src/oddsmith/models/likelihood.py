@@ -66,6 +66,12 @@ class Coordinates:
 
 
 LARGE = 3_000_000
+SMALL = 100_000
+
+
+def is_small(source: Any) -> bool:
+    """Whether a source is so small that a centred and scaled copy of it costs nothing."""
+    return isinstance(source.X, np.ndarray) and source.transform is None and source.X.size <= SMALL
 
 
 def is_large(source: Any) -> bool:
@@ -87,12 +93,24 @@ def find_coordinates(
         return Coordinates(np.zeros(M), np.ones(M), contrast, None)
     if is_large(source) and source.n_rows > 4 * COORDINATE_ROWS:
         part = source.take(source.spread(COORDINATE_ROWS, seed=2))
-        moments = engine.fold(Moments, part, MomentsParams(1, "diagonal"))
         if _seen_enough(part):
-            mean, scale = _spread(moments, intercept and center)
+            mean, scale = _spread(*_column_moments(engine, part), intercept and center)
             return Coordinates(mean, scale, contrast, None, from_sample=True)
-    mean, scale = _spread(engine.fold(Moments, source, MomentsParams(1, "diagonal")), intercept and center)
+    mean, scale = _spread(*_column_moments(engine, source), intercept and center)
     return Coordinates(mean, scale, contrast, None)  # the first pass finds the reach
+
+
+def _column_moments(engine: Engine, source: Any) -> tuple[Array, Array]:
+    """Return mean and variance of the columns: by a fold, or for a small source at once."""
+    if not is_small(source):
+        moments = engine.fold(Moments, source, MomentsParams(1, "diagonal"))
+        return moments.mean[0], moments.scatter[0] / moments.weight[0]
+    s = np.ones(source.n_rows) if source.s is None else source.s
+    weight = s.sum()
+    Z = source.X - source.X[0].astype(np.float64)
+    shift = s @ Z / weight
+    Z -= shift
+    return source.X[0] + shift, s @ Z**2 / weight
 
 
 COORDINATE_ROWS = 4000
@@ -106,11 +124,11 @@ def _seen_enough(part: Any) -> bool:
     return bool(((part.X != middle).sum(axis=0) >= 8).all())
 
 
-def _spread(moments: Moments, centred: bool) -> tuple[Array, Array]:
-    weight, mean, scatter = moments.weight[0], moments.mean[0], moments.scatter[0]
+def _spread(mean: Array, variance: Array, centred: bool) -> tuple[Array, Array]:
+    """Return centre and scale; without centring the scale is about zero."""
     if not centred:
-        scatter, mean = scatter + weight * mean**2, np.zeros_like(mean)
-    spread = np.sqrt(scatter / weight)
+        variance, mean = variance + mean**2, np.zeros_like(mean)
+    spread = np.sqrt(variance)
     # Rounding leaves a trace of spread in a constant column of large value: that is no spread.
     spread[spread <= 4.0 * EPS * np.abs(mean)] = 0.0
     return mean, np.where(spread > 0, spread, 1.0)
@@ -169,8 +187,10 @@ class Fit:
     flat: bool
 
 
-def make_objective(problem: Problem) -> tuple[FoldObjective, Coordinates, Array]:
-    """Return the objective in its coordinates, and what all classes' weights share (the prior's mean)."""
+def make_objective(
+    problem: Problem, coordinates: Coordinates | None = None
+) -> tuple[FoldObjective, Coordinates, Array]:
+    """Return the objective in its coordinates (found, unless given), and what all classes share (the prior's mean)."""
     K, M = problem.K, problem.source.shape.M
     C = K - 1
     symmetric = problem.reference is None and K > 2
@@ -187,7 +207,9 @@ def make_objective(problem: Problem) -> tuple[FoldObjective, Coordinates, Array]
             penalty = Quadratic(contrast.T @ penalty.mean, penalty.Q)
     # A prior on the intercept of a wide problem would fill in under centring: leave such columns where they are.
     centre = not (covers_intercept and M > LARGEST_HESSIAN)
-    coordinates = find_coordinates(problem.engine, problem.source, contrast, intercept=problem.intercept, center=centre)
+    if coordinates is None:
+        how = {"intercept": problem.intercept, "center": centre}
+        coordinates = find_coordinates(problem.engine, problem.source, contrast, **how)
     if penalty is not None:
         lost = coordinates.center / coordinates.scale if covers_intercept and coordinates.center.any() else None
         if penalty.Q.ndim == 2 and not covers_intercept:
@@ -195,11 +217,14 @@ def make_objective(problem: Problem) -> tuple[FoldObjective, Coordinates, Array]
         penalty = penalty.transformed(lost, 1.0 / coordinates.scale)
     free = np.ones((C, M + 1), dtype=bool)
     free[:, 0] = problem.intercept
+    source, center, scale = problem.source, coordinates.center, coordinates.scale
+    if is_small(source):
+        source, center, scale = replace(source, X=(source.X - center) / scale), np.zeros(M), np.ones(M)
     objective = FoldObjective(
         problem.engine,
-        problem.source,
-        coordinates.center,
-        coordinates.scale,
+        source,
+        center,
+        scale,
         coordinates.T,
         penalty,
         free,

@@ -227,7 +227,8 @@ class FoldObjective:
         return self.engine.fold(statistic, self.source, params, progress=self.progress)
 
     def _to_solver(self, G: Array) -> Array:
-        return (self.T.T @ G if len(G) > 1 else G) / self._unit
+        G = self.T.T @ G if len(G) > 1 else G
+        return G if self._unit is None else G / self._unit
 
     def _hessian(self, H: Array) -> Array:
         """Return the Hessian in solver coordinates, (T ⊗ 1/scale)ᵀ H (T ⊗ 1/scale)."""
@@ -235,12 +236,15 @@ class FoldObjective:
         if C > 1:
             H = (self.T.T @ H.reshape(C, P * C * P)).reshape(C * P, C * P)
             H = (self.T.T @ np.ascontiguousarray(H.T).reshape(C, P * C * P)).reshape(C * P, C * P)
+        if self._unit is None:
+            return H
         unit = np.tile(self._unit, C)
         return H / unit / unit[:, None]
 
     @cached_property
-    def _unit(self) -> Array:
-        return np.concatenate([[1.0], self.scale])
+    def _unit(self) -> Array | None:
+        """The scale of a whole row of weights, or None where all is in unit scale already."""
+        return None if (self.scale == 1.0).all() else np.concatenate([[1.0], self.scale])
 
 
 @dataclass(frozen=True)

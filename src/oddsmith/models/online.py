@@ -47,14 +47,13 @@ def partial_fit(model: Any, rows: Any, y: Any, classes: Any, s: Array | None) ->
         1,
         weight,
     )
-    objective, coordinates, common = make_objective(problem)
     state = getattr(model, "_sgd_state", None)
+    objective, coordinates, common = make_objective(problem, None if state is None else state.coordinates)
     if state is None:
         x = np.zeros(objective.size)
         if hasattr(model, "coef_"):
             x = coordinates.from_user(*_against_first(model))
         state = OnlineState(coordinates, x, 0, np.random.default_rng(model.seed), rows.shape[0])
-    objective.center, objective.scale = state.coordinates.center, state.coordinates.scale
     solver = model.solver if isinstance(model.solver, SGD) else SGD()
     decay = solver.decay or max(1000.0, float(state.first_batch))
     first = solver.step_size or 1.0 / objective.mean_square
