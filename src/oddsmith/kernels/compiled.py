@@ -350,11 +350,13 @@ def softmax_chunk(A: Any, t: Any, s: Any, P: Any) -> float:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def csr_gram(data: Any, indices: Any, indptr: Any, h: Any, G: Any) -> None:
-    """G_jk += Σ_i h_i x_ij x_ik over the pairs of non-zeros of each row, lower triangle and mirror alike."""
+    """Add Σ_i h_i x_ij x_ik to G_jk once for each pair of non-zeros of a row: G + Gᵀ − diag(G) is the Gram matrix."""
+    M = uintp(G.shape[1])
+    flat = G.ravel()
     for i in range(indptr.size - 1):
-        w = h[i]
-        for p in range(indptr[i], indptr[i + 1]):
-            left = w * data[p]
-            row = G[indices[p]]
-            for q in range(indptr[i], indptr[i + 1]):
-                row[indices[q]] += left * data[q]
+        first, last = uintp(indptr[i]), uintp(indptr[i + 1])
+        for p in range(first, last):
+            left = h[i] * data[p]
+            row = uintp(indices[p]) * M
+            for q in range(first, p + uintp(1)):
+                flat[row + uintp(indices[q])] += left * data[q]

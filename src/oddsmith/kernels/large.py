@@ -187,6 +187,12 @@ def _csr(
         value = compiled.logistic_csr(X.data, X.indices, X.indptr, block.t, s, offset, W[0], shift, g, memo)
         g[1:] -= center * g[0]
         return value, g[None], None, _csr_longest(X, center, inverse)
+    if C == 1:
+        g, h = np.zeros(M + 1), np.empty(block.n_rows)
+        shift = float(b[0] - W[0] @ center)
+        value = compiled.logistic_csr(X.data, X.indices, X.indptr, block.t, s, offset, W[0], shift, g, h)
+        g[1:] -= center * g[0]
+        return value, g[None], _csr_block(X, h, center), _csr_longest(X, center, inverse)
     A, R, P = _activations(X, block, slice(None), W, b, center)
     value = compiled.softmax_chunk(A, block.t, s, P)
     g2 = _gradient(X, R, center)
@@ -210,6 +216,7 @@ def _csr_block(X: Any, h: Array, center: Array) -> Array:
     G = np.zeros((M + 1, M + 1))
     inner = np.zeros((M, M))
     compiled.csr_gram(X.data, X.indices, X.indptr, h, inner)
+    inner += inner.T - np.diag(np.diag(inner))
     inner -= np.outer(center, first) + np.outer(first, center) - total * np.outer(center, center)
     G[0, 0] = total
     G[0, 1:] = G[1:, 0] = first - center * total

@@ -76,7 +76,7 @@ def is_small(source: Any) -> bool:
 
 def is_large(source: Any) -> bool:
     """Whether a source has so many elements that compiled kernels pay for being loaded."""
-    elements = source.X.nnz if hasattr(source.X, "indptr") else source.n_rows * source.shape.M
+    elements = 4 * source.X.nnz if hasattr(source.X, "indptr") else source.n_rows * source.shape.M
     return bool(elements >= LARGE)
 
 
@@ -317,8 +317,9 @@ def _choose(problem: Problem, coordinates: Coordinates) -> Any:
     if size > LARGEST_HESSIAN:
         return TruncatedNewton(strict=watch, watch_divergence=watch)
     # A sample pays when it shows every column and is a small part of the rows, yet many for each weight.
-    if coordinates.from_sample and problem.source.n_rows >= 60 * size and problem.source.offset is None:
-        return Sampled(polish=watch)
+    sampled = problem.source.n_rows >= 60 * size and is_large(problem.source) and problem.source.offset is None
+    if sampled and (coordinates.from_sample or not watch):
+        return Sampled(polish=watch, trusted=coordinates.from_sample)
     return Newton(watch_divergence=watch)
 
 

@@ -39,7 +39,7 @@ def gap_bound(decrement: float, rho: float) -> float:
 def curb_from(factor: SpdFactor, e: Evaluation, objective: Objective) -> Curb:
     """Return decrement and constants from the factor of the Hessian, or of a matrix below it."""
     smallest = factor.smallest_eigenvalue()
-    if not smallest > 0.0:
+    if not (smallest > 0.0 and factor.kept.all()):  # nothing bounds a direction without curvature
         return Curb(np.inf, np.inf, exact=True)
     rigorous = bool(np.isfinite(objective.reach))
     # The rounding of the gradient is added, so that the bound holds for the exact objective.
@@ -54,7 +54,7 @@ def certify(objective: Objective, e: Evaluation, tol: float, factor: SpdFactor |
     It uses the given factor, or the evaluation's Hessian, or what the objective knows of its own curvature.
     """
     if factor is None and e.hessian is not None:
-        factor = factor_spd(e.hessian)
+        factor = factor_spd(e.hessian, tol=0.0)
     curb = objective.curb(e) if factor is None else curb_from(factor, e, objective)
     gap = gap_bound(curb.decrement, curb.rho)
     return Certificate(

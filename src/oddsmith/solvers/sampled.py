@@ -12,7 +12,7 @@ from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.records import Certificate
 from oddsmith.solvers.base import Evaluation, Recorder, SolverResult
 from oddsmith.solvers.certificate import certify, curb_from, gap_bound
-from oddsmith.solvers.newton import Newton, line_search
+from oddsmith.solvers.newton import Newton, leap, line_search
 
 MEMORY = 10
 
@@ -28,16 +28,24 @@ class Sampled:
          rows alone (the other rows can only add to it), so the bound is rigorous without another pass.
       4. With ``polish`` it goes on until a Newton step with the Hessian of all rows (one more pass) gives all digits.
 
+    If the sample is not ``trusted`` to show every column (a rare level of a factor, say), it serves as the start only,
+    and Newton's method goes on from there.
+
     Cost: a few passes; memory O(P²) and the sample.
     """
 
     polish: bool = True
+    trusted: bool = True
     seed: int = 0
     name: str = "auto"
 
     def minimise(self, objective: Any, w: Array, *, tol: float, max_iter: int) -> SolverResult:
         """Return the minimiser with its certificate, or the plain Newton fit where a sample is of no use."""
         recorder = Recorder(objective)
+        if not self.trusted:
+            first = self._first(objective.sample(max(4 * objective.size, objective.n_rows // 16), self.seed), w)
+            newton = Newton(watch_divergence=False, strict=self.polish)
+            return newton.minimise(objective, w if first is None else first.w, tol=tol, max_iter=max_iter)
         start = self._on_samples(objective, w)  # 1
         if start is None:
             newton = Newton(watch_divergence=objective.penalty is None)
@@ -143,29 +151,21 @@ def _descend(
 
 
 def _polished(objective: Any, e: Evaluation, recorder: Recorder, tol: float, max_iter: int) -> SolverResult:
-    """End with the Hessian of all rows: one Newton step whose remaining error is below what a pass could show.
-
-    A step of decrement λ leaves one of at most e^(ρλ) ρλ²/2, by self-concordance; if that is not below ``tol`` / 100
-    Newton's method goes on.
-    """
+    """End with the Hessian of all rows and one Newton step without a pass, or with Newton's method if that is not enough."""
     e = objective.evaluate(e.w, order=2)
-    factor = _factor(e)
-    curb = curb_from(factor, e, objective)
-    left = 0.5 * curb.rho * curb.decrement**2 * np.exp(min(curb.rho * curb.decrement, 1.0))
-    if not left <= 0.01 * tol:
-        newton = Newton(watch_divergence=False).minimise(objective, e.w, tol=tol, max_iter=max_iter)
-        first = len(recorder.records)
-        later = tuple((first + record[0], *record[1:]) for record in newton.trace.records)
-        return replace(newton, trace=replace(newton.trace, records=recorder.trace().records + later))
-    recorder.add(e, 1.0)
-    p = factor.solve(e.gradient)
-    noise = curb.decrement - factor.norm(e.gradient)
-    value = e.value - 0.5 * float(p @ e.gradient)
-    w = e.w - p
-    final = replace(e, w=w, value=value, log_likelihood=objective.log_likelihood(w, value), gradient=0.0 * p)
-    gap = gap_bound(left + noise, curb.rho)
-    certificate = replace(certify(objective, e, tol, factor), converged=True, gap=gap, gradient_norm=left)
-    return SolverResult(w, recorder.trace(), certificate, final)
+    final, certificate = leap(objective, e, _factor(e), tol)
+    if certificate.gap <= 0.5 * (0.01 * tol) ** 2:
+        recorder.add(e, 1.0)
+        return SolverResult(final.w, recorder.trace(), certificate, final)
+    return _then(Newton(watch_divergence=False), objective, e.w, recorder, tol, max_iter)
+
+
+def _then(newton: Newton, objective: Any, w: Array, recorder: Recorder, tol: float, max_iter: int) -> SolverResult:
+    """Go on with Newton's method, its iterations appended to those recorded."""
+    result = newton.minimise(objective, w, tol=tol, max_iter=max_iter)
+    first = len(recorder.records)
+    later = tuple((first + record[0], *record[1:]) for record in result.trace.records)
+    return replace(result, trace=replace(result.trace, records=recorder.trace().records + later))
 
 
 def two_loop(g: Array, pairs: list[tuple[Array, Array]], solve: Callable[[Array], Array]) -> Array:
