@@ -144,12 +144,29 @@ class SpdFactor:
         return float(1.0 / reciprocal) if reciprocal > 0 else np.inf
 
 
+NOISE = 32.0 * EPS
+"""Rounding of an entry of a matrix of unit diagonal. A pivot is a row less Σ weight × earlier rows: the more and
+the larger the weights, the more of it is rounding, NOISE · (1 + Σ|weight|)²."""
+
+
+def _stands_out(L: Array, tol: float) -> bool:
+    """Whether every pivot of a Cholesky factor (of unit diagonal) is above ``tol`` and its own rounding."""
+    pivots = np.diag(L) ** 2
+    smallest = pivots.min(initial=1.0)
+    if smallest <= tol or tol == 0.0 or smallest > 1e-6:
+        return bool(smallest > tol)
+    # Row j of L⁻¹ is (−weights, 1) / √pivot.
+    inverse, _ = dtrtri(L, lower=1)
+    return bool(np.all(pivots > tol + NOISE * pivots * np.abs(np.tril(inverse)).sum(axis=1) ** 2))
+
+
 def factor_spd(A: Array, *, tol: float = 1e-13, may_alias: npt.NDArray[np.bool_] | None = None) -> SpdFactor:
     """Factor a symmetric positive semi-definite matrix, setting aside rows that depend on earlier ones.
 
     1. Scale to unit diagonal. 2. Try LAPACK's Cholesky. 3. If a pivot (the share of a row's variance that
-    earlier rows do not explain) falls below ``tol``, go through the rows one by one and set aside those
-    that do. Only rows in ``may_alias`` (default: all) can be set aside.
+    earlier rows do not explain) falls below ``tol``, or below what rounding makes of a pivot that is zero, go
+    through the rows one by one and set aside those that do. Only rows in ``may_alias`` (default: all) can be set
+    aside. With ``tol=0`` rounding is not asked for: only a pivot that is not positive is set aside.
 
     >>> A = np.array([[2.0, 1.0, 2.0], [1.0, 2.0, 1.0], [2.0, 1.0, 2.0]])
     >>> factor = factor_spd(A)
@@ -162,7 +179,7 @@ def factor_spd(A: Array, *, tol: float = 1e-13, may_alias: npt.NDArray[np.bool_]
     R = A / d / d[:, None]
     if kept.all():
         L, info = dpotrf(R, lower=1, clean=1)
-        if info == 0 and (np.diag(L) ** 2).min(initial=1.0) > tol:
+        if info == 0 and _stands_out(L, tol):
             return SpdFactor(L, d, kept)
     allowed = np.ones(len(d), dtype=bool) if may_alias is None else may_alias
     L = np.zeros_like(R)
@@ -173,7 +190,8 @@ def factor_spd(A: Array, *, tol: float = 1e-13, may_alias: npt.NDArray[np.bool_]
         m = len(rows)
         v = linalg.solve_triangular(L[:m, :m], R[rows, j], lower=True, check_finite=False) if m else R[:0, 0]
         pivot = R[j, j] - v @ v
-        if pivot <= tol and allowed[j]:
+        weights = linalg.solve_triangular(L[:m, :m], v, lower=True, trans=1, check_finite=False) if m else v
+        if allowed[j] and pivot <= tol + (NOISE * (1.0 + np.abs(weights).sum()) ** 2 if tol > 0 else 0.0):
             kept[j] = False
             continue
         L[m, :m] = v
