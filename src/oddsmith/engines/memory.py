@@ -93,7 +93,7 @@ class MemorySource:
     def take(self, rows: npt.NDArray[np.intp]) -> MemorySource:
         """Return a source of the given rows, copied together."""
         return MemorySource(
-            self.X[rows],
+            self.X[rows] if sparse.issparse(self.X) else self.X.take(rows, axis=0),
             self.t[rows],
             self.K,
             None if self.s is None else self.s[rows],

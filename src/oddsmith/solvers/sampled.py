@@ -151,7 +151,7 @@ def _descend(
 
 
 def _polished(objective: Any, e: Evaluation, recorder: Recorder, tol: float, max_iter: int) -> SolverResult:
-    """End with the Hessian of all rows and one Newton step without a pass, or with Newton's method if that is not enough."""
+    """End with the Hessian of all rows and a Newton step without a pass; with more of them if that is not enough."""
     e = objective.evaluate(e.w, order=2)
     final, certificate = leap(objective, e, _factor(e), tol)
     if certificate.gap <= 0.5 * (0.01 * tol) ** 2:
