@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -23,6 +23,7 @@ from oddsmith.models.generative import (
     Labels,
     has_missing,
     infinite_error,
+    is_large,
     on_classes,
     place,
     union_of_classes,
@@ -188,11 +189,12 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
         K, D = len(classes), rows.shape[1]
         source, engine = MemorySource(rows, t, K, s), MemoryEngine(self.threads)
         if self._columnwise():
-            features = engine.fold(Features, source, FeaturesParams(K, moments=tuple(range(D))))
+            features = engine.fold(Features, source, FeaturesParams(K, moments=tuple(range(D)), large=is_large(rows)))
             if not np.isfinite(features.mean).all():
                 raise infinite_error(rows, self._names())
             return Folded(classes, features)
-        moments = engine.fold(Moments, source, self._moments_params(classes))
+        params = replace(self._moments_params(classes), large=is_large(rows))
+        moments = engine.fold(Moments, source, params)
         if not (np.isfinite(moments.mean).all() and np.isfinite(moments.scatter).all()):
             raise self._not_finite(rows)
         return Folded(classes, moments)

@@ -31,6 +31,14 @@ from oddsmith.statistics import Features
 
 Labels = npt.NDArray[Any]
 
+LARGE = 8_000_000
+"""Numbers in the data from which compiled kernels save more than loading them costs."""
+
+
+def is_large(rows: Any) -> bool:
+    """Whether compiled kernels are worth their loading; the answer depends on the size of the data alone."""
+    return bool(rows.shape[0] * rows.shape[1] >= LARGE)
+
 
 class Densities(Protocol):
     """The densities of the classes, estimated."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -33,6 +34,7 @@ from oddsmith.models.generative import (
     Labels,
     has_missing,
     infinite_error,
+    is_large,
     on_classes,
     union_of_classes,
 )
@@ -161,7 +163,8 @@ class NaiveBayes(Generative, Classifier):
 
     def _fold(self, rows: Any, plan: Any, classes: Labels, t: npt.NDArray[np.int32], s: Array | None) -> Folded:
         K = len(classes)
-        stat = MemoryEngine(self.threads).fold(Features, MemorySource(rows, t, K, s), params_of(plan, K))
+        params = replace(params_of(plan, K), large=is_large(rows))
+        stat = MemoryEngine(self.threads).fold(Features, MemorySource(rows, t, K, s), params)
         if not (np.isfinite(stat.mean).all() and np.isfinite(stat.total).all()):
             raise infinite_error(rows, [column.name for column in plan])
         check_domain(stat, plan, rows)

@@ -21,13 +21,15 @@ NEGATIVE, FRACTIONAL, NOT_BINARY = range(3)
 class FeaturesParams:
     """Number of classes, and which columns are summed how (a column may be in several lists).
 
-    ``moments`` and ``sums`` list columns; ``levels`` lists pairs (column, number of levels).
+    ``moments`` and ``sums`` list columns; ``levels`` lists pairs (column, number of levels). ``large`` chooses the
+    compiled kernels.
     """
 
     K: int
     moments: tuple[int, ...] = ()
     sums: tuple[int, ...] = ()
     levels: tuple[tuple[int, int], ...] = ()
+    large: bool = False
 
 
 @STATISTICS.register("features")
@@ -99,7 +101,7 @@ class Features:
         every = tuple(range(M))
         return [
             FeaturesParams(K, moments=every, sums=every[-1:], levels=((M - 1, 3),)),
-            FeaturesParams(K, moments=every[:1], sums=every, levels=((0, 2), (M - 1, 4))),
+            FeaturesParams(K, moments=every[:1], sums=every, levels=((0, 2), (M - 1, 4)), large=True),
         ]
 
 
@@ -121,7 +123,7 @@ def _moments(block: Block, params: FeaturesParams) -> tuple[Array, Array, Array]
         none = np.zeros((params.K, 0))
         return none, none, none
     part = _columns(block, params.moments)
-    form = MomentsParams(params.K, "diagonal")
+    form = MomentsParams(params.K, "diagonal", large=params.large)
     moments = Moments.of(part, form)
     observed = np.repeat(moments.weight[:, None], len(params.moments), axis=1)
     mean, scatter = moments.mean, moments.scatter

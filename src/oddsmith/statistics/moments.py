@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith.block import Block
 from oddsmith.numerics import Array
@@ -15,6 +16,8 @@ from oddsmith.statistics.tiles import TILE_ELEMENTS as TILE_ELEMENTS
 from oddsmith.statistics.tiles import Codes, Tile, sorted_tiles
 
 SMALL_BLOCK = 1 << 15
+MOST_COMPILED = 256
+"""Columns up to which the compiled products are faster than those of BLAS."""
 FAR = 0.99
 """The share of raw squares that the mean may explain before the rows are centred again: costs two digits at most."""
 
@@ -25,7 +28,7 @@ class MomentsParams:
 
     ``"full"`` keeps a matrix for each class, ``"pooled"`` one for all classes (their sum, about the class means),
     ``"diagonal"`` the diagonals of ``"full"``. With ``groups`` (class → group 0 … G−1) there is a matrix for each
-    group, the sum over its classes.
+    group, the sum over its classes. ``large`` chooses the compiled kernels.
 
     >>> MomentsParams(3, "pooled").group.tolist(), MomentsParams(3, groups=(0, 1, 0)).G
     ([0, 0, 0], 2)
@@ -34,6 +37,7 @@ class MomentsParams:
     K: int
     scatter: Literal["full", "pooled", "diagonal"] = "full"
     groups: tuple[int, ...] | None = None
+    large: bool = False
 
     @property
     def group(self) -> Codes:
@@ -110,7 +114,8 @@ class Moments:
         """Return all forms of scatter, by class, by group and for all rows."""
         groups = tuple(k % 2 for k in range(shape.K))
         forms = [MomentsParams(shape.K, form) for form in ("full", "pooled", "diagonal")]
-        return [*forms, MomentsParams(shape.K, groups=groups), MomentsParams(1, "diagonal"), MomentsParams(1)]
+        others = [MomentsParams(shape.K, groups=groups), MomentsParams(1, "diagonal"), MomentsParams(1)]
+        return [*forms, *others, *(replace(form, large=True) for form in (*forms, *others))]
 
 
 def _by_group(delta: Array, weight: Array, group: Codes, like: Array) -> Array:
@@ -136,13 +141,30 @@ class _Sums:
         self.group, self.weight, self.total, self.products = params.group, zero.weight, zero.mean, zero.scatter
         self.base = np.zeros((K, M)) if base is None else base
         seen = np.full(K, base is not None)
-        # Classes of one group lie side by side, so that one product serves them all.
-        rank = np.argsort(np.argsort(self.group, kind="stable"), kind="stable")
-        for tile in sorted_tiles(block, K, rank=rank):  # 1
+        if params.large and not block.is_sparse and (self.products.ndim == 2 or M <= MOST_COMPILED):
+            self._compiled(block, seen)
+            return
+        for tile in sorted_tiles(block, K, rank=self._rank()):  # 1
             new = ~seen[tile.klass]
             self.base[tile.klass[new]], seen[tile.klass] = tile.Z[tile.first[new]], True
             tile.subtract(self.base)  # 2
             self._add(tile)  # 3
+
+    def _rank(self) -> Codes:
+        """Return an order in which the classes of a group are neighbours, so that one product serves them all."""
+        return np.argsort(np.argsort(self.group, kind="stable"), kind="stable")
+
+    def _compiled(self, block: Block, seen: npt.NDArray[np.bool_]) -> None:
+        from oddsmith.kernels import scatter
+
+        t = block.t if len(self.weight) > 1 else block.t[:0]
+        s = np.empty(0) if block.s is None else block.s
+        rows = [scatter.locked(np.asarray(part)) for part in (block.Phi, t, s)]
+        sums = (seen, self.base, self.weight, self.total, self.products)
+        if self.products.ndim == 2:
+            scatter.diagonal(*rows, *sums)
+        else:
+            scatter.full(*rows, self._rank(), self.group, *sums)
 
     def _add(self, tile: Tile) -> None:
         self.weight[tile.klass] += tile.weights()
