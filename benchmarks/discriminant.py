@@ -23,7 +23,7 @@ from sklearn.linear_model import Perceptron, RidgeClassifier
 
 from oddsmith import FisherDiscriminant, LeastSquaresClassifier, PerceptronClassifier
 from oddsmith.engines import MemoryEngine, MemorySource
-from oddsmith.models.closed_form import _blas
+from oddsmith.models.closed_form import one_blas_thread
 from oddsmith.statistics import Gram
 
 Contest = dict[str, Callable[[], Any]]
@@ -64,7 +64,7 @@ def closed_forms(X: Any, y: Any) -> Contest:
     source = MemorySource(X, y.astype(np.int32), int(y.max()) + 1)
 
     def fold() -> Any:
-        with _blas.limit(limits=1, user_api="blas"):
+        with one_blas_thread():
             return MemoryEngine().fold(Gram, source, source.shape)
 
     return {

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg, sparse
-from scipy.linalg.lapack import dpocon
+from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
 from oddsmith.design.inputs import (
@@ -22,13 +21,20 @@ from oddsmith.design.inputs import (
 )
 from oddsmith.engines import MemoryEngine, MemorySource
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError
-from oddsmith.numerics import EPS, Array, SpdFactor, factor_spd
+from oddsmith.numerics import EPS, Array, SpdFactor
 from oddsmith.statistic import Statistic
 
 S = TypeVar("S", bound=Statistic)
 LARGEST_SCATTER = 20_000
-SAFE_CONDITION = 1e-12
 _blas = ThreadpoolController()
+
+
+def one_blas_thread() -> Any:
+    """Return a context in which BLAS has one thread: slices are the threads, bits must not depend on their number.
+
+    The solve belongs into it, too: threads that wake up for small matrices cost more than a pass over the data.
+    """
+    return _blas.limit(limits=1, user_api="blas")
 
 
 def read_source(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[npt.NDArray[Any], MemorySource]:
@@ -53,8 +59,7 @@ def fold(model: Any, source: MemorySource, statistic: type[S], params: Any) -> S
 
     NaN and infinity are found in the sums, which saves reading the data for them; the error then names the column.
     """
-    # One BLAS thread: the slices are the threads, and bits must not depend on their number.
-    with _blas.limit(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         total = MemoryEngine(model.threads).fold(statistic, source, params)
     fields = [np.asarray(getattr(total, name)) for name in total.__dataclass_fields__]
     if not all(np.isfinite(field).all() for field in fields):
@@ -102,7 +107,8 @@ class Mergeable:
         classes, i, j = union_of_classes(self.classes_, other.classes_)
         K = len(classes)
         merged = copy(model)
-        merged._solve(classes, model._on_classes(self._sums, i, K).merge(model._on_classes(other._sums, j, K)))
+        with one_blas_thread():
+            merged._solve(classes, model._on_classes(self._sums, i, K).merge(model._on_classes(other._sums, j, K)))
         return merged
 
 
@@ -143,49 +149,14 @@ def without_traces(scatter: Array, mean: Array, weight: float) -> Array:
     return np.where(still[:, None] | still, 0.0, scatter) if still.any() else scatter
 
 
-def factor_columns(S: Array) -> SpdFactor:
-    """Factor a scatter matrix, setting aside each column whose rest over the earlier ones is no more than rounding.
-
-    `factor_spd` compares the rest (a pivot) with a fixed number. But if ``x_j ≈ Σ_i c_i x_i`` with large c, the
-    rounding of S is multiplied: the rest is ``uᵀRu`` with ``u = (−c, 1)``, and known to EPS ‖u‖² only. So where the
-    factor is badly conditioned, each pivot is compared with that.
-
-    >>> X = np.array([[0.0, 0.0, 1.0], [1.0, 3e-4, 1.0], [2.0, 1e-4, 4.0]])  # three rows, centred: two directions
-    >>> S = (X - X.mean(axis=0)).T @ (X - X.mean(axis=0))
-    >>> factor_columns(S).aliased.tolist()
-    [2]
-    """
-    factor = factor_spd(S)
-    kept, d = factor.kept, factor.d
-    R = S / d / d[:, None]
-    if not kept.any():
-        return factor
-    largest = float(np.abs(R[np.ix_(kept, kept)]).sum(axis=0).max())
-    reciprocal, _ = dpocon(factor.L, largest, uplo="L")
-    if reciprocal > SAFE_CONDITION:
-        return factor
-    L = np.zeros_like(R)
-    rows: list[int] = []
-    for j in np.flatnonzero(np.diag(S) > 0):
-        m = len(rows)
-        v = linalg.solve_triangular(L[:m, :m], R[rows, j], lower=True, check_finite=False) if m else R[:0, 0]
-        c = linalg.solve_triangular(L[:m, :m], v, lower=True, trans="T", check_finite=False) if m else v
-        pivot = R[j, j] - v @ v
-        if pivot > 10.0 * EPS * (1.0 + c @ c):
-            L[m, :m], L[m, m] = v, np.sqrt(pivot)
-            rows.append(int(j))
-    kept = np.isin(np.arange(len(S)), rows)
-    m = len(rows)
-    return SpdFactor(np.asfortranarray(L[:m, :m]), d, kept)
-
-
 def null_vectors(S: Array, factor: SpdFactor) -> Array:
     """Return a basis of the combinations of columns that do not vary, M × number of columns set aside.
 
     A column set aside is ``x_j = Σ_i c_i x_i + const`` over those kept, hence ``e_j − Σ_i c_i e_i``.
 
+    >>> from oddsmith.numerics import factor_spd
     >>> S = np.array([[1.0, 2.0], [2.0, 4.0]])
-    >>> null_vectors(S, factor_columns(S)).tolist()
+    >>> null_vectors(S, factor_spd(S)).tolist()
     [[-2.0], [1.0]]
     """
     out = factor.aliased

@@ -19,9 +19,9 @@ from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.closed_form import (
     Mergeable,
     check_threads,
-    factor_columns,
     fold,
     null_vectors,
+    one_blas_thread,
     read_source,
     smallest_norm,
     warn_collinear,
@@ -29,7 +29,7 @@ from oddsmith.models.closed_form import (
 )
 from oddsmith.models.geometry import LinearGeometry
 from oddsmith.models.singular import shrink
-from oddsmith.numerics import Array, log_softmax, softmax
+from oddsmith.numerics import Array, factor_spd, log_softmax, softmax
 from oddsmith.statistics import Gram, Moments, MomentsParams
 
 LEAST_SPREAD = 1e-10
@@ -140,12 +140,13 @@ class FisherDiscriminant(Mergeable, LinearGeometry, ClassNamePrefixFeaturesOutMi
         check_threads(self.threads)
         self._check_parameters()
         classes, source = read_source(self, X, y, sample_weight)
-        moments = within(fold(self, source, Gram, source.shape))
-        found = self._directions(moments)
-        if found.aliased.any() or found.unbounded or found.eigenvalues[0] > FAR:
-            # Most of the scatter is between the classes: what is left within is summed by itself.
-            moments = fold(self, source, Moments, MomentsParams(source.K, "pooled"))
-        self._solve(classes, moments)
+        with one_blas_thread():
+            moments = within(fold(self, source, Gram, source.shape))
+            found = self._directions(moments)
+            if found.aliased.any() or found.unbounded or found.eigenvalues[0] > FAR:
+                # Most of the scatter is between the classes: what is left within is summed by itself.
+                moments = fold(self, source, Moments, MomentsParams(source.K, "pooled"))
+            self._solve(classes, moments)
         return self
 
     def _directions(self, moments: Moments) -> Directions:
@@ -308,11 +309,11 @@ def directions(Sigma: Array, means: Array, share: Array) -> Directions:
     apart = (means - center) * np.sqrt(share)[:, None]
     largest = np.abs(means).max(axis=0)
     Sigma = without_traces(Sigma, largest, 1.0)
-    S, factor = Sigma, factor_columns(Sigma)  # 1
+    S, factor = Sigma, factor_spd(Sigma)  # 1
     unbounded = False
     if not factor.kept.all():
         total = without_traces(Sigma + apart.T @ apart, largest, 1.0)
-        outer = factor_columns(total)
+        outer = factor_spd(total)
         unbounded = not np.array_equal(outer.kept, factor.kept)
         S, factor = (total, outer) if unbounded else (S, factor)
     kept, d = factor.kept, factor.d[factor.kept]

@@ -13,9 +13,9 @@ from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.closed_form import (
     Mergeable,
     check_threads,
-    factor_columns,
     fold,
     null_vectors,
+    one_blas_thread,
     read_source,
     smallest_norm,
     warn_collinear,
@@ -118,7 +118,8 @@ class LeastSquaresClassifier(Mergeable, LinearGeometry, Classifier):
         check_threads(self.threads)
         as_prior(self.prior)
         classes, source = read_source(self, X, y, sample_weight)
-        self._solve(classes, fold(self, source, Gram, source.shape))
+        with one_blas_thread():
+            self._solve(classes, fold(self, source, Gram, source.shape))
         return self
 
     def _solve(self, classes: npt.NDArray[Any], gram: Gram) -> None:
@@ -181,7 +182,7 @@ def solve(
     level = gram.class_weight @ V / gram.weight
     if prior is not None:
         return _with_prior(S, right, level, center, gram.weight, prior, intercept=intercept)
-    factor = factor_columns(S)
+    factor = factor_spd(S)
     W = factor.solve(right).T
     b = level - W @ center if intercept else np.zeros(len(level))
     if len(factor.aliased):
