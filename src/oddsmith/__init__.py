@@ -24,7 +24,7 @@ _HOME = {
     "OneVsRest": "oddsmith.models.multiclass",
     "PerceptronClassifier": "oddsmith.models.perceptron",
     "bayes_error": "oddsmith.inference.bayes_error",
-    "merge": "oddsmith.merging",
+    "merge": "oddsmith.models.merging",
     "GaussianPrior": "oddsmith.priors",
     "newton_raphson": "oddsmith.solvers.general",
     "gradient_descent": "oddsmith.solvers.general",
@@ -34,11 +34,11 @@ _HOME = {
 if TYPE_CHECKING:
     from oddsmith.inference.bayes_error import bayes_error as bayes_error
     from oddsmith.inference.separation import detect_separation as detect_separation
-    from oddsmith.merging import merge as merge
     from oddsmith.models.fisher import FisherDiscriminant as FisherDiscriminant
     from oddsmith.models.gaussian import GaussianClassifier as GaussianClassifier
     from oddsmith.models.least_squares import LeastSquaresClassifier as LeastSquaresClassifier
     from oddsmith.models.logistic import LogisticRegression as LogisticRegression
+    from oddsmith.models.merging import merge as merge
     from oddsmith.models.multiclass import OneVsOne as OneVsOne
     from oddsmith.models.multiclass import OneVsRest as OneVsRest
     from oddsmith.models.naive_bayes import NaiveBayes as NaiveBayes

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from threadpoolctl import ThreadpoolController
 
 from oddsmith.design.inputs import (
     check_class_weights,
@@ -19,22 +18,13 @@ from oddsmith.design.inputs import (
     read_weights,
     split_target,
 )
-from oddsmith.engines import MemoryEngine, MemorySource
+from oddsmith.engines import MemoryEngine, MemorySource, one_blas_thread
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError
 from oddsmith.numerics import EPS, Array, SpdFactor
 from oddsmith.statistic import Statistic
 
 S = TypeVar("S", bound=Statistic)
 LARGEST_SCATTER = 20_000
-_blas = ThreadpoolController()
-
-
-def one_blas_thread() -> Any:
-    """Return a context in which BLAS has one thread: slices are the threads, bits must not depend on their number.
-
-    The solve belongs into it, too: threads that wake up for small matrices cost more than a pass over the data.
-    """
-    return _blas.limit(limits=1, user_api="blas")
 
 
 def read_source(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[npt.NDArray[Any], MemorySource]:

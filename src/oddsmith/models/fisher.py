@@ -14,6 +14,7 @@ from scipy import linalg
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from oddsmith.design.inputs import split_target
+from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, InvalidTypeError, SeparationWarning
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.closed_form import (
@@ -21,7 +22,6 @@ from oddsmith.models.closed_form import (
     check_threads,
     fold,
     null_vectors,
-    one_blas_thread,
     read_source,
     smallest_norm,
     warn_collinear,

@@ -7,10 +7,7 @@ that statistic alone, so that more rows (`partial_fit`), another shard (`merge`)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Protocol
 
 import narwhals as nw
@@ -19,9 +16,9 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.validation import column_or_1d
-from threadpoolctl import ThreadpoolController
 
 from oddsmith.design.inputs import as_table, read_labels, read_weights, split_target
+from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, InvalidTypeError, NotFittedError, as_input_errors
 from oddsmith.models.base import all_or_nothing
 from oddsmith.models.closed_form import check_threads
@@ -305,18 +302,6 @@ class Generative:
 
 
 # ------------------------------------------------------------------------------------------------ helpers
-
-
-@lru_cache(maxsize=1)
-def _blas() -> Any:
-    return ThreadpoolController()
-
-
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS on one thread: the slices are the threads, and bits must not depend on their number."""
-    with _blas().limit(limits=1, user_api="blas"):
-        yield
 
 
 def union_of_classes(a: Labels, b: Labels) -> tuple[Labels, npt.NDArray[np.intp], npt.NDArray[np.intp]]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.closed_form import (
@@ -15,7 +16,6 @@ from oddsmith.models.closed_form import (
     check_threads,
     fold,
     null_vectors,
-    one_blas_thread,
     read_source,
     smallest_norm,
     warn_collinear,

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import ThreadpoolController
 
 from oddsmith.design.inputs import (
     check_class_weights,
@@ -19,7 +18,7 @@ from oddsmith.design.inputs import (
     read_weights,
     split_target,
 )
-from oddsmith.engines import MemoryEngine, MemorySource
+from oddsmith.engines import MemoryEngine, MemorySource, one_blas_thread
 from oddsmith.errors import (
     CollinearityWarning,
     ConvergenceWarning,
@@ -38,8 +37,6 @@ from oddsmith.priors import as_prior
 from oddsmith.records import Certificate, Trace
 from oddsmith.solvers import SOLVERS
 from oddsmith.statistics import Counts
-
-_blas = ThreadpoolController()
 
 
 @MODELS.register("logistic")
@@ -187,8 +184,7 @@ class LogisticRegression(LinearGeometry, Classifier):
         )
         if not is_large(source):  # large rows are checked by the sums of the first pass
             problem.explain()  # type: ignore[misc]
-        # One BLAS thread: the slices are the threads, and bits must not depend on their number.
-        with _blas.limit(limits=1, user_api="blas"):
+        with one_blas_thread():
             fit, verdict = self._solve(problem, classes)
         self._assign(fit, classes, problem, verdict)
         self._warn(verdict)

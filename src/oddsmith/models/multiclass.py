@@ -15,7 +15,6 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_array, has_fit_parameter, validate_data
-from threadpoolctl import ThreadpoolController
 
 from oddsmith.design.inputs import (
     _with_names,
@@ -25,6 +24,7 @@ from oddsmith.design.inputs import (
     read_weights,
     split_target,
 )
+from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.geometry import LinearGeometry, lengths
@@ -33,7 +33,6 @@ from oddsmith.numerics import Array
 
 LEAST_PROBABILITY = 1e-9
 CHUNK_NUMBERS = 1 << 22
-_blas = ThreadpoolController()
 
 
 def _parts_have(method: str) -> Callable[[Any], bool]:
@@ -94,7 +93,7 @@ class Reduction(LinearGeometry, Classifier):
         problems = self._problems(rows, t, classes.tolist())
         threads = effective_n_jobs(self.n_jobs)
         # Models fitted side by side on threads must not each change the number of BLAS threads.
-        with _blas.limit(limits=1, user_api="blas") if threads > 1 else nullcontext():
+        with one_blas_thread() if threads > 1 else nullcontext():
             parts = Parallel(n_jobs=self.n_jobs, prefer="threads")(
                 delayed(_fit_part)(model, rows, inside, target, s, what) for inside, target, what in problems
             )
