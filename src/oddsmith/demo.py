@@ -36,9 +36,9 @@ def main() -> None:
     X, species = penguins()
     model = LogisticRegression(prior=2.0).fit(X, species)
     console.print(f"[bold]{len(X)} penguins, {len(COLUMNS)} measurements, softmax regression with a prior of σ = 2[/]")
-    weights = Table("species", "(intercept)", *COLUMNS, title="weights")
-    for name, b, w in zip(model.classes_, model.intercept_, model.coef_, strict=True):
-        weights.add_row(str(name), f"{b:.4f}", *(f"{value:.4f}" for value in w))
+    weights = Table("weights", *map(str, model.classes_))
+    for term, values in zip(("(intercept)", *COLUMNS), [model.intercept_, *model.coef_.T], strict=True):
+        weights.add_row(term, *(f"{value:.4f}" for value in values))
     console.print(weights)
     certificate = Table("certificate", "", show_header=True)
     for name, (value,) in model.certificate_.to_dict().items():
