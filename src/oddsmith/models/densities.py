@@ -15,6 +15,8 @@ from oddsmith.numerics import Array, SpdFactor, factor_spd
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 TILE_ELEMENTS = 1 << 17
+NEAR = 1e3
+"""Linear functions of this size lose three digits at most: rows need no centring then."""
 
 
 class QuadraticForm(NamedTuple):
@@ -86,16 +88,22 @@ class GaussianDensities:
 
     def activations(self, rows: Any) -> Array:
         """Return the log densities up to a common term: by the linear function where there is one."""
-        if not self.is_linear or _any_missing(rows):
+        if not self.is_linear:
             return self.log_density(rows)
         W, b, center = self.centred()
-        if sparse.issparse(rows):
-            return np.asarray(rows @ W.T + (b - W @ center))
-        result = np.empty((rows.shape[0], len(W)))
-        for part, X in _dense_tiles(rows):
-            np.matmul(X - center, W.T, out=result[part])
-        result += b
-        return result
+        if len(W) == 2:
+            # The log odds against class 0 are one product instead of two.
+            W, b = W[1:] - W[:1], b[1:] - b[:1]
+        if sparse.issparse(rows) or (np.abs(W) @ np.abs(center)).max() < NEAR:
+            A = np.asarray(rows @ W.T + (b - W @ center), dtype=np.float64)
+        else:
+            A = np.concatenate([(X - center) @ W.T for _, X in _dense_tiles(rows)]) + b
+        A = A if len(W) > 1 else np.column_stack([np.zeros(len(A)), A])
+        # A missing value shows in every function of its row, even where its weight is 0.
+        incomplete = np.flatnonzero(np.isnan(A[:, -1]))
+        if len(incomplete):
+            A[incomplete] = self.log_density(rows[incomplete])
+        return A
 
     def on(self, columns: npt.NDArray[np.bool_]) -> GaussianDensities:
         """Return the marginal densities of some columns."""
@@ -140,11 +148,16 @@ class GaussianDensities:
         if self.form != "full":
             scaled: Array = Z / np.sqrt(self._variances(g))
             return scaled
-        factor = self._factors[int(g)]
-        if not len(factor.d):
-            return Z
-        white: Array = linalg.solve_triangular(factor.L, (Z / factor.d).T, lower=True, check_finite=False).T
+        white: Array = Z @ self._whitening[int(g)]
         return white
+
+    @cached_property
+    def _whitening(self) -> dict[int, Array]:
+        """Matrices by which centred rows are multiplied: (L⁻¹ D⁻¹)ᵀ, by solving for the unit matrix."""
+        return {
+            g: linalg.solve_triangular(f.L, np.diag(1.0 / f.d), lower=True, check_finite=False).T
+            for g, f in self._factors.items()
+        }
 
     def _log_det(self, g: int) -> float:
         if self.form == "full":
@@ -226,11 +239,6 @@ class GaussianDensities:
                 X[inside] *= np.sqrt(self.Sigma[g])
         X += self.mean[t]
         return X
-
-
-def _any_missing(rows: Any) -> bool:
-    values = rows.data if sparse.issparse(rows) else rows
-    return bool(np.isnan(values.sum(dtype=np.float64)))
 
 
 def _dense_tiles(rows: Any) -> Iterator[tuple[slice, Array]]:

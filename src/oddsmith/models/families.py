@@ -69,11 +69,16 @@ class GaussianColumns:
     def log_density(self, X: Any, *, normalised: bool) -> Array:
         """Return the log density of the rows under each class, N × K."""
         X = _dense(X)
-        missing = np.isnan(X).any()
-        result = np.empty((len(X), len(self.mean)))
+        missing = np.isnan(X)
+        some = bool(missing.any())
+        result, d = np.empty((len(X), len(self.mean))), np.empty_like(X)
         for k, (m, v) in enumerate(zip(self.mean, self.variance, strict=True)):
-            terms = (X - m) ** 2 / v + np.log(v) + LOG_2PI
-            result[:, k] = -0.5 * (np.nansum(terms, axis=1) if missing else terms.sum(axis=1))
+            np.subtract(X, m, out=d)
+            d *= d
+            constant = np.log(v) + LOG_2PI
+            if some:
+                d[missing] = 0.0
+            result[:, k] = -0.5 * (d @ (1.0 / v) + (~missing @ constant if some else constant.sum()))
         return result
 
     def sample(self, t: Indices, rng: np.random.Generator) -> Array:

@@ -7,7 +7,10 @@ that statistic alone, so that more rows (`partial_fit`), another shard (`merge`)
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 import narwhals as nw
@@ -19,6 +22,7 @@ from sklearn.utils.validation import column_or_1d
 
 from oddsmith.design.inputs import as_table, read_labels, read_weights, split_target
 from oddsmith.engines import one_blas_thread
+from oddsmith.engines.memory import available_cores
 from oddsmith.errors import InvalidInputError, InvalidTypeError, NotFittedError, as_input_errors
 from oddsmith.models.base import all_or_nothing
 from oddsmith.models.closed_form import check_threads
@@ -30,6 +34,10 @@ Labels = npt.NDArray[Any]
 
 LARGE = 8_000_000
 """Numbers in the data from which compiled kernels save more than loading them costs."""
+
+
+SLICE_ELEMENTS = 1 << 20
+"""Numbers in a slice of rows that is predicted at once."""
 
 
 def is_large(rows: Any) -> bool:
@@ -203,18 +211,20 @@ class Generative:
     def _activations(self, X: Any, *, deciding: bool = False) -> Array:
         """Return the log joint density of row and class, up to a term that is the same for all classes."""
         solution = self._solved()
-        A: Array = solution.densities.activations(self._rows(X, deciding=deciding)) + np.log(solution.prior)
-        impossible = A.max(axis=1) == -np.inf
-        if impossible.any():
+        A = by_rows(solution.densities.activations, self._rows(X, deciding=deciding), self.threads)
+        A += np.log(solution.prior)
+        impossible = np.isneginf(A)
+        if impossible.any() and impossible.all(axis=1).any():
             raise InvalidInputError(
-                f"Row {int(np.argmax(impossible))} has density zero under every class, so no posterior exists. "
-                "Use smoothing > 0, or leave such rows out."
+                f"Row {int(np.argmax(impossible.all(axis=1)))} has density zero under every class, so no posterior "
+                "exists. Use smoothing > 0, or leave such rows out."
             )
         return A
 
     def predict(self, X: Any) -> Labels:
         """Return the most probable class of each row."""
-        codes = self._activations(X, deciding=True).argmax(axis=1)
+        A = self._activations(X, deciding=True)
+        codes = A.argmax(axis=1) if A.shape[1] > 2 else (A[:, 1] > A[:, 0]).astype(np.intp)
         labels: Labels = self.classes_[codes]
         return labels
 
@@ -237,8 +247,7 @@ class Generative:
     def log_density(self, X: Any) -> Array:
         """Return ``log p(x | C_k)``, N × K. Missing values are integrated out: the density is that of the others."""
         densities = self._solved().densities
-        values: Array = densities.log_density(self._rows(X))
-        return values
+        return by_rows(densities.log_density, self._rows(X), self.threads)
 
     def sample(self, n: int, seed: int | np.random.Generator | None = None) -> tuple[Any, Labels]:
         """Draw ``n`` rows and their labels from the joint density ``p(C_k) p(x | C_k)``.
@@ -302,6 +311,17 @@ class Generative:
 
 
 # ------------------------------------------------------------------------------------------------ helpers
+
+
+def by_rows(function: Callable[[Any], Array], rows: Any, threads: int | None) -> Array:
+    """Return ``function(rows)``, slices of many rows on several threads."""
+    n = rows.shape[0]
+    count = -(-n * rows.shape[1] // SLICE_ELEMENTS)
+    if count < 2:
+        return function(rows)
+    edges = [n * i // count for i in range(count + 1)]
+    with one_blas_thread(), ThreadPoolExecutor(threads or available_cores()) as pool:
+        return np.concatenate(list(pool.map(lambda ends: function(rows[slice(*ends)]), pairwise(edges))))
 
 
 def union_of_classes(a: Labels, b: Labels) -> tuple[Labels, npt.NDArray[np.intp], npt.NDArray[np.intp]]:
