@@ -100,6 +100,10 @@ class Generative:
         """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
 
         One pass over the data. ``sample_weight`` counts rows: a row of weight 2 is the row twice.
+
+        >>> from oddsmith import GaussianClassifier
+        >>> GaussianClassifier().fit([[0.0], [1.0], [4.0], [5.0]], ["a", "a", "b", "b"]).means_.tolist()
+        [[0.5], [4.5]]
         """
         self._check_parameters()
         X, y = split_target(X, y)
@@ -119,6 +123,11 @@ class Generative:
         ``classes`` may name labels that are still to come; it is not needed, since a new label is taken in when it
         comes. Densities are estimated when they are first asked for: until every class has rows enough for that,
         the model can take more rows but not predict.
+
+        >>> from oddsmith import GaussianClassifier
+        >>> model = GaussianClassifier().partial_fit([[0.0], [1.0]], ["a", "a"])
+        >>> model.partial_fit([[4.0], [5.0]], ["b", "b"]).means_.tolist()
+        [[0.5], [4.5]]
         """
         self._check_parameters()
         first = not hasattr(self, "_folded")
@@ -133,7 +142,13 @@ class Generative:
         return self
 
     def merge(self, other: Any) -> Any:
-        """Return the model of the rows of both: what a fit to all of them would give, without a row being read."""
+        """Return the model of the rows of both: what a fit to all of them would give, without a row being read.
+
+        >>> from oddsmith import GaussianClassifier
+        >>> one = GaussianClassifier().partial_fit([[0.0], [1.0]], ["a", "a"])
+        >>> one.merge(GaussianClassifier().partial_fit([[4.0], [5.0]], ["b", "b"])).means_.tolist()
+        [[0.5], [4.5]]
+        """
         model: Any = self
         if type(other) is not type(model):
             raise InvalidTypeError(f"A {type(self).__name__} merges with its like, found a {type(other).__name__}.")
@@ -151,6 +166,12 @@ class Generative:
 
         Nothing is refitted; the log odds of two classes change by a constant, so that a linear boundary moves parallel
         to itself.
+
+        >>> from oddsmith import GaussianClassifier
+        >>> model = GaussianClassifier().fit([[0.0], [1.0], [4.0], [5.0]], ["a", "a", "b", "b"])
+        >>> moved = model.with_class_prior({"a": 0.9, "b": 0.1})
+        >>> bool((moved.coef_ == model.coef_).all()), float((moved.intercept_ - model.intercept_).round(6)[0])
+        (True, -2.197225)
         """
         model: Any = self
         solution = self._solved()
@@ -222,22 +243,45 @@ class Generative:
         return A
 
     def predict(self, X: Any) -> Labels:
-        """Return the most probable class of each row."""
+        """Return the most probable class of each row.
+
+        >>> from oddsmith import NaiveBayes
+        >>> NaiveBayes().fit([[0.0], [1.0], [4.0], [5.0]], ["a", "a", "b", "b"]).predict([[0.7]]).tolist()
+        ['a']
+        """
         A = self._activations(X, deciding=True)
         codes = A.argmax(axis=1) if A.shape[1] > 2 else (A[:, 1] > A[:, 0]).astype(np.intp)
         labels: Labels = self.classes_[codes]
         return labels
 
     def predict_proba(self, X: Any) -> Array:
-        """Return the posterior ``p(C_k | x)`` of each class, N × K."""
+        """Return the posterior ``p(C_k | x)`` of each class, N × K.
+
+        >>> from oddsmith import GaussianClassifier
+        >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"])
+        >>> model.predict_proba([[1.5], [2.5]]).round(3).tolist()
+        [[0.5, 0.5], [0.269, 0.731]]
+        """
         return softmax(self._activations(X))
 
     def predict_log_proba(self, X: Any) -> Array:
-        """Return the logarithm of the posterior, N × K, without loss where it is tiny."""
+        """Return the logarithm of the posterior, N × K, without loss where it is tiny.
+
+        >>> from oddsmith import GaussianClassifier
+        >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"])
+        >>> model.predict_log_proba([[1001.5]]).tolist()
+        [[-1000.0, 0.0]]
+        """
         return log_softmax(self._activations(X))
 
     def decision_function(self, X: Any) -> Array:
-        """Return the log odds of ``classes_[1]`` (two classes), or the log joint density of row and class, N × K."""
+        """Return the log odds of ``classes_[1]`` (two classes), or the log joint density of row and class, N × K.
+
+        >>> from oddsmith import NaiveBayes
+        >>> model = NaiveBayes(variance_smoothing=0.0).fit([[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"])
+        >>> model.decision_function([[1.5], [2.5]]).tolist()
+        [0.0, 1.0]
+        """
         prior = self.class_prior_
         if len(prior) == 2:
             A = self._activations(X)
@@ -245,7 +289,13 @@ class Generative:
         return self.log_density(X) + np.log(prior)
 
     def log_density(self, X: Any) -> Array:
-        """Return ``log p(x | C_k)``, N × K. Missing values are integrated out: the density is that of the others."""
+        """Return ``log p(x | C_k)``, N × K. Missing values are integrated out: the density is that of the others.
+
+        >>> from oddsmith import GaussianClassifier
+        >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"])
+        >>> model.log_density([[1.0], [np.nan]]).round(3).tolist()
+        [[-0.919, -1.419], [0.0, 0.0]]
+        """
         densities = self._solved().densities
         return by_rows(densities.log_density, self._rows(X), self.threads)
 
@@ -253,6 +303,12 @@ class Generative:
         """Draw ``n`` rows and their labels from the joint density ``p(C_k) p(x | C_k)``.
 
         The rows are an array, or a table of the kind that the model was fitted to.
+
+        >>> from oddsmith import GaussianClassifier
+        >>> model = GaussianClassifier().fit([[0.0], [1.0], [4.0], [5.0]], ["a", "a", "b", "b"])
+        >>> X, y = model.sample(1000, seed=0)
+        >>> X.shape, bool(abs(X[y == "b"].mean() - 4.5) < 0.1)
+        ((1000, 1), True)
         """
         if not isinstance(n, int | np.integer) or n < 1:
             raise InvalidInputError(f"n must be a whole number of at least 1, found {n!r}.")
