@@ -8,7 +8,6 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-import pyarrow as pa
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
@@ -35,6 +34,8 @@ class Columns:
 
     def numbers(self, j: int) -> Array:
         """Return column ``j`` as floats, missing values as NaN."""
+        import pyarrow as pa
+
         if self.rows is not None:
             values = self.rows[:, [j]]
             return np.asarray(values.toarray() if sparse.issparse(values) else values, dtype=np.float64).ravel()
@@ -47,6 +48,8 @@ class Columns:
 
     def categories(self, j: int) -> tuple[list[Any], Array]:
         """Return the categories of column ``j`` and the code of each row's, NaN where it is missing."""
+        import pyarrow as pa
+
         array = pa.array(self.numbers(j), from_pandas=True) if self.rows is not None else self.arrays[j]
         encoded = array if isinstance(array, pa.DictionaryArray) else array.dictionary_encode()
         codes = encoded.indices.cast(pa.float64()).to_numpy(zero_copy_only=False)
@@ -92,6 +95,8 @@ def _columns(names: Iterable[Any], arrays: list[Any]) -> Columns:
 
 
 def _arrow(column: nw.Series[Any]) -> Any:
+    import pyarrow as pa
+
     try:
         array = column.to_arrow()
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -104,6 +109,8 @@ def _arrow(column: nw.Series[Any]) -> Any:
 
 
 def _nan_is_null(array: Any) -> Any:
+    import pyarrow as pa
+
     if not pa.types.is_floating(array.type):
         return array
     return pa.array(array.to_numpy(zero_copy_only=False), from_pandas=True)
@@ -111,6 +118,8 @@ def _nan_is_null(array: Any) -> Any:
 
 def _objects(values: Any, j: int) -> Any:
     """Return a column of Python objects: numbers, words or truth values, None where missing."""
+    import pyarrow as pa
+
     try:
         return pa.array(values.tolist(), from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
@@ -123,6 +132,8 @@ def _objects(values: Any, j: int) -> Any:
 
 
 def _kind(name: str, array: Any) -> str:
+    import pyarrow as pa
+
     t = array.type
     if pa.types.is_boolean(t):
         return "boolean"
