@@ -8,6 +8,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
@@ -22,10 +23,14 @@ KINDS = ("boolean", "integer", "float", "text")
 class Columns:
     """Columns of numbers in one array (or CSR matrix), or one by one as Arrow arrays."""
 
-    names: list[str]
-    kinds: list[str]
+    names: tuple[str, ...] | None
+    kinds: npt.NDArray[np.str_]
     rows: Any = None
     arrays: tuple[Any, ...] = ()
+
+    def name(self, j: int) -> str:
+        """Return the name of a column, ``x0``, ``x1`` … where there are none."""
+        return f"x{j}" if self.names is None else self.names[j]
 
     @property
     def n_rows(self) -> int:
@@ -41,7 +46,7 @@ class Columns:
             return np.asarray(values.toarray() if sparse.issparse(values) else values, dtype=np.float64).ravel()
         if self.kinds[j] == "text":
             raise InvalidInputError(
-                f"Column {self.names[j]!r} holds words, such as {_example(self.arrays[j])!r}; numbers are expected. "
+                f"Column {self.name(j)!r} holds words, such as {_example(self.arrays[j])!r}; numbers are expected. "
                 "Treat it as categorical, or turn it into numbers."
             )
         return np.asarray(self.arrays[j].cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
@@ -68,14 +73,10 @@ def read_columns(estimator: Any, X: Any, *, reset: bool) -> Columns:
     if table is None and not sparse.issparse(values) and values.dtype.kind in "OUST":
         with as_input_errors():
             validate_data(estimator, values, reset=reset, skip_check_array=True)
-        return _columns(_default(values.shape[1]), [_objects(values[:, j], j) for j in range(values.shape[1])])
+        return _columns(None, [_objects(values[:, j], j) for j in range(values.shape[1])])
     kind = {"b": "boolean", "i": "integer", "u": "integer"}.get(getattr(values, "dtype", np.dtype(float)).kind, "float")
     rows = read_rows(estimator, values, reset=reset)
-    return Columns(_default(rows.shape[1]), [kind] * rows.shape[1], rows)
-
-
-def _default(n: int) -> list[str]:
-    return [f"x{j}" for j in range(n)]
+    return Columns(None, np.full(rows.shape[1], kind), rows)
 
 
 def _values(estimator: Any, X: Any) -> Any:
@@ -88,10 +89,12 @@ def _values(estimator: Any, X: Any) -> Any:
         )
 
 
-def _columns(names: Iterable[Any], arrays: list[Any]) -> Columns:
-    labels = [str(name) for name in names]
-    kinds = [_kind(name, array) for name, array in zip(labels, arrays, strict=True)]
-    return Columns(labels, kinds, None, tuple(arrays))
+def _columns(names: Iterable[Any] | None, arrays: list[Any]) -> Columns:
+    labels = None if names is None else tuple(str(name) for name in names)
+    columns = Columns(labels, np.full(len(arrays), "", dtype="<U7"), None, tuple(arrays))
+    for j, array in enumerate(arrays):
+        columns.kinds[j] = _kind(columns.name(j), array)
+    return columns
 
 
 def _arrow(column: nw.Series[Any]) -> Any:

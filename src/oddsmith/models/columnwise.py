@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -33,63 +33,96 @@ DISPERSION = (0.5, 2.0)
 """Counts whose variance within classes is this many times their mean are taken for Poisson counts."""
 
 TILE_ELEMENTS = 1 << 17
+WORD = "<U16"
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column's name, its family (``"integer"``: decided when the sums are known), its type, its levels if any."""
+class Plan:
+    """How each column is read: its family (``"integer"``: decided when the sums are known), its type, its levels.
 
-    name: str
-    family: str
-    kind: str
-    levels: tuple[Any, ...] = ()
+    ``names`` is None for columns without names, ``levels`` has the categorical columns by number.
+    """
 
+    names: tuple[str, ...] | None
+    families: npt.NDArray[np.str_]
+    kinds: npt.NDArray[np.str_]
+    levels: dict[int, tuple[Any, ...]]
 
-Plan = tuple[Column, ...]
+    def __len__(self) -> int:
+        return len(self.families)
+
+    def name(self, j: int) -> str:
+        """Return the name of a column, ``x0``, ``x1`` … where there are none."""
+        return f"x{j}" if self.names is None else self.names[j]
+
+    def all_names(self) -> list[str]:
+        """Return the names of all columns."""
+        return [self.name(j) for j in range(len(self))]
+
+    def columns(self, *families: str) -> Indices:
+        """Return the columns of some families."""
+        return np.flatnonzero(np.isin(self.families, families))
+
+    @property
+    def moments(self) -> Indices:
+        """The columns whose moments are taken."""
+        return self.columns("gaussian", "integer")
+
+    @property
+    def sums(self) -> Indices:
+        """The columns whose values are added up."""
+        return self.columns("bernoulli", "poisson", "multinomial", "integer")
 
 
 def make_plan(columns: Columns, features: Any) -> Plan:
     """Return the family of each column: as ``features`` says, by type where it says nothing.
 
-    >>> columns = Columns(["age", "red"], ["float", "boolean"], np.zeros((2, 2)))
-    >>> [column.family for column in make_plan(columns, {"age": "poisson"})]
+    >>> columns = Columns(("age", "red"), np.array(["float", "boolean"]), np.zeros((2, 2)))
+    >>> make_plan(columns, {"age": "poisson"}).families.tolist()
     ['poisson', 'bernoulli']
     """
-    chosen = dict.fromkeys(range(len(columns.names)), "auto")
+    D = len(columns.kinds)
+    chosen = np.full(D, "auto", dtype=WORD)
     if isinstance(features, str):
-        chosen = dict.fromkeys(chosen, features)
+        _check_family(features, None)
+        chosen[:] = features
     elif isinstance(features, Mapping):
         for key, family in features.items():
-            chosen[_index(columns.names, key)] = family
+            j = _index(columns, key)
+            _check_family(family, columns.name(j))
+            chosen[j] = family
     elif isinstance(features, list | tuple | np.ndarray):
-        if len(features) != len(chosen):
-            raise InvalidInputError(f"features lists {len(features)} families, and there are {len(chosen)} columns.")
-        chosen = dict(enumerate(features))
+        if len(features) != D:
+            raise InvalidInputError(f"features lists {len(features)} families, and there are {D} columns.")
+        for j, family in enumerate(features):
+            _check_family(family, columns.name(j))
+            chosen[j] = family
     else:
         raise InvalidTypeError(
             "features must be 'auto', a family, a list of families or a mapping from column to family, found "
             f"{features!r}."
         )
-    plan = []
-    for j, (name, kind) in enumerate(zip(columns.names, columns.kinds, strict=True)):
-        family = chosen[j]
-        if family != "auto" and family not in FAMILIES:
-            raise UnknownNameError(f"family for column {name!r}:", family, ["auto", *FAMILIES])
-        plan.append(Column(name, BY_KIND[kind] if family == "auto" else family, kind))
-    return tuple(plan)
+    for kind, family in BY_KIND.items():
+        chosen[(chosen == "auto") & (columns.kinds == kind)] = family
+    return Plan(columns.names, chosen, columns.kinds, {})
+
+
+def _check_family(family: Any, column: str | None) -> None:
+    if family != "auto" and family not in FAMILIES:
+        raise UnknownNameError("family" + (f" for column {column!r}:" if column else ""), family, ["auto", *FAMILIES])
 
 
 def more_rows(plan: Plan, columns: Columns) -> Plan:
     """Return the plan for more rows of the same columns; whole numbers that turn out to be floats are Gaussian."""
-    return tuple(
-        replace(column, family="gaussian") if column.family == "integer" and kind == "float" else column
-        for column, kind in zip(plan, columns.kinds, strict=True)
-    )
+    broken = (plan.families == "integer") & (columns.kinds == "float")
+    return replace(plan, families=np.where(broken, "gaussian", plan.families).astype(WORD))
 
 
-def _index(names: list[str], key: Any) -> int:
-    if isinstance(key, int | np.integer) and not isinstance(key, bool) and -len(names) <= key < len(names):
-        return int(key) % len(names)
+def _index(columns: Columns, key: Any) -> int:
+    D = len(columns.kinds)
+    if isinstance(key, int | np.integer) and not isinstance(key, bool) and -D <= key < D:
+        return int(key) % D
+    names = [columns.name(j) for j in range(D)]
     if key in names:
         return names.index(key)
     raise UnknownNameError("column in features:", key, names)
@@ -100,33 +133,37 @@ def encode(columns: Columns, plan: Plan, *, extend: bool) -> tuple[Any, Plan, di
 
     With ``extend`` such values become new levels, otherwise they are missing.
     """
-    categorical = [j for j, column in enumerate(plan) if column.family == "categorical"]
-    if columns.rows is not None and not categorical:
+    categorical = plan.columns("categorical")
+    if columns.rows is not None and not len(categorical):
         return columns.rows, plan, {}
     if sparse.issparse(columns.rows):
         raise InvalidTypeError(
-            f"Column {plan[categorical[0]].name!r} is categorical, but the zeros of a sparse matrix are no "
+            f"Column {plan.name(int(categorical[0]))!r} is categorical, but the zeros of a sparse matrix are no "
             "categories. Pass a dense array or a table."
         )
-    coded, unknown, rows = list(plan), {}, np.empty((columns.n_rows, len(plan)))
-    for j, column in enumerate(plan):
-        if column.family != "categorical":
+    rows, levels, unknown = np.empty((columns.n_rows, len(plan))), dict(plan.levels), {}
+    for j in range(len(plan)):
+        if plan.families[j] != "categorical":
             rows[:, j] = columns.numbers(j)
             continue
         values, codes = columns.categories(j)
-        levels = column.levels
         if extend:
-            levels = _union(levels, values)
-            coded[j] = replace(column, levels=levels)
-        place = {level: float(i) for i, level in enumerate(levels)}
-        there = ~np.isnan(codes)
-        table = np.array([place.get(value, np.nan) for value in values] or [np.nan])
-        rows[:, j] = np.where(there, table[np.where(there, codes, 0.0).astype(np.intp)], np.nan)
-        used = set(np.unique(codes[there]).astype(int).tolist())
-        strange = [value for i, value in enumerate(values) if value not in place and i in used]
+            levels[j] = _union(levels.get(j, ()), values)
+        rows[:, j], strange = _code(values, codes, levels[j])
         if strange:
-            unknown[column.name] = strange
-    return rows, tuple(coded), unknown
+            unknown[plan.name(j)] = strange
+    return rows, replace(plan, levels=levels), unknown
+
+
+def _code(values: list[Any], codes: Array, levels: tuple[Any, ...]) -> tuple[Array, list[Any]]:
+    """Return the number of the level of each row (NaN: missing or unknown), and the unknown values that occur."""
+    place = {level: float(i) for i, level in enumerate(levels)}
+    table = np.array([place.get(value, np.nan) for value in values] or [np.nan])
+    there = ~np.isnan(codes)
+    inside = np.where(there, codes, 0.0).astype(np.intp)
+    used = np.unique(inside[there])
+    strange = [values[i] for i in used if np.isnan(table[i])]
+    return np.where(there, table[inside], np.nan), strange
 
 
 def _union(a: tuple[Any, ...], b: Any) -> tuple[Any, ...]:
@@ -137,47 +174,56 @@ def _union(a: tuple[Any, ...], b: Any) -> tuple[Any, ...]:
         return tuple(sorted(values, key=str))
 
 
-def params_of(plan: Plan, K: int) -> FeaturesParams:
+def params_of(plan: Plan, K: int, *, large: bool = False) -> FeaturesParams:
     """Return which columns are summed how."""
-    moments, sums = columns_in(plan, "gaussian", "integer"), sum_columns(plan)
-    levels = [(int(j), len(plan[j].levels)) for j in columns_in(plan, "categorical")]
-    return FeaturesParams(K, tuple(moments.tolist()), tuple(sums.tolist()), tuple(levels))
+    levels = tuple((int(j), len(plan.levels[int(j)])) for j in plan.columns("categorical"))
+    return FeaturesParams(K, _listed(plan.moments, plan), _listed(plan.sums, plan), levels, large)
 
 
-def columns_in(plan: Plan, *families: str) -> Indices:
-    """Return the columns of some families."""
-    return np.array([j for j, column in enumerate(plan) if column.family in families], dtype=np.intp)
-
-
-def sum_columns(plan: Plan) -> Indices:
-    """Return the columns whose values are added up."""
-    return columns_in(plan, "bernoulli", "poisson", "multinomial", "integer")
+def _listed(columns: Indices, plan: Plan) -> Sequence[int]:
+    return range(len(plan)) if len(columns) == len(plan) else tuple(columns.tolist())
 
 
 def check_domain(stat: Features, plan: Plan, rows: Any) -> None:
     """Refuse values that a family does not have, by the name of the column and the first such row."""
-    refused = {
-        "bernoulli": (NOT_BINARY, "values other than 0 and 1", "0, 1, or truth values"),
-        "poisson": (FRACTIONAL, "values that are not whole numbers", "counts 0, 1, 2 …"),
-        "multinomial": (NEGATIVE, "negative values", "counts of zero or more"),
-    }
-    for i, j in enumerate(sum_columns(plan)):
-        family = plan[j].family
-        if family == "integer":
+    families = plan.families[plan.sums]
+    refused = (
+        ("bernoulli", NOT_BINARY, "values other than 0 and 1", "0, 1, or truth values"),
+        ("poisson", NEGATIVE, "negative values", "counts 0, 1, 2 …"),
+        ("poisson", FRACTIONAL, "values that are not whole numbers", "counts 0, 1, 2 …"),
+        ("multinomial", NEGATIVE, "negative values", "counts of zero or more"),
+    )
+    for family, mark, found, expected in refused:
+        bad = (families == family) & (stat.outside[mark] > 0)
+        if not bad.any():
             continue
-        mark, found, expected = refused[family]
-        if family == "poisson" and stat.outside[NEGATIVE, i] > 0:
-            mark, found = NEGATIVE, "negative values"
-        if stat.outside[mark, i] > 0:
-            values = rows[:, [j]]
-            values = np.asarray(values.toarray() if sparse.issparse(values) else values, dtype=np.float64).ravel()
-            with np.errstate(invalid="ignore"):
-                tests = (values < 0, values != np.floor(values), (values != 0) & (values != 1))
-            row = int(np.argmax(tests[mark] & ~np.isnan(values)))
-            raise InvalidInputError(
-                f"Column {plan[j].name!r} has {found}, the first in row {row} ({values[row]:g}); the {family} family "
-                f"takes {expected}. Correct them, or choose another family: features={{{plan[j].name!r}: 'gaussian'}}."
-            )
+        j = int(plan.sums[np.argmax(bad)])
+        values = rows[:, [j]]
+        values = np.asarray(values.toarray() if sparse.issparse(values) else values, dtype=np.float64).ravel()
+        with np.errstate(invalid="ignore"):
+            tests = (values < 0, values != np.floor(values), (values != 0) & (values != 1))
+        row = int(np.argmax(tests[mark] & ~np.isnan(values)))
+        raise InvalidInputError(
+            f"Column {plan.name(j)!r} has {found}, the first in row {row} ({values[row]:g}); the {family} family takes "
+            f"{expected}. Correct them, or choose another family: features={{{plan.name(j)!r}: 'gaussian'}}."
+        )
+
+
+def is_inside(rows: Any, plan: Plan) -> bool:
+    """Whether all values are such as their families have, or missing."""
+    for family in ("bernoulli", "poisson", "multinomial"):
+        columns = plan.columns(family)
+        if not len(columns):
+            continue
+        part = _select(rows, columns)
+        x = part.data if sparse.issparse(part) else part
+        if family == "bernoulli":
+            ok = (x == 0.0) | (x == 1.0)
+        else:
+            ok = x >= 0.0 if family == "multinomial" else (x >= 0.0) & (x == np.floor(x))
+        if not (ok.all() or (ok | np.isnan(x)).all()):
+            return False
+    return True
 
 
 # --------------------------------------------------------------------------------------------- merging
@@ -185,27 +231,26 @@ def check_domain(stat: Features, plan: Plan, rows: Any) -> None:
 
 def join_plans(a: Plan, b: Plan) -> Plan:
     """Return the plan of both parts of the data: all levels, whole numbers and fractions together as Gaussian."""
-    joined = []
-    for one, other in zip(a, b, strict=True):
-        family = one.family
-        if other.family != family:
-            if {family, other.family} != {"gaussian", "integer"}:
-                raise InvalidInputError(
-                    f"Column {one.name!r} is {family} in one part and {other.family} in the other. Name its family in "
-                    f"features, such as features={{{one.name!r}: {family!r}}}, when fitting both."
-                )
-            family = "gaussian"
-        joined.append(Column(one.name, family, one.kind, _union(one.levels, other.levels)))
-    return tuple(joined)
+    families = a.families.copy()
+    for j in np.flatnonzero(a.families != b.families):
+        one, other = str(a.families[j]), str(b.families[j])
+        if {one, other} != {"gaussian", "integer"}:
+            name = a.name(int(j))
+            raise InvalidInputError(
+                f"Column {name!r} is {one} in one part and {other} in the other. Name its family in features, such as "
+                f"features={{{name!r}: {one!r}}}, when fitting both."
+            )
+        families[j] = "gaussian"
+    levels = {j: _union(a.levels[j], b.levels[j]) for j in a.levels}
+    return replace(a, families=families, levels=levels)
 
 
 def recast(stat: Features, plan: Plan, to: Plan) -> Features:
     """Return the statistic that the same rows have under the plan ``to``, which has the levels of ``plan`` and more."""
-    had, kept = sum_columns(plan).tolist(), sum_columns(to).tolist()
-    sums = [had.index(j) for j in kept]
+    sums = np.searchsorted(plan.sums, to.sums)
     parts, start = [np.zeros((len(stat.weight), 0))], 0
-    for j in columns_in(to, "categorical"):
-        old, new = plan[j].levels, to[j].levels
+    for j in to.columns("categorical"):
+        old, new = plan.levels[int(j)], to.levels[int(j)]
         count = np.zeros((len(stat.weight), len(new)))
         count[:, [new.index(level) for level in old]] = stat.count[:, start : start + len(old)]
         parts.append(count)
@@ -224,20 +269,16 @@ def recast(stat: Features, plan: Plan, to: Plan) -> Features:
 
 def resolve(stat: Features, plan: Plan) -> Plan:
     """Decide about whole numbers: 0 and 1 only, counts as Poisson counts are, or numbers like any other."""
-    moments, sums = columns_in(plan, "gaussian", "integer").tolist(), sum_columns(plan).tolist()
-    resolved = list(plan)
-    for j in columns_in(plan, "integer"):
-        outside, m = stat.outside[:, sums.index(j)], moments.index(j)
-        family = "gaussian"
-        if outside[NOT_BINARY] == 0:
-            family = "bernoulli"
-        elif outside[NEGATIVE] == 0 and outside[FRACTIONAL] == 0:
-            level = float(stat.observed[:, m] @ stat.mean[:, m])
-            low, high = DISPERSION
-            if low * level <= float(stat.scatter[:, m].sum()) <= high * level:
-                family = "poisson"
-        resolved[j] = replace(plan[j], family=family)
-    return tuple(resolved)
+    whole = plan.columns("integer")
+    outside = stat.outside[:, np.searchsorted(plan.sums, whole)]
+    inside = np.searchsorted(plan.moments, whole)
+    level = (stat.observed * stat.mean)[:, inside].sum(axis=0)
+    spread = stat.scatter[:, inside].sum(axis=0)
+    low, high = DISPERSION
+    counts = (outside[NEGATIVE] == 0) & (outside[FRACTIONAL] == 0) & (low * level <= spread) & (spread <= high * level)
+    families = plan.families.copy()
+    families[whole] = np.where(outside[NOT_BINARY] == 0, "bernoulli", np.where(counts, "poisson", "gaussian"))
+    return replace(plan, families=families)
 
 
 @dataclass(frozen=True)
@@ -253,18 +294,22 @@ def estimate(stat: Features, plan: Plan, smoothing: Smoothing, classes: npt.NDAr
     resolved = resolve(stat, plan)
     parts: list[Any] = []
     for family, fit in _ESTIMATORS.items():
-        columns = columns_in(resolved, family)
+        columns = resolved.columns(family)
         if len(columns):
             parts.append(fit(stat, plan, columns, smoothing, classes))
     return NaiveDensities(tuple(parts), resolved)
 
 
+def _names(plan: Plan, columns: Indices, classes: npt.NDArray[Any]) -> Names:
+    return Names(np.array([plan.name(int(j)) for j in columns], dtype=object), classes)
+
+
 def _gaussian(
     stat: Features, plan: Plan, columns: Indices, smoothing: Smoothing, classes: npt.NDArray[Any]
 ) -> GaussianColumns:
-    inside = np.searchsorted(columns_in(plan, "gaussian", "integer"), columns)
+    inside = np.searchsorted(plan.moments, columns)
     part = replace(stat, **{name: getattr(stat, name)[:, inside] for name in ("observed", "mean", "scatter")})
-    names = Names(np.array([plan[j].name for j in columns], dtype=object), classes)
+    names = _names(plan, columns, classes)
     check_observed(part.observed, names)
     observed, mean = part.observed, part.mean
     grand = (observed * mean).sum(axis=0) / observed.sum(axis=0)
@@ -276,13 +321,13 @@ def _gaussian(
 
 def _sums(stat: Features, plan: Plan, columns: Indices) -> tuple[Array, Array]:
     """Return ``seen`` and ``total`` of some columns."""
-    inside = np.searchsorted(sum_columns(plan), columns)
+    inside = np.searchsorted(plan.sums, columns)
     return stat.seen[:, inside], stat.total[:, inside]
 
 
 def _check_seen(seen: Array, smoothing: Smoothing, plan: Plan, columns: Indices, classes: npt.NDArray[Any]) -> None:
     if smoothing.additive == 0:
-        check_observed(seen, Names(np.array([plan[j].name for j in columns], dtype=object), classes))
+        check_observed(seen, _names(plan, columns, classes))
 
 
 def _bernoulli(
@@ -311,7 +356,7 @@ def _multinomial(
     if not np.allclose(seen, stat.weight[:, None], rtol=1e-9):
         j = int(columns[np.argmin((seen / stat.weight[:, None]).min(axis=0))])
         raise InvalidInputError(
-            f"Column {plan[j].name!r} has missing values, and the multinomial family is fitted to complete counts. "
+            f"Column {plan.name(j)!r} has missing values, and the multinomial family is fitted to complete counts. "
             "Fill them (with 0, if nothing was counted), drop these rows, or use the poisson family. (At prediction "
             "they are fine.)"
         )
@@ -328,14 +373,14 @@ def _multinomial(
 def _categorical(
     stat: Features, plan: Plan, columns: Indices, smoothing: Smoothing, classes: npt.NDArray[Any]
 ) -> CategoricalColumns:
-    sizes = [len(plan[j].levels) for j in columns_in(plan, "categorical")]
+    sizes = [len(plan.levels[int(j)]) for j in columns]
     starts = np.cumsum([0, *sizes])
     counts = [stat.count[:, a:b] for a, b in pairwise(starts)]
     seen = np.column_stack([count.sum(axis=1) for count in counts])
     _check_seen(np.where(np.array(sizes) > 0, seen, 0.0), smoothing, plan, columns, classes)
     for j, size in zip(columns, sizes, strict=True):
         if not size:
-            raise InvalidInputError(f"Column {plan[j].name!r} is missing in every row. Leave it out.")
+            raise InvalidInputError(f"Column {plan.name(int(j))!r} is missing in every row. Leave it out.")
     smoothed = [count + smoothing.additive for count in counts]
     return CategoricalColumns(columns, tuple(count / count.sum(axis=1, keepdims=True) for count in smoothed))
 
@@ -384,17 +429,18 @@ class NaiveDensities:
         X = np.empty((len(t), len(self.plan)))
         for part in self.parts:
             X[:, part.columns] = part.sample(t, rng)
-        columns = [_as_fitted(x, column) for x, column in zip(X.T, self.plan, strict=True)]
+        columns = [_as_fitted(X[:, j], j, self.plan) for j in range(len(self.plan))]
         types = {x.dtype if isinstance(x, np.ndarray) else None for x in columns}
         return np.column_stack(columns) if len(types) == 1 and None not in types else columns
 
 
-def _as_fitted(x: Array, column: Column) -> Any:
+def _as_fitted(x: Array, j: int, plan: Plan) -> Any:
     """Return sampled values in the type that the column was fitted in, if its family has such values."""
-    if column.family == "categorical":
-        return [column.levels[int(i)] for i in x]
-    if column.family != "gaussian" and column.kind in ("boolean", "integer"):
-        return x.astype(np.bool_ if column.kind == "boolean" else np.int64)
+    family, kind = plan.families[j], plan.kinds[j]
+    if family == "categorical":
+        return [plan.levels[j][int(i)] for i in x]
+    if family != "gaussian" and kind in ("boolean", "integer"):
+        return x.astype(np.bool_ if kind == "boolean" else np.int64)
     return x
 
 
@@ -404,6 +450,9 @@ def _select(X: Any, columns: Indices) -> Any:
 
 def _tiles(rows: Any) -> Iterator[Any]:
     """Yield slices of rows: all of a sparse matrix, pieces that fit into the cache of an array."""
+    if sparse.issparse(rows):
+        yield rows
+        return
     step = max(64, TILE_ELEMENTS // max(1, rows.shape[1]))
     for start in range(0, rows.shape[0], step):
         yield rows[start : start + step]

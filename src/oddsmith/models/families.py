@@ -8,6 +8,7 @@ or as CSR matrices; a missing value adds nothing, since its density integrates t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from oddsmith.numerics import Array
 Indices = npt.NDArray[np.intp]
 
 LOG_2PI = float(np.log(2.0 * np.pi))
+TILE_ELEMENTS = 1 << 17
 
 
 def _filled(X: Any) -> tuple[Any, Any]:
@@ -68,6 +70,10 @@ class GaussianColumns:
 
     def log_density(self, X: Any, *, normalised: bool) -> Array:
         """Return the log density of the rows under each class, N × K."""
+        if sparse.issparse(X):
+            step = max(64, TILE_ELEMENTS // max(1, X.shape[1]))
+            starts = range(0, X.shape[0], step)
+            return np.concatenate([self.log_density(X[i : i + step].toarray(), normalised=normalised) for i in starts])
         X = _dense(X)
         missing = np.isnan(X)
         some = bool(missing.any())
@@ -114,7 +120,7 @@ class BernoulliColumns:
 
     def log_density(self, X: Any, *, normalised: bool) -> Array:
         """Return the log probability of the rows under each class, N × K."""
-        one, zero = _log(self.probability), _log(self.complement)
+        one, zero = self._logs
         X, there = _filled(X)
         if np.isneginf(one).any() or np.isneginf(zero).any():
             X = _dense(X)
@@ -123,13 +129,17 @@ class BernoulliColumns:
         values: Array = np.asarray(X @ (one - zero).T) + rest
         return values
 
+    @cached_property
+    def _logs(self) -> tuple[Array, Array]:
+        return _log(self.probability), _log(self.complement)
+
     def sample(self, t: Indices, rng: np.random.Generator) -> Array:
         """Draw values for rows of the classes ``t``."""
         return (rng.random((len(t), len(self.columns))) < self.probability[t]).astype(np.float64)
 
     def form(self) -> tuple[Array, Array, Array]:
         """Return the diagonal of W (zero), w and w0 of the log density."""
-        one, zero = _log(self.probability), _log(self.complement)
+        one, zero = self._logs
         return np.zeros_like(one), one - zero, zero.sum(axis=1)
 
     def parameters(self, j: int) -> dict[str, Array]:
@@ -154,8 +164,12 @@ class PoissonColumns:
         """Return the log probability of the rows under each class, N × K (up to Σ log x! unless normalised)."""
         X, there = _filled(X)
         mass = self.rate.sum(axis=1) if there is None else there @ self.rate.T
-        result: Array = _times(X, _log(self.rate)) - mass
+        result: Array = _times(X, self._log) - mass
         return result - _log_factorials(X)[:, None] if normalised else result
+
+    @cached_property
+    def _log(self) -> Array:
+        return _log(self.rate)
 
     def sample(self, t: Indices, rng: np.random.Generator) -> Array:
         """Draw values for rows of the classes ``t``."""
@@ -163,7 +177,7 @@ class PoissonColumns:
 
     def form(self) -> tuple[Array, Array, Array]:
         """Return the diagonal of W (zero), w and w0 of the log density."""
-        return np.zeros_like(self.rate), _log(self.rate), -self.rate.sum(axis=1)
+        return np.zeros_like(self.rate), self._log, -self.rate.sum(axis=1)
 
     def parameters(self, j: int) -> dict[str, Array]:
         """Return what is estimated of the j-th of these columns."""
@@ -191,7 +205,7 @@ class MultinomialColumns:
     def log_density(self, X: Any, *, normalised: bool) -> Array:
         """Return the log probability of the rows under each class, N × K (no coefficient unless normalised)."""
         X, there = _filled(X)
-        result = _times(X, _log(self.share))
+        result = _times(X, self._log)
         total = np.asarray(X.sum(axis=1)).ravel()
         if there is not None:
             result -= xlogy(total[:, None], there @ self.share.T)
@@ -199,13 +213,17 @@ class MultinomialColumns:
             result += (gammaln(total + 1.0) - _log_factorials(X))[:, None]
         return result
 
+    @cached_property
+    def _log(self) -> Array:
+        return _log(self.share)
+
     def sample(self, t: Indices, rng: np.random.Generator) -> Array:
         """Draw values for rows of the classes ``t``, with totals from a Poisson distribution."""
         return rng.multinomial(rng.poisson(self.mean_total, len(t)), self.share[t]).astype(np.float64)
 
     def form(self) -> tuple[Array, Array, Array]:
         """Return the diagonal of W (zero), w and w0 of the log density."""
-        return np.zeros_like(self.share), _log(self.share), np.zeros(len(self.share))
+        return np.zeros_like(self.share), self._log, np.zeros(len(self.share))
 
     def parameters(self, j: int) -> dict[str, Array]:
         """Return what is estimated of the j-th of these columns."""

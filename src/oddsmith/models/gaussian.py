@@ -189,7 +189,7 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
         K, D = len(classes), rows.shape[1]
         source, engine = MemorySource(rows, t, K, s), MemoryEngine(self.threads)
         if self._columnwise():
-            features = engine.fold(Features, source, FeaturesParams(K, moments=tuple(range(D)), large=is_large(rows)))
+            features = engine.fold(Features, source, FeaturesParams(K, moments=range(D), large=is_large(rows)))
             if not np.isfinite(features.mean).all():
                 raise infinite_error(rows, self._names())
             return Folded(classes, features)
@@ -219,7 +219,7 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
         return tuple(numbers[self.covariance[label]] for label in classes.tolist())
 
     def _not_finite(self, rows: Any) -> InvalidInputError:
-        if not has_missing(rows, self._names()):
+        if not has_missing(rows, self._names):
             return InvalidInputError("The squares of the values add up to more than a float64 can hold: rescale them.")
         found = str(nonfinite_error(rows, getattr(self, "feature_names_in_", None))).split(" Drop those")[0]
         return InvalidInputError(
@@ -296,7 +296,7 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
     def _rows(self, X: Any, *, deciding: bool = False) -> Any:
         self._check_fitted()
         rows = read_rows(self, X, reset=False)
-        missing = has_missing(rows, self._names())
+        missing = has_missing(rows, self._names)
         if missing and deciding and self.missing == "auto" and not self._columnwise():
             found = str(nonfinite_error(rows, getattr(self, "feature_names_in_", None))).split(" Drop those")[0]
             raise InvalidInputError(
@@ -318,7 +318,7 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
             return Generative.decision_function(self, X)
         densities, rows = solution.densities, self._rows(X)
         A: Array = densities.activations(rows) + np.log(solution.prior)
-        if not densities.is_linear or has_missing(rows, self._names()):
+        if not densities.is_linear or has_missing(rows, self._names):
             return A + 0.5 * LOG_2PI * self.n_features_in_
         # The functions of single classes are large where the data is far from zero; what they differ by is not.
         center = densities.centred()[2]

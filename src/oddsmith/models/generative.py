@@ -372,7 +372,8 @@ class Generative:
 def by_rows(function: Callable[[Any], Array], rows: Any, threads: int | None) -> Array:
     """Return ``function(rows)``, slices of many rows on several threads."""
     n = rows.shape[0]
-    count = -(-n * rows.shape[1] // SLICE_ELEMENTS)
+    elements = rows.nnz if sparse.issparse(rows) else n * rows.shape[1]
+    count = min(n, -(-elements // SLICE_ELEMENTS))
     if count < 2:
         return function(rows)
     edges = [n * i // count for i in range(count + 1)]
@@ -416,14 +417,14 @@ def on_classes(stat: Features, where: npt.NDArray[np.intp], K: int) -> Features:
     return Features(**{name: value if name == "outside" else place(value, where, K) for name, value in fields.items()})
 
 
-def has_missing(rows: Any, names: Any) -> bool:
+def has_missing(rows: Any, names: Callable[[], Any]) -> bool:
     """Return whether there are NaNs among the values; refuse infinity, saying in which column and row."""
     values = rows.data if sparse.issparse(rows) else rows
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum(dtype=np.float64)):
             return False
     if np.isinf(values).any():
-        raise infinite_error(rows, names)
+        raise infinite_error(rows, names())
     return bool(np.isnan(values).any())
 
 

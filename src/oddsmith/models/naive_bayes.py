@@ -21,6 +21,7 @@ from oddsmith.models.columnwise import (
     check_domain,
     encode,
     estimate,
+    is_inside,
     join_plans,
     make_plan,
     more_rows,
@@ -163,10 +164,10 @@ class NaiveBayes(Generative, Classifier):
 
     def _fold(self, rows: Any, plan: Any, classes: Labels, t: npt.NDArray[np.int32], s: Array | None) -> Folded:
         K = len(classes)
-        params = replace(params_of(plan, K), large=is_large(rows))
+        params = params_of(plan, K, large=is_large(rows))
         stat = MemoryEngine(self.threads).fold(Features, MemorySource(rows, t, K, s), params)
         if not (np.isfinite(stat.mean).all() and np.isfinite(stat.total).all()):
-            raise infinite_error(rows, [column.name for column in plan])
+            raise infinite_error(rows, plan.all_names())
         check_domain(stat, plan, rows)
         return Folded(classes, stat, plan)
 
@@ -187,7 +188,7 @@ class NaiveBayes(Generative, Classifier):
         plan = self._solved().densities.plan
         columns = read_columns(self, X, reset=False)
         rows, _, unknown = encode(columns, plan, extend=False)
-        has_missing(rows, [column.name for column in plan])
+        has_missing(rows, plan.all_names)
         for name, values in unknown.items():
             shown = ", ".join(map(repr, values[:5])) + (" …" if len(values) > 5 else "")
             warnings.warn(
@@ -201,10 +202,9 @@ class NaiveBayes(Generative, Classifier):
 
     def _check_values(self, rows: Any, plan: Plan) -> None:
         """Refuse values that a family does not have, as in fitting."""
-        params = params_of(plan, 1)
-        if params.sums:
+        if not is_inside(rows, plan):
             one = MemorySource(rows, np.zeros(rows.shape[0], dtype=np.int32), 1)
-            sums = type(params)(1, sums=params.sums)
+            sums = replace(params_of(plan, 1), moments=(), levels=())
             check_domain(MemoryEngine(self.threads).fold(Features, one, sums), plan, rows)
 
     # --------------------------------------------------------------------------------------- attributes
@@ -212,20 +212,21 @@ class NaiveBayes(Generative, Classifier):
     @property
     def features_(self) -> dict[str, str]:
         """The family of each column."""
-        return {column.name: column.family for column in self._solved().densities.plan}
+        plan = self._solved().densities.plan
+        return dict(zip(plan.all_names(), plan.families.tolist(), strict=True))
 
     @property
     def levels_(self) -> dict[str, list[Any]]:
         """The levels of each categorical column."""
         plan = self._solved().densities.plan
-        return {column.name: list(column.levels) for column in plan if column.family == "categorical"}
+        return {plan.name(j): list(levels) for j, levels in plan.levels.items()}
 
     @property
     def parameters_(self) -> dict[str, dict[str, Array]]:
         """What was estimated for each column, by name."""
         densities = self._solved().densities
         found = {int(j): part.parameters(i) for part in densities.parts for i, j in enumerate(part.columns)}
-        return {column.name: found[j] for j, column in enumerate(densities.plan)}
+        return {densities.plan.name(j): found[j] for j in range(len(densities.plan))}
 
     @property
     def quadratic_(self) -> QuadraticForm:

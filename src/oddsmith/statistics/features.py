@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from oddsmith.block import Block
 from oddsmith.numerics import Array
@@ -16,18 +18,21 @@ from oddsmith.statistics.tiles import sorted_tiles
 NEGATIVE, FRACTIONAL, NOT_BINARY = range(3)
 """The rows of ``Features.outside``."""
 
+FEW_DENSE = 16
+"""Classes up to which indicators are a dense matrix."""
+
 
 @dataclass(frozen=True)
 class FeaturesParams:
     """Number of classes, and which columns are summed how (a column may be in several lists).
 
-    ``moments`` and ``sums`` list columns; ``levels`` lists pairs (column, number of levels). ``large`` chooses the
-    compiled kernels.
+    ``moments`` and ``sums`` list columns (a range, where that is all of them); ``levels`` lists pairs (column, number
+    of levels). ``large`` chooses the compiled kernels.
     """
 
     K: int
-    moments: tuple[int, ...] = ()
-    sums: tuple[int, ...] = ()
+    moments: Sequence[int] = ()
+    sums: Sequence[int] = ()
     levels: tuple[tuple[int, int], ...] = ()
     large: bool = False
 
@@ -98,16 +103,16 @@ class Features:
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
         """Return all columns by their moments, or by their sums, with some of the other kinds."""
         K, M = shape.K, shape.M
-        every = tuple(range(M))
+        every = range(M)
         return [
             FeaturesParams(K, moments=every, sums=every[-1:], levels=((M - 1, 3),)),
             FeaturesParams(K, moments=every[:1], sums=every, levels=((0, 2), (M - 1, 4)), large=True),
         ]
 
 
-def _columns(block: Block, columns: tuple[int, ...]) -> Block:
+def _columns(block: Block, columns: Sequence[int]) -> Block:
     """Return the block with some of its columns; the block itself if that is all of them."""
-    if columns == tuple(range(block.n_columns)):
+    if columns == range(block.n_columns):
         return block
     return Block(block.Phi[:, list(columns)], block.t, block.s, None, block.first_row)
 
@@ -172,25 +177,35 @@ def _sparse_sums(block: Block, K: int, weight: Array) -> tuple[Array, Array, Arr
     """As `_dense_sums`, in time proportional to the non-zeros."""
     X, M = block.Phi, block.n_columns
     s = block.weights()
-    row = np.repeat(np.arange(block.n_rows), np.diff(X.indptr))
-    # A row of weight 0 is not there, whatever it holds.
-    entries = s[row] > 0
-    row, column, data = row[entries], X.indices[entries], X.data[entries].astype(np.float64, copy=False)
-    missing = np.isnan(data)
-    data = np.where(missing, 0.0, data)
-    cell = block.t[row].astype(np.int64) * M + column
+    data = X.data.astype(np.float64, copy=False)
+    seen, outside = np.repeat(weight[:, None], M, axis=1), np.zeros((3, M))
+    if not ((data == 0.0) | (data == 1.0)).all():
+        # A row of weight 0 is not there, whatever it holds.
+        absent = np.repeat(s == 0, np.diff(X.indptr))
+        missing = np.isnan(data)
+        data = np.where(missing | absent, 0.0, data)
+        entry_weight = None if block.s is None else np.repeat(s, np.diff(X.indptr))
+        marks = [data < 0.0, data != np.floor(data), (data != 0.0) & (data != 1.0)]
+        for row, mark in zip(outside, marks, strict=True):
+            if mark.any():
+                row += np.bincount(X.indices[mark], None if entry_weight is None else entry_weight[mark], M)
+        if missing.any():
+            seen -= _sum_by_class(X, missing & ~absent, block.t, s, K)
+            # What rounding leaves of a column that is missing throughout.
+            seen[seen <= 1e-12 * weight[:, None]] = 0.0
+    return seen, _sum_by_class(X, data, block.t, s, K), outside
 
-    def by_class(values: Array) -> Array:
-        return np.bincount(cell, weights=values * s[row], minlength=K * M).astype(np.float64).reshape(K, M)
 
-    marks = [data < 0.0, data != np.floor(data), (data != 0.0) & (data != 1.0)]
-    outside = np.stack([np.bincount(column, weights=mark * s[row], minlength=M) for mark in marks])
-    seen = np.repeat(weight[:, None], M, axis=1)
-    if missing.any():
-        seen -= by_class(missing.astype(np.float64))
-        # What rounding leaves of a column that is missing throughout.
-        seen[seen <= 1e-12 * weight[:, None]] = 0.0
-    return seen, by_class(data), outside.astype(np.float64)
+def _sum_by_class(X: Any, values: Any, t: Any, s: Array, K: int) -> Array:
+    """Return the weighted sums by class (K × M) of a CSR matrix with the non-zeros of X and other values."""
+    Z = sparse.csr_array((values.astype(np.float64, copy=False), X.indices, X.indptr), shape=X.shape)
+    if K == 1:
+        return np.asarray(Z.T @ s)[None]
+    if K > FEW_DENSE:
+        T = sparse.csr_array((s, t, np.arange(len(t) + 1)), shape=(len(t), K))
+        return np.asarray((T.T @ Z).toarray())
+    T = (t[:, None] == np.arange(K)) * s[:, None]
+    return np.ascontiguousarray((Z.T @ T).T)
 
 
 def _levels(block: Block, params: FeaturesParams) -> Array:
