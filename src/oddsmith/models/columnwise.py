@@ -28,28 +28,33 @@ from oddsmith.statistics.features import FRACTIONAL, NEGATIVE, NOT_BINARY
 Indices = npt.NDArray[np.intp]
 
 FAMILIES = ("bernoulli", "categorical", "gaussian", "multinomial", "poisson")
+CODES = ("auto", "integer", *FAMILIES)
 BY_KIND = {"boolean": "bernoulli", "integer": "integer", "float": "gaussian", "text": "categorical"}
 DISPERSION = (0.5, 2.0)
 """Counts whose variance within classes is this many times their mean are taken for Poisson counts."""
 
 TILE_ELEMENTS = 1 << 17
-WORD = "<U16"
 
 
 @dataclass(frozen=True)
 class Plan:
     """How each column is read: its family (``"integer"``: decided when the sums are known), its type, its levels.
 
-    ``names`` is None for columns without names, ``levels`` has the categorical columns by number.
+    ``names`` is None for columns without names, ``codes`` are places in `CODES`, ``levels`` has the categorical columns
+    by number.
     """
 
     names: tuple[str, ...] | None
-    families: npt.NDArray[np.str_]
+    codes: npt.NDArray[np.uint8]
     kinds: npt.NDArray[np.str_]
     levels: dict[int, tuple[Any, ...]]
 
     def __len__(self) -> int:
-        return len(self.families)
+        return len(self.codes)
+
+    def family(self, j: int) -> str:
+        """Return the family of a column."""
+        return CODES[self.codes[j]]
 
     def name(self, j: int) -> str:
         """Return the name of a column, ``x0``, ``x1`` … where there are none."""
@@ -61,7 +66,7 @@ class Plan:
 
     def columns(self, *families: str) -> Indices:
         """Return the columns of some families."""
-        return np.flatnonzero(np.isin(self.families, families))
+        return np.flatnonzero(np.isin(self.codes, [CODES.index(family) for family in families]))
 
     @property
     def moments(self) -> Indices:
@@ -78,32 +83,35 @@ def make_plan(columns: Columns, features: Any) -> Plan:
     """Return the family of each column: as ``features`` says, by type where it says nothing.
 
     >>> columns = Columns(("age", "red"), np.array(["float", "boolean"]), np.zeros((2, 2)))
-    >>> make_plan(columns, {"age": "poisson"}).families.tolist()
-    ['poisson', 'bernoulli']
+    >>> plan = make_plan(columns, {"age": "poisson"})
+    >>> plan.family(0), plan.family(1)
+    ('poisson', 'bernoulli')
     """
     D = len(columns.kinds)
-    chosen = np.full(D, "auto", dtype=WORD)
+    chosen = np.full(D, CODES.index("auto"), dtype=np.uint8)
     if isinstance(features, str):
         _check_family(features, None)
-        chosen[:] = features
+        chosen[:] = CODES.index(features)
     elif isinstance(features, Mapping):
         for key, family in features.items():
             j = _index(columns, key)
             _check_family(family, columns.name(j))
-            chosen[j] = family
+            chosen[j] = CODES.index(family)
     elif isinstance(features, list | tuple | np.ndarray):
         if len(features) != D:
             raise InvalidInputError(f"features lists {len(features)} families, and there are {D} columns.")
         for j, family in enumerate(features):
             _check_family(family, columns.name(j))
-            chosen[j] = family
+            chosen[j] = CODES.index(family)
     else:
         raise InvalidTypeError(
             "features must be 'auto', a family, a list of families or a mapping from column to family, found "
             f"{features!r}."
         )
-    for kind, family in BY_KIND.items():
-        chosen[(chosen == "auto") & (columns.kinds == kind)] = family
+    auto = chosen == CODES.index("auto")
+    if auto.any():
+        for kind, family in BY_KIND.items():
+            chosen[auto & (columns.kinds == kind)] = CODES.index(family)
     return Plan(columns.names, chosen, columns.kinds, {})
 
 
@@ -114,8 +122,9 @@ def _check_family(family: Any, column: str | None) -> None:
 
 def more_rows(plan: Plan, columns: Columns) -> Plan:
     """Return the plan for more rows of the same columns; whole numbers that turn out to be floats are Gaussian."""
-    broken = (plan.families == "integer") & (columns.kinds == "float")
-    return replace(plan, families=np.where(broken, "gaussian", plan.families).astype(WORD))
+    codes = plan.codes.copy()
+    codes[(codes == CODES.index("integer")) & (columns.kinds == "float")] = CODES.index("gaussian")
+    return replace(plan, codes=codes)
 
 
 def _index(columns: Columns, key: Any) -> int:
@@ -143,7 +152,7 @@ def encode(columns: Columns, plan: Plan, *, extend: bool) -> tuple[Any, Plan, di
         )
     rows, levels, unknown = np.empty((columns.n_rows, len(plan))), dict(plan.levels), {}
     for j in range(len(plan)):
-        if plan.families[j] != "categorical":
+        if plan.family(j) != "categorical":
             rows[:, j] = columns.numbers(j)
             continue
         values, codes = columns.categories(j)
@@ -177,7 +186,13 @@ def _union(a: tuple[Any, ...], b: Any) -> tuple[Any, ...]:
 def params_of(plan: Plan, K: int, *, large: bool = False) -> FeaturesParams:
     """Return which columns are summed how."""
     levels = tuple((int(j), len(plan.levels[int(j)])) for j in plan.columns("categorical"))
-    return FeaturesParams(K, _listed(plan.moments, plan), _listed(plan.sums, plan), levels, large)
+    watched = {
+        NEGATIVE: plan.columns("poisson", "multinomial", "integer"),
+        FRACTIONAL: plan.columns("poisson", "integer"),
+        NOT_BINARY: plan.columns("bernoulli", "integer"),
+    }
+    watch = tuple(mark for mark, columns in watched.items() if len(columns))
+    return FeaturesParams(K, _listed(plan.moments, plan), _listed(plan.sums, plan), levels, watch, large)
 
 
 def _listed(columns: Indices, plan: Plan) -> Sequence[int]:
@@ -186,7 +201,7 @@ def _listed(columns: Indices, plan: Plan) -> Sequence[int]:
 
 def check_domain(stat: Features, plan: Plan, rows: Any) -> None:
     """Refuse values that a family does not have, by the name of the column and the first such row."""
-    families = plan.families[plan.sums]
+    codes = plan.codes[plan.sums]
     refused = (
         ("bernoulli", NOT_BINARY, "values other than 0 and 1", "0, 1, or truth values"),
         ("poisson", NEGATIVE, "negative values", "counts 0, 1, 2 …"),
@@ -194,7 +209,7 @@ def check_domain(stat: Features, plan: Plan, rows: Any) -> None:
         ("multinomial", NEGATIVE, "negative values", "counts of zero or more"),
     )
     for family, mark, found, expected in refused:
-        bad = (families == family) & (stat.outside[mark] > 0)
+        bad = (codes == CODES.index(family)) & (stat.outside[mark] > 0)
         if not bad.any():
             continue
         j = int(plan.sums[np.argmax(bad)])
@@ -231,18 +246,18 @@ def is_inside(rows: Any, plan: Plan) -> bool:
 
 def join_plans(a: Plan, b: Plan) -> Plan:
     """Return the plan of both parts of the data: all levels, whole numbers and fractions together as Gaussian."""
-    families = a.families.copy()
-    for j in np.flatnonzero(a.families != b.families):
-        one, other = str(a.families[j]), str(b.families[j])
+    codes = a.codes.copy()
+    for j in np.flatnonzero(a.codes != b.codes):
+        one, other = a.family(int(j)), b.family(int(j))
         if {one, other} != {"gaussian", "integer"}:
             name = a.name(int(j))
             raise InvalidInputError(
                 f"Column {name!r} is {one} in one part and {other} in the other. Name its family in features, such as "
                 f"features={{{name!r}: {one!r}}}, when fitting both."
             )
-        families[j] = "gaussian"
+        codes[j] = CODES.index("gaussian")
     levels = {j: _union(a.levels[j], b.levels[j]) for j in a.levels}
-    return replace(a, families=families, levels=levels)
+    return replace(a, codes=codes, levels=levels)
 
 
 def recast(stat: Features, plan: Plan, to: Plan) -> Features:
@@ -276,9 +291,10 @@ def resolve(stat: Features, plan: Plan) -> Plan:
     spread = stat.scatter[:, inside].sum(axis=0)
     low, high = DISPERSION
     counts = (outside[NEGATIVE] == 0) & (outside[FRACTIONAL] == 0) & (low * level <= spread) & (spread <= high * level)
-    families = plan.families.copy()
-    families[whole] = np.where(outside[NOT_BINARY] == 0, "bernoulli", np.where(counts, "poisson", "gaussian"))
-    return replace(plan, families=families)
+    bernoulli, poisson, gaussian = (CODES.index(family) for family in ("bernoulli", "poisson", "gaussian"))
+    codes = plan.codes.copy()
+    codes[whole] = np.where(outside[NOT_BINARY] == 0, bernoulli, np.where(counts, poisson, gaussian))
+    return replace(plan, codes=codes)
 
 
 @dataclass(frozen=True)
@@ -436,7 +452,7 @@ class NaiveDensities:
 
 def _as_fitted(x: Array, j: int, plan: Plan) -> Any:
     """Return sampled values in the type that the column was fitted in, if its family has such values."""
-    family, kind = plan.families[j], plan.kinds[j]
+    family, kind = plan.family(j), plan.kinds[j]
     if family == "categorical":
         return [plan.levels[j][int(i)] for i in x]
     if family != "gaussian" and kind in ("boolean", "integer"):

@@ -120,18 +120,20 @@ class BernoulliColumns:
 
     def log_density(self, X: Any, *, normalised: bool) -> Array:
         """Return the log probability of the rows under each class, N × K."""
-        one, zero = self._logs
+        one, zero, odds = self._logs
         X, there = _filled(X)
         if np.isneginf(one).any() or np.isneginf(zero).any():
             X = _dense(X)
             return _times(X, one) + _times((1.0 if there is None else there) - X, zero)
         rest = zero.sum(axis=1) if there is None else there @ zero.T
-        values: Array = np.asarray(X @ (one - zero).T) + rest
+        values: Array = np.asarray(X @ odds.T) + rest
         return values
 
     @cached_property
-    def _logs(self) -> tuple[Array, Array]:
-        return _log(self.probability), _log(self.complement)
+    def _logs(self) -> tuple[Array, Array, Array]:
+        one, zero = _log(self.probability), _log(self.complement)
+        with np.errstate(invalid="ignore"):
+            return one, zero, one - zero
 
     def sample(self, t: Indices, rng: np.random.Generator) -> Array:
         """Draw values for rows of the classes ``t``."""
@@ -139,8 +141,8 @@ class BernoulliColumns:
 
     def form(self) -> tuple[Array, Array, Array]:
         """Return the diagonal of W (zero), w and w0 of the log density."""
-        one, zero = self._logs
-        return np.zeros_like(one), one - zero, zero.sum(axis=1)
+        one, zero, odds = self._logs
+        return np.zeros_like(one), odds, zero.sum(axis=1)
 
     def parameters(self, j: int) -> dict[str, Array]:
         """Return what is estimated of the j-th of these columns."""

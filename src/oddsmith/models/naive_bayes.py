@@ -213,7 +213,7 @@ class NaiveBayes(Generative, Classifier):
     def features_(self) -> dict[str, str]:
         """The family of each column."""
         plan = self._solved().densities.plan
-        return dict(zip(plan.all_names(), plan.families.tolist(), strict=True))
+        return {plan.name(j): plan.family(j) for j in range(len(plan))}
 
     @property
     def levels_(self) -> dict[str, list[Any]]:

@@ -27,13 +27,15 @@ class FeaturesParams:
     """Number of classes, and which columns are summed how (a column may be in several lists).
 
     ``moments`` and ``sums`` list columns (a range, where that is all of them); ``levels`` lists pairs (column, number
-    of levels). ``large`` chooses the compiled kernels.
+    of levels). ``watch`` says which rows of ``Features.outside`` are counted, the others are 0. ``large`` chooses the
+    compiled kernels.
     """
 
     K: int
     moments: Sequence[int] = ()
     sums: Sequence[int] = ()
     levels: tuple[tuple[int, int], ...] = ()
+    watch: tuple[int, ...] = (NEGATIVE, FRACTIONAL, NOT_BINARY)
     large: bool = False
 
 
@@ -105,7 +107,7 @@ class Features:
         K, M = shape.K, shape.M
         every = range(M)
         return [
-            FeaturesParams(K, moments=every, sums=every[-1:], levels=((M - 1, 3),)),
+            FeaturesParams(K, moments=every, sums=every[-1:], levels=((M - 1, 3),), watch=(NEGATIVE,)),
             FeaturesParams(K, moments=every[:1], sums=every, levels=((0, 2), (M - 1, 4)), large=True),
         ]
 
@@ -147,50 +149,60 @@ def _sums(block: Block, params: FeaturesParams, weight: Array) -> tuple[Array, A
     if not m:
         return np.zeros((K, 0)), np.zeros((K, 0)), np.zeros((3, 0))
     part = _columns(block, params.sums)
-    return _sparse_sums(part, K, weight) if block.is_sparse else _dense_sums(part, K)
+    if block.is_sparse:
+        return _sparse_sums(part, K, weight, params.watch)
+    return _dense_sums(part, K, params.watch)
 
 
-def _dense_sums(block: Block, K: int) -> tuple[Array, Array, Array]:
+def _dense_sums(block: Block, K: int, watch: tuple[int, ...]) -> tuple[Array, Array, Array]:
     M = block.n_columns
     seen, total, outside = np.zeros((K, M)), np.zeros((K, M)), np.zeros((3, M))
     for tile in sorted_tiles(block, K):
         Z, there = tile.Z, tile.weights()[:, None]
-        if not ((Z == 0.0) | (Z == 1.0)).all():
+        if not _all_inside(Z, watch):
             missing = np.isnan(Z)
             if missing.any():
                 Z[missing] = 0.0
                 there = tile.sums((~missing).astype(np.float64))
-            outside += _outside(Z, tile.s)
+            for mark in watch:
+                bad = _is_outside(Z, mark)
+                outside[mark] += bad.sum(axis=0) if tile.s is None else tile.s @ bad
         seen[tile.klass] += there
         total[tile.klass] += tile.sums(Z)
     return seen, total, outside
 
 
-def _outside(Z: Array, s: Array | None) -> Array:
-    """Return the weight of values in each column that are negative, not whole, neither 0 nor 1."""
-    marks = np.stack([Z < 0.0, Z != np.floor(Z), (Z != 0.0) & (Z != 1.0)])
-    counted: Array = marks.sum(axis=1, dtype=np.float64) if s is None else np.einsum("n,rnm->rm", s, marks)
-    return counted
+def _all_inside(values: Array, watch: tuple[int, ...]) -> bool:
+    """Whether no value is missing or of a kind that is watched."""
+    if NOT_BINARY in watch:
+        return bool(((values == 0.0) | (values == 1.0)).all())
+    low = values.min(initial=0.0)  # NaN, if there is one
+    return bool(low >= 0.0) and (FRACTIONAL not in watch or bool((values == np.floor(values)).all()))
 
 
-def _sparse_sums(block: Block, K: int, weight: Array) -> tuple[Array, Array, Array]:
+def _is_outside(values: Array, mark: int) -> Any:
+    if mark == NEGATIVE:
+        return values < 0.0
+    return values != np.floor(values) if mark == FRACTIONAL else (values != 0.0) & (values != 1.0)
+
+
+def _sparse_sums(block: Block, K: int, weight: Array, watch: tuple[int, ...]) -> tuple[Array, Array, Array]:
     """As `_dense_sums`, in time proportional to the non-zeros."""
     X, M = block.Phi, block.n_columns
     s = block.weights()
     data = X.data.astype(np.float64, copy=False)
     seen, outside = np.repeat(weight[:, None], M, axis=1), np.zeros((3, M))
-    if not ((data == 0.0) | (data == 1.0)).all():
+    if not _all_inside(data, watch):
         # A row of weight 0 is not there, whatever it holds.
-        absent = np.repeat(s == 0, np.diff(X.indptr))
+        entry_weight = np.repeat(s, np.diff(X.indptr))
         missing = np.isnan(data)
-        data = np.where(missing | absent, 0.0, data)
-        entry_weight = None if block.s is None else np.repeat(s, np.diff(X.indptr))
-        marks = [data < 0.0, data != np.floor(data), (data != 0.0) & (data != 1.0)]
-        for row, mark in zip(outside, marks, strict=True):
-            if mark.any():
-                row += np.bincount(X.indices[mark], None if entry_weight is None else entry_weight[mark], M)
+        data = np.where(missing | (entry_weight == 0), 0.0, data)
+        for mark in watch:
+            bad = _is_outside(data, mark)
+            if bad.any():
+                outside[mark] = np.bincount(X.indices[bad], entry_weight[bad], M)
         if missing.any():
-            seen -= _sum_by_class(X, missing & ~absent, block.t, s, K)
+            seen -= _sum_by_class(X, missing, block.t, s, K)
             # What rounding leaves of a column that is missing throughout.
             seen[seen <= 1e-12 * weight[:, None]] = 0.0
     return seen, _sum_by_class(X, data, block.t, s, K), outside
@@ -200,7 +212,7 @@ def _sum_by_class(X: Any, values: Any, t: Any, s: Array, K: int) -> Array:
     """Return the weighted sums by class (K × M) of a CSR matrix with the non-zeros of X and other values."""
     Z = sparse.csr_array((values.astype(np.float64, copy=False), X.indices, X.indptr), shape=X.shape)
     if K == 1:
-        return np.asarray(Z.T @ s)[None]
+        return np.asarray(Z.T @ s, dtype=np.float64)[None]
     if K > FEW_DENSE:
         T = sparse.csr_array((s, t, np.arange(len(t) + 1)), shape=(len(t), K))
         return np.asarray((T.T @ Z).toarray())
