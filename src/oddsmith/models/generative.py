@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import narwhals as nw
 import numpy as np
@@ -45,23 +45,6 @@ def is_large(rows: Any) -> bool:
     return bool(rows.shape[0] * rows.shape[1] >= LARGE)
 
 
-class Densities(Protocol):
-    """The densities of the classes, estimated."""
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of parameters estimated."""
-        ...
-
-    def log_density(self, rows: Any) -> Array:
-        """Return ``log p(x | C_k)``, N × K; missing values are integrated out."""
-        ...
-
-    def activations(self, rows: Any) -> Array:
-        """Return ``log p(x | C_k)`` up to a term that is the same for all classes, N × K."""
-        ...
-
-
 @dataclass(frozen=True)
 class Folded:
     """What a generative model keeps of its rows: the classes, a statistic, and how its columns are read."""
@@ -73,7 +56,11 @@ class Folded:
 
 @dataclass(frozen=True)
 class Solution:
-    """Class prior and densities."""
+    """Class prior and densities.
+
+    Densities have ``log_density(rows)`` (N × K), ``activations(rows)`` (the same up to a term that is the same for all
+    classes), ``sample(t, rng)`` and ``n_parameters``.
+    """
 
     prior: Array
     densities: Any
