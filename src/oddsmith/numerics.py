@@ -108,6 +108,8 @@ class SpdFactor:
     def solve(self, b: Array) -> Array:
         """Return ``x`` with ``A x = b`` on the kept rows and zero on the others (``b`` may have columns)."""
         x = np.zeros_like(b, dtype=np.float64)
+        if not self.kept.any():
+            return x
         scale = self.d[self.kept] if b.ndim == 1 else self.d[self.kept][:, None]
         y, _ = dpotrs(self.L, b[self.kept] / scale, lower=1)
         x[self.kept] = y / scale

@@ -116,8 +116,12 @@ def _csr_rows(X: Any, start: int, stop: int) -> Any:
     if start == 0 and stop == X.shape[0]:
         return X
     first, last = X.indptr[start], X.indptr[stop]
-    parts = (X.data[first:last], X.indices[first:last], X.indptr[start : stop + 1] - first)
-    return sparse.csr_array(parts, shape=(stop - start, X.shape[1]), copy=False)
+    # Filled by hand: the constructor copies whatever is a small part of a larger array.
+    part = sparse.csr_array((stop - start, X.shape[1]), dtype=X.dtype)
+    part.data, part.indices = X.data[first:last], X.indices[first:last]
+    part.indptr = X.indptr[start : stop + 1] - first
+    part.has_canonical_format = X.has_canonical_format
+    return part
 
 
 @ENGINES.register("memory")

@@ -1,0 +1,113 @@
+"""The memory engine: views of the user's arrays, blocks by size alone, progress, forks."""
+
+import os
+import sys
+import time
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from oddsmith.engines import MemoryEngine, MemorySource
+from oddsmith.statistics import Counts, Moments, MomentsParams
+
+
+def source(n: int = 1000, M: int = 3, **options: Any) -> MemorySource:
+    rng = np.random.default_rng(0)
+    return MemorySource(rng.normal(size=(n, M)), rng.integers(0, 2, n).astype(np.int32), 2, **options)
+
+
+@pytest.mark.parametrize("form", [np.ascontiguousarray, np.asfortranarray, np.float32, sparse.csr_array])
+def test_a_block_is_a_view_of_the_rows(form: Any) -> None:
+    X = form(np.random.default_rng(0).normal(size=(100, 3)))
+    s, offset = np.ones(100), np.zeros((100, 1))
+    rows = MemorySource(X, np.zeros(100, dtype=np.int32), 2, s, offset)
+    block = rows.block(20, 50)
+    held, given = (block.Phi.data, X.data) if sparse.issparse(X) else (block.Phi, X)
+    assert np.shares_memory(held, given)
+    assert np.shares_memory(block.s, s) and np.shares_memory(block.offset, offset)
+    assert (block.n_rows, block.first_row) == (30, 20)
+    dense = X.toarray() if sparse.issparse(X) else X
+    np.testing.assert_array_equal(block.Phi.toarray() if sparse.issparse(X) else block.Phi, dense[20:50])
+    if sparse.issparse(X):
+        block.Phi.check_format(full_check=True)
+        np.testing.assert_allclose(block.Phi @ np.ones(3), dense[20:50].sum(axis=1))
+
+
+@pytest.mark.parametrize("n", [1, 2, 999, 1000, 1001, 123_457])
+@pytest.mark.parametrize("step", [1, 7, 1000, 10**9])
+def test_slices_cover_every_row_once_in_equal_parts(n: int, step: int) -> None:
+    rows = MemorySource(np.empty((n, 1)), np.zeros(n, dtype=np.int32), 2, slice_rows=step)
+    slices = rows.slices()
+    assert slices[0][0] == 0 and slices[-1][1] == n
+    assert all(a[1] == b[0] for a, b in pairwise(slices))
+    lengths = np.array([stop - start for start, stop in slices])
+    assert lengths.max() <= step and lengths.max() - lengths.min() <= 1
+
+
+def test_no_rows_fold_to_zero() -> None:
+    empty = source(0)
+    assert MemoryEngine().fold(Counts, empty, empty.shape).rows == 0
+
+
+def test_progress_is_told_after_each_block() -> None:
+    calls: list[tuple[int, int]] = []
+    rows = source(slice_rows=100)
+    MemoryEngine(threads=2).fold(Counts, rows, rows.shape, progress=lambda *at: calls.append(at))
+    assert calls == [(i, 10) for i in range(1, 11)]
+
+
+def test_an_error_in_a_block_comes_out() -> None:
+    def broken(rows: Any) -> Any:
+        raise RuntimeError("no such rows")
+
+    for threads in (1, 2):
+        with pytest.raises(RuntimeError, match="no such rows"):
+            MemoryEngine(threads).fold(Counts, source(slice_rows=100, transform=broken), None)
+
+
+def test_a_transform_is_applied_a_slice_at_a_time() -> None:
+    seen: list[int] = []
+
+    def squares(rows: np.ndarray) -> np.ndarray:
+        seen.append(len(rows))
+        return np.column_stack([rows, rows**2])
+
+    rows = source(slice_rows=100, transform=squares, M=6)
+    moments = MemoryEngine(threads=1).fold(Moments, rows, MomentsParams(1, "diagonal"))
+    assert seen == [100] * 10
+    np.testing.assert_allclose(moments.mean[0], np.column_stack([rows.X, rows.X**2]).mean(axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("form", [np.ascontiguousarray, np.asfortranarray, sparse.csr_array])
+def test_taken_rows_are_those_asked_for(form: Any) -> None:
+    rng = np.random.default_rng(0)
+    X, t = rng.normal(size=(50, 3)), rng.integers(0, 2, 50).astype(np.int32)
+    some = MemorySource(form(X), t, 2, np.arange(50.0)).take(np.array([4, 9, 40]))
+    taken = some.X.toarray() if sparse.issparse(some.X) else some.X
+    np.testing.assert_array_equal(taken, X[[4, 9, 40]])
+    assert some.s.tolist() == [4.0, 9.0, 40.0] and some.t.tolist() == t[[4, 9, 40]].tolist()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes are not forked on Windows")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_can_fold_after_its_parent_did() -> None:
+    """The child inherits the pool of threads, but none of the threads."""
+    rows = source(slice_rows=100)
+    expected = MemoryEngine(threads=2).fold(Counts, rows, rows.shape).weight
+    child = os.fork()
+    if child == 0:
+        found = MemoryEngine(threads=2).fold(Counts, rows, rows.shape).weight
+        os._exit(0 if np.array_equal(found, expected) else 1)
+    for _ in range(300):
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            break
+        time.sleep(0.1)
+    else:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+        pytest.fail("the child hangs")
+    assert os.waitstatus_to_exitcode(status) == 0

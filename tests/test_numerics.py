@@ -1,0 +1,122 @@
+"""Stable functions against sixty digits; the Cholesky factor against its definition."""
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oddsmith.numerics import factor_spd, log1pexp, log_normaliser, log_softmax, sigmoid, softmax
+
+A = np.concatenate([-np.geomspace(745.0, 1e-8, 80), [0.0], np.geomspace(1e-8, 745.0, 80)])
+
+
+def test_log1pexp_and_sigmoid_have_every_digit() -> None:
+    with mpmath.workdps(60):
+        points = [mpmath.mpf(float(a)) for a in A]
+        expected = [float(mpmath.log1p(mpmath.exp(a))) for a in points]
+        y = [float(1 / (1 + mpmath.exp(-a))) for a in points]
+    np.testing.assert_allclose(log1pexp(A), expected, rtol=5e-16)
+    normal = np.array(y) > 1e-300  # below, numbers have fewer digits
+    np.testing.assert_allclose(sigmoid(A)[normal], np.array(y)[normal], rtol=5e-16)
+
+
+@pytest.mark.parametrize("function", [log1pexp, sigmoid])
+def test_no_activation_overflows(function) -> None:
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        values = function(np.array([-np.inf, -1e308, 0.0, 1e308, np.inf]))
+    assert not np.isnan(values).any()
+    assert np.all(np.diff(values) >= 0)
+
+
+@given(st.lists(st.floats(-700, 700), min_size=2, max_size=6), st.floats(-1e6, 1e6))
+def test_softmax_is_a_distribution_and_knows_only_differences(a: list[float], shift: float) -> None:
+    row = np.array([a])
+    P = softmax(row)
+    assert P.sum() == pytest.approx(1.0, rel=1e-14)
+    np.testing.assert_allclose(softmax(row + shift), P, rtol=1e-7, atol=1e-300)
+    np.testing.assert_allclose(np.exp(log_softmax(row)), P, rtol=1e-12, atol=1e-300)
+
+
+@given(st.lists(st.floats(-500, 500), min_size=1, max_size=5))
+def test_log_normaliser_is_that_of_softmax_with_a_zero_in_front(a: list[float]) -> None:
+    value, P = log_normaliser(np.array([a]))
+    with mpmath.workdps(60):
+        exact = mpmath.log(1 + mpmath.fsum(mpmath.exp(mpmath.mpf(v)) for v in a))
+    assert value[0] == pytest.approx(float(exact), rel=1e-14, abs=1e-15)
+    np.testing.assert_allclose(P, softmax(np.array([[0.0, *a]])), rtol=1e-13)
+
+
+# --- the factor
+
+
+def spd(n: int, seed: int = 0, condition: float = 10.0) -> np.ndarray:
+    Q = np.linalg.qr(np.random.default_rng(seed).normal(size=(n, n)))[0]
+    return (Q * np.geomspace(1.0, 1.0 / condition, n)) @ Q.T
+
+
+@pytest.mark.parametrize("condition", [1.0, 1e3, 1e6])
+def test_factor_solves_and_measures(condition: float) -> None:
+    units = np.array([1.0, 1e6, 1e-6, 1.0, 2.0, 3.0])
+    S = spd(6, condition=condition) * np.outer(units, units)
+    factor = factor_spd(S)
+    assert factor.kept.all() and len(factor.aliased) == 0
+    x = np.arange(1.0, 7.0) / units
+    np.testing.assert_allclose(factor.solve(S @ x), x, rtol=1e-13 * condition + 1e-12)
+    np.testing.assert_allclose(factor.solve(S @ np.column_stack([x, -x]))[:, 1], -x, rtol=1e-13 * condition + 1e-12)
+    assert factor.norm(S @ x) == pytest.approx(np.sqrt(x @ S @ x), rel=1e-10)
+    assert factor.log_det() == pytest.approx(np.linalg.slogdet(S)[1], rel=1e-9)
+
+
+@pytest.mark.parametrize("n", [3, 40, 100])
+def test_smallest_eigenvalue_is_never_too_large(n: int) -> None:
+    S = spd(n, condition=1e4)
+    bound = factor_spd(S).smallest_eigenvalue()
+    true = np.linalg.eigvalsh(S)[0]
+    assert 0.0 < bound <= true * (1 + 1e-8)
+    assert bound >= true / (2 * n)
+
+
+@pytest.mark.parametrize("n", [10, 60])
+@pytest.mark.parametrize("unit", [1.0, 1e6])
+def test_dependent_rows_are_the_later_ones(n: int, unit: float) -> None:
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(200, n))
+    chosen = sorted(rng.choice(np.arange(2, n), size=n // 4, replace=False))
+    for j in chosen:
+        free = [k for k in range(j) if k not in chosen]
+        X[:, j] = X[:, free] @ rng.normal(size=len(free))
+    X[:, 0] *= unit
+    factor = factor_spd(X.T @ X)
+    assert factor.aliased.tolist() == chosen
+    b = X.T @ X @ np.where(factor.kept, 1.0, 0.0)
+    x = factor.solve(b)
+    assert not x[chosen].any()
+    np.testing.assert_allclose(X @ x, X @ np.where(factor.kept, 1.0, 0.0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_more_rows_are_kept_than_the_rank(seed: int) -> None:
+    """Beyond the rank every pivot is rounding, and that of an ill-conditioned matrix is not small."""
+    rng = np.random.default_rng(seed)
+    rank = int(rng.integers(3, 15))
+    X = rng.random(size=(rank, 30)) * 10.0 ** rng.uniform(-3, 3, 30)
+    factor = factor_spd(X.T @ X)
+    assert factor.kept[:rank].all()
+    assert not factor.kept[rank:].any()
+
+
+def test_a_row_of_zeros_is_set_aside() -> None:
+    factor = factor_spd(np.diag([1.0, 0.0, 2.0]))
+    assert factor.aliased.tolist() == [1]
+    np.testing.assert_allclose(factor.solve(np.array([1.0, 5.0, 2.0])), [1.0, 0.0, 1.0], rtol=1e-15)
+    empty = factor_spd(np.zeros((2, 2)))
+    assert not empty.kept.any()
+    assert empty.solve(np.ones(2)).tolist() == [0.0, 0.0]
+    assert empty.norm(np.ones(2)) == 0.0 and empty.log_det() == 0.0
+
+
+def test_rows_that_must_stay_stay() -> None:
+    S = np.ones((3, 3))
+    assert factor_spd(S).aliased.tolist() == [1, 2]
+    assert factor_spd(S, may_alias=np.array([True, False, True])).aliased.tolist() == [2]
