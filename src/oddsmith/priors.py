@@ -129,7 +129,7 @@ class GaussianPrior:
             if isinstance(self.scale, bool | str) or not np.isscalar(self.scale):
                 raise InvalidTypeError(f"The scale of a GaussianPrior must be a positive number, found {self.scale!r}.")
             sigma = float(self.scale)  # type: ignore[arg-type]
-            if not (np.isfinite(sigma) and sigma > 0):
+            if not (np.isfinite(sigma) and sigma > 1e-100):
                 raise InvalidInputError(
                     f"The scale of a GaussianPrior must be a positive number, found {self.scale!r}. "
                     "For no prior (maximum likelihood) use prior=None."
@@ -182,7 +182,7 @@ def as_prior(prior: Any) -> GaussianPrior | None:
     """
     if prior is None or isinstance(prior, GaussianPrior):
         return prior
-    if isinstance(prior, bool | str) or not np.isscalar(prior):
+    if isinstance(prior, bool | str | complex) or not np.isscalar(prior):
         raise InvalidTypeError(
             f"prior must be None, a positive number (the standard deviation σ of the weights) or a GaussianPrior; "
             f"found {prior!r}."

@@ -19,8 +19,15 @@ def as_table(X: Any) -> nw.DataFrame[Any] | None:
     """Return a narwhals view of ``X`` if it is a data frame of any library, else None."""
     if isinstance(X, np.ndarray | list | tuple) or sparse.issparse(X):
         return None
-    native = nw.from_native(X, eager_only=True, pass_through=True)
-    return native if isinstance(native, nw.DataFrame) else None
+    with as_input_errors():
+        native = nw.from_native(X, eager_only=True, pass_through=True)
+        if isinstance(native, nw.DataFrame):
+            names = native.columns
+            if len(set(names)) < len(names):
+                twice = next(name for name in names if names.count(name) > 1)
+                raise InvalidInputError(f"Two columns have the name {twice!r}. Give every column a name of its own.")
+            return native
+    return None
 
 
 def split_target(X: Any, y: Any) -> tuple[Any, Any]:
@@ -146,22 +153,33 @@ def read_labels(y: Any, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.i
         labels = column_or_1d(_series(y), warn=True)
         if labels.dtype.kind == "f" and not np.isfinite(labels).all():
             raise InvalidInputError("Input y contains NaN or infinity; every row needs a class.")
-        if labels.dtype.kind == "O" and any(v is None or v != v for v in labels):
-            raise InvalidInputError("Input y contains missing values (None or NaN); every row needs a class.")
+        if labels.dtype.kind in "mM" and np.isnat(labels).any():
+            raise InvalidInputError("Input y contains missing values (NaT); every row needs a class.")
+        if labels.dtype.kind == "O":
+            labels = _one_type(labels)
         check_consistent_length(np.empty(n_rows), labels)
-        check_classification_targets(labels)
-    try:
-        classes, codes = np.unique(labels, return_inverse=True)
-    except TypeError:
-        kinds = sorted({type(v).__name__ for v in labels})
-        raise InvalidTypeError(
-            f"The labels in y are of different types ({', '.join(kinds)}), which cannot be put in order. "
-            "Make them all of one type."
-        ) from None
+        if labels.dtype.kind in "fOc":
+            check_classification_targets(labels)
+    classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         only = classes.tolist()[0]
         raise InvalidInputError(f"y holds one class only ({only!r}): a classifier needs at least two classes.")
     return classes, codes.astype(np.int32)
+
+
+def _one_type(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return labels of object type as an array of their own type, or refuse missing and mixed ones."""
+    values = labels.tolist()
+    if any(v is None or v != v for v in values):
+        raise InvalidInputError("Input y contains missing values (None or NaN); every row needs a class.")
+    kinds = {type(v) for v in values}
+    if len(kinds) > 1:
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise InvalidTypeError(
+            f"The labels in y are of different types ({names}), which cannot be put in order. "
+            "Make them all of one type."
+        )
+    return np.array(values) if kinds <= {bool, int, bytes} else labels
 
 
 def _small_integers(y: Any, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]] | None:
@@ -169,7 +187,7 @@ def _small_integers(y: Any, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[
     if not isinstance(y, np.ndarray) or y.shape != (n_rows,) or y.dtype.kind not in "biu" or not n_rows:
         return None
     low, high = int(y.min()), int(y.max())
-    if not 0 < high - low < 4096:
+    if not 0 < high - low < 4096 or high >= 2**62:
         return None
     codes = np.subtract(y, low, dtype=np.int64).astype(np.int32) if low else y.astype(np.int32)
     if high - low == 1:

@@ -12,13 +12,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize, sparse
+from scipy import linalg, optimize, sparse
 
 from oddsmith.design.inputs import check_finite, read_labels, read_rows, read_weights, split_target
 from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.records import Table
 
 WORKING_ROWS = 2000
+TRIES = 2
+SMALL_PROGRAM = 20_000
 SLACK = 1e-6
 """A margin below this is none, in units in which those that the program asked for are one."""
 REWEIGHTINGS = 4
@@ -83,21 +85,39 @@ def detect_separation(X: Any, y: Any, *, sample_weight: Any = None, fit_intercep
 
 
 def separation(
-    rows: Any, t: npt.NDArray[np.int32], classes: npt.NDArray[Any], terms: list[str], *, fit_intercept: bool
+    rows: Any,
+    t: npt.NDArray[np.int32],
+    classes: npt.NDArray[Any],
+    terms: list[str],
+    *,
+    fit_intercept: bool,
+    weights: tuple[Array, Array] | None = None,
 ) -> Separation:
-    """Diagnose checked rows; see `detect_separation`."""
+    """Diagnose checked rows; see `detect_separation`.
+
+    ``weights`` (coefficients and intercepts against class 0) that a fit has reached may settle it at once: if they
+    order every row, the separation is complete. Large problems then need no program.
+    """
+    if weights is not None and rows.shape[0] * rows.shape[1] * (len(classes) - 1) > SMALL_PROGRAM:
+        A = np.column_stack([np.zeros(rows.shape[0]), rows @ weights[0].T + weights[1]])
+        if _row_margins(A, t).min() > 0.0:
+            return Separation("complete", _signs(np.column_stack([weights[1], weights[0]]), classes, terms))
     frame = _scaled(rows, fit_intercept)
     found = _direction(frame.Z, t, len(classes))
     if found is None:
         return Separation("none", {})
     direction, complete = found
+    return Separation("complete" if complete else "quasi", _signs(frame.to_user(direction), classes, terms))
+
+
+def _signs(user: Array, classes: npt.NDArray[Any], terms: list[str]) -> dict[Any, int]:
+    """Return the terms that a direction moves (K−1 × (1 + columns), in user units) and which way."""
     infinite: dict[Any, int] = {}
-    labels = classes.tolist()
-    for label, d in zip(labels[1:], frame.to_user(direction), strict=True):
+    for label, d in zip(classes.tolist()[1:], user, strict=True):
         for term, value in zip(["(intercept)", *terms], d, strict=True):
             if value != 0.0:
                 infinite[term if len(classes) == 2 else (label, term)] = 1 if value > 0 else -1
-    return Separation("complete" if complete else "quasi", infinite)
+    return infinite
 
 
 @dataclass(frozen=True)
@@ -137,32 +157,49 @@ def _direction(Z: Array, t: npt.NDArray[np.int32], K: int) -> tuple[Array, bool]
     """Return a separating direction (K−1 × P) and whether it is complete, or None.
 
     1. Solve the program on a working set of rows. 2. None there, at full rank: none at all.
-    3. Check the direction on all rows; add rows on the wrong side, or not strictly separated; repeat.
+    3. Check the direction on all rows and add those on the wrong side; repeat.
+    4. A row of the working set whose margin stays 0 proves that no direction separates completely. Rows outside whose
+       margin is 0 may still be separable: some are added, as long as that separates any of them.
     """
     rng = np.random.default_rng(0)
-    n, P = Z.shape
+    n = len(Z)
+    step = max(200, WORKING_ROWS // (K - 1))
     working = np.zeros(n, dtype=bool)
-    working[rng.permutation(n)[:WORKING_ROWS]] = True
+    working[rng.permutation(n)[:step]] = True
+    tried = 0
     while True:
         D = _program(Z[working], t[working], K)  # 1
         if D is None:
-            if working.all() or np.linalg.matrix_rank(Z[working]) == P:  # 2
+            unseen = linalg.null_space(Z[working])  # 2
+            if working.all() or not unseen.shape[1]:
                 return None
-            working[rng.permutation(np.flatnonzero(~working))[:WORKING_ROWS]] = True
+            # The rows that move in the directions which no row of the working set moves in.
+            reach = np.where(working, 0.0, np.linalg.norm(Z @ unseen, axis=1))
+            working[np.argsort(-reach)[:step]] = True
             continue
-        margins = _margins(Z, t, D)  # 3
-        tight = np.flatnonzero(~working & (margins <= SLACK))
-        if not len(tight):
-            # Only the program's own tolerance can have let a wrong side pass.
-            return None if margins.min() < -SLACK else (D, bool(margins.min() > SLACK))
-        working[tight[np.argsort(margins[tight])[:WORKING_ROWS]]] = True
+        margins = _margins(Z, t, D)
+        wrong = np.flatnonzero(~working & (margins < -SLACK))  # 3
+        if len(wrong):
+            working[wrong[np.argsort(margins[wrong])[:step]]] = True
+            continue
+        if margins.min() < -SLACK:
+            return None  # only the program's own tolerance can have let a wrong side pass
+        tight = margins <= SLACK  # 4
+        outside = np.flatnonzero(~working & tight)
+        if not len(outside) or (tried >= TRIES and (tight & working).any()):
+            return D, not tight.any()
+        tried += 1
+        working[rng.permutation(outside)[:step]] = True
 
 
 def _margins(Z: Array, t: npt.NDArray[np.int32], D: Array) -> Array:
     """Return the smallest margin of each row against the other classes."""
-    A = np.column_stack([np.zeros(len(Z)), Z @ D.T])
-    own = A[np.arange(len(Z)), t]
-    A[np.arange(len(Z)), t] = -np.inf
+    return _row_margins(np.column_stack([np.zeros(len(Z)), Z @ D.T]), t)
+
+
+def _row_margins(A: Array, t: npt.NDArray[np.int32]) -> Array:
+    own = A[np.arange(len(A)), t]
+    A[np.arange(len(A)), t] = -np.inf
     result: Array = own - A.max(axis=1)
     return result
 

@@ -91,7 +91,7 @@ def find_coordinates(
     if is_large(source) and hasattr(source.X, "indptr") and M > LARGEST_HESSIAN:
         # Wide sparse rows stay as they are: the preconditioner knows the size of every column.
         return Coordinates(np.zeros(M), np.ones(M), contrast, None)
-    if is_large(source) and source.n_rows > 4 * COORDINATE_ROWS:
+    if is_large(source) and source.n_rows > 4 * COORDINATE_ROWS and source.s is None:
         part = source.take(source.spread(COORDINATE_ROWS, seed=2))
         if _seen_enough(part):
             mean, scale = _spread(*_column_moments(engine, part), intercept and center)
@@ -165,6 +165,7 @@ class Problem:
     class_weight: Array
     start: tuple[Array, Array] | None = None
     explain: Callable[[], None] | None = None
+    names: Any = None
     progress: Any = None
 
     @property
@@ -240,12 +241,17 @@ def make_objective(
 def fit_likelihood(problem: Problem) -> Fit:
     """Fit: coordinates → start → dependent columns → solve → trouble → user units."""
     objective, coordinates, common = make_objective(problem)
+    _check_scale(coordinates.scale, problem)
     C, P = objective.shape
     flat = problem.prior is None
-    x = _start(problem, objective, coordinates)
+    x = _start(problem, objective)
     solver = _choose(problem, coordinates)
     if flat and objective.size <= LARGEST_HESSIAN:
         objective.free = _independent(objective, x, sample=isinstance(solver, Sampled))
+    if problem.start is not None:
+        cold, warm = objective.evaluate(x).value, coordinates.from_user(*problem.start)
+        # Weights of other data can be so far off that no curvature is left to go by.
+        x = warm if objective.evaluate(warm).value < cold else x
     x = np.where(objective.free, x.reshape(C, P), 0.0).ravel()
     if isinstance(solver, TruncatedNewton) and objective.large and C == 1 and hasattr(problem.source.X, "indptr"):
         objective.source = replace(problem.source, memo=np.empty(problem.source.n_rows))
@@ -263,6 +269,19 @@ def fit_likelihood(problem: Problem) -> Fit:
     return Fit(W, b, aliased, common, coordinates, result, certificate, flat)
 
 
+def _check_scale(scale: Array, problem: Problem) -> None:
+    """Refuse columns whose squares leave the range of floating point."""
+    extreme = ~((scale > 1e-100) & (scale < 1e100))
+    if extreme.any():
+        if problem.explain is not None:
+            problem.explain()  # NaN and infinity have their own words
+        j = int(np.argmax(extreme))
+        raise InvalidInputError(
+            f"Column {problem.names[j]!r} has a spread of {scale[j]:.3g}, whose square leaves the range of floating "
+            "point. Give it in other units."
+        )
+
+
 def resume(problem: Problem, fit: Fit) -> Fit:
     """Go on with a Newton fit that stopped because it looked like separation and was not."""
     solver = TruncatedNewton() if problem.solver == "truncated-newton" else Newton()
@@ -270,13 +289,14 @@ def resume(problem: Problem, fit: Fit) -> Fit:
     return fit_likelihood(replace(problem, solver=replace(solver, watch_divergence=False), start=start))
 
 
-def _start(problem: Problem, objective: FoldObjective, coordinates: Coordinates) -> Array:
-    if problem.start is not None:
-        return coordinates.from_user(*problem.start)
+def _start(problem: Problem, objective: FoldObjective) -> Array:
+    """Return the start: weights 0 (or the prior's mean), intercepts that fit the class frequencies."""
     C, P = objective.shape
     x = np.zeros((C, P)) if objective.penalty is None else objective.penalty.mean.copy()
-    if problem.intercept and problem.source.offset is None:
+    if problem.intercept:
         odds = np.log(problem.class_weight[1:] / problem.class_weight[0])
+        if problem.source.offset is not None:
+            odds = odds - np.average(problem.source.offset, axis=0, weights=problem.source.s)
         x[:, 0] = np.linalg.solve(objective.T, odds)
     return x.ravel()
 
@@ -317,7 +337,9 @@ def _choose(problem: Problem, coordinates: Coordinates) -> Any:
     if size > LARGEST_HESSIAN:
         return TruncatedNewton(strict=watch, watch_divergence=watch)
     # A sample pays when it shows every column and is a small part of the rows, yet many for each weight.
-    sampled = problem.source.n_rows >= 60 * size and is_large(problem.source) and problem.source.offset is None
+    source = problem.source
+    rows = source.n_rows if source.s is None else int(np.count_nonzero(source.s))
+    sampled = rows >= 60 * size and is_large(source) and source.offset is None
     if sampled and (coordinates.from_sample or not watch):
         return Sampled(polish=watch, trusted=coordinates.from_sample)
     return Newton(watch_divergence=watch)

@@ -181,6 +181,7 @@ class LogisticRegression(LinearGeometry, Classifier):
             class_weight,
             self._warm(classes, rows.shape[1]),
             lambda: check_finite(rows, getattr(self, "feature_names_in_", None)),
+            self._names(),
         )
         if not is_large(source):  # large rows are checked by the sums of the first pass
             problem.explain()  # type: ignore[misc]
@@ -198,11 +199,11 @@ class LogisticRegression(LinearGeometry, Classifier):
             raise UnknownNameError("solver", self.solver, ["auto", *SOLVERS])
         if not isinstance(self.solver, str) and not hasattr(self.solver, "minimise"):
             raise InvalidTypeError(f"solver must be a name or a solver, found {self.solver!r}.")
-        if not isinstance(self.tol, int | float | np.number) or not self.tol > 0:
-            raise InvalidInputError(f"tol must be a positive number, found {self.tol!r}.")
+        if isinstance(self.tol, bool) or not isinstance(self.tol, int | float | np.number) or not 0 < self.tol < 1:
+            raise InvalidInputError(f"tol must be a number between 0 and 1, found {self.tol!r}.")
         if not (isinstance(self.max_iter, int | np.integer) and self.max_iter >= 1):
             raise InvalidInputError(f"max_iter must be a whole number of at least 1, found {self.max_iter!r}.")
-        if self.threads is not None and not (isinstance(self.threads, int) and self.threads >= 1):
+        if self.threads is not None and not (isinstance(self.threads, int | np.integer) and self.threads >= 1):
             raise InvalidInputError(f"threads must be None or a whole number of at least 1, found {self.threads!r}.")
 
     def _reference_code(self, classes: npt.NDArray[Any]) -> int | None:
@@ -230,7 +231,9 @@ class LogisticRegression(LinearGeometry, Classifier):
         source = problem.source
         inside = slice(None) if source.s is None else source.s > 0
         terms = [str(name) for name in self._names()]
-        verdict = separation(source.X[inside], source.t[inside], classes, terms, fit_intercept=problem.intercept)
+        rows, t = source.X[inside], source.t[inside]
+        reached = (fit.coef, fit.intercept)
+        verdict = separation(rows, t, classes, terms, fit_intercept=problem.intercept, weights=reached)
         if not fit.result.diverging:
             return fit, None if verdict.kind == "none" else verdict
         if verdict.kind == "none":
@@ -276,17 +279,17 @@ class LogisticRegression(LinearGeometry, Classifier):
                 f"combination{'' if len(self.aliased_) == 1 else 's'} of earlier columns (or constant): set aside with "
                 "weight 0, as in aliased_. Leave them out, or use a prior.",
                 CollinearityWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         if verdict is not None:
-            warnings.warn(_separation_message(verdict, self.classes_), SeparationWarning, stacklevel=3)
+            warnings.warn(_separation_message(verdict, self.classes_), SeparationWarning, stacklevel=4)
         elif not self.certificate_.converged:
             c = self.certificate_
             warnings.warn(
                 f"The fit stopped after {self.n_iter_} iterations, at most {c.gap:.3g} above the optimum (asked: "
-                f"{self.tol:g} relative). Raise max_iter={self.max_iter}, raise tol, or use solver='newton'.",
+                f"{self.tol:g} relative). {_remedy(self.solver, self.max_iter)}",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     @all_or_nothing
@@ -340,9 +343,15 @@ class LogisticRegression(LinearGeometry, Classifier):
         return self._distance(self._rows(X))
 
 
+def _remedy(solver: Any, max_iter: int) -> str:
+    if solver == "sgd" or getattr(solver, "name", None) == "sgd":
+        return "Give it more epochs, solver=oddsmith.solvers.SGD(epochs=…), raise tol, or use solver='newton'."
+    return f"Raise max_iter={max_iter}, raise tol, or use solver='newton'."
+
+
 def _list(names: list[str]) -> str:
     shown = ", ".join(repr(name) for name in names[:8])
-    return f"Columns {shown}" + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    return f"Column{'' if len(names) == 1 else 's'} {shown}" + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
 def _separation_message(verdict: Separation, classes: npt.NDArray[Any]) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.engines import Engine
+from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.sgd import run_epoch
 from oddsmith.numerics import EPS, Array
 from oddsmith.priors import Quadratic
@@ -202,6 +203,11 @@ class FoldObjective:
         """Return the weights after one epoch over the rows in random order, and the mean of the iterates."""
         V = np.array(x.reshape(self.shape))
         C, P = self.shape
+        if self.penalty is not None and self.penalty.Q.ndim == 2:
+            raise InvalidInputError(
+                "Stochastic gradient descent takes a prior that is independent from weight to weight and leaves the "
+                "intercept free: a scale, a variance, or one variance a column. Use solver='newton' for this one."
+            )
         decay = np.zeros((C, P)) if self.penalty is None else self.penalty.diagonal(C) / self.weight
         target = np.zeros((C, P)) if self.penalty is None else self.penalty.mean
         mean, seen = np.zeros((C, P)), 0

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from oddsmith.errors import InvalidInputError
+from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.numerics import Array
 from oddsmith.records import Table, format_value
 
@@ -79,6 +79,8 @@ def newton_raphson(
         g = np.atleast_1d(np.asarray(_call(gradient, x, scalar), dtype=float))  # 1
         H = np.atleast_2d(np.asarray(_call(hessian, x, scalar), dtype=float))
         _check_derivatives(g, H, x)
+        if not g.any():
+            return _optimum(f, g, path, scalar, True)
         try:
             u = linalg.solve(H, g, assume_a="sym")  # 2
         except linalg.LinAlgError:
@@ -139,7 +141,10 @@ def gradient_descent(
 
 
 def _start(start: npt.ArrayLike) -> tuple[Array, bool]:
-    x = np.asarray(start, dtype=float)
+    try:
+        x = np.asarray(start, dtype=float)
+    except (TypeError, ValueError):
+        raise InvalidTypeError(f"start must be a number or a vector of numbers, found {start!r}.") from None
     if x.ndim > 1 or not np.all(np.isfinite(x)):
         raise InvalidInputError(f"start must be a finite number or vector, found {start!r}.")
     return np.atleast_1d(x), x.ndim == 0

@@ -76,7 +76,8 @@ class Curvature:
         hessian = None
         if self.hessian is not None and other.hessian is not None:
             hessian = self.hessian + other.hessian
-        return Curvature(self.rows + other.rows, self.value + other.value, self.gradient + other.gradient, hessian)
+        value, gradient = self.value + other.value, self.gradient + other.gradient
+        return Curvature(self.rows + other.rows, value, gradient, hessian, max(self.longest, other.longest))
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
@@ -160,4 +161,4 @@ def _example(shape: Shape, rng: np.random.Generator, order: int) -> CurvaturePar
     C = max(1, shape.K - 1)
     W, V = rng.normal(size=(2, C, shape.M))
     b, v = rng.normal(size=(2, C))
-    return CurvatureParams(W, b, np.zeros(shape.M), order, V, v)
+    return CurvatureParams(W, b, np.zeros(shape.M), order, V, v, inverse=rng.uniform(0.5, 2.0, size=shape.M))
