@@ -90,13 +90,24 @@ def test_compiled_sgd_takes_the_steps_of_the_plain_one(monkeypatch: pytest.Monke
 
 
 @pytest.mark.filterwarnings("ignore::oddsmith.errors.ConvergenceWarning")
-@pytest.mark.parametrize("prior", [None, 0.1, GaussianPrior(covariance=np.full(5, 1e-8))])
+@pytest.mark.parametrize("prior", [None, 0.1, GaussianPrior(covariance=np.full(4, 1e-8))])
 def test_sgd_is_stable_under_any_prior(prior: Any) -> None:
     X, y = make(300, 4)
     model = LogisticRegression(prior, solver="sgd", seed=0).fit(X * 1e-3, y)
     best = LogisticRegression(prior).fit(X * 1e-3, y)
     assert np.all(np.isfinite(model.coef_))
     assert model.log_likelihood_ >= best.log_likelihood_ - 0.02 * abs(best.log_likelihood_)
+
+
+@pytest.mark.parametrize("covariance", [np.ones(5), np.eye(4) + 0.1])
+def test_sgd_refuses_a_prior_that_it_cannot_take_row_by_row(covariance: np.ndarray) -> None:
+    X, y = make(100, 4)
+    for fit in (
+        lambda model: model.fit(X, y),
+        lambda model: model.partial_fit(X, y, classes=[0, 1]),
+    ):
+        with pytest.raises(InvalidInputError, match="solver='newton'"):
+            fit(LogisticRegression(GaussianPrior(covariance=covariance), solver="sgd"))
 
 
 def test_gradient_with_a_step_size_is_that_of_the_lecture() -> None:

@@ -37,6 +37,11 @@ class Drawn:
     parameters: dict[str, Any]
     objective: Exact
 
+    def can_be_fitted_by(self, way: dict[str, Any]) -> bool:
+        """SGD takes priors that leave the intercept alone."""
+        covers_intercept = self.objective.Q is not None and self.objective.Q[0, 0] > 0
+        return not (covers_intercept and isinstance(way.get("solver"), SGD))
+
     def fit(self, **options: Any) -> LogisticRegression:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -113,10 +118,11 @@ def test_gap_bounds_the_true_gap_on_random_problems(chunk: int) -> None:
     size = PROBLEMS // 10
     for seed in range(chunk * size, (chunk + 1) * size):
         problem = draw(seed)
-        models = [problem.fit(), *(problem.fit(**options) for options in LOOSE)]
+        ways = [{}, *(way for way in LOOSE if problem.can_be_fitted_by(way))]
+        models = [problem.fit(**way) for way in ways]
         for i, (model, true) in enumerate(zip(models, gaps(problem, models), strict=True)):
             certificate = model.certificate_
-            what = f"seed {seed}, {LOOSE[i - 1] if i else 'default'}: {true:.3g} against {certificate.gap:.3g}"
+            what = f"seed {seed}, {ways[i] or 'default'}: {true:.3g} against {certificate.gap:.3g}"
             assert certificate.rigorous and certificate.optimum_exists, what
             assert true <= Decimal(certificate.gap), what
             if i == 0:
@@ -159,6 +165,7 @@ def test_gap_holds_without_a_hessian(seed: int, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("seed", range(6))
 def test_gap_holds_when_the_fit_starts_on_a_sample(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(likelihood, "LARGE", 1000)
+    monkeypatch.setattr(likelihood, "SMALL", 0)
     problem = draw(seed, rows=3000, prior=bool(seed % 2))
     models = [problem.fit(), problem.fit(tol=1e-3)]
     for model, true in zip(models, gaps(problem, models), strict=True):
