@@ -60,10 +60,12 @@ def _dots_c(x: Any, base: Any, M: Any, u: Any, center: Any, a: Any, n: Any) -> N
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _longest_c(x: Any, base: Any, M: Any, inverse: Any, center: Any, n: Any) -> float:
-    """max_i Σ_j inverse_j (x_ij − c_j)²."""
+def _longest_c(x: Any, base: Any, M: Any, inverse: Any, center: Any, s: Any, first: Any, n: Any) -> float:
+    """max_i Σ_j inverse_j (x_ij − c_j)² over the rows of positive weight."""
     longest = 0.0
     for i in range(n):
+        if s.size and s[first + i] == 0.0:
+            continue
         k = base + i * M
         total = 0.0
         for j in range(M):
@@ -136,7 +138,7 @@ def logistic_c(
         n = min(step, N - first)
         _dots_c(x, first * M, M, u, center, a, n)
         if inverse.size:
-            longest = max(longest, _longest_c(x, first * M, M, inverse, center, n))
+            longest = max(longest, _longest_c(x, first * M, M, inverse, center, s, first, n))
         _signs(t, offset, first, n, sign, a)
         value += _tile_rows(a, b, sign, s, first, n, r, h)
         g[0] += _sum(r, n)
@@ -183,6 +185,8 @@ def logistic_f(
             h[:n] = 0.0
             for j in range(M):
                 _column_squares(XT[j, first : first + n], inverse[j], center[j], h, n)
+            if s.size:
+                h[:n] *= s[first : first + n] > 0.0
             longest = max(longest, h[:n].max())
         _signs(t, offset, first, n, sign, a)
         value += _tile_rows(a, b, sign, s, first, n, r, h)
@@ -245,10 +249,12 @@ def csr_squares(data: Any, indices: Any, indptr: Any, h: Any, g: Any) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def csr_longest(data: Any, indices: Any, indptr: Any, center: Any, inverse: Any, base: float) -> float:
-    """max_i Σ_j inverse_j (x_ij − c_j)², where ``base`` is the value of a row of zeros."""
+def csr_longest(data: Any, indices: Any, indptr: Any, s: Any, center: Any, inverse: Any, base: float) -> float:
+    """max_i Σ_j inverse_j (x_ij − c_j)² over the rows of positive weight; ``base`` is the value of a row of zeros."""
     longest = 0.0
     for i in range(indptr.size - 1):
+        if s.size and s[i] == 0.0:
+            continue
         total = base
         for p in range(uintp(indptr[i]), uintp(indptr[i + 1])):
             j = uintp(indices[p])

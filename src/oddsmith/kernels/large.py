@@ -147,7 +147,8 @@ def _chunks(
         value += compiled.softmax_chunk(A, block.t[rows], _NONE if part is None else part, P)
         g += _gradient(Z, R, center)
         if inverse is not None:
-            longest = max(longest, float(np.einsum("nm,nm,m->n", Z, Z, inverse).max(initial=0.0)))
+            squares = (Z * Z) @ inverse
+            longest = max(longest, float((squares if part is None else squares * (part > 0)).max(initial=0.0)))
         if H is not None and alike:
             B = np.concatenate([np.ones((len(Z), 1)), Z], axis=1) * (1.0 if part is None else np.sqrt(part)[:, None])
             p = P[0, 1:]
@@ -186,13 +187,13 @@ def _csr(
         memo = _NONE if block.memo is None else block.memo
         value = compiled.logistic_csr(X.data, X.indices, X.indptr, block.t, s, offset, W[0], shift, g, memo)
         g[1:] -= center * g[0]
-        return value, g[None], None, _csr_longest(X, center, inverse)
+        return value, g[None], None, _csr_longest(X, s, center, inverse)
     if C == 1:
         g, h = np.zeros(M + 1), np.empty(block.n_rows)
         shift = float(b[0] - W[0] @ center)
         value = compiled.logistic_csr(X.data, X.indices, X.indptr, block.t, s, offset, W[0], shift, g, h)
         g[1:] -= center * g[0]
-        return value, g[None], _csr_block(X, h, center), _csr_longest(X, center, inverse)
+        return value, g[None], _csr_block(X, h, center), _csr_longest(X, s, center, inverse)
     A, R, P = _activations(X, block, slice(None), W, b, center)
     value = compiled.softmax_chunk(A, block.t, s, P)
     g2 = _gradient(X, R, center)
@@ -206,7 +207,7 @@ def _csr(
                 H[j, :, k, :] = _csr_block(X, h, center)
                 H[k, :, j, :] = H[j, :, k, :]
         H = H.reshape(C * (M + 1), C * (M + 1))
-    return value, g2, H, _csr_longest(X, center, inverse)
+    return value, g2, H, _csr_longest(X, s, center, inverse)
 
 
 def _csr_block(X: Any, h: Array, center: Array) -> Array:
@@ -224,8 +225,8 @@ def _csr_block(X: Any, h: Array, center: Array) -> Array:
     return G
 
 
-def _csr_longest(X: Any, center: Array, inverse: Array | None) -> float:
+def _csr_longest(X: Any, s: Array, center: Array, inverse: Array | None) -> float:
     if inverse is None:
         return 0.0
     base = float((center**2 * inverse).sum())
-    return float(compiled.csr_longest(X.data, X.indices, X.indptr, center, inverse, base))
+    return float(compiled.csr_longest(X.data, X.indices, X.indptr, s, center, inverse, base))

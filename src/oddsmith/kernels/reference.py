@@ -88,6 +88,8 @@ def _longest(block: Block, center: Array, inverse: Array) -> float:
             squares = squares + (inverse * center**2).sum()
         else:
             squares = (_rows(block, start, stop, center) ** 2) @ inverse
+        if block.s is not None:
+            squares = squares * (block.s[start:stop] > 0)
         longest = max(longest, float(squares.max(initial=0.0)))
     return longest
 

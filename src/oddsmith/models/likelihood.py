@@ -240,7 +240,8 @@ def make_objective(
 
 def fit_likelihood(problem: Problem) -> Fit:
     """Fit: coordinates → start → dependent columns → solve → trouble → user units."""
-    objective, coordinates, common = make_objective(problem)
+    with np.errstate(over="ignore", invalid="ignore"):
+        objective, coordinates, common = make_objective(problem)
     _check_scale(coordinates.scale, problem)
     C, P = objective.shape
     flat = problem.prior is None
