@@ -1,0 +1,171 @@
+"""Reading of rows, labels, weights and offsets: the same whatever form they come in, and no copy where none is due."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import sparse
+from sklearn.base import BaseEstimator
+
+from oddsmith.design.inputs import (
+    check_finite,
+    read_labels,
+    read_offset,
+    read_rows,
+    read_weights,
+    split_target,
+)
+from oddsmith.errors import InvalidInputError, OddsmithError
+
+WHOLE = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"]
+
+
+@given(data=st.data(), dtype=st.sampled_from(WHOLE))
+def test_codes_of_whole_numbers_are_those_of_sorting_them(data: st.DataObject, dtype: str) -> None:
+    base = data.draw(st.sampled_from([0, 0, 1, -5, 100, 2**31, 2**63]))
+    steps = data.draw(arrays(np.int64, st.integers(2, 40), elements=st.integers(0, 6)))
+    info = None if dtype == "bool" else np.iinfo(dtype)
+    values = [int(base) + int(step) for step in steps]
+    if info is not None and not all(info.min <= value <= info.max for value in values):
+        values = steps.tolist()
+    y = np.array(values, dtype=dtype)
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        with pytest.raises(InvalidInputError, match="one class only"):
+            read_labels(y, len(y))
+        return
+    found, found_codes = read_labels(y, len(y))
+    assert found.dtype == y.dtype and found_codes.dtype == np.int32
+    assert np.array_equal(found, classes)
+    assert np.array_equal(found_codes, codes)
+
+
+@given(st.lists(st.sampled_from(["ash", "birch", "Birke", "ü", ""]), min_size=10, max_size=30))
+def test_codes_of_words_are_those_of_sorting_them(words: list[str]) -> None:
+    classes, codes = np.unique(words, return_inverse=True)
+    if len(classes) < 2:
+        return
+    for y in (words, tuple(words), np.array(words), np.array(words, dtype=object)):
+        found, found_codes = read_labels(y, len(words))
+        assert found.tolist() == classes.tolist()
+        assert np.array_equal(found_codes, codes)
+
+
+@pytest.mark.parametrize("gap", [2, 4095, 4096, 10**9])
+def test_labels_far_apart_are_coded_too(gap: int) -> None:
+    y = np.array([0, gap, 0, gap, 1])
+    classes, codes = read_labels(y, 5)
+    assert classes.tolist() == [0, 1, gap]
+    assert codes.tolist() == [0, 2, 0, 2, 1]
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.zeros((3, 2)),
+        np.zeros((3, 2), dtype=np.float32),
+        np.asfortranarray(np.zeros((3, 2))),
+        np.zeros((6, 2))[::2],
+    ],
+)
+def test_float_arrays_are_not_copied(X: np.ndarray) -> None:
+    assert np.shares_memory(read_rows(BaseEstimator(), X, reset=True), X)
+
+
+def test_csr_is_not_copied_and_other_sparse_forms_become_csr() -> None:
+    X = sparse.random_array((20, 4), density=0.3, rng=np.random.default_rng(0))
+    csr = sparse.csr_array(X)
+    assert np.shares_memory(read_rows(BaseEstimator(), csr, reset=True).data, csr.data)
+    for form in (sparse.csc_array, sparse.coo_array, sparse.csr_matrix, sparse.lil_array):
+        rows = read_rows(BaseEstimator(), form(X), reset=True)
+        assert rows.format == "csr"
+        np.testing.assert_array_equal(rows.toarray(), X.toarray())
+
+
+def test_names_and_number_of_columns_are_kept_and_compared() -> None:
+    import pandas
+
+    estimator = BaseEstimator()
+    table = pandas.DataFrame({"age": [1.0, 2.0], "dose": [3, 4]})
+    rows = read_rows(estimator, table, reset=True)
+    assert rows.dtype == np.float64 and rows.flags.c_contiguous
+    assert estimator.feature_names_in_.tolist() == ["age", "dose"] and estimator.n_features_in_ == 2
+    read_rows(estimator, table, reset=False)
+    with pytest.raises(InvalidInputError, match="same order"):
+        read_rows(estimator, table[["dose", "age"]], reset=False)
+
+
+def test_missing_values_in_whole_number_columns_are_seen() -> None:
+    import pandas
+    import polars
+
+    for table in (
+        pandas.DataFrame({"n": pandas.array([1, None, 3], dtype="Int64")}),
+        polars.DataFrame({"n": [1, None, 3]}),
+        polars.DataFrame({"n": [True, None, False]}),
+    ):
+        rows = read_rows(BaseEstimator(), table, reset=True)
+        assert np.isnan(rows[:, 0]).tolist() == [False, True, False]
+        with pytest.raises(InvalidInputError, match=r"column 'n' has 1 missing values .*, the first in row 1"):
+            check_finite(rows, np.array(["n"]))
+
+
+def test_large_finite_values_are_finite() -> None:
+    """Their sum is not: a quick look at the sum must not be the last word."""
+    check_finite(np.full((4, 2), 1e308), None)
+    check_finite(sparse.csr_array(np.full((4, 2), -1e308)), None)
+    check_finite(np.full((4, 2), 3e38, dtype=np.float32), None)
+
+
+def test_opposite_infinities_do_not_cancel() -> None:
+    X = np.zeros((5, 2))
+    X[1, 1], X[3, 1] = np.inf, -np.inf
+    with pytest.raises(InvalidInputError, match=r"column 1 has 2 infinite values .*, the first in row 1"):
+        check_finite(X, None)
+
+
+@given(arrays(np.float64, (6, 3), elements=st.sampled_from([0.0, 1.0, np.nan, np.inf, -np.inf])), st.booleans())
+def test_every_value_that_is_not_finite_is_found(X: np.ndarray, as_csr: bool) -> None:
+    rows = sparse.csr_array(X) if as_csr else X
+    if np.isfinite(X).all():
+        check_finite(rows, None)
+        return
+    with pytest.raises(InvalidInputError) as caught:
+        check_finite(rows, None)
+    column = int(str(caught.value).split("column ")[1].split()[0])
+    assert not np.isfinite(X[:, column]).all()
+
+
+def test_weights_are_read_from_anything_with_one_number_a_row() -> None:
+    import polars
+
+    assert read_weights(None, 3) is None
+    for weights in ([1, 2, 3], np.array([1, 2, 3], dtype=np.int8), polars.Series([1, 2, 3])):
+        found = read_weights(weights, 3)
+        assert found is not None and found.dtype == np.float64 and found.tolist() == [1.0, 2.0, 3.0]
+    for wrong in ([1, 2], [[1, 2, 3]], [1, -2, 3], [np.nan, 1, 1], [0, 0, 0], ["a", "b", "c"]):
+        with pytest.raises(OddsmithError):
+            read_weights(wrong, 3)
+
+
+def test_offsets_are_kept_against_the_first_class() -> None:
+    assert read_offset(None, 3, 2) is None
+    found = read_offset([1, 2, 3], 3, 2)
+    assert found is not None and found.tolist() == [[1.0], [2.0], [3.0]]
+    three = read_offset([[1.0, 3.0, 6.0], [0.0, -1.0, 2.0]], 2, 3)
+    assert three is not None and three.tolist() == [[2.0, 5.0], [-1.0, 2.0]]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_a_target_is_taken_out_of_its_table(library: str) -> None:
+    import polars
+
+    table: Any = polars.DataFrame({"x": [1.0, 2.0], "y": ["a", "b"], "z": [0.0, 1.0]})
+    table = {"polars": table, "pandas": table.to_pandas(), "pyarrow": table.to_arrow()}[library]
+    rows, labels = split_target(table, "y")
+    names = rows.column_names if library == "pyarrow" else list(rows.columns)
+    assert names == ["x", "z"] and list(labels) == ["a", "b"]
+    assert split_target(table, labels)[0] is table
