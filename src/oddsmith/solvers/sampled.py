@@ -15,6 +15,7 @@ from oddsmith.solvers.certificate import certify, curb_from, gap_bound
 from oddsmith.solvers.newton import Newton, leap, line_search
 
 MEMORY = 10
+MANY = 150
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Sampled:
         """Return the minimiser with its certificate, or the plain Newton fit where a sample is of no use."""
         recorder = Recorder(objective)
         if not self.trusted:
-            first = self._first(objective.sample(max(4 * objective.size, objective.n_rows // 16), self.seed), w)
+            first, _ = self._first(objective.sample(max(4 * objective.size, objective.n_rows // 16), self.seed), w)
             newton = Newton(watch_divergence=False, strict=self.polish)
             return newton.minimise(objective, w if first is None else first.w, tol=tol, max_iter=max_iter)
         start = self._on_samples(objective, w)  # 1
@@ -70,28 +71,48 @@ class Sampled:
         small, large = max(1000, 4 * objective.size), sample_rows(objective)
         both = large > 2 * small
         sample = objective.sample(small if both else large, self.seed)
-        guess = self._first(sample, w)
+        guess, factor = self._first(sample, w)
         if guess is None:
             return None
-        factor = _factor(guess)
         if both:
             sample = objective.sample(large, self.seed)
             e = _to_sampling_error(sample, guess.w, factor)
             guess = sample.evaluate(e.w, order=2)
-            factor = _factor(guess)
+            factor = metric(guess, sample)
         return sample, guess, factor
 
     @staticmethod
-    def _first(sample: Any, w: Array) -> Evaluation | None:
-        """Return the first sample's minimiser with its Hessian, or None where it has none."""
-        if sample.shape[0] > 1 and sample.penalty is not None:
-            # The softmax Hessian is costly except at equal weights: there it is a Kronecker product.
-            factor = _factor(sample.evaluate(w, order=2))
-            e = _to_sampling_error(sample, w, factor)
-            return sample.evaluate(e.w, order=2)  # type: ignore[no-any-return]
+    def _first(sample: Any, w: Array) -> tuple[Evaluation | None, SpdFactor]:
+        """Return the first sample's minimiser and a metric, or None where it has none."""
+        if sample.size > MANY and sample.penalty is not None:
+            # Many weights make a Hessian costly, and that at the start will do for gradients to go by.
+            factor = metric(sample.evaluate(w, order=2), sample)
+            return _to_sampling_error(sample, w, factor), factor
         newton = Newton(watch_divergence=sample.penalty is None, stop=_sampling_error(sample))
         result = newton.minimise(sample, w, tol=1e-8, max_iter=30)
-        return None if result.diverging or not np.isfinite(result.final.value) else result.final
+        lost = result.diverging or not np.isfinite(result.final.value)
+        return None if lost else result.final, metric(result.final, sample)
+
+
+def metric(e: Evaluation, sample: Any) -> SpdFactor:
+    """Factor a sample's Hessian for use as a metric; a noisy one is shrunk to its diagonal by what chance explains.
+
+    Off the diagonal, scaled to 1, a matrix of P weights from n rows has noise of P²/n in all. What is more than that is
+    the data's; the share of the noise (the oracle approximation of Chen and others) is taken out. With n ≥ 40 P there
+    is little to take, and the classes of a softmax are no noise.
+    """
+    assert e.hessian is not None
+    n, P = sample.n_rows, sample.size
+    if n >= 40 * P or sample.shape[0] > 1:
+        return _factor(e)
+    d = np.sqrt(np.diag(e.hessian))
+    R = e.hessian / d / d[:, None]
+    square = float(np.vdot(R, R))
+    beyond = (n + 1.0 - 2.0 / P) * (square - P)
+    noise = (1.0 - 2.0 / P) * square + P**2
+    R *= 1.0 - (min(1.0, noise / beyond) if beyond > 0.0 else 1.0)
+    np.einsum("ii->i", R)[:] = 1.0
+    return replace(factor_spd(R, tol=0.0), d=d)
 
 
 def sample_rows(objective: Any) -> int:
