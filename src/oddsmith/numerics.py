@@ -93,12 +93,13 @@ class SpdFactor:
     """A Cholesky factor of a symmetric matrix scaled to unit diagonal, dependent rows set aside.
 
     ``A = D (L Lᵀ) D`` on the rows in ``kept``; rows that depend linearly on earlier ones are listed in
-    ``aliased`` and get a zero in every solution, as R does.
+    ``aliased`` and get a zero in every solution, as R does. ``norm1`` is the 1-norm of ``L Lᵀ``.
     """
 
     L: Array
     d: Array
     kept: npt.NDArray[np.bool_]
+    norm1: float = 1.0
 
     @property
     def aliased(self) -> npt.NDArray[np.intp]:
@@ -141,8 +142,7 @@ class SpdFactor:
         """Return an estimate (in the 1-norm) of the condition number of ``A`` scaled to unit diagonal."""
         if not self.kept.any():
             return 1.0
-        norm = float(np.abs(np.tril(self.L) @ np.tril(self.L).T).sum(axis=0).max())
-        reciprocal, _ = dpocon(self.L, norm, uplo="L")
+        reciprocal, _ = dpocon(self.L, self.norm1, uplo="L")
         return float(1.0 / reciprocal) if reciprocal > 0 else np.inf
 
 
@@ -182,7 +182,7 @@ def factor_spd(A: Array, *, tol: float = 1e-13, may_alias: npt.NDArray[np.bool_]
     if kept.all():
         L, info = dpotrf(R, lower=1, clean=1)
         if info == 0 and _stands_out(L, tol):
-            return SpdFactor(L, d, kept)
+            return SpdFactor(L, d, kept, float(np.abs(R).sum(axis=0).max(initial=0.0)))
     allowed = np.ones(len(d), dtype=bool) if may_alias is None else may_alias
     L = np.zeros_like(R)
     rows: list[int] = []
@@ -200,4 +200,5 @@ def factor_spd(A: Array, *, tol: float = 1e-13, may_alias: npt.NDArray[np.bool_]
         L[m, m] = np.sqrt(max(pivot, EPS))
         rows.append(j)
     m = len(rows)
-    return SpdFactor(np.asfortranarray(L[:m, :m]), d, kept)
+    norm1 = float(np.abs(R[np.ix_(rows, rows)]).sum(axis=0).max(initial=0.0))
+    return SpdFactor(np.asfortranarray(L[:m, :m]), d, kept, norm1)

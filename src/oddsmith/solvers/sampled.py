@@ -54,8 +54,9 @@ class Sampled:
         sample, guess, factor = start
 
         def close(e: Evaluation) -> bool:  # 3
-            if factor.norm(e.gradient) ** 2 > 2.0 * tol * max(1.0, abs(e.value)):
-                return False  # the bound cannot be below what the decrement itself suggests
+            # The bound is about 1 / share of what the metric suggests; far from that it is not worth its price.
+            if 0.5 * factor.norm(e.gradient) ** 2 * max(1.0, 0.1 / sample.share) > tol * max(1.0, abs(e.value)):
+                return False
             if _certify(objective, sample, guess, e, tol).converged:
                 return not self.polish or factor.norm(e.gradient) <= 1e-6
             return False
