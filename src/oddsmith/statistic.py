@@ -12,7 +12,7 @@ Its laws, which `oddsmith.testing.check_statistic` tests for every registered st
 2. associativity: how a merge is bracketed does not matter;
 3. order: nor does the order of the parts;
 4. splitting: the statistic of all rows is the merge of the statistics of the parts;
-5. weights: a row of weight 2 is the row twice, a row of weight 0 is not there;
+5. weights: a row of weight 2 is the row twice, a row of weight 0 is not there (fields of whole numbers count rows);
 6. emptiness: a block of no rows is the identity;
 7. classes: a part that lacks a class is fine.
 

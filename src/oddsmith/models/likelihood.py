@@ -66,6 +66,7 @@ class Coordinates:
 
 
 LARGE = 3_000_000
+FAR = 1e4
 SMALL = 100_000
 
 
@@ -219,6 +220,9 @@ def make_objective(
     free = np.ones((C, M + 1), dtype=bool)
     free[:, 0] = problem.intercept
     source, center, scale = problem.source, coordinates.center, coordinates.scale
+    if hasattr(source.X, "indptr") and (np.abs(center) > FAR * scale).any():
+        # A column that far from zero has no zeros to save, and must be centred before it is summed.
+        source = replace(source, X=source.X.toarray())
     if is_small(source):
         source, center, scale = replace(source, X=(source.X - center) / scale), np.zeros(M), np.ones(M)
     objective = FoldObjective(
@@ -231,7 +235,7 @@ def make_objective(
         free,
         float(problem.class_weight.sum()),
         coordinates.longest,
-        is_large(problem.source),
+        is_large(source),
         problem.explain,
         problem.progress,
     )
@@ -254,8 +258,8 @@ def fit_likelihood(problem: Problem) -> Fit:
         # Weights of other data can be so far off that no curvature is left to go by.
         x = warm if objective.evaluate(warm).value < cold else x
     x = np.where(objective.free, x.reshape(C, P), 0.0).ravel()
-    if isinstance(solver, TruncatedNewton) and objective.large and C == 1 and hasattr(problem.source.X, "indptr"):
-        objective.source = replace(problem.source, memo=np.empty(problem.source.n_rows))
+    if isinstance(solver, TruncatedNewton) and objective.large and C == 1 and hasattr(objective.source.X, "indptr"):
+        objective.source = replace(objective.source, memo=np.empty(objective.n_rows))
     result = solver.minimise(objective, x, tol=problem.tol, max_iter=problem.max_iter)
     if not np.isfinite(result.final.value):
         raise InvalidInputError(
