@@ -12,7 +12,7 @@ from sklearn.naive_bayes import BernoulliNB, CategoricalNB, GaussianNB, Multinom
 
 from oddsmith import GaussianClassifier, NaiveBayes, bayes_error
 from oddsmith.errors import InvalidInputError, OddsmithWarning, UnknownNameError
-from oddsmith.testing import _check_scikit_learn
+from oddsmith.testing.models import _check_scikit_learn
 
 N = 500
 RNG = np.random.default_rng(0)

@@ -1,17 +1,8 @@
-"""Checks for those who extend the library: `check_statistic`, `check_link`, `check_engine`, `check_model`.
-
-Each takes one thing, holds it against its contract and raises an ``AssertionError`` that says which law is
-broken, for what input and by how much. The library's own tests run them over every registry.
-
-Floats are compared on the scale of their own rounding: a result may change by as much as it would if the
-*data* were rounded differently in its last digits, and no more. So a sum over columns of mean 1e8 is allowed
-the digits that such columns do not have, while a formula that throws further digits away is found out.
-"""
+"""The laws of statistics, and of the engines that fold them."""
 
 from __future__ import annotations
 
 import pickle
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
@@ -23,11 +14,7 @@ from scipy import sparse
 from oddsmith import statistics as _register_all  # noqa: F401
 from oddsmith.block import Block
 from oddsmith.engines import Engine, MemoryEngine, MemorySource
-from oddsmith.errors import OddsmithError, OddsmithWarning
-from oddsmith.links import Link
-from oddsmith.models import MODELS
 from oddsmith.numerics import EPS, Array
-from oddsmith.records import Certificate, Trace
 from oddsmith.statistic import STATISTICS, Shape
 
 Leaves = dict[str, Any]
@@ -42,9 +29,6 @@ that throws digits away would hide behind its own noise if data were moved by so
 
 TINY = 1e-290
 """Below this, numbers have fewer digits."""
-
-
-# ------------------------------------------------------------------------------------------- statistics
 
 
 def check_statistic(
@@ -298,123 +282,6 @@ def _describe(block: Block, shape: Shape) -> str:
     return f"{block.n_rows} × {shape.M} {form} rows, {shape.K} classes, {weights}"
 
 
-# ------------------------------------------------------------------------------------------------ links
-
-
-def check_link(link: Link, exact: Callable[[Any], Any] | None = None) -> None:
-    """Hold a link against its contract: ``link`` against ``inverse``, derivatives, both tails, logarithms.
-
-    Derivatives are held against differences of the logarithms, which stay accurate far into the tails. With
-    ``exact``, the formula of ``f`` for an mpmath number, every function is held against 60 digits instead.
-
-    >>> from oddsmith.links import LINKS
-    >>> check_link(LINKS["logit"])
-    """
-    a = np.concatenate([-np.geomspace(30.0, 1e-3, 40), [0.0], np.geomspace(1e-3, 30.0, 40)])
-    with np.errstate(all="raise", under="ignore"):
-        y, first, second = link.inverse(a), link.derivative(a), link.second_derivative(a)
-        log_y, log_not_y = link.log_probability(a)
-    for what, values in (("inverse", y), ("derivative", first), ("second_derivative", second)):
-        assert values.shape == a.shape and values.dtype == np.float64, (
-            f"{link.name}: {what} is not elementwise float64."
-        )
-        assert np.all(np.isfinite(values)), f"{link.name}: {what} is not finite everywhere in ±30."
-    inside = (y > 1e-8) & (y < 1.0 - 1e-8)
-    back = link.link(y[inside])
-    # An activation can be no better than the rounding of y, spread by 1/f′.
-    allowed = 16.0 * EPS * (1.0 + np.abs(a[inside]) + y[inside] / first[inside])
-    _close(f"{link.name}: link(inverse(a))", back, a[inside], allowed)
-    _close(f"{link.name}: inverse(link(y))", link.inverse(back), y[inside], 64.0 * EPS * y[inside] + 8.0 * EPS)
-    assert np.all(np.diff(y) >= 0), f"{link.name}: inverse is not increasing."
-    assert np.all(first >= 0), f"{link.name}: derivative is negative somewhere."
-    _close(f"{link.name}: exp(log f)", np.exp(log_y), y, 64.0 * EPS * y)
-    _close(f"{link.name}: exp(log f) + exp(log(1 − f))", np.exp(log_y) + np.exp(log_not_y), np.ones_like(y), 8.0 * EPS)
-    _check_tails(link)
-    if exact is not None:
-        _check_exactly(link, exact, a)
-        return
-    _check_differences(link, a)
-
-
-def _check_tails(link: Link) -> None:
-    """The logarithms neither overflow nor vanish, and a symmetric link is symmetric to the last digits."""
-    far = np.array([40.0, 200.0, 1000.0, 1e6, 1e300])
-    with np.errstate(over="raise", invalid="raise", divide="raise"):
-        left, right = link.log_probability(-far), link.log_probability(far)
-        for a in (-far, far):
-            edge = np.stack([link.inverse(a), link.derivative(a), link.second_derivative(a)])
-            assert np.all(np.isfinite(edge)), f"{link.name}: not finite at {a[~np.isfinite(edge).all(axis=0)]}."
-    for value in (*left, *right):
-        assert not np.any(np.isnan(value)) and np.all(value <= 0), f"{link.name}: a log probability is not in [−∞, 0]."
-    moderate = np.linspace(0.1, 5.0, 20)
-    if not np.allclose(link.inverse(-moderate), 1.0 - link.inverse(moderate), rtol=1e-12):
-        return
-    a = np.concatenate([moderate, far])
-    (log_y, log_not_y), (mirrored, mirrored_not) = link.log_probability(a), link.log_probability(-a)
-    assert np.array_equal(log_y, mirrored_not) and np.array_equal(log_not_y, mirrored), (
-        f"{link.name}: the link is symmetric, its log probabilities are not."
-    )
-
-
-def _check_differences(link: Link, a: Array) -> None:
-    """Derivatives against differences: f′ = f (log f)′ = −(1 − f) (log(1 − f))′, f″ = f′ (log f′)′."""
-    lower = a < 0
-    slope_y = _difference(lambda v: link.log_probability(v)[0], a)
-    slope_not = _difference(lambda v: link.log_probability(v)[1], a)
-    log_y, log_not_y = link.log_probability(a)
-    expected = np.where(lower, np.exp(log_y) * slope_y, -np.exp(log_not_y) * slope_not)
-    first = link.derivative(a)
-    _close(f"{link.name}: derivative", first, expected, 1e-8 * np.abs(expected))
-    some = first > 1e-200
-    bent = first[some] * _difference(lambda v: np.log(link.derivative(v)), a[some])
-    _close(f"{link.name}: second_derivative", link.second_derivative(a)[some], bent, 1e-8 * first[some])
-
-
-def _difference(f: Callable[[Array], Array], a: Array) -> Array:
-    """Central differences of sixth order."""
-    h = 2e-3 * np.maximum(1.0, np.abs(a) / 8.0)
-    weights = (45.0 / 60.0, -9.0 / 60.0, 1.0 / 60.0)
-    total = sum(w * (f(a + (i + 1) * h) - f(a - (i + 1) * h)) for i, w in enumerate(weights))
-    result: Array = np.asarray(total) / h
-    return result
-
-
-def _check_exactly(link: Link, exact: Callable[[Any], Any], a: Array) -> None:
-    import mpmath  # type: ignore[import-untyped]
-
-    found = {
-        "inverse": link.inverse(a),
-        "derivative": link.derivative(a),
-        "second_derivative": link.second_derivative(a),
-        "log f": link.log_probability(a)[0],
-        "log(1 − f)": link.log_probability(a)[1],
-    }
-    with mpmath.workdps(60):
-        points = [mpmath.mpf(float(v)) for v in a]
-        slope = [mpmath.diff(exact, v) for v in points]
-        bend = [mpmath.diff(exact, v, 2) for v in points]
-        expected = {
-            "inverse": [exact(v) for v in points],
-            "derivative": slope,
-            "second_derivative": bend,
-            "log f": [mpmath.log(exact(v)) for v in points],
-            "log(1 − f)": [mpmath.log1p(-exact(v)) for v in points],
-        }
-        for what, values in found.items():
-            reference = np.array([float(v) for v in expected[what]])
-            scale = np.array([abs(float(v)) for v in slope]) if what == "second_derivative" else np.abs(reference)
-            _close(f"{link.name}: {what}", values, reference, 1e-13 * scale)
-
-
-def _close(what: str, found: Array, expected: Array, allowed: Any) -> None:
-    off = np.abs(found - expected) - allowed
-    worst = int(np.argmax(off))
-    assert off[worst] <= 0, f"{what}: found {found[worst]!r}, expected {expected[worst]!r} (entry {worst})."
-
-
-# ---------------------------------------------------------------------------------------------- engines
-
-
 def check_engine(engine: Engine, make_source: Callable[..., Any] = MemorySource) -> None:
     """Hold an engine against the memory engine, for every registered statistic.
 
@@ -455,146 +322,3 @@ def check_engine(engine: Engine, make_source: Callable[..., Any] = MemorySource)
                 )
                 if n == 0:
                     _same_bits(f"{what}, nothing to fold", found, statistic.zero(Shape(M, K), params))
-
-
-# ----------------------------------------------------------------------------------------------- models
-
-
-def all_models() -> Iterator[Any]:
-    """Yield an instance of every registered classifier, with its default parameters.
-
-    >>> "LogisticRegression" in [type(model).__name__ for model in all_models()]
-    True
-    """
-    for _, model in MODELS.items():
-        yield model()
-
-
-def check_model(model: Any) -> None:
-    """Hold a classifier against scikit-learn's checks, with none expected to fail, and against our own contract.
-
-    1. `sklearn.utils.estimator_checks.check_estimator` passes.
-    2. A fit on overlapping classes (two and three) gives finite weights and probabilities that sum to one.
-    3. A model that minimises an objective has ``trace_`` and ``certificate_``.
-    4. The same fit again gives the same bits.
-    5. A refused first fit leaves nothing behind; a refused later fit leaves the earlier one as it was; the
-       error is one of this library.
-    6. A fitted model holds no rows.
-
-    >>> from oddsmith import LogisticRegression
-    >>> check_model(LogisticRegression(prior=1.0))
-    """
-    with warnings.catch_warnings():
-        # Checks fit random, separated and constant data: warnings of ours are right there, and not the point.
-        warnings.simplefilter("ignore", OddsmithWarning)
-        _check_scikit_learn(model)
-        for K in (2, 3):
-            X, y = _overlapping(200, K)
-            fitted = _clone(model).fit(X, y)
-            _check_fitted(fitted, X, K)
-            again = _clone(model).fit(X, y)
-            for name, value in _state(fitted).items():
-                assert name == "trace_" or _equal(value, getattr(again, name)), f"{name} differs when fitted again."
-        _check_refusals(model)
-        _check_size(model)
-
-
-def _check_scikit_learn(model: Any) -> None:
-    from sklearn.utils.estimator_checks import check_estimator
-
-    results = check_estimator(_clone(model), on_skip=None, on_fail=None)
-    failed = [f"{r['check_name']}: {r['exception']!r}" for r in results if r["status"] not in ("passed", "skipped")]
-    assert not failed, f"{model!r} fails scikit-learn's checks:\n" + "\n".join(failed)
-
-
-def _overlapping(n: int, K: int) -> tuple[Array, npt.NDArray[Any]]:
-    """Return rows whose classes, named by words, overlap."""
-    rng = np.random.default_rng(K)
-    t = np.arange(n) % K
-    X = rng.normal(size=(n, 4)) + 0.7 * t[:, None] * np.array([1.0, -0.5, 0.0, 0.2])
-    return X, np.array(["ash", "birch", "cedar"])[t]
-
-
-def _check_fitted(model: Any, X: Array, K: int) -> None:
-    name = type(model).__name__
-    assert model.classes_.tolist() == ["ash", "birch", "cedar"][:K], f"{name}: classes_ are {model.classes_}."
-    assert set(model.predict(X)) <= set(model.classes_), f"{name} predicts labels that it was not given."
-    for attribute in ("coef_", "intercept_"):
-        if hasattr(model, attribute):
-            assert np.all(np.isfinite(getattr(model, attribute))), f"{name}: {attribute} is not finite."
-    if hasattr(model, "predict_proba"):
-        P = model.predict_proba(X)
-        assert P.shape == (len(X), K) and np.all((P >= 0) & (P <= 1)), f"{name}: probabilities outside [0, 1]."
-        assert np.allclose(P.sum(axis=1), 1.0, rtol=1e-12), f"{name}: probabilities do not sum to one."
-        agree = model.classes_[P.argmax(axis=1)] == model.predict(X)
-        assert np.all(agree), f"{name}: predict is not the most probable class."
-    if "solver" in model.get_params():
-        certificate, trace = getattr(model, "certificate_", None), getattr(model, "trace_", None)
-        assert isinstance(certificate, Certificate), f"{name} has a solver and no certificate_."
-        assert isinstance(trace, Trace) and len(trace) > 0, f"{name} has a solver and no trace_."
-        assert certificate.gap >= 0.0 and certificate.optimum_exists, f"{name}: {certificate}"
-
-
-def _check_refusals(model: Any) -> None:
-    from sklearn.utils import get_tags
-
-    X, y = _overlapping(60, 2)
-    hole, gap, one = X.copy(), y.astype(object), np.array(["ash"] * 60)
-    hole[7, 1], gap[3] = np.nan, None
-    refused: list[tuple[str, Any, Any]] = [
-        ("infinity", np.where(np.isnan(hole), np.inf, hole), y),
-        ("one class", X, one),
-        ("y too short", X, y[:-1]),
-        ("no rows", X[:0], y[:0]),
-        ("no columns", X[:, :0], y),
-        ("a missing label", X, gap),
-    ]
-    if not get_tags(model).input_tags.allow_nan:
-        refused += [("NaN", hole, y), ("other columns and NaN", hole[:, :2], y)]
-    for what, rows, labels in refused:
-        fresh, fitted = _clone(model), _clone(model).fit(X, y)
-        before, labelled = _state(fitted), fitted.predict(X)
-        for instance in (fresh, fitted):
-            try:
-                instance.fit(rows, labels)
-            except OddsmithError as error:
-                assert isinstance(error, ValueError | TypeError), f"{what}: {type(error)} is no ValueError."
-            else:
-                raise AssertionError(f"{type(model).__name__} was fitted to {what}.")
-        left = sorted(name for name in vars(fresh) if name.endswith("_") and not name.startswith("_"))
-        assert not left, f"{type(model).__name__}, refused a first fit ({what}), is left with {left}."
-        after = _state(fitted)
-        changed = [name for name in before | after if not _equal(before.get(name), after.get(name))]
-        assert not changed, f"{type(model).__name__}, refused a second fit ({what}), changed in {changed}."
-        assert np.array_equal(fitted.predict(X), labelled), f"{type(model).__name__} predicts otherwise after {what}."
-
-
-def _check_size(model: Any) -> None:
-    small, large = (len(pickle.dumps(_clone(model).fit(*_overlapping(n, 2)))) for n in (500, 5000))
-    # Five thousand rows take 160 kB; a trace may be some records longer.
-    assert large < small + 60_000, f"A fitted {type(model).__name__} grows with its rows: {small} → {large} bytes."
-
-
-def _clone(model: Any) -> Any:
-    from sklearn.base import clone
-
-    return clone(model)
-
-
-def _state(model: Any) -> dict[str, Any]:
-    return {name: value for name, value in vars(model).items() if name.endswith("_") and not name.startswith("_")}
-
-
-def _equal(a: Any, b: Any) -> bool:
-    """Whether two fitted attributes are the same to the bit."""
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return type(a) is type(b) and np.array_equal(a, b)
-    if is_dataclass(a) and type(a) is type(b):
-        return all(_equal(getattr(a, field.name), getattr(b, field.name)) for field in fields(a))
-    if isinstance(a, list | tuple) and type(a) is type(b):
-        return len(a) == len(b) and all(_equal(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(_equal(a[key], b[key]) for key in a)
-    if hasattr(a, "get_params") and type(a) is type(b):
-        return _equal(vars(a), vars(b))
-    return bool(a == b)
