@@ -91,7 +91,7 @@ def _difference(f: Callable[[Array], Array], a: Array) -> Array:
 
 
 def _check_exactly(link: Link, exact: Callable[[Any], Any], a: Array) -> None:
-    import mpmath  # type: ignore[import-untyped]
+    import mpmath
 
     found = {
         "inverse": link.inverse(a),
