@@ -16,6 +16,7 @@ from oddsmith.solvers.newton import Newton, leap, line_search
 
 MEMORY = 10
 MANY = 150
+SAMPLE_NUMBERS = 500_000
 
 
 @dataclass(frozen=True)
@@ -117,14 +118,14 @@ def metric(e: Evaluation, sample: Any) -> SpdFactor:
 
 
 def sample_rows(objective: Any) -> int:
-    """How many rows the larger sample has: its Hessian should cost about as much as two passes for the gradient.
+    """How many rows the larger sample has: a Hessian worth two passes for the gradient, a copy of a few megabytes.
 
     Rough times a row: reading at 15 GB/s or 20 GFlop/s for the gradient, 35 GFlop/s for the Hessian.
     """
     C, P = objective.shape
     gradient = max(8 * P / 15e9, 4 * C * P / 20e9)
     hessian = C * (C + 1) / 2 * (2 if C > 1 else 1) * P**2 / 35e9
-    rows = min(objective.n_rows / 16, 2.0 * objective.n_rows * gradient / hessian)
+    rows = min(objective.n_rows / 16, 2.0 * objective.n_rows * gradient / hessian, SAMPLE_NUMBERS / P)
     return max(10 * int(objective.size), int(rows))
 
 
