@@ -14,7 +14,7 @@ from numba import njit, uintp
 
 from oddsmith.kernels.scalar import EXACT, SUMS, exp_negative, logistic_tile, prefetch
 
-TILE_BYTES = 16_384
+TILE_BYTES = 8_192
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
@@ -30,11 +30,22 @@ def _sum(values: Any, n: int) -> float:
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _dots_c(x: Any, base: Any, M: Any, u: Any, center: Any, a: Any, n: Any) -> None:
-    """a_i = Σ_j u_j (x_ij − c_j) for the n rows of length M that begin at x[base], four at a time."""
+def _dots_c(x: Any, base: Any, M: Any, u: Any, center: Any, a: Any, n: Any, ahead: Any) -> None:
+    """a_i = Σ_j u_j (x_ij − c_j) for the n rows of length M that begin at x[base], four at a time.
+
+    Meanwhile the first half of the tile that begins at x[ahead] is called into the cache (0: none); `_add_c` calls
+    the second half. All at once would be more than memory can send while a tile is worked on.
+    """
     i = uintp(0)
+    line = uintp(64 // x.itemsize)
+    k = ahead
     while i + uintp(4) <= n:
         k0 = base + i * M
+        if ahead > uintp(0):
+            end = ahead + (i + uintp(4)) // uintp(2) * M
+            while k < end:
+                prefetch(x, k)
+                k += line
         k1 = k0 + M
         k2 = k1 + M
         k3 = k2 + M
@@ -77,14 +88,15 @@ def _longest_c(x: Any, base: Any, M: Any, inverse: Any, center: Any, s: Any, fir
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
 def _add_c(x: Any, base: Any, M: Any, r: Any, center: Any, g: Any, n: Any, ahead: Any) -> None:
-    """g_j += Σ_i r_i (x_ij − c_j), while the rows ``ahead`` elements further on are called into the cache."""
+    """g_j += Σ_i r_i (x_ij − c_j), while the second half of the tile at x[ahead] is called into the cache."""
     i = uintp(0)
     line = uintp(64 // x.itemsize)
+    k = ahead + n // uintp(2) * M
     while i + uintp(4) <= n:
         k0 = base + i * M
         if ahead > uintp(0):
-            k = k0 + ahead
-            while k < k0 + ahead + uintp(4) * M:
+            end = ahead + (n // uintp(2) + (i + uintp(4)) // uintp(2)) * M
+            while k < end:
                 prefetch(x, k)
                 k += line
         k1 = k0 + M
@@ -136,13 +148,13 @@ def logistic_c(
     first = uintp(0)
     while first < N:
         n = min(step, N - first)
-        _dots_c(x, first * M, M, u, center, a, n)
+        ahead = (first + step) * M if first + step + step <= N else uintp(0)
+        _dots_c(x, first * M, M, u, center, a, n, ahead)
         if inverse.size:
             longest = max(longest, _longest_c(x, first * M, M, inverse, center, s, first, n))
         _signs(t, offset, first, n, sign, a)
         value += _tile_rows(a, b, sign, s, first, n, r, h)
         g[0] += _sum(r, n)
-        ahead = step * M if first + step + step <= N else uintp(0)
         _add_c(x, first * M, M, r, center, slopes, n, ahead)
         first += step
     return value, longest
@@ -308,7 +320,7 @@ def logistic_chunk(Z: Any, t: Any, s: Any, offset: Any, u: Any, b: float, center
     n, M, zero = uintp(Z.shape[0]), uintp(Z.shape[1]), uintp(0)
     a, sign, r, h = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     x = Z.ravel()
-    _dots_c(x, zero, M, u, center, a, n)
+    _dots_c(x, zero, M, u, center, a, n, zero)
     _signs(t, offset, zero, n, sign, a)
     value = _tile_rows(a, b, sign, s, zero, n, r, h)
     g[0] += _sum(r, n)
