@@ -118,6 +118,8 @@ class SpdFactor:
 
     def norm(self, b: Array) -> float:
         """Return ``sqrt(bᵀ A⁻¹ b)`` over the kept rows."""
+        if not self.kept.any():
+            return 0.0
         half = linalg.solve_triangular(self.L, b[self.kept] / self.d[self.kept], lower=True, check_finite=False)
         return float(np.sqrt(half @ half))
 

@@ -76,7 +76,7 @@ def test_float_arrays_are_not_copied(X: np.ndarray) -> None:
 
 
 def test_csr_is_not_copied_and_other_sparse_forms_become_csr() -> None:
-    X = sparse.random_array((20, 4), density=0.3, rng=np.random.default_rng(0))
+    X = sparse.coo_array(sparse.random(20, 4, density=0.3, random_state=np.random.default_rng(0)))
     csr = sparse.csr_array(X)
     assert np.shares_memory(read_rows(BaseEstimator(), csr, reset=True).data, csr.data)
     for form in (sparse.csc_array, sparse.coo_array, sparse.csr_matrix, sparse.lil_array):

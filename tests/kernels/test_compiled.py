@@ -114,7 +114,7 @@ def test_activations_of_700_keep_their_digits(C: int, sign: float) -> None:
 
 def test_curvatures_kept_from_an_evaluation_serve_the_product() -> None:
     rng = np.random.default_rng(0)
-    X = sparse.random_array((500, 40), density=0.1, format="csr", rng=rng)
+    X = sparse.csr_array(sparse.random(500, 40, density=0.1, format="csr", random_state=rng))
     t = rng.integers(0, 2, 500).astype(np.int32)
     room = np.full(500, np.nan)
     params = CurvatureParams(

@@ -102,7 +102,7 @@ def test_weights_and_zero_weights(rows: Any, labels: Any) -> None:
 
 def test_sparse_rows(rows: Any, labels: Any) -> None:
     rng = np.random.default_rng(1)
-    X = sparse.random_array((100_000, 60), density=0.15, format="csr", rng=rng)
+    X = sparse.csr_array(sparse.random(100_000, 60, density=0.15, format="csr", random_state=rng))
     y = (rng.random(100_000) < 1.0 / (1.0 + np.exp(-3.0 * X.sum(axis=1) + 12.0))).astype(int)
     dense = LogisticRegression(prior=1.0, solver="newton").fit(X.toarray(), y)
     fit = LogisticRegression(prior=1.0).fit(X, y)
@@ -113,7 +113,7 @@ def test_sparse_rows(rows: Any, labels: Any) -> None:
 
 def test_wide_sparse_rows_are_certified_without_a_hessian() -> None:
     rng = np.random.default_rng(2)
-    X = sparse.random_array((20_000, 5_000), density=0.01, format="csr", rng=rng)
+    X = sparse.csr_array(sparse.random(20_000, 5_000, density=0.01, format="csr", random_state=rng))
     w = rng.normal(size=5_000)
     y = (rng.random(20_000) < 1.0 / (1.0 + np.exp(-3.0 * (X @ w)))).astype(int)
     fit = LogisticRegression(prior=2.0).fit(X, y)
