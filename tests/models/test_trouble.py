@@ -543,3 +543,9 @@ def test_errors_of_the_library_have_one_root() -> None:
         assert issubclass(kind, OddsmithError)
     assert issubclass(UnknownNameError, ValueError)
     assert issubclass(InvalidTypeError, TypeError)
+
+
+@pytest.mark.parametrize("value", ["no", None, 2])
+def test_an_intercept_is_fitted_or_not(value: object) -> None:
+    with pytest.raises(InvalidInputError, match="fit_intercept must be True or False"):
+        LogisticRegression(fit_intercept=value).fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])

@@ -199,6 +199,8 @@ class LogisticRegression(LinearGeometry, Classifier):
             raise UnknownNameError("solver", self.solver, ["auto", *SOLVERS])
         if not isinstance(self.solver, str) and not hasattr(self.solver, "minimise"):
             raise InvalidTypeError(f"solver must be a name or a solver, found {self.solver!r}.")
+        if not isinstance(self.fit_intercept, bool | np.bool_ | int) or self.fit_intercept not in (0, 1):
+            raise InvalidInputError(f"fit_intercept must be True or False, found {self.fit_intercept!r}.")
         if isinstance(self.tol, bool) or not isinstance(self.tol, int | float | np.number) or not 0 < self.tol < 1:
             raise InvalidInputError(f"tol must be a number between 0 and 1, found {self.tol!r}.")
         if not (isinstance(self.max_iter, int | np.integer) and self.max_iter >= 1):
