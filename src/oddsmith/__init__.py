@@ -23,6 +23,8 @@ _HOME = {
     "OneVsOne": "oddsmith.models.multiclass",
     "OneVsRest": "oddsmith.models.multiclass",
     "PerceptronClassifier": "oddsmith.models.perceptron",
+    "Polynomial": "oddsmith.design.basis.polynomial",
+    "Standardize": "oddsmith.design.basis.standardize",
     "bayes_error": "oddsmith.inference.bayes_error",
     "merge": "oddsmith.models.merging",
     "GaussianPrior": "oddsmith.priors",
@@ -32,6 +34,8 @@ _HOME = {
 }
 
 if TYPE_CHECKING:
+    from oddsmith.design.basis.polynomial import Polynomial as Polynomial
+    from oddsmith.design.basis.standardize import Standardize as Standardize
     from oddsmith.inference.bayes_error import bayes_error as bayes_error
     from oddsmith.inference.separation import detect_separation as detect_separation
     from oddsmith.models.fisher import FisherDiscriminant as FisherDiscriminant

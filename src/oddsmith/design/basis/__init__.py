@@ -1,0 +1,11 @@
+"""Basis functions ``φ(x)``: transformers that learn by a fold and apply to some rows at a time.
+
+Importing this room registers them all in `BASES`.
+"""
+
+from oddsmith.design.basis.base import BASES, Basis
+from oddsmith.design.basis.expansion import Expansion, learn_expansion
+from oddsmith.design.basis.polynomial import Polynomial
+from oddsmith.design.basis.standardize import Standardize
+
+__all__ = ["BASES", "Basis", "Expansion", "Polynomial", "Standardize", "learn_expansion"]

@@ -1,0 +1,154 @@
+"""What every basis shares: the contract of a scikit-learn transformer around three functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from numbers import Integral, Real
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+
+from oddsmith.design.inputs import check_finite, read_rows
+from oddsmith.engines import Engine, MemoryEngine, MemorySource, one_blas_thread
+from oddsmith.errors import InvalidInputError, InvalidTypeError, NotFittedError, as_input_errors
+from oddsmith.numerics import Array
+from oddsmith.registry import Registry
+
+Names = npt.NDArray[Any]
+B = TypeVar("B", bound="Basis")
+
+BASES: Registry[type[Any]] = Registry("basis")
+
+LIMIT = 10_000
+"""Columns above which an expansion is refused, unless the user raises ``limit``."""
+
+TILE_ELEMENTS = 1 << 16
+"""Numbers that are worked on at a time, so that they stay in the cache."""
+
+
+class Basis(TransformerMixin, BaseEstimator):
+    """A scikit-learn transformer from rows ``x`` (N × D) to rows ``φ(x)`` (N × M, float64).
+
+    A subclass has its arguments in ``__init__`` and defines
+
+    * ``check_parameters()``: refuse bad arguments, before the data is touched;
+    * ``learn(source, engine, names)``: set the attributes that end in ``_``, by folds over the source;
+    * ``expand(rows)``: ``φ`` of some checked rows, each row by itself; it changes nothing, so threads can share it;
+    * ``column_names(names)``: the name of each output, from those of the inputs.
+
+    ``keeps_sparse`` says whether CSR rows come out as CSR rows; otherwise they come out dense.
+
+    >>> from oddsmith import Standardize
+    >>> isinstance(Standardize(), Basis)
+    True
+    """
+
+    n_features_in_: int
+    keeps_sparse = False
+
+    def check_parameters(self) -> None:
+        """Refuse bad arguments."""
+
+    def learn(self, source: MemorySource, engine: Engine, names: Names) -> None:
+        """Learn from the rows of a source, whose columns have the given names."""
+        raise NotImplementedError(f"{type(self).__name__} must define learn().")
+
+    def expand(self, rows: Any) -> Any:
+        """Return ``φ`` of some rows (dense, or CSR where the basis takes it)."""
+        raise NotImplementedError(f"{type(self).__name__} must define expand().")
+
+    def column_names(self, names: Names) -> list[str]:
+        """Return the names of the outputs."""
+        raise NotImplementedError(f"{type(self).__name__} must define column_names().")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def fit(self: B, X: Any, y: Any = None) -> B:
+        """Learn from rows ``X`` (array, sparse matrix or table); ``y`` is not used."""
+        before = dict(self.__dict__)
+        try:
+            self.check_parameters()
+            rows = read_rows(self, X, reset=True)
+            check_finite(rows, getattr(self, "feature_names_in_", None))
+            source = MemorySource(rows, np.broadcast_to(np.int32(0), rows.shape[0]), K=1)
+            with one_blas_thread():
+                self.learn(source, MemoryEngine(), self._inputs())
+        except BaseException:
+            # A fit that fails leaves the basis as it was.
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return ``φ`` of each row of ``X``, N × M."""
+        self._check_fitted()
+        rows = read_rows(self, X, reset=False)
+        check_finite(rows, getattr(self, "feature_names_in_", None))
+        return self.expand(rows)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Names:
+        """Return the names of the outputs, made from those of the inputs (default: those seen in fit)."""
+        self._check_fitted()
+        with as_input_errors():
+            names = _check_feature_names_in(self, input_features)
+        return np.array(self.column_names(names), dtype=object)
+
+    def _inputs(self) -> Names:
+        return np.array(_check_feature_names_in(self), dtype=object)
+
+    def _check_fitted(self) -> None:
+        try:
+            check_is_fitted(self)
+        except ValueError:
+            name = type(self).__name__
+            raise NotFittedError(f"This {name} instance is not fitted yet. Call fit(X) first.") from None
+
+
+def check_limit(basis: Basis, columns: int, why: str) -> None:
+    """Refuse to make more columns than the basis's ``limit``, with the count."""
+    limit = check_whole(basis, "limit", 1)
+    if columns > limit:
+        raise InvalidInputError(
+            f"{type(basis).__name__} would make {columns:,} columns ({why}); the limit is {limit:,}. Choose fewer, or "
+            f"allow them with limit={columns}."
+        )
+
+
+def check_whole(basis: Basis, name: str, least: int) -> int:
+    """Return an argument that must be a whole number of at least ``least``."""
+    value = getattr(basis, name)
+    what = f"{name} of {type(basis).__name__} must be a whole number of at least {least}, found {value!r}."
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise (InvalidInputError if isinstance(value, Real) else InvalidTypeError)(what)
+    if value < least:
+        raise InvalidInputError(what)
+    return int(value)
+
+
+def check_flag(basis: Basis, name: str) -> None:
+    """Refuse an argument that is neither true nor false."""
+    value = getattr(basis, name)
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidTypeError(f"{name} of {type(basis).__name__} must be True or False, found {value!r}.")
+
+
+def dense_tiles(rows: Any, columns: int) -> Iterator[tuple[slice, Array]]:
+    """Yield the rows as float64 arrays, some at a time, so that ``columns`` numbers for each fit into the cache.
+
+    >>> [part.shape for _, part in dense_tiles(np.ones((100, 2), dtype=np.float32), 1024)]
+    [(64, 2), (36, 2)]
+    """
+    n = rows.shape[0]
+    step = max(16, TILE_ELEMENTS // max(1, columns, rows.shape[1]))
+    for start in range(0, n, step):
+        part = slice(start, min(start + step, n))
+        tile = rows[part].toarray() if sparse.issparse(rows) else rows[part]
+        yield part, np.asarray(tile, dtype=np.float64)

@@ -1,0 +1,90 @@
+"""Bases applied one after the other: learned once, then a pure function from rows ``x`` to rows ``φ(x)``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from oddsmith.design.basis.base import BASES, Basis, Names
+from oddsmith.engines import Engine, MemorySource
+from oddsmith.errors import InvalidTypeError
+from oddsmith.numerics import Array
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """Fitted bases and what they make together: ``φ = φ_last ∘ … ∘ φ_first``, from D inputs to M outputs.
+
+    ``gram`` is the M × M matrix of the kernel between its centres, where the last basis is a `GaussianKernel`: the
+    prior of kernel regression in function space has the precision ``alpha wᵀ gram w``.
+
+    >>> from oddsmith import Polynomial, Standardize
+    >>> from oddsmith.engines import MemoryEngine
+    >>> source = MemorySource(np.array([[1.0], [3.0]]), np.zeros(2, dtype=np.int32), K=1)
+    >>> expansion = learn_expansion([Standardize(), Polynomial(2)], source, ["size"], engine=MemoryEngine())
+    >>> expansion(np.array([[5.0]])).tolist(), expansion.names.tolist()
+    ([[3.0, 9.0]], ['size', 'size^2'])
+    """
+
+    steps: tuple[Any, ...]
+    n_inputs: int
+    n_outputs: int
+    names: Names
+
+    def __call__(self, rows: Any) -> Any:
+        """Return ``φ`` of some checked rows (dense or CSR), n × M."""
+        for step in self.steps:
+            rows = step.expand(rows)
+        return rows
+
+    @property
+    def keeps_sparse(self) -> bool:
+        """Whether CSR rows come out as CSR rows."""
+        return all(getattr(step, "keeps_sparse", False) for step in self.steps)
+
+    @property
+    def gram(self) -> Array | None:
+        """The matrix of the kernel between its centres, or None if the last basis is no kernel."""
+        return getattr(self.steps[-1], "gram_", None) if self.steps else None
+
+    def over(self, source: MemorySource) -> MemorySource:
+        """Return the source of raw rows as seen through this expansion."""
+        return replace(source, transform=self, M=self.n_outputs) if self.steps else source
+
+
+def learn_expansion(
+    basis: Any, source: MemorySource, names: Iterable[Any], *, engine: Engine, seed: int | None = None
+) -> Expansion:
+    """Learn one basis, or several that are applied in order, from a source of raw rows (checked finite).
+
+    Each is cloned, then learned by folds over the source as the ones before it show it. ``seed`` is given to those
+    whose own seed is None.
+    """
+    bases = [as_basis(one) for one in (basis if isinstance(basis, list | tuple) else [basis])]
+    for one in bases:
+        one.check_parameters()
+    labels = np.array([str(name) for name in names], dtype=object)
+    expansion = Expansion((), source.shape.M, source.shape.M, labels)
+    for one in bases:
+        if seed is not None and getattr(one, "seed", 0) is None:
+            one.seed = seed
+        one.n_features_in_ = expansion.n_outputs
+        one.learn(expansion.over(source), engine, expansion.names)
+        made = np.array(one.column_names(expansion.names), dtype=object)
+        expansion = Expansion((*expansion.steps, one), source.shape.M, len(made), made)
+    return expansion
+
+
+def as_basis(basis: Any) -> Basis:
+    """Return a copy of a basis that is not fitted, or say what a basis is."""
+    if isinstance(basis, Basis):
+        copy: Basis = clone(basis)
+        return copy
+    known = ", ".join(f"{kind.__name__}()" for _, kind in BASES.items())
+    raise InvalidTypeError(
+        f"basis must be one of {known}, a transformer of scikit-learn, or a list of them; found {basis!r}."
+    )

@@ -1,0 +1,120 @@
+"""All products of columns up to a degree."""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement
+from math import comb
+from typing import Any
+
+import numpy as np
+
+from oddsmith.design.basis.base import BASES, LIMIT, Basis, Names, check_flag, check_limit, check_whole, dense_tiles
+from oddsmith.engines import Engine, MemorySource
+from oddsmith.errors import InvalidInputError
+from oddsmith.numerics import Array
+
+
+@BASES.register("polynomial")
+class Polynomial(Basis):
+    """All monomials ``x_1^{g_1} ⋯ x_D^{g_D}`` of degree 1 … G; no constant, since models have an intercept.
+
+    There are C(D + g − 1, g) of degree g, in the order of scikit-learn's ``PolynomialFeatures``; without interactions
+    M = D G. Their number grows fast: 10 columns make 285 of degree 1 to 3, 100 make 176,850.
+
+    Parameters
+    ----------
+    degree : int
+        Largest degree G, at least 1.
+    interactions : bool
+        Whether products of different columns are made, or powers only.
+    limit : int
+        Most columns; more are refused, with their number.
+
+    Attributes
+    ----------
+    n_outputs_ : int
+        M.
+
+    Notes
+    -----
+    Nothing is learned from the rows. Cost: one product for each number; every degree is made from the one before.
+    Columns in large units grow beyond bounds when raised to powers: put `Standardize` first.
+
+    >>> basis = Polynomial(2).fit([[2.0, 3.0]])
+    >>> basis.transform([[2.0, 3.0]]).tolist(), basis.get_feature_names_out().tolist()
+    ([[2.0, 3.0, 4.0, 6.0, 9.0]], ['x0', 'x1', 'x0^2', 'x0 x1', 'x1^2'])
+    """
+
+    n_outputs_: int
+
+    def __init__(self, degree: int = 2, *, interactions: bool = True, limit: int = LIMIT) -> None:
+        self.degree = degree
+        self.interactions = interactions
+        self.limit = limit
+
+    def check_parameters(self) -> None:
+        """Refuse a degree below 1."""
+        check_whole(self, "degree", 1)
+        check_flag(self, "interactions")
+        check_whole(self, "limit", 1)
+
+    def learn(self, source: MemorySource, engine: Engine, names: Names) -> None:
+        """Count the columns, and refuse too many."""
+        D, G = source.shape.M, int(self.degree)
+        # The sum of C(D + g − 1, g) over g = 1 … G.
+        columns = comb(D + G, G) - 1 if self.interactions else D * G
+        check_limit(self, columns, f"monomials of {D} columns up to degree {G}")
+        self.n_outputs_ = columns
+
+    def expand(self, rows: Any) -> Array:
+        """Return the monomials, N × M."""
+        Phi = np.empty((rows.shape[0], self.n_outputs_))
+        fill = _monomials if self.interactions else _powers
+        try:
+            with np.errstate(over="raise", under="ignore"):
+                for part, X in dense_tiles(rows, self.n_outputs_):
+                    fill(X, int(self.degree), Phi[part])
+        except FloatingPointError:
+            raise InvalidInputError(
+                f"A product of degree {self.degree} is more than a float64 can hold. Put Standardize() first."
+            ) from None
+        return Phi
+
+    def column_names(self, names: Names) -> list[str]:
+        """Return names such as ``x0^2 x1``."""
+        D, degrees = len(names), range(1, int(self.degree) + 1)
+        if not self.interactions:
+            return [_power(names[j], g) for g in degrees for j in range(D)]
+        products = (chosen for g in degrees for chosen in combinations_with_replacement(range(D), g))
+        return [" ".join(_power(names[j], chosen.count(j)) for j in sorted(set(chosen))) for chosen in products]
+
+
+def _monomials(X: Array, G: int, Phi: Array) -> None:
+    """Write all monomials of degree 1 … G.
+
+    Those of a degree are sorted by their first column. So those that begin with ``x_j`` are ``x_j`` times the end of
+    the degree before, from its first monomial that begins with ``x_j`` on.
+    """
+    D = X.shape[1]
+    Phi[:, :D] = X
+    starts, end = list(range(D)), D
+    for _ in range(1, G):
+        begin, previous = end, []
+        for j in range(D):
+            previous.append(end)
+            count = begin - starts[j]
+            np.multiply(X[:, j : j + 1], Phi[:, starts[j] : begin], out=Phi[:, end : end + count])
+            end += count
+        starts = previous
+
+
+def _powers(X: Array, G: int, Phi: Array) -> None:
+    """Write the powers 1 … G of all columns."""
+    D = X.shape[1]
+    Phi[:, :D] = X
+    for g in range(1, G):
+        np.multiply(X, Phi[:, (g - 1) * D : g * D], out=Phi[:, g * D : (g + 1) * D])
+
+
+def _power(name: Any, g: int) -> str:
+    return f"{name}" if g == 1 else f"{name}^{g}"
