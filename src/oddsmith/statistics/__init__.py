@@ -1,4 +1,4 @@
-"""What is summed: counts, moments, features, gram, curvature, extent. Importing this room registers them all."""
+"""What is summed: counts, moments, features, gram, curvature, extent, sample. Importing it registers them all."""
 
 from oddsmith.statistics.counts import Counts
 from oddsmith.statistics.curvature import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
@@ -6,6 +6,7 @@ from oddsmith.statistics.extent import Extent, ExtentParams
 from oddsmith.statistics.features import Features, FeaturesParams
 from oddsmith.statistics.gram import Gram
 from oddsmith.statistics.moments import Moments, MomentsParams
+from oddsmith.statistics.sample import Sample, SampleParams
 
 __all__ = [
     "Counts",
@@ -20,4 +21,6 @@ __all__ = [
     "Gram",
     "Moments",
     "MomentsParams",
+    "Sample",
+    "SampleParams",
 ]

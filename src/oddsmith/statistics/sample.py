@@ -1,0 +1,142 @@
+"""A uniform sample of the rows that merges exactly: what centres, landmarks, widths and knots are learned from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.block import Block
+from oddsmith.numerics import Array
+from oddsmith.statistic import STATISTICS, Shape
+from oddsmith.statistics.tiles import TILE_ELEMENTS
+
+Keys = npt.NDArray[np.uint64]
+
+NOTHING = np.uint64(2**64 - 1)
+"""The key of a place that no row has taken."""
+
+
+@dataclass(frozen=True)
+class SampleParams:
+    """Most rows that are kept, and the seed of their hash."""
+
+    size: int
+    seed: int = 0
+
+
+@STATISTICS.register("sample")
+@dataclass(frozen=True)
+class Sample:
+    """The ``size`` different rows whose values have the smallest hash, each with the weight of all rows equal to it.
+
+    A row's key depends on its values and the seed alone, as if drawn at random. So whichever rows are in the sample of
+    the whole are in the samples of the parts, samples merge exactly, and neither the order of the rows nor
+    their blocks matter; no row needs a number. Each *different* row is as likely as any other to be kept, and
+    ``weight`` says how often it occurs. If there are no more than ``size`` different rows, the sample is all of them.
+
+    ``keys`` (sorted), ``rows`` and ``weight`` have the shapes k, k × M and k with k = size, for any number of rows:
+    places that are not taken come last, with weight 0. Cost: O(n M) for n rows, the zeros of CSR rows not counted.
+
+    >>> block = Block(np.array([[1.0], [2.0], [1.0]]), np.zeros(3, dtype=np.int32))
+    >>> sample = Sample.of(block, SampleParams(4))
+    >>> sorted(zip(sample.found[0].ravel().tolist(), sample.found[1].tolist()))
+    [(1.0, 2.0), (2.0, 1.0)]
+    """
+
+    keys: Keys
+    rows: Array
+    weight: Array
+
+    @property
+    def found(self) -> tuple[Array, Array]:
+        """The rows that were kept and their weights, in the order of their keys."""
+        taken = self.keys < NOTHING
+        return self.rows[taken], self.weight[taken]
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether no row was left out."""
+        return bool(len(self.keys) and self.keys[-1] == NOTHING)
+
+    @classmethod
+    def zero(cls, shape: Shape, params: SampleParams) -> Sample:
+        """Return the sample of no rows."""
+        k = params.size
+        return cls(np.full(k, NOTHING), np.zeros((k, shape.M)), np.zeros(k))
+
+    @classmethod
+    def of(cls, block: Block, params: SampleParams) -> Sample:
+        """Return the sample of a block."""
+        inside = np.arange(block.n_rows) if block.s is None else np.flatnonzero(block.s > 0)
+        keys = _hash(block.Phi, params.seed)[inside]
+        keys, first, weight = _smallest(keys, block.weights()[inside], params.size)
+        rows = block.Phi[inside[first]]
+        return cls._padded(keys, rows.toarray() if block.is_sparse else rows, weight, params.size)
+
+    def merge(self, other: Sample) -> Sample:
+        """Return the smallest keys of both; a row that both have has both weights."""
+        keys = np.concatenate([self.keys, other.keys])
+        taken = np.flatnonzero(keys < NOTHING)
+        weight = np.concatenate([self.weight, other.weight])
+        keys, first, weight = _smallest(keys[taken], weight[taken], len(self.keys))
+        return self._padded(keys, np.concatenate([self.rows, other.rows])[taken[first]], weight, len(self.keys))
+
+    @classmethod
+    def _padded(cls, keys: Keys, rows: Any, weight: Array, k: int) -> Sample:
+        result = cls.zero(Shape(rows.shape[1], 1), SampleParams(k))
+        result.keys[: len(keys)], result.rows[: len(keys)], result.weight[: len(keys)] = keys, rows, weight
+        return result
+
+    @classmethod
+    def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
+        """Return a size below and one above the number of rows, and another seed."""
+        return [SampleParams(3), SampleParams(64), SampleParams(8, seed=int(rng.integers(2**32)))]
+
+
+def _smallest(keys: Keys, weight: Array, k: int) -> tuple[Keys, npt.NDArray[np.intp], Array]:
+    """Return the k smallest different keys, where each occurs first, and the weight of all that are equal to it."""
+    count, n = 2 * k, len(keys)
+    while True:
+        # Equal rows share a key, so the smallest keys are looked for among more and more of them.
+        inside = np.flatnonzero(keys <= np.partition(keys, count)[count]) if count < n else np.arange(n)
+        different, first, which = np.unique(keys[inside], return_index=True, return_inverse=True)
+        if len(different) >= k or len(inside) == n:
+            total = np.bincount(which.ravel(), weights=weight[inside], minlength=len(different))
+            return different[:k], inside[first[:k]], total[:k].astype(np.float64)
+        count *= 4
+
+
+def _hash(Phi: Any, seed: int) -> Keys:
+    """Return a key for each row: the sum of what its columns' values are mixed into, zeros left out, mixed again.
+
+    So CSR rows are hashed in time proportional to their non-zeros, to the same keys.
+    """
+    n, M = Phi.shape
+    start = _mixed(np.array([seed % 2**64], dtype=np.uint64))
+    salt = np.arange(M, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + start
+    keys = np.zeros(n, dtype=np.uint64)
+    if hasattr(Phi, "indptr"):
+        sums = np.concatenate([[np.uint64(0)], np.cumsum(_parts(Phi.data, salt[Phi.indices]), dtype=np.uint64)])
+        # Differences of sums that have run over are right modulo 2⁶⁴.
+        keys = sums[Phi.indptr[1:]] - sums[Phi.indptr[:-1]]
+    else:
+        step = max(64, TILE_ELEMENTS // max(1, M))
+        for i in range(0, n, step):
+            keys[i : i + step] = _parts(Phi[i : i + step], salt).sum(axis=1, dtype=np.uint64)
+    return np.minimum(_mixed(keys + start), NOTHING - np.uint64(1))
+
+
+def _parts(values: Any, salt: Keys) -> Keys:
+    # The sum with 0.0 makes a new array, and one zero of −0.0 and 0.0.
+    bits = np.ascontiguousarray(np.add(values, 0.0, dtype=np.float64)).view(np.uint64)
+    return np.where(bits == 0, np.uint64(0), _mixed(bits ^ salt))
+
+
+def _mixed(z: Keys) -> Keys:
+    """Return Stafford's mix of 64 bits (that of splitmix64), in which every bit of the input moves every bit."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
