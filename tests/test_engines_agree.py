@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from oddsmith import LogisticRegression
 from oddsmith.engines import ENGINES, MemoryEngine, MemorySource
-from oddsmith.models import likelihood
+from oddsmith.models import coordinates
 from oddsmith.solvers import SGD
 from oddsmith.statistic import STATISTICS, Shape
 from oddsmith.testing import all_models, check_engine
@@ -38,7 +38,7 @@ def cut(monkeypatch: pytest.MonkeyPatch, block_rows: int) -> None:
         return [(start, min(start + block_rows, self.n_rows)) for start in starts]
 
     monkeypatch.setattr(MemorySource, "slices", slices)
-    monkeypatch.setattr(likelihood, "SMALL", 0)  # a small table is scaled once and taken whole: not here
+    monkeypatch.setattr(coordinates, "SMALL", 0)  # a small table is scaled once and taken whole: not here
 
 
 def outcome(model: Any, X: Any) -> dict[str, np.ndarray]:
@@ -149,7 +149,7 @@ def test_large_fits_agree_with_small_ones_and_have_the_same_bits_on_any_number_o
     X = rng.normal(size=(20_000, 3))
     t = (X @ rng.normal(size=(3, K)) + rng.gumbel(size=(20_000, K))).argmax(axis=1)
     small = LogisticRegression(prior, tol=1e-10).fit(X, t)
-    monkeypatch.setattr(likelihood, "LARGE", 1000)
+    monkeypatch.setattr(coordinates, "LARGE", 1000)
     cut(monkeypatch, 1999)
     fits = [LogisticRegression(prior, tol=1e-10, threads=n).fit(form(X), t) for n in (1, 2, 3, 1)]
     for fit in fits:

@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
+from oddsmith.links import Link
 from oddsmith.numerics import log_normaliser, namespace
 
 
@@ -75,6 +78,27 @@ def logistic_rows(A: Any, t: Any) -> Rows:
     miss = xp.where(m >= 0, e * d, d)
     value = xp.log1p(e) - xp.minimum(m, xp.zeros_like(m))
     return _BinaryRows(value, (-sign * miss)[:, None], e * d * d)
+
+
+def link_rows(A: Any, t: Any, link: Link, *, expected: bool = False) -> Rows:
+    """Two classes through any link ``f``: ``ℓ = −log f(a)`` or ``−log(1 − f(a))``, with its two derivatives.
+
+    ``expected`` gives the curvature that is expected under the model, ``f′² / (f (1 − f))``, in place of the
+    observed one: it is never negative. A row whose activation is outside the link's domain has infinite loss.
+
+    >>> import numpy as np
+    >>> from oddsmith.links import LINKS
+    >>> rows = link_rows(np.array([[0.0], [2.0]]), np.array([1, 0]), LINKS["logit"])
+    >>> rows.value.round(4).tolist(), rows.gradient.round(4).tolist()
+    ([0.6931, 2.1269], [[-0.5], [0.8808]])
+    """
+    a = A[:, 0]
+    hit = t == 1
+    scores = link.score(a)
+    value = -np.where(hit, *link.log_probability(a))
+    # E[score²] = f (f′/f)² + (1 − f) (f′/(1 − f))² = (f′/f) (f′/(1 − f)).
+    second = -scores[0] * scores[1] if expected else -np.where(hit, *link.score_derivative(a))
+    return _BinaryRows(value, -np.where(hit, *scores)[:, None], second)
 
 
 def softmax_rows(A: Any, t: Any) -> Rows:

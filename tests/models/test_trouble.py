@@ -20,7 +20,7 @@ from oddsmith.errors import (
     SeparationWarning,
     UnknownNameError,
 )
-from oddsmith.models import likelihood
+from oddsmith.models import coordinates
 
 
 def overlapping(n: int = 200, D: int = 3, K: int = 2, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -459,8 +459,8 @@ def test_bad_data_is_refused_and_nothing_half_fitted_left(
     case: str, large: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if large:  # large data is checked on the way, by the sums of the first pass
-        monkeypatch.setattr(likelihood, "LARGE", 50)
-        monkeypatch.setattr(likelihood, "SMALL", 0)
+        monkeypatch.setattr(coordinates, "LARGE", 50)
+        monkeypatch.setattr(coordinates, "SMALL", 0)
     data, error, message = REFUSED_DATA[case]
     fresh = LogisticRegression()
     refuse(fresh, data, error, message)

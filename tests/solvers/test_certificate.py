@@ -13,7 +13,7 @@ from tests.extended import Exact, exact, in_fifty_digits
 
 from oddsmith import GaussianPrior, LogisticRegression, newton_raphson
 from oddsmith.errors import ConvergenceWarning
-from oddsmith.models import likelihood
+from oddsmith.models import coordinates, likelihood
 from oddsmith.solvers import SGD, Gradient, gap_bound, gradient, truncated
 
 PROBLEMS = 200
@@ -153,7 +153,7 @@ def test_gap_is_tight_where_the_fit_is_loose() -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_gap_holds_without_a_hessian(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wide problems are certified by the prior's curvature and the intercepts' alone."""
-    for module in (likelihood, gradient, truncated):
+    for module in (likelihood, coordinates, gradient, truncated):
         monkeypatch.setattr(module, "LARGEST_HESSIAN", 1)
     problem = draw(seed, prior=True)
     models = [problem.fit(**options) for options in ({"tol": 1e-12}, {"tol": 1e-2}, {"solver": "gradient"})]
@@ -164,8 +164,8 @@ def test_gap_holds_without_a_hessian(seed: int, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("seed", range(6))
 def test_gap_holds_when_the_fit_starts_on_a_sample(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(likelihood, "LARGE", 1000)
-    monkeypatch.setattr(likelihood, "SMALL", 0)
+    monkeypatch.setattr(coordinates, "LARGE", 1000)
+    monkeypatch.setattr(coordinates, "SMALL", 0)
     problem = draw(seed, rows=3000, prior=bool(seed % 2))
     models = [problem.fit(), problem.fit(tol=1e-3)]
     for model, true in zip(models, gaps(problem, models), strict=True):

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from oddsmith import GaussianPrior, LogisticRegression
 from oddsmith.errors import CollinearityWarning, InvalidInputError, SeparationWarning
-from oddsmith.models.likelihood import LARGE
+from oddsmith.models.coordinates import LARGE
 
 N, D = 160_000, 20
 

@@ -53,6 +53,11 @@ class MemorySource:
         """Columns after the transform, and classes."""
         return Shape(int(self.X.shape[1]) if self.M is None else self.M, self.K)
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether blocks are CSR: the rows are, and no transform makes them dense."""
+        return sparse.issparse(self.X) and self.transform is None
+
     def slices(self) -> list[tuple[int, int]]:
         """Return the row ranges of the blocks; they depend on the data's size alone, never on threads."""
         n = self.n_rows
@@ -65,7 +70,7 @@ class MemorySource:
         return list(pairwise(edges))
 
     def _row_bytes(self) -> int:
-        if sparse.issparse(self.X):
+        if self.is_sparse:
             return int(12 * self.X.nnz // max(1, self.n_rows))
         return 8 * max(self.shape.M, int(self.X.shape[1]))
 

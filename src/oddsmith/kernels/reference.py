@@ -12,19 +12,22 @@ from typing import Any
 import numpy as np
 
 from oddsmith.block import Block
-from oddsmith.losses import logistic_rows, softmax_rows
+from oddsmith.losses import link_rows, logistic_rows, softmax_rows
 from oddsmith.numerics import Array, namespace
 
 TILE_ELEMENTS = 1 << 17
+LOGISTIC = (None, False)
+"""No link of its own (logistic, or softmax), and the observed curvature."""
 
 
 def curvature(
-    block: Block, W: Array, b: Array, center: Array, order: int, inverse: Array | None = None
+    block: Block, W: Array, b: Array, center: Array, order: int, inverse: Array | None = None, model: Any = LOGISTIC
 ) -> tuple[float, Array, Array | None, float]:
     """Return ``Σ s ℓ``, its gradient (C × (M+1)), for ``order=2`` its Hessian (C(M+1) square), and the longest row.
 
     With ``z = φ − center`` and activations ``a_k = b_k + w_kᵀ z (+ offset)``:
-    ``g_k = Σ s ∂ℓ/∂a_k (1, z)``, ``H_jk = Σ s ∂²ℓ/∂a_j∂a_k (1, z)(1, z)ᵀ``. The intercept comes first.
+    ``g_k = Σ s ∂ℓ/∂a_k (1, z)``, ``H_jk = Σ s ∂²ℓ/∂a_j∂a_k (1, z)(1, z)ᵀ``. The intercept comes first. ``model`` is a
+    pair: the link of two classes, and whether the curvature is the expected one.
     """
     C, M = W.shape
     value = 0.0
@@ -32,7 +35,7 @@ def curvature(
     H = np.zeros((C, M + 1, C, M + 1)) if order >= 2 else None
     sums = _csr_tile if block.is_sparse else _dense_tile
     for start, stop in _tiles(block):
-        part = sums(block, start, stop, W, b, center, order)
+        part = sums(block, start, stop, W, b, center, order, model)
         value += part[0]
         g += part[1]
         if H is not None:
@@ -41,14 +44,16 @@ def curvature(
     return value, g, None if H is None else H.reshape(C * (M + 1), C * (M + 1)), longest
 
 
-def curvature_product(block: Block, W: Array, b: Array, center: Array, V: Array, v: Array) -> Array:
+def curvature_product(
+    block: Block, W: Array, b: Array, center: Array, V: Array, v: Array, model: Any = LOGISTIC
+) -> Array:
     """Return the Hessian at ``(b, W)`` times the direction ``(v, V)``, without forming it (C × (M+1))."""
     C, M = W.shape
     result = np.zeros((C, M + 1))
     for start, stop in _tiles(block):
         t, s, offset = _targets(block, start, stop)
         Z = _rows(block, start, stop, center)
-        rows = _loss_rows(_activation(Z, W, b, center, offset), t)
+        rows = _loss_rows(_activation(Z, W, b, center, offset), t, model)
         dA = _activation(Z, V, v, center, None)
         R = np.stack([sum(rows.curvature(j, k) * dA[:, k] for k in range(C)) for j in range(C)], axis=1)
         if s is not None:
@@ -57,14 +62,14 @@ def curvature_product(block: Block, W: Array, b: Array, center: Array, V: Array,
     return result
 
 
-def curvature_diagonal(block: Block, W: Array, b: Array, center: Array) -> Array:
+def curvature_diagonal(block: Block, W: Array, b: Array, center: Array, model: Any = LOGISTIC) -> Array:
     """Return the diagonal of the Hessian at ``(b, W)`` (C × (M+1))."""
     C, M = W.shape
     result = np.zeros((C, M + 1))
     for start, stop in _tiles(block):
         t, s, offset = _targets(block, start, stop)
         Z = _rows(block, start, stop, center)
-        rows = _loss_rows(_activation(Z, W, b, center, offset), t)
+        rows = _loss_rows(_activation(Z, W, b, center, offset), t, model)
         R = np.stack([rows.curvature(k, k) for k in range(C)], axis=1)
         R = R if s is None else R * s[:, None]
         total = R.sum(axis=0)
@@ -100,7 +105,10 @@ def _tiles(block: Block) -> list[tuple[int, int]]:
     return [(i, min(i + step, n)) for i in range(0, n, step)] if n else []
 
 
-def _loss_rows(A: Any, t: Any) -> Any:
+def _loss_rows(A: Any, t: Any, model: Any) -> Any:
+    link, expected = model
+    if link is not None:
+        return link_rows(A, t, link, expected=expected)
     return logistic_rows(A, t) if A.shape[1] == 1 else softmax_rows(A, t)
 
 
@@ -136,11 +144,11 @@ def _gradient(Z: Any, R: Any, center: Array) -> Any:
     return np.concatenate([total[:, None], inner], axis=1)
 
 
-def _dense_tile(block: Block, start: int, stop: int, W: Array, b: Array, center: Array, order: int) -> Any:
+def _dense_tile(block: Block, start: int, stop: int, W: Array, b: Array, center: Array, order: int, model: Any) -> Any:
     t, s, offset = _targets(block, start, stop)
     Z = _rows(block, start, stop, center)
     xp = namespace(Z)
-    rows = _loss_rows(_activation(Z, W, b, center, offset), t)
+    rows = _loss_rows(_activation(Z, W, b, center, offset), t, model)
     value, R = _weighted(rows, s)
     if order < 2:
         return value, _gradient(Z, R, center), None
@@ -154,12 +162,12 @@ def _dense_tile(block: Block, start: int, stop: int, W: Array, b: Array, center:
 
 
 def _weighted_gram(xp: Any, Z: Any, r: Any, *, symmetric: bool) -> Array:
-    """Return ``Σ r (1, z)(1, z)ᵀ``; weights on the diagonal are positive, and their roots make a symmetric product."""
+    """Return ``Σ r (1, z)(1, z)ᵀ``; the roots of weights that are not negative make a symmetric product."""
     M = Z.shape[1]
     G = np.empty((M + 1, M + 1))
     G[0, 0] = r.sum()
     G[0, 1:] = G[1:, 0] = r @ Z
-    if symmetric:
+    if symmetric and not (r < 0.0).any():
         B = Z * xp.sqrt(r)[:, None]
         G[1:, 1:] = B.T @ B
     else:
@@ -167,10 +175,10 @@ def _weighted_gram(xp: Any, Z: Any, r: Any, *, symmetric: bool) -> Array:
     return G
 
 
-def _csr_tile(block: Block, start: int, stop: int, W: Array, b: Array, center: Array, order: int) -> Any:
+def _csr_tile(block: Block, start: int, stop: int, W: Array, b: Array, center: Array, order: int, model: Any) -> Any:
     t, s, offset = _targets(block, start, stop)
     X = block.Phi
-    rows = _loss_rows(_activation(X, W, b, center, offset), t)
+    rows = _loss_rows(_activation(X, W, b, center, offset), t, model)
     value, R = _weighted(rows, s)
     g = _gradient(X, R, center)
     if order < 2:

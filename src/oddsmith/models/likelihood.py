@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg
 
 from oddsmith.engines import Engine
 from oddsmith.errors import InvalidInputError
+from oddsmith.links import Link
+from oddsmith.models.coordinates import FAR, Coordinates, find_coordinates, is_large, is_small, make_contrast
+from oddsmith.models.learned import Learned
 from oddsmith.models.objective import FoldObjective
 from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.priors import GaussianPrior, Quadratic
@@ -23,132 +25,6 @@ from oddsmith.solvers import SOLVERS, Newton, SolverResult, TruncatedNewton
 from oddsmith.solvers.sampled import Sampled
 from oddsmith.solvers.sgd import SGD
 from oddsmith.solvers.truncated import LARGEST_HESSIAN
-from oddsmith.statistics import Moments, MomentsParams
-
-
-@dataclass(frozen=True)
-class Coordinates:
-    """The frame in which a solver works: centre and scale of columns, class contrasts.
-
-    With K classes, full weights are ``W = contrast @ V`` (K × (K−1) contrasts); against class 0 they are
-    ``T V`` with ``T = contrast[1:] − contrast[0]``. ``from_sample`` says that a sample showed every column well.
-    """
-
-    center: Array
-    scale: Array
-    contrast: Array
-    longest: float | None
-    from_sample: bool = False
-
-    @property
-    def T(self) -> Array:
-        """Contrasts against class 0."""
-        return np.ascontiguousarray(self.contrast[1:] - self.contrast[0])
-
-    def to_user(self, x: Array) -> tuple[Array, Array]:
-        """Return ``(coef, intercept)`` against class 0, in the user's units."""
-        V = self.T @ x.reshape(self.contrast.shape[1], -1)
-        W = V[:, 1:] / self.scale
-        return W, V[:, 0] - W @ self.center
-
-    def from_user(self, W: Array, b: Array) -> Array:
-        """Return solver coordinates of weights against class 0."""
-        V = np.column_stack([b + W @ self.center, W * self.scale])
-        x: Array = np.asarray(np.linalg.solve(self.T, V), dtype=np.float64).ravel()
-        return x
-
-    def rounding_gap(self, x: Array, weight: float, longest: float) -> float:
-        """Bound what the rounding of the reported weights can add to the objective."""
-        W, b = self.to_user(x)
-        shift = np.abs(b) + np.abs(W) @ np.abs(self.center)
-        activation = np.sqrt(1.0 + longest) * np.linalg.norm(W * self.scale, axis=1)
-        return float(0.25 * weight * (4.0 * EPS) ** 2 * ((shift + activation) ** 2).sum())
-
-
-LARGE = 3_000_000
-FAR = 1e4
-SMALL = 100_000
-
-
-def is_small(source: Any) -> bool:
-    """Whether a source is so small that a centred and scaled copy of it costs nothing."""
-    return isinstance(source.X, np.ndarray) and source.transform is None and source.X.size <= SMALL
-
-
-def is_large(source: Any) -> bool:
-    """Whether a source has so many elements that compiled kernels pay for being loaded."""
-    elements = 4 * source.X.nnz if hasattr(source.X, "indptr") else source.n_rows * source.shape.M
-    return bool(elements >= LARGE)
-
-
-def find_coordinates(
-    engine: Engine, source: Any, contrast: Array, *, intercept: bool, center: bool = True
-) -> Coordinates:
-    """Learn centre and scale of the columns by one cheap fold.
-
-    Of large data a sample gives them (any near ones will do), unless it saw too little of a column.
-    """
-    M = source.shape.M
-    if is_large(source) and hasattr(source.X, "indptr") and M > LARGEST_HESSIAN:
-        # Wide sparse rows stay as they are: the preconditioner knows the size of every column.
-        return Coordinates(np.zeros(M), np.ones(M), contrast, None)
-    if is_large(source) and source.n_rows > 4 * COORDINATE_ROWS and source.s is None:
-        part = source.take(source.spread(COORDINATE_ROWS, seed=2))
-        if _seen_enough(part):
-            mean, scale = _spread(*_column_moments(engine, part), intercept and center)
-            return Coordinates(mean, scale, contrast, None, from_sample=True)
-    mean, scale = _spread(*_column_moments(engine, source), intercept and center)
-    return Coordinates(mean, scale, contrast, None)  # the first pass finds the reach
-
-
-def _column_moments(engine: Engine, source: Any) -> tuple[Array, Array]:
-    """Return mean and variance of the columns: by a fold, or for a small source at once."""
-    if not is_small(source):
-        moments = engine.fold(Moments, source, MomentsParams(1, "diagonal"))
-        return moments.mean[0], moments.scatter[0] / moments.weight[0]
-    s = np.ones(source.n_rows) if source.s is None else source.s
-    weight = s.sum()
-    Z = source.X - source.X[0].astype(np.float64)
-    shift = s @ Z / weight
-    Z -= shift
-    return source.X[0] + shift, s @ Z**2 / weight
-
-
-COORDINATE_ROWS = 4000
-
-
-def _seen_enough(part: Any) -> bool:
-    """Whether no column of the sample is nearly constant: fewer than eight rows away from its commonest value."""
-    if hasattr(part.X, "indptr"):
-        return False
-    middle = np.median(part.X[:1001], axis=0)
-    return bool(((part.X != middle).sum(axis=0) >= 8).all())
-
-
-def _spread(mean: Array, variance: Array, centred: bool) -> tuple[Array, Array]:
-    """Return centre and scale; without centring the scale is about zero."""
-    if not centred:
-        variance, mean = variance + mean**2, np.zeros_like(mean)
-    spread = np.sqrt(variance)
-    # Rounding leaves a trace of spread in a constant column of large value: that is no spread.
-    spread[spread <= 4.0 * EPS * np.abs(mean)] = 0.0
-    return mean, np.where(spread > 0, spread, 1.0)
-
-
-def make_contrast(K: int, reference: int | None) -> Array:
-    """Return the K × (K−1) matrix that turns free weights into weights of all classes.
-
-    With a reference its row is zero; without one the columns are orthonormal and sum to zero.
-
-    >>> make_contrast(3, 0).tolist()
-    [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
-    >>> bool(np.allclose(make_contrast(3, None).sum(axis=0), 0.0))
-    True
-    """
-    if reference is not None:
-        return np.insert(np.eye(K - 1), reference, 0.0, axis=0)
-    helmert: Array = linalg.helmert(K).T
-    return helmert
 
 
 @dataclass(frozen=True)
@@ -168,6 +44,7 @@ class Problem:
     explain: Callable[[], None] | None = None
     names: Any = None
     progress: Any = None
+    link: Link | None = None
 
     @property
     def K(self) -> int:
@@ -187,6 +64,7 @@ class Fit:
     result: SolverResult
     certificate: Certificate
     flat: bool
+    learned: Learned
 
 
 def make_objective(
@@ -220,7 +98,7 @@ def make_objective(
     free = np.ones((C, M + 1), dtype=bool)
     free[:, 0] = problem.intercept
     source, center, scale = problem.source, coordinates.center, coordinates.scale
-    if hasattr(source.X, "indptr") and (np.abs(center) > FAR * scale).any():
+    if source.is_sparse and (np.abs(center) > FAR * scale).any():
         # A column that far from zero has no zeros to save, and must be centred before it is summed.
         source = replace(source, X=source.X.toarray())
     if is_small(source):
@@ -238,6 +116,7 @@ def make_objective(
         is_large(source),
         problem.explain,
         problem.progress,
+        problem.link,
     )
     return objective, coordinates, common
 
@@ -258,7 +137,7 @@ def fit_likelihood(problem: Problem) -> Fit:
         # Weights of other data can be so far off that no curvature is left to go by.
         x = warm if objective.evaluate(warm).value < cold else x
     x = np.where(objective.free, x.reshape(C, P), 0.0).ravel()
-    if isinstance(solver, TruncatedNewton) and objective.large and C == 1 and hasattr(objective.source.X, "indptr"):
+    if isinstance(solver, TruncatedNewton) and objective.large and C == 1 and objective.source.is_sparse:
         objective.source = replace(objective.source, memo=np.empty(objective.n_rows))
     result = solver.minimise(objective, x, tol=problem.tol, max_iter=problem.max_iter)
     if not np.isfinite(result.final.value):
@@ -271,7 +150,60 @@ def fit_likelihood(problem: Problem) -> Fit:
     gap = (np.sqrt(result.certificate.gap) + np.sqrt(extra)) ** 2
     certificate = replace(result.certificate, gap=float(gap), passes=objective.passes)
     aliased = np.logical_not(objective.free[:, 1:].any(axis=0))
-    return Fit(W, b, aliased, common, coordinates, result, certificate, flat)
+    learned = learn(problem, objective, coordinates, common, result)
+    return Fit(W, b, aliased, common, coordinates, result, certificate, flat, learned)
+
+
+def learn(
+    problem: Problem, objective: FoldObjective, coordinates: Coordinates, common: Array, result: SolverResult
+) -> Learned:
+    """Return what inference needs of a fit.
+
+    Its Hessian is formed now if that was not done on the way (one pass), unless the rows are many and there is a prior:
+    then only if it is asked for.
+    """
+    e, expected = result.final, None
+    if objective.size > LARGEST_HESSIAN:
+        e = replace(e, hessian=None)
+    elif e.hessian is None and (problem.prior is None or not objective.large):
+        e = objective.evaluate(result.w, order=2)
+    if problem.link is not None and e.hessian is not None:
+        expected = objective.evaluate(result.w, order=2, expected=True).hessian
+    x = np.where(objective.free, result.w.reshape(objective.shape), 0.0)
+    source = problem.source
+    return Learned(
+        coordinates,
+        x,
+        objective.free,
+        common,
+        problem.reference,
+        problem.class_weight,
+        source.n_rows if source.s is None else int(np.count_nonzero(source.s)),
+        e.log_likelihood,
+        objective.penalty,
+        e.hessian,
+        expected,
+    )
+
+
+def relearn(problem: Problem, coef: Array, intercept: Array, learned: Learned) -> Learned:
+    """Return what was learned with the Hessian of the rows of ``problem`` at given weights (against class 0).
+
+    They must be the rows of the fit: the gradient there says whether they are.
+    """
+    objective, coordinates, _ = make_objective(problem, learned.coordinates)
+    objective.free = learned.free
+    e = objective.evaluate(coordinates.from_user(coef, intercept), order=2)
+    assert e.hessian is not None
+    decrement = factor_spd(e.hessian, tol=0.0).norm(e.gradient)
+    if not (decrement <= 1e-3 * np.sqrt(objective.size) and np.isclose(e.log_likelihood, learned.log_likelihood)):
+        raise InvalidInputError(
+            f"These are not the rows that the model was fitted to: with them its weights are {decrement:.3g} standard "
+            f"errors from the optimum, and the log likelihood is {e.log_likelihood:.10g} instead of "
+            f"{learned.log_likelihood:.10g}. Pass the rows, labels, weights and offsets of the fit."
+        )
+    expected = None if problem.link is None else objective.evaluate(e.w, order=2, expected=True).hessian
+    return replace(learned, hessian=e.hessian, expected=expected)
 
 
 def _check_scale(scale: Array, problem: Problem) -> None:
@@ -300,6 +232,8 @@ def _start(problem: Problem, objective: FoldObjective) -> Array:
     x = np.zeros((C, P)) if objective.penalty is None else objective.penalty.mean.copy()
     if problem.intercept:
         odds = np.log(problem.class_weight[1:] / problem.class_weight[0])
+        if problem.link is not None:
+            odds = problem.link.link(problem.class_weight[1:] / problem.class_weight.sum())
         if problem.source.offset is not None:
             odds = odds - np.average(problem.source.offset, axis=0, weights=problem.source.s)
         x[:, 0] = np.linalg.solve(objective.T, odds)
@@ -320,7 +254,7 @@ def _independent(objective: FoldObjective, x: Array, *, sample: bool = False) ->
     P = objective.shape[1]
     # One class's block suffices: its columns depend on each other exactly as the data's do.
     block = H[:P, :P].copy()
-    if hasattr(objective.source.X, "indptr"):
+    if objective.source.is_sparse:
         # Sparse rows are centred in the sums: what cancels there to less than its rounding is nothing.
         rounding = 64.0 * EPS * block[0, 0] * np.append(0.0, (objective.center / objective.scale) ** 2)
         constant = np.diag(block) <= rounding
@@ -344,7 +278,7 @@ def _choose(problem: Problem, coordinates: Coordinates) -> Any:
     # A sample pays when it shows every column and is a small part of the rows, yet many for each weight.
     source = problem.source
     rows = source.n_rows if source.s is None else int(np.count_nonzero(source.s))
-    sampled = rows >= 60 * size and is_large(source) and source.offset is None
+    sampled = rows >= 60 * size and is_large(source) and source.offset is None and problem.link is None
     if sampled and (coordinates.from_sample or not watch):
         return Sampled(polish=watch, trusted=coordinates.from_sample)
     return Newton(watch_divergence=watch)

@@ -28,10 +28,13 @@ from oddsmith.errors import (
     UnknownNameError,
 )
 from oddsmith.inference.separation import Separation, separation
-from oddsmith.links import LINKS
+from oddsmith.links import LINKS, Link
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
+from oddsmith.models.coordinates import is_large
 from oddsmith.models.geometry import LinearGeometry
-from oddsmith.models.likelihood import Fit, Problem, fit_likelihood, is_large, resume, seeded
+from oddsmith.models.learned import Learned, Recall, needs_rows
+from oddsmith.models.likelihood import Fit, Problem, fit_likelihood, relearn, resume, seeded
+from oddsmith.models.trouble import column_list, remedy, separation_message
 from oddsmith.numerics import Array, log_softmax, softmax
 from oddsmith.priors import as_prior
 from oddsmith.records import Certificate, Trace
@@ -122,6 +125,7 @@ class LogisticRegression(LinearGeometry, Classifier):
     aliased_: list[str]
     certificate_: Certificate
     trace_: Trace
+    _learned: Learned | None
 
     def __init__(
         self,
@@ -161,11 +165,28 @@ class LogisticRegression(LinearGeometry, Classifier):
         ['b']
         """
         self._check_parameters()
+        classes, problem = self._problem(X, y, sample_weight, offset, reset=True)
+        with one_blas_thread():
+            fit, verdict = self._solve(problem, classes)
+        self._assign(fit, classes, problem, verdict)
+        self._recall = Recall.of(X, y, sample_weight, offset)
+        self._warn(verdict)
+        return self
+
+    def _problem(
+        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, *, reset: bool = False
+    ) -> tuple[npt.NDArray[Any], Problem]:
+        """Read rows and labels (``reset``: as those that the columns and classes are learned from)."""
         X, y = split_target(X, y)
-        rows = read_rows(self, X, reset=True)
+        rows = read_rows(self, X, reset=reset)
         classes, t = read_labels(y, rows.shape[0])
         s = read_weights(sample_weight, rows.shape[0])
         K = len(classes)
+        if K > 2 and self.link != "logit":
+            raise InvalidInputError(
+                f"link={self.link!r} is for two classes, and y holds {K}: {classes.tolist()[:8]}. Use link='logit' for "
+                "them, or OneVsRest with this model."
+            )
         source = MemorySource(rows, t, K, s, read_offset(offset, rows.shape[0], K))
         class_weight = MemoryEngine(self.threads).fold(Counts, source, source.shape).weight
         check_class_weights(class_weight, classes)
@@ -179,17 +200,40 @@ class LogisticRegression(LinearGeometry, Classifier):
             float(self.tol),
             int(self.max_iter),
             class_weight,
-            self._warm(classes, rows.shape[1]),
+            self._warm(classes, rows.shape[1]) if reset else None,
             lambda: check_finite(rows, getattr(self, "feature_names_in_", None)),
             self._names(),
+            link=self._link(),
         )
         if not is_large(source):  # large rows are checked by the sums of the first pass
             problem.explain()  # type: ignore[misc]
+        return classes, problem
+
+    def _link(self) -> Link | None:
+        """Return the link, None for the logit, which two classes share with softmax."""
+        return None if self.link == "logit" else LINKS[self.link]
+
+    def _curved(self, X: Any = None, y: Any = None, sample_weight: Any = None, offset: Any = None) -> Learned:
+        """Return what the fit learned, its Hessian included: one pass over its rows if that was not formed yet."""
+        self._check_fitted()
+        if self._learned is None:
+            raise InvalidInputError(
+                "partial_fit leaves the weights near an optimum, not at one, and this needs an optimum: use fit(X, y)."
+            )
+        if self._learned.hessian is not None:
+            return self._learned
+        arguments = self._recall() if X is None and self._recall is not None else (X, y, sample_weight, offset)
+        if arguments is None or arguments[0] is None:
+            raise InvalidInputError(needs_rows(self._learned))
+        _, problem = self._problem(*arguments)
+        coef, intercept = self._against_first()
         with one_blas_thread():
-            fit, verdict = self._solve(problem, classes)
-        self._assign(fit, classes, problem, verdict)
-        self._warn(verdict)
-        return self
+            self._learned = relearn(problem, coef, intercept, self._learned)
+        return self._learned
+
+    def __getstate__(self) -> Any:
+        # The rows of the fit are held weakly, and stay behind.
+        return {**super().__getstate__(), "_recall": None} if hasattr(self, "_recall") else super().__getstate__()
 
     def _check_parameters(self) -> None:
         LINKS[self.link]
@@ -221,7 +265,11 @@ class LogisticRegression(LinearGeometry, Classifier):
             return None
         if not np.array_equal(classes, self.classes_) or self.coef_.shape[1] != D:
             return None
-        if len(classes) == 2:
+        return self._against_first()
+
+    def _against_first(self) -> tuple[Array, Array]:
+        """Return coefficients and intercepts against the first class."""
+        if len(self.coef_) == 1:
             return self.coef_, self.intercept_
         return self.coef_[1:] - self.coef_[0], self.intercept_[1:] - self.intercept_[0]
 
@@ -273,23 +321,24 @@ class LogisticRegression(LinearGeometry, Classifier):
         self.certificate_, self.trace_ = certificate, fit.result.trace
         self.n_iter_ = max(1, len(fit.result.trace) - 1)
         self._sgd_state = None
+        self._learned = fit.learned
 
     def _warn(self, verdict: Separation | None) -> None:
         if self.aliased_:
             warnings.warn(
-                f"{_list(self.aliased_)} {'is a' if len(self.aliased_) == 1 else 'are'} linear "
+                f"{column_list(self.aliased_)} {'is a' if len(self.aliased_) == 1 else 'are'} linear "
                 f"combination{'' if len(self.aliased_) == 1 else 's'} of earlier columns (or constant): set aside with "
                 "weight 0, as in aliased_. Leave them out, or use a prior.",
                 CollinearityWarning,
                 stacklevel=4,
             )
         if verdict is not None:
-            warnings.warn(_separation_message(verdict, self.classes_), SeparationWarning, stacklevel=4)
+            warnings.warn(separation_message(verdict, self.classes_), SeparationWarning, stacklevel=4)
         elif not self.certificate_.converged:
             c = self.certificate_
             warnings.warn(
                 f"The fit stopped after {self.n_iter_} iterations, at most {c.gap:.3g} above the optimum (asked: "
-                f"{self.tol:g} relative). {_remedy(self.solver, self.max_iter)}",
+                f"{self.tol:g} relative). {remedy(self.solver, self.max_iter)}",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -343,32 +392,3 @@ class LogisticRegression(LinearGeometry, Classifier):
         [0.0, 2.0]
         """
         return self._distance(self._rows(X))
-
-
-def _remedy(solver: Any, max_iter: int) -> str:
-    if solver == "sgd" or getattr(solver, "name", None) == "sgd":
-        return "Give it more epochs, solver=oddsmith.solvers.SGD(epochs=…), raise tol, or use solver='newton'."
-    return f"Raise max_iter={max_iter}, raise tol, or use solver='newton'."
-
-
-def _list(names: list[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:8])
-    return f"Column{'' if len(names) == 1 else 's'} {shown}" + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-
-
-def _separation_message(verdict: Separation, classes: npt.NDArray[Any]) -> str:
-    how = "completely" if verdict.kind == "complete" else "quasi-completely"
-    parts: list[str] = []
-    labels = classes.tolist()
-    for term, sign in verdict.infinite.items():
-        if len(classes) == 2:
-            if term != "(intercept)":
-                parts.append(f"{term!r} (towards {labels[1 if sign > 0 else 0]!r})")
-        elif term[1] != "(intercept)":
-            parts.append(f"{term[1]!r} (class {term[0]!r}, {'+' if sign > 0 else '−'}∞)")
-    shown = ", ".join(parts[:8]) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")
-    return (
-        f"The classes are {how} separated by {shown or 'the intercept'}: the likelihood has no maximum, so the weights "
-        "shown are those at which the fit stopped. Use a prior, such as prior=GaussianPrior(scale=2.5) or a number, "
-        "for finite estimates, or leave these columns out."
-    )

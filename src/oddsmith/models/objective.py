@@ -18,6 +18,7 @@ import numpy.typing as npt
 from oddsmith.engines import Engine
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.sgd import run_epoch
+from oddsmith.links import Link
 from oddsmith.numerics import EPS, Array
 from oddsmith.priors import Quadratic
 from oddsmith.solvers.base import Curb, Evaluation
@@ -32,6 +33,7 @@ class FoldObjective:
     coordinates that may move (no intercept, aliased columns: fixed at 0). A ``sample`` of the rows is scaled up to
     all of them by 1 / ``share``. ``longest`` is the squared length of the longest scaled row; where it is not known
     yet, the first pass finds it. ``explain`` is called when sums are not finite, to raise what it finds in the data.
+    ``link`` is that of two classes, None for the logit.
     """
 
     engine: Engine
@@ -46,6 +48,7 @@ class FoldObjective:
     large: bool = False
     explain: Callable[[], None] | None = None
     progress: Any = None
+    link: Link | None = None
     share: float = 1.0
     passes: int = 0
     _last: Evaluation | None = field(default=None, repr=False)
@@ -62,7 +65,12 @@ class FoldObjective:
 
     @property
     def reach(self) -> float:
-        """The constant of self-concordance: the longest row, and √2 between two softmax classes."""
+        """The constant of self-concordance: the longest row, and √2 between two softmax classes.
+
+        Other links than the logit have none.
+        """
+        if self.link is not None:
+            return np.inf
         longest = np.inf if self.longest is None else self.longest
         return float(np.sqrt((1.0 + longest) * (2.0 if self.shape[0] > 1 else 1.0)))
 
@@ -86,14 +94,27 @@ class FoldObjective:
         X = self.T @ np.where(self.free, x.reshape(self.shape), 0.0)
         return X[:, 1:] / self.scale, np.ascontiguousarray(X[:, 0])
 
-    def evaluate(self, x: Array, order: int = 1) -> Evaluation:
-        """Return value, gradient and (``order=2``) Hessian at ``x``: one pass."""
-        last = self._last
+    @property
+    def convex(self) -> bool:
+        """Whether the Hessian is never indefinite; where it may be, the expected one can take its place."""
+        return self.link is None or self.link.convex
+
+    @property
+    def canonical(self) -> bool:
+        """Whether observed and expected Hessian are the same."""
+        return self.link is None
+
+    def evaluate(self, x: Array, order: int = 1, *, expected: bool = False) -> Evaluation:
+        """Return value, gradient and (``order=2``) Hessian at ``x``: one pass.
+
+        ``expected`` gives the Hessian that is expected under the model, where a link makes the two differ.
+        """
+        last = None if expected else self._last
         if last is not None and (order < 2 or last.hessian is not None) and np.array_equal(last.w, x):
             return last
         W, b = self.raw(x)
         with np.errstate(over="ignore", invalid="ignore"):
-            sums = self._sums(W, b, order)
+            sums = self._sums(W, b, order, expected)
         X = x.reshape(self.shape)
         g = self._to_solver(sums.gradient)
         H = None if sums.hessian is None else self._hessian(sums.hessian)
@@ -109,12 +130,14 @@ class FoldObjective:
             H[fixed] = 0.0
             H[:, fixed] = 0.0
             H[fixed, fixed] = max(1.0, self.weight)
-        self._last = Evaluation(x, value, -sums.value, g, H)
-        return self._last
+        e = Evaluation(x, value, -sums.value, g, H)
+        if not expected:
+            self._last = e
+        return e
 
-    def _sums(self, W: Array, b: Array, order: int) -> Curvature:
+    def _sums(self, W: Array, b: Array, order: int, expected: bool) -> Curvature:
         inverse = None if self.longest is not None else self.scale**-2.0
-        params = CurvatureParams(W, b, self.center, order, inverse=inverse, large=self.large)
+        params = self._params(W, b, order=order, inverse=inverse, expected=expected)
         sums: Curvature = self._fold(Curvature, params)
         if inverse is not None:
             self.longest = sums.longest
@@ -153,7 +176,7 @@ class FoldObjective:
             self.evaluate(x)  # the rows' curvatures that the product takes are those of the last evaluation
         W, b = self.raw(x)
         V, v0 = self.raw(v)
-        sums = self._fold(CurvatureProduct, CurvatureParams(W, b, self.center, 1, V, v0, large=self.large))
+        sums = self._fold(CurvatureProduct, self._params(W, b, V=V, v=v0))
         result = self._to_solver(sums.product)
         if self.penalty is not None:
             result = result + self.penalty.apply(v.reshape(self.shape))
@@ -165,8 +188,7 @@ class FoldObjective:
         The contrasts of a symmetric softmax mix classes; there the mean over them is close enough.
         """
         W, b = self.raw(x)
-        params = CurvatureParams(W, b, self.center, 1, large=self.large)
-        d = self._fold(CurvatureDiagonal, params).diagonal
+        d = self._fold(CurvatureDiagonal, self._params(W, b)).diagonal
         if self.shape[0] > 1 and not np.array_equal(self.T, np.eye(self.shape[0])):
             d = np.broadcast_to(d.mean(axis=0), self.shape)
         d = d / np.concatenate([[1.0], self.scale]) ** 2
@@ -227,6 +249,9 @@ class FoldObjective:
         V[~self.free] = 0.0
         mean[~self.free] = 0.0
         return V.ravel(), mean.ravel()
+
+    def _params(self, W: Array, b: Array, *, order: int = 1, **others: Any) -> CurvatureParams:
+        return CurvatureParams(W, b, self.center, order, large=self.large, link=self.link, **others)
 
     def _fold(self, statistic: Any, params: CurvatureParams) -> Any:
         self.passes += 1

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from oddsmith.engines import MemoryEngine, MemorySource
 from oddsmith.errors import InvalidInputError
-from oddsmith.models.likelihood import Coordinates, Problem, make_objective
+from oddsmith.models.coordinates import Coordinates
+from oddsmith.models.likelihood import Problem, make_objective
 from oddsmith.numerics import Array
 from oddsmith.priors import as_prior
 from oddsmith.solvers.base import Recorder
@@ -52,7 +53,7 @@ def partial_fit(model: Any, rows: Any, y: Any, classes: Any, s: Array | None) ->
     if state is None:
         x = np.zeros(objective.size)
         if hasattr(model, "coef_"):
-            x = coordinates.from_user(*_against_first(model))
+            x = coordinates.from_user(*model._against_first())
         state = OnlineState(coordinates, x, 0, np.random.default_rng(model.seed), rows.shape[0])
     solver = model.solver if isinstance(model.solver, SGD) else SGD()
     decay = solver.decay or max(1000.0, float(state.first_batch))
@@ -91,12 +92,6 @@ def _codes(known: npt.NDArray[Any], y: Any, n: int) -> npt.NDArray[np.int32]:
     return codes.astype(np.int32)
 
 
-def _against_first(model: Any) -> tuple[Array, Array]:
-    if len(model.classes_) == 2:
-        return model.coef_, model.intercept_
-    return model.coef_[1:] - model.coef_[0], model.intercept_[1:] - model.intercept_[0]
-
-
 def _assign(model: Any, objective: Any, state: OnlineState, classes: npt.NDArray[Any], common: Array) -> None:
     W, b = state.coordinates.to_user(state.x)
     if len(classes) > 2:
@@ -116,3 +111,4 @@ def _assign(model: Any, objective: Any, state: OnlineState, classes: npt.NDArray
     model.certificate_ = certify(objective, objective.evaluate(state.x, order=2), model.tol)
     model.n_iter_ = state.steps
     model._sgd_state = state
+    model._learned = model._recall = None

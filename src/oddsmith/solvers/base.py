@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from oddsmith.numerics import Array
-from oddsmith.records import Certificate, Trace
+from oddsmith.records import TRACE_COLUMNS, Certificate, Trace
 from oddsmith.registry import Registry
 
 
@@ -41,10 +41,21 @@ class Objective(Protocol):
 
     ``reach`` bounds how fast its curvature can change: along any direction ``d`` the third derivative is at
     most ``reach · ‖d‖`` times the second (0 for a quadratic, infinite when no bound is known). ``rounding``
-    bounds the rounding error of an entry of the gradient.
+    bounds the rounding error of an entry of the gradient. ``convex`` says that its Hessian is never indefinite;
+    ``canonical`` that observed and expected Hessian are the same, else ``evaluate`` takes ``expected=True``.
     """
 
     passes: int
+
+    @property
+    def convex(self) -> bool:
+        """See above."""
+        ...
+
+    @property
+    def canonical(self) -> bool:
+        """See above."""
+        ...
 
     @property
     def size(self) -> int:
@@ -102,12 +113,12 @@ class Recorder:
     """Collects the trace of a running solver."""
 
     objective: Any
-    columns: tuple[str, ...] = Trace().columns
+    columns: tuple[str, ...] = TRACE_COLUMNS
     records: list[tuple[Any, ...]] = field(default_factory=list)
     began: float = field(default_factory=time.perf_counter)
 
-    def add(self, e: Evaluation, step_size: float) -> None:
-        """Note one iteration."""
+    def add(self, e: Evaluation, step_size: float, *more: Any) -> None:
+        """Note one iteration, and ``more`` where there are columns for it."""
         seconds = time.perf_counter() - self.began
         self.records.append(
             (
@@ -118,7 +129,8 @@ class Recorder:
                 step_size,
                 self.objective.passes,
                 seconds,
-            )
+                *more,
+            )[: len(self.columns)]
         )
 
     def trace(self) -> Trace:

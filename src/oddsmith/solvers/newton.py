@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.numerics import EPS, Array, SpdFactor, factor_spd
-from oddsmith.records import Certificate
+from oddsmith.records import TRACE_COLUMNS, Certificate
 from oddsmith.solvers.base import SOLVERS, Evaluation, Objective, Recorder, SolverResult
 from oddsmith.solvers.certificate import certify, curb_from, gap_bound
 
@@ -23,7 +23,7 @@ class Newton:
 
     Each iteration
       1. evaluates value, gradient g and Hessian H at w (one pass over the data),
-      2. solves H p = g by Cholesky,
+      2. solves H p = g by Cholesky; where the observed H is not positive definite (some links), with the expected H,
       3. stops when p is below ``tol`` in units of the weights' own standard errors (√(gᵀp) ≤ tol / 100:
          convergence is quadratic, and the next-to-last step would leave fewer digits than R prints),
       4. shortens the step until the objective falls.
@@ -41,16 +41,15 @@ class Newton:
 
     def minimise(self, objective: Objective, w: Array, *, tol: float, max_iter: int) -> SolverResult:
         """Return the minimiser with its certificate."""
-        recorder = Recorder(objective)
+        recorder = Recorder(objective, TRACE_COLUMNS if objective.canonical else (*TRACE_COLUMNS, "hessian"))
         e = objective.evaluate(w, order=2)  # 1
         step, decrements, diverging = 0.0, [], False
         while True:
-            assert e.hessian is not None
-            factor = factor_spd(e.hessian, tol=0.0)  # 2
+            factor, observed = definite_factor(objective, e)  # 2
             p = factor.solve(e.gradient)
             slope = float(p @ e.gradient)
             decrements.append(float(np.sqrt(max(slope, 0.0))))
-            recorder.add(e, step)
+            recorder.add(e, step, "observed" if observed else "expected")
             if decrements[-1] <= max(0.01 * tol, self.stop) or stalled(decrements, e.value, tol):  # 3
                 break
             if len(decrements) > max_iter:
@@ -67,9 +66,19 @@ class Newton:
                 break
             e, step = moved
         certificate = certify(objective, e, tol, factor)
-        if diverging:
+        if diverging or not observed:  # without curvature of its own a point is no optimum
             certificate = replace(certificate, converged=False)
         return SolverResult(e.w, recorder.trace(), certificate, e, diverging)
+
+
+def definite_factor(objective: Any, e: Evaluation) -> tuple[SpdFactor, bool]:
+    """Return the factor of the Hessian, or of the expected one where that is not positive definite, and which it is."""
+    assert e.hessian is not None
+    factor = factor_spd(e.hessian, tol=0.0)
+    if objective.convex or factor.kept.all():
+        return factor, True
+    expected = objective.evaluate(e.w, order=2, expected=True).hessian
+    return factor_spd(expected, tol=0.0), False
 
 
 def leap(objective: Any, e: Evaluation, factor: SpdFactor, tol: float) -> tuple[Evaluation, Certificate]:

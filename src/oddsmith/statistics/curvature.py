@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from oddsmith.block import Block
 from oddsmith.kernels import reference
+from oddsmith.links import LINKS, Link
 from oddsmith.numerics import Array
 from oddsmith.statistic import STATISTICS, Shape
 
@@ -21,7 +22,8 @@ class CurvatureParams:
     ``a_k = b_k + w_kᵀ (φ − center) + offset_k`` for the classes k = 1 … C against class 0; C = 1 is logistic
     regression, C > 1 softmax. ``order`` 1 gives value and gradient, 2 the Hessian too. ``V``, ``v`` are the
     direction of a Hessian product (`CurvatureProduct` only). With ``inverse`` the longest row is looked for on the
-    way, ``max_n Σ_j inverse_j z_nj²``. ``large`` chooses the compiled kernels.
+    way, ``max_n Σ_j inverse_j z_nj²``. ``large`` chooses the compiled kernels. ``link`` is that of two classes, None
+    for the logit; with ``expected`` the curvature is that expected under the model.
     """
 
     W: Array
@@ -32,6 +34,8 @@ class CurvatureParams:
     v: Array | None = None
     inverse: Array | None = None
     large: bool = False
+    link: Link | None = None
+    expected: bool = False
 
     @property
     def size(self) -> tuple[int, int]:
@@ -69,7 +73,7 @@ class Curvature:
         """Return the sums over a block (one pass over its rows)."""
         at = (block, params.W, params.b, params.center, params.order, params.inverse)
         rows = block.n_rows if block.s is None else int(np.count_nonzero(block.s))
-        return cls(rows, *_kernel(params).curvature(*at))
+        return cls(rows, *_kernel(params).curvature(*at, *_model(params)))
 
     def merge(self, other: Curvature) -> Curvature:
         """Add both."""
@@ -81,8 +85,11 @@ class Curvature:
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
-        """Return random weights of moderate size, with and without the Hessian."""
-        return [_example(shape, rng, order) for order in (1, 2)]
+        """Return random weights of moderate size, with and without the Hessian, and a link."""
+        examples = [_example(shape, rng, order) for order in (1, 2)]
+        if shape.K == 2:
+            examples += [replace(examples[1], link=LINKS["probit"], expected=expected) for expected in (False, True)]
+        return examples
 
 
 @STATISTICS.register("curvature product")
@@ -108,7 +115,7 @@ class CurvatureProduct:
         """Return the product over a block (one pass over its rows)."""
         assert params.V is not None and params.v is not None
         at = (block, params.W, params.b, params.center, params.V, params.v)
-        return cls(_kernel(params).curvature_product(*at))
+        return cls(_kernel(params).curvature_product(*at, *_model(params)))
 
     def merge(self, other: CurvatureProduct) -> CurvatureProduct:
         """Add both."""
@@ -141,7 +148,7 @@ class CurvatureDiagonal:
     @classmethod
     def of(cls, block: Block, params: CurvatureParams) -> CurvatureDiagonal:
         """Return the diagonal over a block (one pass over its rows)."""
-        return cls(_kernel(params).curvature_diagonal(block, params.W, params.b, params.center))
+        return cls(_kernel(params).curvature_diagonal(block, params.W, params.b, params.center, *_model(params)))
 
     def merge(self, other: CurvatureDiagonal) -> CurvatureDiagonal:
         """Add both."""
@@ -154,7 +161,11 @@ class CurvatureDiagonal:
 
 
 def _kernel(params: CurvatureParams) -> Any:
-    return import_module("oddsmith.kernels.large") if params.large else reference
+    return import_module("oddsmith.kernels.large") if params.large and params.link is None else reference
+
+
+def _model(params: CurvatureParams) -> tuple[Any, ...]:
+    return () if params.link is None else ((params.link, params.expected),)
 
 
 def _example(shape: Shape, rng: np.random.Generator, order: int) -> CurvatureParams:

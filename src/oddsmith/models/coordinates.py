@@ -1,0 +1,140 @@
+"""The frame in which a likelihood is solved: columns centred and scaled, classes contrasted, the data untouched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from oddsmith.engines import Engine
+from oddsmith.numerics import EPS, Array
+from oddsmith.solvers.truncated import LARGEST_HESSIAN
+from oddsmith.statistics import Moments, MomentsParams
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """The frame in which a solver works: centre and scale of columns, class contrasts.
+
+    With K classes, full weights are ``W = contrast @ V`` (K × (K−1) contrasts); against class 0 they are
+    ``T V`` with ``T = contrast[1:] − contrast[0]``. ``from_sample`` says that a sample showed every column well.
+    """
+
+    center: Array
+    scale: Array
+    contrast: Array
+    longest: float | None
+    from_sample: bool = False
+
+    @property
+    def T(self) -> Array:
+        """Contrasts against class 0."""
+        return np.ascontiguousarray(self.contrast[1:] - self.contrast[0])
+
+    def to_user(self, x: Array) -> tuple[Array, Array]:
+        """Return ``(coef, intercept)`` against class 0, in the user's units."""
+        V = self.T @ x.reshape(self.contrast.shape[1], -1)
+        W = V[:, 1:] / self.scale
+        return W, V[:, 0] - W @ self.center
+
+    def from_user(self, W: Array, b: Array) -> Array:
+        """Return solver coordinates of weights against class 0."""
+        V = np.column_stack([b + W @ self.center, W * self.scale])
+        x: Array = np.asarray(np.linalg.solve(self.T, V), dtype=np.float64).ravel()
+        return x
+
+    def rounding_gap(self, x: Array, weight: float, longest: float) -> float:
+        """Bound what the rounding of the reported weights can add to the objective."""
+        W, b = self.to_user(x)
+        shift = np.abs(b) + np.abs(W) @ np.abs(self.center)
+        activation = np.sqrt(1.0 + longest) * np.linalg.norm(W * self.scale, axis=1)
+        return float(0.25 * weight * (4.0 * EPS) ** 2 * ((shift + activation) ** 2).sum())
+
+
+LARGE = 3_000_000
+FAR = 1e4
+SMALL = 100_000
+
+
+def is_small(source: Any) -> bool:
+    """Whether a source is so small that a centred and scaled copy of it costs nothing."""
+    return not source.is_sparse and source.transform is None and source.X.size <= SMALL
+
+
+def is_large(source: Any) -> bool:
+    """Whether a source has so many elements that compiled kernels pay for being loaded."""
+    elements = 4 * source.X.nnz if source.is_sparse else source.n_rows * source.shape.M
+    return bool(elements >= LARGE)
+
+
+def find_coordinates(
+    engine: Engine, source: Any, contrast: Array, *, intercept: bool, center: bool = True
+) -> Coordinates:
+    """Learn centre and scale of the columns by one cheap fold.
+
+    Of large data a sample gives them (any near ones will do), unless it saw too little of a column.
+    """
+    M = source.shape.M
+    if is_large(source) and source.is_sparse and M > LARGEST_HESSIAN:
+        # Wide sparse rows stay as they are: the preconditioner knows the size of every column.
+        return Coordinates(np.zeros(M), np.ones(M), contrast, None)
+    if is_large(source) and source.n_rows > 4 * COORDINATE_ROWS and source.s is None:
+        part = source.take(source.spread(COORDINATE_ROWS, seed=2))
+        if _seen_enough(part):
+            mean, scale = _spread(*_column_moments(engine, part), intercept and center)
+            return Coordinates(mean, scale, contrast, None, from_sample=True)
+    mean, scale = _spread(*_column_moments(engine, source), intercept and center)
+    return Coordinates(mean, scale, contrast, None)  # the first pass finds the reach
+
+
+def _column_moments(engine: Engine, source: Any) -> tuple[Array, Array]:
+    """Return mean and variance of the columns: by a fold, or for a small source at once."""
+    if not is_small(source):
+        moments = engine.fold(Moments, source, MomentsParams(1, "diagonal"))
+        return moments.mean[0], moments.scatter[0] / moments.weight[0]
+    s = np.ones(source.n_rows) if source.s is None else source.s
+    weight = s.sum()
+    Z = source.X - source.X[0].astype(np.float64)
+    shift = s @ Z / weight
+    Z -= shift
+    return source.X[0] + shift, s @ Z**2 / weight
+
+
+COORDINATE_ROWS = 4000
+
+
+def _seen_enough(part: Any) -> bool:
+    """Whether no column of the sample is nearly constant: fewer than eight rows away from its commonest value."""
+    if part.is_sparse:
+        return False
+    rows = part.block(0, part.n_rows).Phi
+    middle = np.median(rows[:1001], axis=0)
+    return bool(((rows != middle).sum(axis=0) >= 8).all())
+
+
+def _spread(mean: Array, variance: Array, centred: bool) -> tuple[Array, Array]:
+    """Return centre and scale; without centring the scale is about zero."""
+    if not centred:
+        variance, mean = variance + mean**2, np.zeros_like(mean)
+    spread = np.sqrt(variance)
+    # Rounding leaves a trace of spread in a constant column of large value: that is no spread.
+    spread[spread <= 4.0 * EPS * np.abs(mean)] = 0.0
+    return mean, np.where(spread > 0, spread, 1.0)
+
+
+def make_contrast(K: int, reference: int | None) -> Array:
+    """Return the K × (K−1) matrix that turns free weights into weights of all classes.
+
+    With a reference its row is zero; without one the columns are orthonormal and sum to zero.
+
+    >>> make_contrast(3, 0).tolist()
+    [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
+    >>> bool(np.allclose(make_contrast(3, None).sum(axis=0), 0.0))
+    True
+    """
+    if reference is not None:
+        return np.insert(np.eye(K - 1), reference, 0.0, axis=0)
+    helmert: Array = linalg.helmert(K).T
+    return helmert

@@ -1,0 +1,174 @@
+"""What a likelihood fit knows at its weights: the curvature there, and the way from the solver's units to the user's.
+
+Standard errors, the Laplace posterior, the evidence and leave-one-out all come from this one record.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.models.coordinates import Coordinates
+from oddsmith.numerics import Array, SpdFactor, factor_spd
+from oddsmith.priors import Quadratic
+from oddsmith.solvers.truncated import LARGEST_HESSIAN
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The optimum of a likelihood in the solver's coordinates, with its Hessian.
+
+    C contrasts (K − 1) of P = 1 + M weights, intercept first. Reported weights are R × P, with R = 1 for two classes
+    and R = K for more: ``gauge @ x`` in units of the scaled columns, plus ``common``.
+
+    Attributes
+    ----------
+    coordinates : Coordinates
+        Centre and scale of the columns, contrasts of the classes.
+    x : array, C × P
+        The weights.
+    free : bool array, C × P
+        Those that were estimated: no aliased columns, and an intercept only if there is one.
+    common : array of length P
+        What all classes share (the prior's mean, K > 2).
+    reference : int or None
+        The class whose weights are zero.
+    class_weight : array of length K
+        Total weight of the rows of each class.
+    n_rows : int
+        Rows of positive weight.
+    log_likelihood : float
+        At the weights, without the prior.
+    penalty : Quadratic or None
+        Minus the logarithm of the prior, but for its constant.
+    hessian : array, CP × CP, or None
+        Of the objective, prior included; None where it was not formed. Fixed weights have a row of zeros but for the
+        diagonal.
+    expected : array or None
+        The Hessian that is expected under the model, prior included, where a link makes it differ.
+    """
+
+    coordinates: Coordinates
+    x: Array
+    free: npt.NDArray[np.bool_]
+    common: Array
+    reference: int | None
+    class_weight: Array
+    n_rows: int
+    log_likelihood: float
+    penalty: Quadratic | None
+    hessian: Array | None
+    expected: Array | None
+
+    @property
+    def K(self) -> int:
+        """Number of classes."""
+        return len(self.class_weight)
+
+    @property
+    def kept(self) -> npt.NDArray[np.intp]:
+        """Places (in C·P) of the weights that were estimated."""
+        return np.flatnonzero(self.free.ravel())
+
+    @cached_property
+    def gauge(self) -> Array:
+        """The R × C matrix from contrasts to the weights of the classes as they are reported."""
+        contrast = self.coordinates.contrast
+        if self.K == 2:
+            return np.ones((1, 1))
+        shift = contrast.mean(axis=0) if self.reference is None else contrast[self.reference]
+        result: Array = contrast - shift
+        return result
+
+    @cached_property
+    def to_user(self) -> Array:
+        """The P × P matrix from a contrast's weights to user units: ``b = x₀ − Σ_j center_j/scale_j x_j``."""
+        center, scale = self.coordinates.center, self.coordinates.scale
+        J: Array = np.diag(np.concatenate([[1.0], 1.0 / scale])).astype(np.float64)
+        J[0, 1:] = -center / scale
+        return J
+
+    def jacobian(self) -> Array:
+        """Return the RP × (weights estimated) matrix from solver weights to reported ones, class after class."""
+        whole: Array = np.kron(self.gauge, self.to_user).astype(np.float64, copy=False)
+        return whole[:, self.kept]
+
+    def weights(self) -> Array:
+        """Return the reported weights, R × P, intercept first."""
+        W: Array = self.gauge @ self.x @ self.to_user.T
+        return W + self.common if self.K > 2 and self.reference is None else W
+
+    def likelihood_hessian(self, *, expected: bool = False) -> Array:
+        """Return the Hessian of minus the log likelihood alone, over the weights estimated."""
+        H = self.objective_hessian(expected=expected)
+        if self.penalty is not None:
+            prior = np.zeros((self.x.size, self.x.size))
+            self.penalty.add_to(prior, *self.x.shape)
+            H = H - prior[np.ix_(self.kept, self.kept)]
+        return H
+
+    def objective_hessian(self, *, expected: bool = False) -> Array:
+        """Return the Hessian of the objective, prior included, over the weights estimated."""
+        H = self.expected if expected and self.expected is not None else self.hessian
+        assert H is not None
+        return H[np.ix_(self.kept, self.kept)]
+
+    @cached_property
+    def factor(self) -> SpdFactor:
+        """The factor of the objective's Hessian over the weights estimated."""
+        return factor_spd(self.objective_hessian(), tol=0.0)
+
+    def covariance(self, *, expected: bool = False) -> Array:
+        """Return the inverse of the objective's Hessian as the covariance of the reported weights, RP × RP."""
+        factor = factor_spd(self.objective_hessian(expected=True), tol=0.0) if expected else self.factor
+        J = self.jacobian()
+        S: Array = J @ factor.solve(np.ascontiguousarray(J.T))
+        return (S + S.T) / 2.0
+
+
+@dataclass(frozen=True)
+class Recall:
+    """The arguments of a fit, held weakly: a model holds no data, but may ask for what is still there.
+
+    >>> rows = np.eye(2)
+    >>> recall = Recall.of(rows, None)
+    >>> recall()[0] is rows
+    True
+    >>> del rows
+    >>> recall() is None
+    True
+    """
+
+    references: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, *arguments: Any) -> Recall | None:
+        """Return a recall, or None if an argument is of a type that cannot be held weakly (a list)."""
+        try:
+            return cls(tuple(None if a is None else a if isinstance(a, str) else weakref.ref(a) for a in arguments))
+        except TypeError:
+            return None
+
+    def __call__(self) -> tuple[Any, ...] | None:
+        """Return the arguments, or None if one of them is gone."""
+        found = tuple(r() if isinstance(r, weakref.ref) else r for r in self.references)
+        gone = any(f is None and r is not None for f, r in zip(found, self.references, strict=True))
+        return None if gone else found
+
+
+def needs_rows(learned: Learned) -> str:
+    """Return the sentence that asks for the rows."""
+    if learned.x.size > LARGEST_HESSIAN:
+        return (
+            f"The Hessian of {learned.x.size} weights is not formed (the limit is {LARGEST_HESSIAN}): this needs it, "
+            "so use fewer columns."
+        )
+    return (
+        f"This fit of {learned.n_rows} rows needed no Hessian, and its rows are gone. Pass them (X, y, and the weights "
+        "and offsets of the fit) to the method that needs them: it takes one pass. Or fit with solver='newton'."
+    )

@@ -1,0 +1,41 @@
+"""The words for what can go wrong in a likelihood fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy.typing as npt
+
+from oddsmith.inference.separation import Separation
+
+
+def remedy(solver: Any, max_iter: int) -> str:
+    """Return what to try when a fit stops early."""
+    if solver == "sgd" or getattr(solver, "name", None) == "sgd":
+        return "Give it more epochs, solver=oddsmith.solvers.SGD(epochs=…), raise tol, or use solver='newton'."
+    return f"Raise max_iter={max_iter}, raise tol, or use solver='newton'."
+
+
+def column_list(names: list[str]) -> str:
+    """Return names of columns for a sentence, the first eight of many."""
+    shown = ", ".join(repr(name) for name in names[:8])
+    return f"Column{'' if len(names) == 1 else 's'} {shown}" + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def separation_message(verdict: Separation, classes: npt.NDArray[Any]) -> str:
+    """Return the sentence that says how the classes are separated, by which columns, and what to do."""
+    how = "completely" if verdict.kind == "complete" else "quasi-completely"
+    parts: list[str] = []
+    labels = classes.tolist()
+    for term, sign in verdict.infinite.items():
+        if len(classes) == 2:
+            if term != "(intercept)":
+                parts.append(f"{term!r} (towards {labels[1 if sign > 0 else 0]!r})")
+        elif term[1] != "(intercept)":
+            parts.append(f"{term[1]!r} (class {term[0]!r}, {'+' if sign > 0 else '−'}∞)")
+    shown = ", ".join(parts[:8]) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")
+    return (
+        f"The classes are {how} separated by {shown or 'the intercept'}: the likelihood has no maximum, so the weights "
+        "shown are those at which the fit stopped. Use a prior, such as prior=GaussianPrior(scale=2.5) or a number, "
+        "for finite estimates, or leave these columns out."
+    )
