@@ -1,0 +1,214 @@
+"""Maps that make probabilities keep their word: logistic, temperature and isotonic calibration.
+
+A map is plain arrays. It takes activations (log probabilities, or values of a decision function), N × K, and
+returns log probabilities.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.isotonic import isotonic_regression
+
+from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.numerics import Array, factor_spd, log_softmax, softmax
+
+FLAT = 1e-10
+"""Spread of activations below which there is nothing to calibrate."""
+
+FAR = 1e-4
+"""A Newton step this long that gains nothing goes towards infinity."""
+
+
+@dataclass(frozen=True)
+class LinearMap:
+    """``p'_k ∝ exp(slope · a_k + shift_k)``: logistic calibration, with ``shift = 0`` temperature scaling.
+
+    Attributes
+    ----------
+    slope : float
+        1 / temperature.
+    shift : array, K
+        Sums to zero.
+    """
+
+    slope: float
+    shift: Array
+
+    def __call__(self, A: Array) -> Array:
+        """Return log probabilities, N × K."""
+        return log_softmax(self.slope * A + self.shift)
+
+
+@dataclass(frozen=True)
+class IsotonicMap:
+    """``p'_k ∝ g_k(p_k)`` with increasing step functions g_k, joined by straight lines.
+
+    Attributes
+    ----------
+    x, y : arrays
+        Knots of all classes one after another.
+    ends : array, K
+        Where the knots of each class end. For two classes there are those of the second only.
+    """
+
+    x: Array
+    y: Array
+    ends: npt.NDArray[np.intp]
+
+    def __call__(self, A: Array) -> Array:
+        """Return log probabilities, N × K."""
+        P = softmax(A)
+        starts = np.append(0, self.ends[:-1])
+        columns = P[:, 1:] if len(self.ends) == 1 else P
+        Q = np.column_stack(
+            [np.interp(p, self.x[i:j], self.y[i:j]) for p, i, j in zip(columns.T, starts, self.ends, strict=True)]
+        )
+        if Q.shape[1] == 1:
+            Q = np.column_stack([1.0 - Q, Q])
+        total = Q.sum(axis=1, keepdims=True)
+        Q = np.where(total > 0, Q, 1.0) / np.where(total > 0, total, Q.shape[1])
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(Q))
+
+
+METHODS = ("logistic", "temperature", "isotonic")
+
+
+def fit_map(A: Array, t: npt.NDArray[Any], method: str) -> LinearMap | IsotonicMap:
+    """Return the calibration map for activations ``A`` (N × K) of rows of classes ``t`` (codes).
+
+    The logistic map has Platt's targets, ``(N_k + 1)/(N_k + K)`` for a row's own class in place of 1, so that it stays
+    finite where the rows are separated; so has the temperature.
+
+    >>> A = np.log([[0.9, 0.1], [0.6, 0.4], [0.6, 0.4], [0.1, 0.9]])
+    >>> fit_map(A, np.array([0, 0, 1, 1]), "temperature").slope < 1.0
+    True
+    """
+    if method not in METHODS:
+        raise UnknownNameError("way of calibrating", method, METHODS)
+    counts = np.bincount(t, minlength=A.shape[1]).astype(np.float64)
+    if method == "isotonic":
+        return _fit_isotonic(A, t)
+    K = A.shape[1]
+    targets = np.where(np.eye(K, dtype=bool), (counts + 1)[:, None], 1.0) / (counts + K)[:, None]
+    found = fit_linear(A, targets[t], shifts=method == "logistic")
+    if method == "temperature" and found.slope <= 0:
+        raise InvalidInputError(
+            "On these rows the model's order is no better than chance, so no temperature calibrates it. Are the labels "
+            "in their right order? method='logistic' can turn an order round."
+        )
+    return found
+
+
+def fit_linear(A: Array, T: Array, *, shifts: bool = True, slope: bool = True) -> LinearMap:
+    """Return the linear map that maximises the likelihood: logistic recalibration (Cox), for any number of classes.
+
+    Minimises ``E(s, b) = −Σ_n Σ_k T_nk log softmax(s A_n + b)_k`` (a sum over rows) by Newton's method: convex in the
+    1 + K − 1 parameters. ``slope=False`` keeps s = 1, ``shifts=False`` keeps b = 0. Where the classes are separated
+    the slope is infinite (and the shifts NaN); where all rows have the same activations it is NaN.
+
+    Each iteration
+      1. solves H step = g, with the gradient g and the Hessian H,
+      2. stops when gᵀstep is below rounding,
+      3. shortens the step until E falls.
+
+    Cost: O(N K²) an iteration.
+
+    >>> A = np.log([[0.9, 0.1]] * 10 + [[0.1, 0.9]] * 10)  # right nine times in ten, as it says
+    >>> found = fit_linear(A, np.eye(2)[[0] * 9 + [1] * 10 + [0]])
+    >>> round(found.slope, 9), bool(abs(found.shift).max() < 1e-9)
+    (1.0, True)
+    """
+    Z = A - A.mean(axis=1, keepdims=True)
+    K = Z.shape[1]
+    scale = float(np.sqrt((Z**2).mean()))
+    if not slope:
+        scale = 1.0
+    elif scale <= FLAT:
+        return LinearMap(np.nan, np.full(K, np.nan))
+    theta = np.append(scale, np.zeros(K))
+    B = _directions(K, slope=slope, shifts=shifts)
+    value, g, H = _cross_entropy(Z / scale, T, theta)
+    for iteration in range(100):
+        # 1. Newton's step.
+        factor = factor_spd(B.T @ H @ B)
+        step = B @ factor.solve(B.T @ g)
+        decrement = float(g @ step)
+        # 2. The objective is within half of gᵀstep of its optimum; without curvature there is none.
+        if decrement <= 1e-20 * max(1.0, value) or len(factor.aliased):
+            if len(factor.aliased) or np.abs(step).max() > FAR * (1.0 + np.abs(theta).max()):
+                return LinearMap(np.inf if iteration else np.nan, np.full(K, np.nan))
+            break
+        # 3. Halve until it helps; close to the optimum rounding hides that it does.
+        size = 1.0
+        while size > 1e-10:
+            trial = theta - size * step
+            new = _cross_entropy(Z / scale, T, trial)
+            if new[0] <= value - 1e-4 * size * decrement or (size == 1.0 and decrement < 1e-10):
+                break
+            size /= 2
+        theta, (value, g, H) = trial, new
+    return LinearMap(float(theta[0] / scale), theta[1:] - theta[1:].mean())
+
+
+def _cross_entropy(Z: Array, T: Array, theta: Array) -> tuple[float, Array, Array]:
+    """Return E, its gradient and its Hessian in (slope, shifts), K + 1 of them."""
+    log_p = log_softmax(theta[0] * Z + theta[1:])
+    P = np.exp(log_p)
+    E = P - T
+    g = np.append(np.vdot(E, Z), E.sum(axis=0))
+    PZ = P * Z
+    mean = PZ.sum(axis=1)
+    H = np.empty((len(theta), len(theta)))
+    H[0, 0] = np.vdot(PZ, Z) - mean @ mean
+    H[0, 1:] = H[1:, 0] = PZ.sum(axis=0) - mean @ P
+    H[1:, 1:] = np.diag(P.sum(axis=0)) - P.T @ P
+    return -float((T * log_p).sum()), g, H
+
+
+def influence(A: Array, T: Array, found: LinearMap) -> Array:
+    """Return what each row moves slope and shifts by, N × (1 + K): ``−H⁻¹ g_n`` at the estimate.
+
+    Their sum is zero; the sum of their squares is the (sandwich) variance of the estimate.
+
+    >>> A = np.log([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3], [0.1, 0.9]])
+    >>> T = np.eye(2)[[0, 0, 1, 1]]
+    >>> bool(np.allclose(influence(A, T, fit_linear(A, T)).sum(axis=0), 0.0))
+    True
+    """
+    Z = A - A.mean(axis=1, keepdims=True)
+    theta = np.append(found.slope, found.shift)
+    H = _cross_entropy(Z, T, theta)[2]
+    B = _directions(Z.shape[1], slope=True, shifts=True)
+    E = np.exp(found(Z)) - T
+    g = np.column_stack([(E * Z).sum(axis=1), E])
+    result: Array = -(B @ factor_spd(B.T @ H @ B).solve(B.T @ g.T)).T
+    return result
+
+
+def _directions(K: int, *, slope: bool, shifts: bool) -> Array:
+    """Return the directions, as columns, in which (slope, shifts) may go: shifts sum to zero."""
+    B = np.zeros((K + 1, K))
+    B[0, 0] = 1.0
+    B[1:, 1:] = np.vstack([np.eye(K - 1), -np.ones(K - 1)])
+    return B[:, np.append(slope, np.full(K - 1, shifts))]
+
+
+def _fit_isotonic(A: Array, t: npt.NDArray[Any]) -> IsotonicMap:
+    P = softmax(A)
+    xs: list[Any] = []
+    ys: list[Any] = []
+    for k in [1] if P.shape[1] == 2 else range(P.shape[1]):
+        values, inverse, counts = np.unique(P[:, k], return_inverse=True, return_counts=True)
+        share = np.bincount(inverse, weights=t == k) / counts
+        fitted = isotonic_regression(share, sample_weight=counts.astype(np.float64), y_min=0.0, y_max=1.0)
+        # The two ends of every step suffice.
+        inner = np.zeros(len(values), dtype=bool)
+        inner[1:-1] = (fitted[1:-1] == fitted[:-2]) & (fitted[1:-1] == fitted[2:])
+        xs.append(values[~inner])
+        ys.append(fitted[~inner])
+    return IsotonicMap(np.concatenate(xs), np.concatenate(ys), np.cumsum([len(x) for x in xs]))

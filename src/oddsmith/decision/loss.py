@@ -1,0 +1,207 @@
+"""Reading of what a decision rests on: probabilities, the loss matrix, the cost of rejecting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
+from oddsmith.numerics import Array
+from oddsmith.records import Table
+
+
+@dataclass(frozen=True)
+class LossMatrix(Table):
+    """What each action costs in each class: ``values[k, a]`` is the loss of action ``a`` if class ``k`` is the truth.
+
+    Attributes
+    ----------
+    values : array, K × A
+    classes, actions : arrays
+        The names of rows and columns.
+
+    >>> print(LossMatrix(np.array([[0.0, 5.0], [100.0, 0.0]]), np.array(["well", "sick"]), np.array(["go", "stay"])))
+    class   go  stay
+     well    0     5
+     sick  100     0
+    """
+
+    values: Array
+    classes: npt.NDArray[Any]
+    actions: npt.NDArray[Any]
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return a row per class, a column per action."""
+        columns = {str(a): self.values[:, j].tolist() for j, a in enumerate(self.actions.tolist())}
+        return {"class": self.classes.tolist(), **columns}
+
+    @property
+    def error_cost(self) -> float | None:
+        """What every error costs, if all cost the same, right answers cost nothing and actions are the classes."""
+        L = self.values
+        if L.shape[0] != L.shape[1] or len(L) < 2 or not np.array_equal(self.actions, self.classes):
+            return None
+        cost = float(L[0, 1])
+        return cost if cost > 0 and np.array_equal(L, cost * (1.0 - np.eye(len(L)))) else None
+
+    @property
+    def rounding(self) -> float:
+        """What a sum over classes of probability × loss can be off by: costs this close are equal."""
+        return float(8 * len(self.values) * np.finfo(np.float64).eps * np.abs(self.values).max(initial=0.0))
+
+
+def read_probabilities(proba: Any, K: int | None = None) -> Array:
+    """Return N × K probabilities, or say what is wrong with them.
+
+    >>> read_probabilities([[0.2, 0.9]])
+    Traceback (most recent call last):
+    ...
+    oddsmith.errors.InvalidInputError: The probabilities of row 0 sum to 1.1, not to 1. ...
+    """
+    given = np.asarray(proba)
+    if given.dtype.kind not in "fiub":
+        raise InvalidTypeError(f"proba must be an array of numbers, N × K; found one of type {given.dtype}.")
+    P = given.astype(np.float64, copy=False)
+    if P.ndim != 2 or P.shape[1] < 1:
+        raise InvalidInputError(
+            f"proba has shape {P.shape}; expected N × K, one column a class. For one row give [[p, q]]; for two "
+            "classes and their second one's probabilities p give numpy.column_stack([1 - p, p])."
+        )
+    if K is not None and P.shape[1] != K:
+        raise InvalidInputError(f"proba has {P.shape[1]} columns; expected {K}, one for each class.")
+    tolerance = 1e-6 if given.dtype.itemsize > 4 or given.dtype.kind != "f" else 5e-4
+    outside = ~((P >= -tolerance) & (P <= 1.0 + tolerance)).all(axis=1)
+    if outside.any():
+        n = int(np.argmax(outside))
+        raise InvalidInputError(
+            f"Row {n} of proba is {P[n].tolist()}: probabilities lie between 0 and 1, without NaN. Are these the "
+            "values of a decision_function? Give those of predict_proba."
+        )
+    total = P.sum(axis=1)
+    off = np.abs(total - 1.0) > tolerance
+    if off.any():
+        n = int(np.argmax(off))
+        raise InvalidInputError(
+            f"The probabilities of row {n} sum to {total[n]:.6g}, not to 1. Give one column for every class, or divide "
+            "each row by its sum if that is what you mean."
+        )
+    return P
+
+
+def read_loss(loss: Any, classes: Any, actions: Any = None) -> LossMatrix:
+    """Return the loss matrix: from None (every error costs 1), K × A numbers, or {class: {action: cost}}.
+
+    Actions are the classes where there are as many and none are named, else 0, 1, … .
+
+    >>> read_loss({"sick": {"go": 100, "stay": 0}, "well": {"go": 0, "stay": 5}}, ["sick", "well"]).values.tolist()
+    [[100.0, 0.0], [0.0, 5.0]]
+    """
+    labels = np.asarray(classes)
+    K = len(labels)
+    if loss is None:
+        if actions is not None:
+            raise InvalidInputError("actions are given, but no loss: without one, the actions are the classes.")
+        return LossMatrix(1.0 - np.eye(K), labels, labels)
+    if isinstance(loss, LossMatrix):
+        loss = {k: dict(zip(loss.actions.tolist(), row, strict=True)) for k, row in _by_class(loss)}
+    if isinstance(loss, Mapping):
+        loss, actions = _from_names(loss, labels.tolist(), actions)
+    values = _numbers(loss, "loss")
+    if values.ndim != 2 or values.shape[0] != K or values.shape[1] < 1:
+        raise InvalidInputError(
+            f"loss has shape {values.shape}; expected {K} × A: one row for each class ({_few(labels.tolist())}), one "
+            "column for each action."
+        )
+    A = values.shape[1]
+    if actions is None:
+        return LossMatrix(values, labels, labels if A == K else np.arange(A))
+    names = list(actions)
+    if len(names) != A or len(set(names)) != A:
+        raise InvalidInputError(f"actions are {names}; expected {A} different names, one for each column of loss.")
+    return LossMatrix(values, labels, as_labels(names))
+
+
+def read_reject(reject: Any, classes: npt.NDArray[Any]) -> Array:
+    """Return what rejecting costs in each class: from one number, {class: cost}, or a sequence.
+
+    >>> read_reject(0.1, np.array(["a", "b"])).tolist()
+    [0.1, 0.1]
+    """
+    labels = classes.tolist()
+    if isinstance(reject, Mapping):
+        _check_classes(reject, labels, "reject")
+        reject = [reject[label] for label in labels]
+    costs = _numbers(reject, "reject")
+    if costs.ndim == 0:
+        return np.full(len(labels), float(costs))
+    if costs.shape != (len(labels),):
+        raise InvalidInputError(
+            f"reject has shape {costs.shape}; expected one cost, or one for each of the classes {_few(labels)}."
+        )
+    return costs
+
+
+def as_labels(names: Sequence[Any]) -> npt.NDArray[Any]:
+    """Return names as an array of their own type; of objects, where they are of several.
+
+    >>> as_labels(["go", "stay"]).dtype.kind, as_labels(["go", 1]).tolist()
+    ('U', ['go', 1])
+    """
+    if len({type(name) for name in names}) == 1 and isinstance(names[0], str | bool | int | float | np.generic):
+        return np.array(names)
+    labels = np.empty(len(names), dtype=object)
+    labels[:] = names
+    return labels
+
+
+def _by_class(loss: LossMatrix) -> list[tuple[Any, Array]]:
+    return list(zip(loss.classes.tolist(), loss.values, strict=True))
+
+
+def _from_names(loss: Mapping[Any, Any], labels: list[Any], actions: Any) -> tuple[list[list[Any]], list[Any]]:
+    """Return rows of numbers in the order of the classes, and the actions."""
+    _check_classes(loss, labels, "loss")
+    if not all(isinstance(row, Mapping) for row in loss.values()):
+        raise InvalidTypeError("A loss with names is {class: {action: cost}}: every class has a mapping of its own.")
+    found = list(loss[labels[0]])
+    if actions is None:
+        # Where the actions are the classes they keep the order of the classes, and so do ties.
+        actions = labels if set(found) == set(labels) else found
+    names = list(actions)
+    for label in labels:
+        if set(loss[label]) != set(names):
+            strange = set(loss[label]) ^ set(names)
+            raise InvalidInputError(
+                f"loss names the actions {_few(list(loss[label]))} for class {label!r}; expected are {_few(names)}: "
+                f"{_few(sorted(strange, key=str))} is not on both sides. Give every class a cost for every action."
+            )
+    return [[loss[label][action] for action in names] for label in labels], names
+
+
+def _check_classes(given: Mapping[Any, Any], labels: list[Any], what: str) -> None:
+    for name in given:
+        if name not in labels:
+            raise UnknownNameError(f"class in {what}", name, labels)
+    lost = [label for label in labels if label not in given]
+    if lost:
+        raise InvalidInputError(f"{what} says nothing of class {lost[0]!r}. Give a cost for each of {_few(labels)}.")
+
+
+def _numbers(given: Any, what: str) -> Array:
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidTypeError(f"{what} must be made of numbers, found {given!r}.") from None
+    if not np.isfinite(values).all():
+        raise InvalidInputError(
+            f"{what} holds NaN or infinity. Give finite numbers; for what must never happen a very large one."
+        )
+    return values
+
+
+def _few(names: Sequence[Any]) -> str:
+    return ", ".join(map(repr, names[:8])) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
