@@ -23,7 +23,9 @@ _HOME = {
     "OneVsOne": "oddsmith.models.multiclass",
     "OneVsRest": "oddsmith.models.multiclass",
     "PerceptronClassifier": "oddsmith.models.perceptron",
+    "GaussianKernel": "oddsmith.design.basis.radial",
     "Polynomial": "oddsmith.design.basis.polynomial",
+    "RadialBasis": "oddsmith.design.basis.radial",
     "Standardize": "oddsmith.design.basis.standardize",
     "bayes_error": "oddsmith.inference.bayes_error",
     "merge": "oddsmith.models.merging",
@@ -35,6 +37,8 @@ _HOME = {
 
 if TYPE_CHECKING:
     from oddsmith.design.basis.polynomial import Polynomial as Polynomial
+    from oddsmith.design.basis.radial import GaussianKernel as GaussianKernel
+    from oddsmith.design.basis.radial import RadialBasis as RadialBasis
     from oddsmith.design.basis.standardize import Standardize as Standardize
     from oddsmith.inference.bayes_error import bayes_error as bayes_error
     from oddsmith.inference.separation import detect_separation as detect_separation

@@ -6,6 +6,16 @@ Importing this room registers them all in `BASES`.
 from oddsmith.design.basis.base import BASES, Basis
 from oddsmith.design.basis.expansion import Expansion, learn_expansion
 from oddsmith.design.basis.polynomial import Polynomial
+from oddsmith.design.basis.radial import GaussianKernel, RadialBasis
 from oddsmith.design.basis.standardize import Standardize
 
-__all__ = ["BASES", "Basis", "Expansion", "Polynomial", "Standardize", "learn_expansion"]
+__all__ = [
+    "BASES",
+    "Basis",
+    "Expansion",
+    "GaussianKernel",
+    "Polynomial",
+    "RadialBasis",
+    "Standardize",
+    "learn_expansion",
+]

@@ -48,6 +48,7 @@ class Basis(TransformerMixin, BaseEstimator):
     """
 
     n_features_in_: int
+    seed: Any = None
     keeps_sparse = False
 
     def check_parameters(self) -> None:
@@ -131,6 +132,12 @@ def check_whole(basis: Basis, name: str, least: int) -> int:
     if value < least:
         raise InvalidInputError(what)
     return int(value)
+
+
+def check_seed(basis: Basis) -> None:
+    """Refuse a seed that is neither None nor a whole number."""
+    if basis.seed is not None:
+        check_whole(basis, "seed", 0)
 
 
 def check_flag(basis: Basis, name: str) -> None:

@@ -1,0 +1,384 @@
+"""Bumps around centres: radial basis functions, and the Gaussian kernel at training rows or landmarks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+from scipy.spatial.distance import cdist, pdist
+
+from oddsmith.block import Block
+from oddsmith.design.basis.base import (
+    BASES,
+    LIMIT,
+    Basis,
+    Names,
+    check_flag,
+    check_limit,
+    check_seed,
+    check_whole,
+    dense_tiles,
+)
+from oddsmith.engines import Engine, MemorySource
+from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError, as_input_errors
+from oddsmith.numerics import EPS, Array
+from oddsmith.registry import Registry
+from oddsmith.statistic import Shape
+from oddsmith.statistics import Sample, SampleParams
+
+CENTERS = 25
+"""Centres where the user gives no number."""
+MEDIAN_ROWS = 1000
+"""Rows between which the median distance is taken."""
+KMEANS_ROWS = 1 << 14
+"""Rows that k-means sees."""
+FAR = 1e4
+"""Squared distance from the middle, in widths, up to which distances by products keep 11 digits of the bump."""
+
+METHODS: Registry[Any] = Registry("method")
+"""How a number of centres is placed: (source, engine, count, seed) → centres."""
+
+
+@METHODS.register("sample")
+def sample_rows(source: MemorySource, engine: Engine, count: int, seed: int) -> Array:
+    """Return a uniform sample of different rows, by one fold."""
+    return engine.fold(Sample, source, SampleParams(count, seed)).found[0]
+
+
+@METHODS.register("kmeans")
+def kmeans(source: MemorySource, engine: Engine, count: int, seed: int) -> Array:
+    """Return the centres of k-means on a uniform sample of different rows, weighted by how often each occurs."""
+    from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits
+
+    sample = engine.fold(Sample, source, SampleParams(max(KMEANS_ROWS, 8 * count), seed))
+    rows, weight = sample.found
+    if count >= len(rows):
+        return rows
+    middle = rows.mean(axis=0)
+    # Threads would add up the clusters in an order that differs from run to run.
+    with threadpool_limits(1):
+        fitted = KMeans(count, n_init=1, random_state=seed % 2**32).fit(rows - middle, sample_weight=weight)
+    return np.asarray(fitted.cluster_centers_ + middle, dtype=np.float64)
+
+
+class _Bumps(Basis):
+    """What both bases share: centres, a width, and ``k(x, c) = exp(−‖x − c‖² / (2 width²))``."""
+
+    centers_: Array
+    width_: float
+    width: Any
+    seed: Any
+    limit: int
+
+    def check_parameters(self) -> None:
+        """Refuse a width that is not positive."""
+        check_seed(self)
+        check_whole(self, "limit", 1)
+        name = type(self).__name__
+        if isinstance(self.width, str):
+            if self.width != "median":
+                raise UnknownNameError(f"width of {name}", self.width, ["median"])
+        elif isinstance(self.width, bool) or not isinstance(self.width, Real):
+            raise InvalidTypeError(f"width of {name} must be a positive number or 'median', found {self.width!r}.")
+        elif not 0.0 < float(self.width) < np.inf:
+            raise InvalidInputError(
+                f"width of {name} must be a positive number, found {self.width!r}: it is the distance at which a bump "
+                "falls to 0.61. Use width='median' for the median distance between rows."
+            )
+
+    def _set(self, centers: Array, source: MemorySource, engine: Engine) -> None:
+        check_limit(self, len(centers), "one for each centre")
+        width = median_distance(source, engine, self._seed()) if self.width == "median" else float(self.width)
+        self.centers_, self.width_ = centers, width
+
+    def _seed(self) -> int:
+        return 0 if self.seed is None else int(self.seed)
+
+    def expand(self, rows: Any) -> Array:
+        """Return the bumps, N × M."""
+        return bumps(rows, self.centers_, self.width_)
+
+
+@BASES.register("radial")
+class RadialBasis(_Bumps):
+    """Gaussian bumps at centres: ``φ_j(x) = exp(−‖x − c_j‖² / (2 width²))``, M the number of centres.
+
+    Parameters
+    ----------
+    centers : None, int or array, M × D
+        The centres, or how many to choose; None is 25, or as many as there are different rows if these are fewer.
+    width : "median" or positive number
+        Where the bump falls to exp(−½) = 0.61. ``"median"`` is the median distance between two different rows (of a
+        uniform sample of 1,000).
+    method : "kmeans" or "sample"
+        How a number of centres is chosen: by k-means (on a uniform sample of 16,384 different rows, weighted by how
+        often they occur, or of all if there are fewer), or as a uniform sample of different rows.
+    seed : int or None
+        Seed of the sample and of k-means; None takes that of the model.
+    limit : int
+        Most columns; more are refused, with their number.
+
+    Attributes
+    ----------
+    centers_ : array, M × D
+        The centres.
+    width_ : float
+        The width.
+
+    Notes
+    -----
+    Distances depend on the units of the columns: put `Standardize` first if these differ. Cost: one or two passes
+    to learn; one product of matrices and one exponential a number to apply.
+
+    References
+    ----------
+    C. M. Bishop, Pattern Recognition and Machine Learning, 2006, section 6.3. D. Garreau, W. Jitkrittum,
+    M. Kanagawa, Large sample analysis of the median heuristic, 2017.
+
+    >>> basis = RadialBasis([[0.0], [2.0]], width=1.0).fit([[0.0], [1.0]])
+    >>> basis.transform([[0.0]]).round(4).tolist(), basis.get_feature_names_out().tolist()
+    ([[1.0, 0.1353]], ['radial0', 'radial1'])
+    """
+
+    def __init__(
+        self,
+        centers: Any = None,
+        width: Any = "median",
+        *,
+        method: str = "kmeans",
+        seed: int | None = 0,
+        limit: int = LIMIT,
+    ) -> None:
+        self.centers = centers
+        self.width = width
+        self.method = method
+        self.seed = seed
+        self.limit = limit
+
+    def check_parameters(self) -> None:
+        """Refuse bad centres, widths and methods."""
+        super().check_parameters()
+        METHODS[self.method]
+        if isinstance(self.centers, Integral | bool):
+            check_whole(self, "centers", 1)
+
+    def learn(self, source: MemorySource, engine: Engine, names: Names) -> None:
+        """Place the centres by one fold of `Sample`, and find the width by another."""
+        if self.centers is not None and not isinstance(self.centers, Integral):
+            self._set(given_rows(self, "centers", source.shape.M), source, engine)
+            return
+        count = CENTERS if self.centers is None else int(self.centers)
+        check_limit(self, count, "one for each centre")
+        centers = METHODS[self.method](source, engine, count, self._seed())
+        if self.centers is not None:
+            check_enough(self, "centers", count, len(centers), source.n_rows)
+        self._set(centers, source, engine)
+
+    def column_names(self, names: Names) -> list[str]:
+        """Return ``radial0``, ``radial1`` and so on."""
+        return [f"radial{j}" for j in range(len(self.centers_))]
+
+
+@BASES.register("kernel")
+class GaussianKernel(_Bumps):
+    """The Gaussian kernel ``k(x, c) = exp(−‖x − c‖² / (2 width²))`` at every training row, or at landmarks.
+
+    With ``landmarks=None`` the outputs are ``φ_n(x) = k(x, x_n)``, one for each training row, and a model that is
+    linear in them is kernel logistic regression: its prior ``½ alpha wᵀw`` is on the weights of the kernels. The prior
+    in function space, ``½ alpha wᵀ K w`` with ``K = gram_``, is that of the kernel's reproducing space.
+
+    With landmarks (Nyström's method) the outputs are ``k(x, c_j)`` themselves unless ``whiten`` is true: then they are
+    ``k(x, C) K^{−½}``, so that ``φ(x)ᵀφ(x′)`` approximates ``k(x, x′)``, exactly so at the landmarks, and ``wᵀw`` is
+    the prior in function space. Directions in which K is singular to rounding are left out of ``K^{−½}``.
+
+    Parameters
+    ----------
+    width : "median" or positive number
+        Where the kernel falls to exp(−½) = 0.61. ``"median"`` is the median distance between two different rows (of a
+        uniform sample of 1,000).
+    landmarks : None, int or array, M × D
+        None is every training row, in their order. A number is a uniform sample of so many different rows.
+    whiten : bool
+        Whether the outputs are multiplied by ``K^{−½}``.
+    seed : int or None
+        Seed of the sample; None takes that of the model.
+    limit : int
+        Most columns; more are refused, with their number.
+
+    Attributes
+    ----------
+    centers_ : array, M × D
+        Training rows or landmarks.
+    width_ : float
+        The width.
+    gram_ : array, M × M
+        The matrix of the prior in function space: ``K_ij = k(c_i, c_j)``, the unit matrix if ``whiten``.
+
+    Notes
+    -----
+    Distances depend on the units of the columns: put `Standardize` first if these differ. Cost: one pass to learn, two
+    for ``"median"``, and O(M³) for ``whiten``; one product of matrices and one exponential a number to apply.
+
+    References
+    ----------
+    C. Williams, M. Seeger, Using the Nyström method to speed up kernel machines, 2001.
+
+    >>> basis = GaussianKernel(width=1.0).fit([[0.0], [2.0]])
+    >>> basis.transform([[0.0], [1.0]]).round(4).tolist(), basis.get_feature_names_out().tolist()
+    ([[1.0, 0.1353], [0.6065, 0.6065]], ['kernel0', 'kernel1'])
+    """
+
+    def __init__(
+        self,
+        width: Any = "median",
+        landmarks: Any = None,
+        *,
+        whiten: bool = False,
+        seed: int | None = 0,
+        limit: int = LIMIT,
+    ) -> None:
+        self.width = width
+        self.landmarks = landmarks
+        self.whiten = whiten
+        self.seed = seed
+        self.limit = limit
+
+    def check_parameters(self) -> None:
+        """Refuse bad landmarks and widths."""
+        super().check_parameters()
+        check_flag(self, "whiten")
+        if isinstance(self.landmarks, Integral | bool):
+            check_whole(self, "landmarks", 1)
+
+    def learn(self, source: MemorySource, engine: Engine, names: Names) -> None:
+        """Take the training rows, or landmarks by one fold of `Sample`."""
+        if self.landmarks is None:
+            check_limit(self, source.n_rows, "one for each training row; landmarks=300, say, takes a sample of them")
+            centers = engine.fold(Rows, source, None).joined(source.shape.M)
+        elif isinstance(self.landmarks, Integral):
+            count = int(self.landmarks)
+            check_limit(self, count, "one for each landmark")
+            centers = sample_rows(source, engine, count, self._seed())
+            check_enough(self, "landmarks", count, len(centers), source.n_rows)
+        else:
+            centers = given_rows(self, "landmarks", source.shape.M)
+        self._set(centers, source, engine)
+        K = bumps(centers, centers, self.width_)
+        self._root = inverse_root(K) if self.whiten else None
+        self.gram_ = np.eye(len(K)) if self.whiten else 0.5 * (K + K.T)
+
+    def expand(self, rows: Any) -> Array:
+        """Return the kernel between rows and centres, N × M, whitened if asked for."""
+        Phi = super().expand(rows)
+        return Phi if self._root is None else Phi @ self._root
+
+    def column_names(self, names: Names) -> list[str]:
+        """Return ``kernel0``, ``kernel1`` and so on."""
+        return [f"kernel{j}" for j in range(len(self.centers_))]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows themselves, in their order. No statistic of the registry, since the order of its parts matters."""
+
+    parts: tuple[Array, ...]
+
+    @classmethod
+    def zero(cls, shape: Shape, params: None) -> Rows:
+        """Return no rows."""
+        return cls(())
+
+    @classmethod
+    def of(cls, block: Block, params: None) -> Rows:
+        """Return the rows of positive weight."""
+        rows = block.Phi if block.s is None else block.Phi[block.s > 0]
+        return cls((np.array(rows.toarray() if block.is_sparse else rows, dtype=np.float64),))
+
+    def merge(self, other: Rows) -> Rows:
+        """Return these rows, then the others."""
+        return Rows(self.parts + other.parts)
+
+    def joined(self, M: int) -> Array:
+        """Return one array."""
+        return np.concatenate([np.empty((0, M)), *self.parts])
+
+    @classmethod
+    def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
+        """Return nothing, since there are no parameters."""
+        return [None]
+
+
+def given_rows(basis: Basis, name: str, D: int) -> Array:
+    """Return the centres that the user gave, checked."""
+    with as_input_errors():
+        rows = np.array(getattr(basis, name), dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[1] != D or not len(rows):
+        raise InvalidInputError(
+            f"{name} of {type(basis).__name__} must be a number, or an array with a row for each and {D} columns; "
+            f"found the shape {rows.shape}."
+        )
+    if not np.isfinite(rows).all():
+        raise InvalidInputError(f"{name} of {type(basis).__name__} contains NaN or infinity.")
+    return rows
+
+
+def check_enough(basis: Basis, name: str, asked: int, found: int, n_rows: int) -> None:
+    """Refuse to choose more rows than there are different ones."""
+    if found < asked:
+        raise InvalidInputError(
+            f"{name}={asked} of {type(basis).__name__} is more than there are different rows: {found} among {n_rows}. "
+            f"Use {name}={found} at most."
+        )
+
+
+def median_distance(source: MemorySource, engine: Engine, seed: int) -> float:
+    """Return the median distance between two different rows of a uniform sample."""
+    rows = engine.fold(Sample, source, SampleParams(MEDIAN_ROWS, seed)).found[0]
+    if len(rows) < 2:
+        raise InvalidInputError(
+            f"width='median' is the median distance between different rows, and there is 1 sample only among "
+            f"{source.n_rows} (n_samples={source.n_rows}). Give a number as width."
+        )
+    width = float(np.median(pdist(rows)))
+    if not 0.0 < width < np.inf:
+        raise InvalidInputError(f"The median distance between rows is {width}: rescale the columns, or give a width.")
+    return width
+
+
+def bumps(rows: Any, centers: Array, width: float) -> Array:
+    """Return ``exp(−‖x − c‖² / (2 width²))`` for every row and centre, N × M.
+
+    In units of ``√2 width`` about the middle of the centres, ``−‖z − u‖² = 2 zᵀu − ‖z‖² − ‖u‖²`` is one product of the
+    rows ``(2z, −‖z‖², −1)`` and ``(u, 1, ‖u‖²)``. Rows so far away that it would cancel take differences instead.
+    """
+    middle, unit = centers.mean(axis=0), np.sqrt(2.0) * width
+    Phi = np.empty((rows.shape[0], len(centers)))
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        U = (centers - middle) / unit
+        lengths = np.einsum("md,md->m", U, U)
+        right = np.column_stack([U, np.ones(len(U)), lengths]).T.copy()
+        for part, X in dense_tiles(rows, len(centers)):
+            Z = (X - middle) / unit
+            squares = np.einsum("nd,nd->n", Z, Z)
+            out = Phi[part]
+            np.matmul(np.column_stack([2.0 * Z, -squares, np.full(len(Z), -1.0)]), right, out=out)
+            near = squares + lengths.max() <= FAR
+            if not near.all():
+                out[~near] = -((cdist(X[~near], centers) / unit) ** 2)
+            # Rounding can leave a trace above zero where row and centre are equal.
+            np.minimum(out, 0.0, out=out)
+            np.exp(out, out=out)
+    return Phi
+
+
+def inverse_root(K: Array) -> Array:
+    """Return ``K^{−½}`` of a symmetric matrix, on the directions in which it is not singular to rounding."""
+    values, vectors = linalg.eigh(0.5 * (K + K.T))
+    kept = values > len(K) * EPS * values[-1]
+    V = vectors[:, kept]
+    root: Array = (V / np.sqrt(values[kept])) @ V.T
+    return root
