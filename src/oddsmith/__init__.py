@@ -23,9 +23,16 @@ _HOME = {
     "OneVsOne": "oddsmith.models.multiclass",
     "OneVsRest": "oddsmith.models.multiclass",
     "PerceptronClassifier": "oddsmith.models.perceptron",
+    "RecalibratedClassifier": "oddsmith.models.recalibrated",
+    "REJECT": "oddsmith.decision.acting",
+    "decide": "oddsmith.decision.acting",
+    "decision_regions": "oddsmith.decision.acting",
+    "expected_loss": "oddsmith.decision.acting",
+    "ProbitRegression": "oddsmith.models.probit",
     "GaussianKernel": "oddsmith.design.basis.radial",
     "Polynomial": "oddsmith.design.basis.polynomial",
     "RadialBasis": "oddsmith.design.basis.radial",
+    "Spline": "oddsmith.design.basis.spline",
     "Standardize": "oddsmith.design.basis.standardize",
     "bayes_error": "oddsmith.inference.bayes_error",
     "merge": "oddsmith.models.merging",
@@ -36,9 +43,14 @@ _HOME = {
 }
 
 if TYPE_CHECKING:
+    from oddsmith.decision.acting import REJECT as REJECT
+    from oddsmith.decision.acting import decide as decide
+    from oddsmith.decision.acting import decision_regions as decision_regions
+    from oddsmith.decision.acting import expected_loss as expected_loss
     from oddsmith.design.basis.polynomial import Polynomial as Polynomial
     from oddsmith.design.basis.radial import GaussianKernel as GaussianKernel
     from oddsmith.design.basis.radial import RadialBasis as RadialBasis
+    from oddsmith.design.basis.spline import Spline as Spline
     from oddsmith.design.basis.standardize import Standardize as Standardize
     from oddsmith.inference.bayes_error import bayes_error as bayes_error
     from oddsmith.inference.separation import detect_separation as detect_separation
@@ -51,6 +63,8 @@ if TYPE_CHECKING:
     from oddsmith.models.multiclass import OneVsRest as OneVsRest
     from oddsmith.models.naive_bayes import NaiveBayes as NaiveBayes
     from oddsmith.models.perceptron import PerceptronClassifier as PerceptronClassifier
+    from oddsmith.models.probit import ProbitRegression as ProbitRegression
+    from oddsmith.models.recalibrated import RecalibratedClassifier as RecalibratedClassifier
     from oddsmith.priors import GaussianPrior as GaussianPrior
     from oddsmith.solvers.general import gradient_descent as gradient_descent
     from oddsmith.solvers.general import newton_raphson as newton_raphson

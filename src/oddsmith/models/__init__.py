@@ -8,6 +8,8 @@ from oddsmith.models.logistic import LogisticRegression
 from oddsmith.models.multiclass import OneVsOne, OneVsRest
 from oddsmith.models.naive_bayes import NaiveBayes
 from oddsmith.models.perceptron import PerceptronClassifier
+from oddsmith.models.probit import ProbitRegression
+from oddsmith.models.recalibrated import RecalibratedClassifier
 
 __all__ = [
     "MODELS",
@@ -19,4 +21,6 @@ __all__ = [
     "OneVsOne",
     "OneVsRest",
     "PerceptronClassifier",
+    "RecalibratedClassifier",
+    "ProbitRegression",
 ]

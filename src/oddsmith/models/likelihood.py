@@ -52,6 +52,10 @@ class Problem:
         return len(self.class_weight)
 
 
+class InfeasibleStartError(Exception):
+    """The start of a fit lies outside the domain of its link."""
+
+
 @dataclass(frozen=True)
 class Fit:
     """The outcome: weights against class 0 in user units, and all that was learned on the way."""
@@ -128,7 +132,7 @@ def fit_likelihood(problem: Problem) -> Fit:
     _check_scale(coordinates.scale, problem)
     C, P = objective.shape
     flat = problem.prior is None
-    x = _start(problem, objective)
+    x = _inside(problem, objective, coordinates, _start(problem, objective))
     solver = _choose(problem, coordinates)
     if flat and objective.size <= LARGEST_HESSIAN:
         objective.free = _independent(objective, x, sample=isinstance(solver, Sampled))
@@ -240,6 +244,16 @@ def _start(problem: Problem, objective: FoldObjective) -> Array:
     return x.ravel()
 
 
+def _inside(problem: Problem, objective: FoldObjective, coordinates: Coordinates, x: Array) -> Array:
+    """Return a start inside the domain of the link: the usual one, or the one given."""
+    if problem.link is None or np.isinf(problem.link.domain).all() or np.isfinite(objective.evaluate(x).value):
+        return x
+    warm = None if problem.start is None else coordinates.from_user(*problem.start)
+    if warm is None or not np.isfinite(objective.evaluate(warm).value):
+        raise InfeasibleStartError("The start is outside the domain of the link.")
+    return warm
+
+
 def _independent(objective: FoldObjective, x: Array, *, sample: bool = False) -> npt.NDArray[np.bool_]:
     """Return which coordinates remain when columns that depend on earlier ones are set aside, as R does.
 
@@ -249,7 +263,7 @@ def _independent(objective: FoldObjective, x: Array, *, sample: bool = False) ->
         part = objective.sample(max(1000, 4 * objective.size), seed=1)
         if np.array_equal(_independent(part, x), objective.free):
             return objective.free
-    H = objective.evaluate(x, order=2).hessian
+    H = objective.evaluate(x, order=2, expected=not objective.convex).hessian
     assert H is not None
     P = objective.shape[1]
     # One class's block suffices: its columns depend on each other exactly as the data's do.

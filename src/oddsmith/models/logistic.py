@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.metaestimators import available_if
 
 from oddsmith.design.inputs import (
     check_class_weights,
@@ -30,16 +31,24 @@ from oddsmith.errors import (
 from oddsmith.inference.separation import Separation, separation
 from oddsmith.links import LINKS, Link
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
+from oddsmith.models.bounded import fit_bounded
 from oddsmith.models.coordinates import is_large
 from oddsmith.models.geometry import LinearGeometry
 from oddsmith.models.learned import Learned, Recall, needs_rows
 from oddsmith.models.likelihood import Fit, Problem, fit_likelihood, relearn, resume, seeded
-from oddsmith.models.trouble import column_list, remedy, separation_message
+from oddsmith.models.trouble import column_list, link_log_proba, remedy, separation_message
 from oddsmith.numerics import Array, log_softmax, softmax
 from oddsmith.priors import as_prior
 from oddsmith.records import Certificate, Trace
 from oddsmith.solvers import SOLVERS
 from oddsmith.statistics import Counts
+
+
+def has_logit(model: Any) -> bool:
+    """Whether a model has the logit link, or say what that is needed for."""
+    if model.link != "logit":
+        raise AttributeError(f"partial_fit is for link='logit', found link={model.link!r}. Use fit(X, y).")
+    return True
 
 
 @MODELS.register("logistic")
@@ -59,7 +68,9 @@ class LogisticRegression(LinearGeometry, Classifier):
     prior : None, number or GaussianPrior
         None is maximum likelihood; a number σ is ``GaussianPrior(scale=σ)``, the penalty ½‖w‖²/σ².
     link : str
-        ``"logit"``.
+        ``"logit"``, or for two classes ``"probit"``, ``"cloglog"``, ``"loglog"``, ``"cauchit"``, ``"log"`` or
+        ``"identity"``: the probability of ``classes_[1]`` is ``f(a)`` with that link's inverse f. The last two keep
+        every probability of the training rows inside (0, 1), or say that no such optimum exists.
     basis : None
         Basis functions applied to the columns; none yet.
     fit_intercept : bool
@@ -154,6 +165,11 @@ class LogisticRegression(LinearGeometry, Classifier):
         self.warm_start = warm_start
         self.threads = threads
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = self.link == "logit"
+        return tags
+
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> LogisticRegression:
         """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
@@ -184,8 +200,9 @@ class LogisticRegression(LinearGeometry, Classifier):
         K = len(classes)
         if K > 2 and self.link != "logit":
             raise InvalidInputError(
-                f"link={self.link!r} is for two classes, and y holds {K}: {classes.tolist()[:8]}. Use link='logit' for "
-                "them, or OneVsRest with this model."
+                "Only binary classification is supported. The type of the target is multiclass: link="
+                f"{self.link!r} is for two classes, and y holds {K}, {classes.tolist()[:8]}. Use link='logit', or "
+                "OneVsRest with this model."
             )
         source = MemorySource(rows, t, K, s, read_offset(offset, rows.shape[0], K))
         class_weight = MemoryEngine(self.threads).fold(Counts, source, source.shape).weight
@@ -274,6 +291,8 @@ class LogisticRegression(LinearGeometry, Classifier):
         return self.coef_[1:] - self.coef_[0], self.intercept_[1:] - self.intercept_[0]
 
     def _solve(self, problem: Problem, classes: npt.NDArray[Any]) -> tuple[Fit, Separation | None]:
+        if problem.link is not None and not np.isinf(problem.link.domain).all():
+            return fit_bounded(problem), None
         fit = fit_likelihood(problem)
         suspicious = fit.result.diverging or not fit.certificate.converged
         if not (fit.flat and suspicious):
@@ -320,6 +339,7 @@ class LogisticRegression(LinearGeometry, Classifier):
         self.aliased_ = [str(name) for name in self._names()[fit.aliased]]
         self.certificate_, self.trace_ = certificate, fit.result.trace
         self.n_iter_ = max(1, len(fit.result.trace) - 1)
+        self.class_prior_ = problem.class_weight / problem.class_weight.sum()
         self._sgd_state = None
         self._learned = fit.learned
 
@@ -343,6 +363,7 @@ class LogisticRegression(LinearGeometry, Classifier):
                 stacklevel=4,
             )
 
+    @available_if(has_logit)
     @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> LogisticRegression:
         """Take one epoch of stochastic gradient steps over these rows; the first call needs all ``classes``.
@@ -366,7 +387,24 @@ class LogisticRegression(LinearGeometry, Classifier):
         return self
 
     def decision_function(self, X: Any, offset: Any = None) -> Array:
-        """Return the activations: log-odds of ``classes_[1]`` for two classes, N × K for more."""
+        """Return the activations: log-odds of ``classes_[1]`` for two classes, N × K for more.
+
+        With another link, the activation less that of probability ½ (0 for symmetric links): its sign decides.
+        """
+        A = self._activation(X, offset)
+        return A - self._middle() if A.ndim == 1 else A
+
+    def _middle(self) -> float:
+        """Return the activation at which two classes are equally probable."""
+        link = self._link()
+        return 0.0 if link is None else float(link.link(np.array([0.5]))[0])
+
+    def _hyperplanes(self) -> tuple[Array, Array, list[Any]]:
+        W, b, pairs = super()._hyperplanes()
+        return W, b - self._middle(), pairs
+
+    def _activation(self, X: Any, offset: Any) -> Array:
+        """Return ``φᵀw + w₀`` (+ offset): length N for two classes, N × K for more."""
         rows = self._rows(X)
         A = np.asarray(rows @ self.coef_.T + self.intercept_)
         if offset is not None:
@@ -377,12 +415,16 @@ class LogisticRegression(LinearGeometry, Classifier):
 
     def predict_log_proba(self, X: Any, offset: Any = None) -> Array:
         """Return the log probability of each class, N × K."""
-        A = self.decision_function(X, offset)
+        A = self._activation(X, offset)
+        if (link := self._link()) is not None:
+            return link_log_proba(link, A)
         return log_softmax(np.column_stack([np.zeros(len(A)), A]) if A.ndim == 1 else A)
 
     def predict_proba(self, X: Any, offset: Any = None) -> Array:
         """Return the probability of each class, N × K."""
-        A = self.decision_function(X, offset)
+        A = self._activation(X, offset)
+        if (link := self._link()) is not None:
+            return np.exp(link_log_proba(link, A))
         return softmax(np.column_stack([np.zeros(len(A)), A]) if A.ndim == 1 else A)
 
     def distance(self, X: Any) -> Array:

@@ -225,6 +225,10 @@ class FoldObjective:
         """Return the weights after one epoch over the rows in random order, and the mean of the iterates."""
         V = np.array(x.reshape(self.shape))
         C, P = self.shape
+        if self.link is not None:
+            raise InvalidInputError(
+                f"Stochastic gradient descent is for link='logit', found {self.link.name!r}. Use solver='newton'."
+            )
         if self.penalty is not None and self.penalty.Q.ndim == 2:
             raise InvalidInputError(
                 "Stochastic gradient descent takes a prior that is independent from weight to weight and leaves the "

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
+from oddsmith.errors import OddsmithWarning
 from oddsmith.inference.separation import Separation
+from oddsmith.links import Link
+from oddsmith.numerics import Array
 
 
 def remedy(solver: Any, max_iter: int) -> str:
@@ -39,3 +44,28 @@ def separation_message(verdict: Separation, classes: npt.NDArray[Any]) -> str:
         "shown are those at which the fit stopped. Use a prior, such as prior=GaussianPrior(scale=2.5) or a number, "
         "for finite estimates, or leave these columns out."
     )
+
+
+def link_log_proba(link: Link, a: Array) -> Array:
+    """Return the log probabilities of both classes, N × 2, and say how many activations lie where there are none.
+
+    There one of the classes is certain.
+
+    >>> from oddsmith.links import LINKS
+    >>> np.exp(link_log_proba(LINKS["identity"], np.array([0.0, 0.25, 1.0]))).tolist()
+    [[1.0, 0.0], [0.75, 0.25], [0.0, 1.0]]
+    """
+    low, high = link.domain
+    p, q = link.log_probability(a)
+    outside = (a < low) | (a > high)
+    if outside.any():
+        n = int(outside.sum())
+        warnings.warn(
+            f"{n} row{'' if n == 1 else 's'}, the first number {int(np.argmax(outside))}, "
+            f"{'has an activation' if n == 1 else 'have activations'} outside ({low:g}, {high:g}), where "
+            f"link={link.name!r} gives probabilities: they are set to the nearer of 0 and 1. Such rows are unlike "
+            "those of the fit; a link such as 'logit' has probabilities everywhere.",
+            OddsmithWarning,
+            stacklevel=4,
+        )
+    return np.column_stack([np.where(a <= low, 0.0, q), np.where(a >= high, 0.0, p)])

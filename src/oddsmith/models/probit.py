@@ -1,0 +1,50 @@
+"""Probit regression: logistic regression with the Gaussian distribution function in place of the sigmoid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oddsmith.models.base import MODELS
+from oddsmith.models.logistic import LogisticRegression
+
+
+@MODELS.register("probit")
+class ProbitRegression(LogisticRegression):
+    """Probit regression for two classes: ``p(C₁ | φ) = Φ(wᵀφ + w₀)``, Φ the standard Gaussian distribution function.
+
+    `LogisticRegression` with ``link="probit"``, where all else is described. The tails of Φ are thinner than the
+    sigmoid's, so a row far on the wrong side pulls harder.
+
+    >>> from oddsmith import ProbitRegression
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0]], [0, 1, 0, 1, 1]
+    >>> ProbitRegression().fit(X, y).predict_proba([[2.0]]).round(3).tolist()
+    [[0.378, 0.622]]
+    """
+
+    def __init__(
+        self,
+        prior: Any = None,
+        *,
+        basis: Any = None,
+        fit_intercept: bool = True,
+        reference: Any = None,
+        solver: Any = "auto",
+        tol: float = 1e-8,
+        max_iter: int = 200,
+        seed: int | None = None,
+        warm_start: bool = False,
+        threads: int | None = None,
+    ) -> None:
+        super().__init__(
+            prior,
+            link="probit",
+            basis=basis,
+            fit_intercept=fit_intercept,
+            reference=reference,
+            solver=solver,
+            tol=tol,
+            max_iter=max_iter,
+            seed=seed,
+            warm_start=warm_start,
+            threads=threads,
+        )
