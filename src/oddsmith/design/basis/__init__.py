@@ -7,6 +7,7 @@ from oddsmith.design.basis.base import BASES, Basis
 from oddsmith.design.basis.expansion import Expansion, learn_expansion
 from oddsmith.design.basis.polynomial import Polynomial
 from oddsmith.design.basis.radial import GaussianKernel, RadialBasis
+from oddsmith.design.basis.spline import Spline
 from oddsmith.design.basis.standardize import Standardize
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "GaussianKernel",
     "Polynomial",
     "RadialBasis",
+    "Spline",
     "Standardize",
     "learn_expansion",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -159,3 +160,15 @@ def dense_tiles(rows: Any, columns: int) -> Iterator[tuple[slice, Array]]:
         part = slice(start, min(start + step, n))
         tile = rows[part].toarray() if sparse.issparse(rows) else rows[part]
         yield part, np.asarray(tile, dtype=np.float64)
+
+
+def seen_through(source: MemorySource, function: Callable[[Any], Any], columns: int) -> MemorySource:
+    """Return the source with a function of its rows, applied a slice at a time, in their place.
+
+    >>> source = MemorySource(np.array([[1.0, 2.0]]), np.zeros(1, dtype=np.int32), K=1)
+    >>> seen_through(source, lambda rows: rows[:, [1]], 1).block(0, 1).Phi.tolist()
+    [[2.0]]
+    """
+    before = source.transform
+    after = function if before is None else lambda rows: function(before(rows))
+    return replace(source, transform=after, M=columns)

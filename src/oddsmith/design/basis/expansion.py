@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from oddsmith.design.basis.base import BASES, Basis, Names
+from oddsmith.design.basis.base import BASES, Basis, Names, seen_through
 from oddsmith.engines import Engine, MemorySource
 from oddsmith.errors import InvalidTypeError
 from oddsmith.numerics import Array
@@ -52,8 +52,8 @@ class Expansion:
         return getattr(self.steps[-1], "gram_", None) if self.steps else None
 
     def over(self, source: MemorySource) -> MemorySource:
-        """Return the source of raw rows as seen through this expansion."""
-        return replace(source, transform=self, M=self.n_outputs) if self.steps else source
+        """Return a source of raw rows as seen through this expansion."""
+        return seen_through(source, self, self.n_outputs) if self.steps else source
 
 
 def learn_expansion(

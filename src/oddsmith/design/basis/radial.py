@@ -330,8 +330,8 @@ def check_enough(basis: Basis, name: str, asked: int, found: int, n_rows: int) -
     """Refuse to choose more rows than there are different ones."""
     if found < asked:
         raise InvalidInputError(
-            f"{name}={asked} of {type(basis).__name__} is more than there are different rows: {found} among {n_rows}. "
-            f"Use {name}={found} at most."
+            f"{name}={asked} of {type(basis).__name__} is more than there are different rows: {found} "
+            f"(n_samples={n_rows}). Use {name}={found} at most."
         )
 
 
