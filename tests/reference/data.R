@@ -87,3 +87,27 @@ save_table(data.frame(
   diamonds[c("carat", "depth", "table", "price")], log_price = round(log(diamonds$price), 4),
   mass_kg = diamonds$carat * 2e-4, cut = diamonds$cut, ideal = as.integer(diamonds$cut == "Ideal")
 ), "diamonds.csv.gz")
+
+# budworm: six doses of cypermethrin for each sex, twenty moths each; log2_dose is the column of Venables and Ripley.
+dead <- c(1, 4, 9, 13, 18, 20, 0, 2, 6, 10, 12, 16)
+save_table(two_rows(data.frame(sex_male = rep(c(1L, 0L), each = 6), log2_dose = rep(0:5, 2)),
+                    "dead", dead, 20 - dead), "budworm.csv")
+
+# Every patient with neovasculation (NV) has a high grade (HG): the classes are quasi-completely separated.
+data("endometrial", package = "brglm2")
+save_table(endometrial, "endometrial.csv")
+
+data("lizards", package = "brglm2")
+levels(lizards$height) <- c("low", "high")
+levels(lizards$diameter) <- c("thin", "thick")
+save_table(two_rows(data.frame(dummies(lizards$height, "height"), dummies(lizards$diameter, "diameter"),
+                               dummies(lizards$light, "light"), dummies(lizards$time, "time")),
+                    "grahami", lizards$grahami, lizards$opalinus), "lizards.csv")
+
+# alligators: combinations that were not seen are rows of weight zero.
+data("alligators", package = "brglm2")
+levels(alligators$size) <- c("small", "large")
+save_table(data.frame(
+  dummies(alligators$lake, "lake"), dummies(alligators$gender, "gender"), dummies(alligators$size, "size"),
+  food = alligators$foodchoice, count = alligators$freq
+), "alligators.csv")
