@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from oddsmith.design.basis.adapted import Adapted
 from oddsmith.design.basis.base import BASES, Basis, Names, seen_through
 from oddsmith.engines import Engine, MemorySource
 from oddsmith.errors import InvalidTypeError
@@ -84,6 +85,8 @@ def as_basis(basis: Any) -> Basis:
     if isinstance(basis, Basis):
         copy: Basis = clone(basis)
         return copy
+    if not isinstance(basis, type) and all(hasattr(basis, name) for name in ("fit", "transform", "get_params")):
+        return Adapted(clone(basis))
     known = ", ".join(f"{kind.__name__}()" for _, kind in BASES.items())
     raise InvalidTypeError(
         f"basis must be one of {known}, a transformer of scikit-learn, or a list of them; found {basis!r}."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 from scipy import linalg
 from scipy.spatial.distance import cdist, pdist
 
-from oddsmith.block import Block
 from oddsmith.design.basis.base import (
     BASES,
     LIMIT,
@@ -22,11 +20,11 @@ from oddsmith.design.basis.base import (
     check_whole,
     dense_tiles,
 )
+from oddsmith.design.basis.rows import Rows
 from oddsmith.engines import Engine, MemorySource
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError, as_input_errors
 from oddsmith.numerics import EPS, Array
 from oddsmith.registry import Registry
-from oddsmith.statistic import Shape
 from oddsmith.statistics import Sample, SampleParams
 
 CENTERS = 25
@@ -258,7 +256,8 @@ class GaussianKernel(_Bumps):
         """Take the training rows, or landmarks by one fold of `Sample`."""
         if self.landmarks is None:
             check_limit(self, source.n_rows, "one for each training row; landmarks=300, say, takes a sample of them")
-            centers = engine.fold(Rows, source, None).joined(source.shape.M)
+            rows = engine.fold(Rows, source, None).joined(source.shape.M)
+            centers = rows.toarray() if hasattr(rows, "toarray") else rows
         elif isinstance(self.landmarks, Integral):
             count = int(self.landmarks)
             check_limit(self, count, "one for each landmark")
@@ -279,37 +278,6 @@ class GaussianKernel(_Bumps):
     def column_names(self, names: Names) -> list[str]:
         """Return ``kernel0``, ``kernel1`` and so on."""
         return [f"kernel{j}" for j in range(len(self.centers_))]
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The rows themselves, in their order. No statistic of the registry, since the order of its parts matters."""
-
-    parts: tuple[Array, ...]
-
-    @classmethod
-    def zero(cls, shape: Shape, params: None) -> Rows:
-        """Return no rows."""
-        return cls(())
-
-    @classmethod
-    def of(cls, block: Block, params: None) -> Rows:
-        """Return the rows of positive weight."""
-        rows = block.Phi if block.s is None else block.Phi[block.s > 0]
-        return cls((np.array(rows.toarray() if block.is_sparse else rows, dtype=np.float64),))
-
-    def merge(self, other: Rows) -> Rows:
-        """Return these rows, then the others."""
-        return Rows(self.parts + other.parts)
-
-    def joined(self, M: int) -> Array:
-        """Return one array."""
-        return np.concatenate([np.empty((0, M)), *self.parts])
-
-    @classmethod
-    def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
-        """Return nothing, since there are no parameters."""
-        return [None]
 
 
 def given_rows(basis: Basis, name: str, D: int) -> Array:
