@@ -1,4 +1,4 @@
-"""Checks for those who extend the library: `check_statistic`, `check_link`, `check_engine`, `check_model`.
+"""Checks for those who extend the library: `check_statistic`, `check_link`, `check_basis`, and others.
 
 Each takes one thing, holds it against its contract and raises an ``AssertionError`` that says which law is
 broken, for what input and by how much. The library's own tests run them over every registry.
@@ -8,8 +8,18 @@ Floats are compared on the scale of their own rounding: a result may change by a
 the digits that such columns do not have, while a formula that throws further digits away is found out.
 """
 
+from oddsmith.testing.bases import all_bases, check_basis
 from oddsmith.testing.folds import check_engine, check_statistic, hostile_blocks
 from oddsmith.testing.links import check_link
 from oddsmith.testing.models import all_models, check_model
 
-__all__ = ["all_models", "check_engine", "check_link", "check_model", "check_statistic", "hostile_blocks"]
+__all__ = [
+    "all_bases",
+    "all_models",
+    "check_basis",
+    "check_engine",
+    "check_link",
+    "check_model",
+    "check_statistic",
+    "hostile_blocks",
+]

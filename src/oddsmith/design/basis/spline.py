@@ -193,11 +193,11 @@ class Spline(Basis):
         return Phi
 
     def _column(self, x: Array, knots: Array, C: Array) -> Array:
-        period = knots[-1] - knots[0]
+        period = knots[-1] - knots[0] or 1.0
         if self.periodic:
             x = knots[0] + np.mod(x - knots[0], period)
         piece = np.searchsorted(knots, x, side="right")
-        u = ((x - knots[np.maximum(piece - 1, 0)]) / (period or 1.0))[:, None]
+        u = ((x - knots[np.maximum(piece - 1, 0)]) / period)[:, None]
         value: Array = C[-1][piece]
         for c in C[-2::-1]:
             value *= u

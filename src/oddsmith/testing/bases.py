@@ -1,0 +1,174 @@
+"""The contract of bases: rows by themselves, learned by a fold, named, and the same in every form of the data."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils import get_tags
+
+from oddsmith.design.basis import BASES, Expansion, learn_expansion
+from oddsmith.engines import MemoryEngine, MemorySource
+from oddsmith.errors import InvalidInputError
+from oddsmith.numerics import Array
+
+DIGITS = 1e-9
+"""How far two ways to the same column may differ, as a share of its largest value (at least 1)."""
+
+
+def all_bases() -> Iterator[Any]:
+    """Yield an instance of every registered basis.
+
+    >>> sorted(type(basis).__name__ for basis in all_bases())
+    ['GaussianKernel', 'Polynomial', 'RadialBasis', 'Spline', 'Standardize']
+    """
+    for _, kind in BASES.items():
+        yield kind()
+
+
+def check_basis(basis: Any, X: Any = None) -> None:
+    """Hold a basis against its contract, on the rows ``X`` or on some that are hard to expand.
+
+    1. The output is finite float64, a column for each name, and each name occurs once.
+    2. A row's output depends on that row alone: rows in another order, in parts and one by one give the same.
+    3. What is learned does not depend on how the rows are cut into blocks, nor on the number of threads; a row of
+       weight 0 is not there.
+    4. float32 rows are taken as their float64 values, C order as F order, and CSR rows as dense ones (or refused).
+    5. Data and constructor arguments are not changed; a clone learns the same, a pickle makes the same.
+    6. NaN and a wrong number of columns are refused, and a fit that fails leaves the basis as it was.
+
+    Parameters
+    ----------
+    basis : transformer
+        The basis, fitted or not.
+    X : array, N × D, optional
+        Rows to check on, at least 4.
+
+    >>> from oddsmith import Polynomial
+    >>> check_basis(Polynomial(3))
+    """
+    for rows in hostile_rows() if X is None else [np.array(X, dtype=np.float64)]:
+        rows.flags.writeable = False
+        _check_on(basis, rows)
+
+
+def hostile_rows(seed: int = 0) -> Iterator[Array]:
+    """Yield rows that are hard to expand: far from zero, of different units, with ties, with a column that is constant.
+
+    >>> [rows.shape for rows in hostile_rows()]
+    [(60, 3), (60, 3), (40, 1), (80, 2), (30, 3)]
+    """
+    rng = np.random.default_rng(seed)
+    yield rng.normal(size=(60, 3))
+    yield rng.normal(size=(60, 3)) * [1.0, 1e-3, 1e3] + [1e6, 0.0, -50.0]
+    yield rng.exponential(size=(40, 1))
+    yield rng.integers(0, 3, size=(80, 2)).astype(np.float64)
+    yield np.column_stack([rng.normal(size=(30, 2)) * (rng.random((30, 2)) < 0.5), np.full(30, 7.0)])
+
+
+def _check_on(basis: Any, X: Array) -> None:
+    label = f"{basis!r} on {X.shape[0]} × {X.shape[1]} rows"
+    given = basis.get_params()
+    fitted = clone(basis).fit(X)
+    Phi = fitted.transform(X)
+    dense = _dense(Phi)
+    names = fitted.get_feature_names_out()
+    assert dense.shape == (len(X), len(names)), (
+        f"{label}: the shape is {dense.shape}, and there are {len(names)} names."
+    )
+    assert dense.dtype == np.float64, f"{label}: the output is {dense.dtype}, expected float64."
+    assert np.isfinite(dense).all(), f"{label}: the output is not finite."
+    assert len(set(names)) == len(names), f"{label}: a name occurs twice among {list(names)}."
+
+    _check_rows(label, fitted, X, dense)
+    _check_blocks(label, basis, X, dense)
+    _check_forms(label, basis, X)
+    _check_copies(label, basis, fitted, given, X, dense)
+    _check_refusals(label, fitted, X, dense)
+
+
+def _check_rows(label: str, fitted: Any, X: Array, Phi: Array) -> None:
+    order = np.random.default_rng(0).permutation(len(X))
+    _same(f"{label}: rows in another order", fitted.transform(X[order]), Phi[order])
+    cut = len(X) // 3
+    parts = [_dense(fitted.transform(part)) for part in (X[:cut], X[cut:])]
+    _same(f"{label}: rows in two parts", np.vstack(parts), Phi)
+    some = range(min(5, len(X)))
+    _same(f"{label}: rows one by one", np.vstack([_dense(fitted.transform(X[i : i + 1])) for i in some]), Phi[some])
+
+
+def _check_blocks(label: str, basis: Any, X: Array, Phi: Array) -> None:
+    names = [f"x{j}" for j in range(X.shape[1])]
+    source = MemorySource(X, np.zeros(len(X), dtype=np.int32), K=1)
+
+    def learned(source: MemorySource, threads: int = 1) -> Expansion:
+        return learn_expansion(basis, source, names, engine=MemoryEngine(threads))
+
+    whole = learned(source)
+    assert (whole.n_inputs, whole.n_outputs) == (X.shape[1], Phi.shape[1]), f"{label}: learned in another shape."
+    _same(f"{label}: learned from a source", whole(X), Phi)
+    for size in (1, 7):
+        _same(f"{label}: learned from blocks of {size} rows", learned(replace(source, slice_rows=size), 2)(X), Phi)
+    more = np.vstack([X, X[:1] + 1e3])
+    s = np.append(np.ones(len(X)), 0.0)
+    padded = MemorySource(more, np.zeros(len(more), dtype=np.int32), K=1, s=s)
+    _same(f"{label}: with a row of weight 0", learned(padded)(X), Phi)
+
+
+def _check_forms(label: str, basis: Any, X: Array) -> None:
+    narrow = X.astype(np.float32)
+    wide = narrow.astype(np.float64)
+    fitted = clone(basis).fit(wide)
+    expected = _dense(fitted.transform(wide))
+    _same(f"{label}: float32 rows", clone(basis).fit(narrow).transform(narrow), expected)
+    _same(f"{label}: rows in F order", clone(basis).fit(np.asfortranarray(wide)).transform(wide), expected)
+    rows = sparse.csr_array(wide)
+    if get_tags(basis).input_tags.sparse:
+        _same(f"{label}: CSR rows", clone(basis).fit(rows).transform(rows), expected)
+        return
+    try:
+        clone(basis).fit(rows)
+    except InvalidInputError:
+        return
+    raise AssertionError(f"{label}: CSR rows are neither refused nor among what its tags accept.")
+
+
+def _check_copies(label: str, basis: Any, fitted: Any, given: dict[str, Any], X: Array, Phi: Array) -> None:
+    now = basis.get_params()
+    assert all(now[name] is value for name, value in given.items()), f"{label}: fitting changed its arguments."
+    for what, other in (("a pickle", pickle.loads(pickle.dumps(fitted))), ("a clone", clone(fitted).fit(X))):
+        assert np.array_equal(_dense(other.transform(X)), Phi), f"{label}: {what} gives other bits."
+        assert list(other.get_feature_names_out()) == list(fitted.get_feature_names_out()), f"{label}: {what}, names."
+
+
+def _check_refusals(label: str, fitted: Any, X: Array, Phi: Array) -> None:
+    holes = X.copy()
+    holes[-1, 0] = np.nan
+    for what, call, rows in (
+        ("NaN in fit", fitted.fit, holes),
+        ("NaN in transform", fitted.transform, holes),
+        ("a column too many", fitted.transform, np.column_stack([X, X[:, 0]])),
+    ):
+        try:
+            call(rows)
+        except InvalidInputError:
+            continue
+        raise AssertionError(f"{label}: {what} was not refused with an InvalidInputError.")
+    assert np.array_equal(_dense(fitted.transform(X)), Phi), f"{label}: a fit that failed changed what it had learned."
+
+
+def _dense(Phi: Any) -> Array:
+    return np.asarray(Phi.toarray() if sparse.issparse(Phi) else Phi)
+
+
+def _same(what: str, found: Any, expected: Array) -> None:
+    found = _dense(found)
+    assert found.shape == expected.shape, f"{what}: the shape is {found.shape}, expected {expected.shape}."
+    off = np.abs(found - expected).max(axis=0, initial=0.0)
+    allowed = DIGITS * np.maximum(1.0, np.abs(expected).max(axis=0, initial=0.0))
+    assert (off <= allowed).all(), f"{what}: column {int(np.argmax(off - allowed))} is off by {off.max():.3g}."
