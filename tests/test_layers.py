@@ -15,8 +15,8 @@ SRC = Path(oddsmith.__file__).parent
 LAYERS = (
     *("errors", "registry", "records", "numerics"),
     *("links", "losses", "priors", "block"),
-    *("statistic", "kernels", "statistics", "engines", "design", "solvers", "inference", "models"),
-    *("decision", "evaluation"),
+    *("statistic", "kernels", "statistics", "engines", "design", "solvers", "inference"),
+    *("decision", "models", "evaluation"),  # decisions take numbers, never a model: so models can decide
     *("plots", "report", "persistence", "cli", "testing", "demo"),
 )
 LEVEL = {room: level for level, room in enumerate(LAYERS)}

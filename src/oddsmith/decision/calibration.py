@@ -78,11 +78,12 @@ class IsotonicMap:
 METHODS = ("logistic", "temperature", "isotonic")
 
 
-def fit_map(A: Array, t: npt.NDArray[Any], method: str) -> LinearMap | IsotonicMap:
-    """Return the calibration map for activations ``A`` (N × K) of rows of classes ``t`` (codes).
+def fit_map(A: Array, t: npt.NDArray[Any], method: str, s: Array | None = None) -> LinearMap | IsotonicMap:
+    """Return the calibration map for activations ``A`` (N × K) of rows of classes ``t`` (codes) and weights ``s``.
 
     The logistic map has Platt's targets, ``(N_k + 1)/(N_k + K)`` for a row's own class in place of 1, so that it stays
-    finite where the rows are separated; so has the temperature.
+    finite where the rows are separated; so has the temperature. Maps are increasing: where the best slope is negative
+    (or none is better than another), the probabilities are the shares of the classes.
 
     >>> A = np.log([[0.9, 0.1], [0.6, 0.4], [0.6, 0.4], [0.1, 0.9]])
     >>> fit_map(A, np.array([0, 0, 1, 1]), "temperature").slope < 1.0
@@ -90,25 +91,28 @@ def fit_map(A: Array, t: npt.NDArray[Any], method: str) -> LinearMap | IsotonicM
     """
     if method not in METHODS:
         raise UnknownNameError("way of calibrating", method, METHODS)
-    counts = np.bincount(t, minlength=A.shape[1]).astype(np.float64)
+    s = np.ones(len(A)) if s is None else s
+    counts = np.bincount(t, weights=s, minlength=A.shape[1])
     if method == "isotonic":
-        return _fit_isotonic(A, t)
+        return _fit_isotonic(A, t, s)
     K = A.shape[1]
     targets = np.where(np.eye(K, dtype=bool), (counts + 1)[:, None], 1.0) / (counts + K)[:, None]
-    found = fit_linear(A, targets[t], shifts=method == "logistic")
-    if method == "temperature" and found.slope <= 0:
+    found = fit_linear(A, targets[t], s, shifts=method == "logistic")
+    if found.slope > 0:
+        return found
+    if method == "temperature":
         raise InvalidInputError(
-            "On these rows the model's order is no better than chance, so no temperature calibrates it. Are the labels "
-            "in their right order? method='logistic' can turn an order round."
+            "On these rows the model's order is no better than chance, so no temperature calibrates it. Do rows and "
+            "labels belong together?"
         )
-    return found
+    return LinearMap(0.0, fit_linear(np.zeros_like(A), targets[t], s, slope=False).shift)
 
 
-def fit_linear(A: Array, T: Array, *, shifts: bool = True, slope: bool = True) -> LinearMap:
+def fit_linear(A: Array, T: Array, s: Array | None = None, *, shifts: bool = True, slope: bool = True) -> LinearMap:
     """Return the linear map that maximises the likelihood: logistic recalibration (Cox), for any number of classes.
 
-    Minimises ``E(s, b) = −Σ_n Σ_k T_nk log softmax(s A_n + b)_k`` (a sum over rows) by Newton's method: convex in the
-    1 + K − 1 parameters. ``slope=False`` keeps s = 1, ``shifts=False`` keeps b = 0. Where the classes are separated
+    Minimises ``E(c, b) = −Σ_n s_n Σ_k T_nk log softmax(c A_n + b)_k`` (a sum over rows) by Newton's method: convex in
+    slope c and shifts b. ``slope=False`` keeps c = 1, ``shifts=False`` keeps b = 0. Where the classes are separated
     the slope is infinite (and the shifts NaN); where all rows have the same activations it is NaN.
 
     Each iteration
@@ -132,7 +136,8 @@ def fit_linear(A: Array, T: Array, *, shifts: bool = True, slope: bool = True) -
         return LinearMap(np.nan, np.full(K, np.nan))
     theta = np.append(scale, np.zeros(K))
     B = _directions(K, slope=slope, shifts=shifts)
-    value, g, H = _cross_entropy(Z / scale, T, theta)
+    s = np.ones(len(Z)) if s is None else s
+    value, g, H = _cross_entropy(Z / scale, T, s, theta)
     for iteration in range(100):
         # 1. Newton's step.
         factor = factor_spd(B.T @ H @ B)
@@ -147,7 +152,7 @@ def fit_linear(A: Array, T: Array, *, shifts: bool = True, slope: bool = True) -
         size = 1.0
         while size > 1e-10:
             trial = theta - size * step
-            new = _cross_entropy(Z / scale, T, trial)
+            new = _cross_entropy(Z / scale, T, s, trial)
             if new[0] <= value - 1e-4 * size * decrement or (size == 1.0 and decrement < 1e-10):
                 break
             size /= 2
@@ -155,19 +160,19 @@ def fit_linear(A: Array, T: Array, *, shifts: bool = True, slope: bool = True) -
     return LinearMap(float(theta[0] / scale), theta[1:] - theta[1:].mean())
 
 
-def _cross_entropy(Z: Array, T: Array, theta: Array) -> tuple[float, Array, Array]:
+def _cross_entropy(Z: Array, T: Array, s: Array, theta: Array) -> tuple[float, Array, Array]:
     """Return E, its gradient and its Hessian in (slope, shifts), K + 1 of them."""
     log_p = log_softmax(theta[0] * Z + theta[1:])
     P = np.exp(log_p)
     E = P - T
-    g = np.append(np.vdot(E, Z), E.sum(axis=0))
-    PZ = P * Z
-    mean = PZ.sum(axis=1)
+    g = np.append(s @ (E * Z).sum(axis=1), s @ E)
+    mean = (P * Z).sum(axis=1)
+    sP = s[:, None] * P
     H = np.empty((len(theta), len(theta)))
-    H[0, 0] = np.vdot(PZ, Z) - mean @ mean
-    H[0, 1:] = H[1:, 0] = PZ.sum(axis=0) - mean @ P
-    H[1:, 1:] = np.diag(P.sum(axis=0)) - P.T @ P
-    return -float((T * log_p).sum()), g, H
+    H[0, 0] = np.vdot(sP, Z * Z) - s @ mean**2
+    H[0, 1:] = H[1:, 0] = (sP * Z).sum(axis=0) - mean @ sP
+    H[1:, 1:] = np.diag(sP.sum(axis=0)) - sP.T @ P
+    return -float(s @ (T * log_p).sum(axis=1)), g, H
 
 
 def influence(A: Array, T: Array, found: LinearMap) -> Array:
@@ -182,7 +187,7 @@ def influence(A: Array, T: Array, found: LinearMap) -> Array:
     """
     Z = A - A.mean(axis=1, keepdims=True)
     theta = np.append(found.slope, found.shift)
-    H = _cross_entropy(Z, T, theta)[2]
+    H = _cross_entropy(Z, T, np.ones(len(Z)), theta)[2]
     B = _directions(Z.shape[1], slope=True, shifts=True)
     E = np.exp(found(Z)) - T
     g = np.column_stack([(E * Z).sum(axis=1), E])
@@ -198,14 +203,16 @@ def _directions(K: int, *, slope: bool, shifts: bool) -> Array:
     return B[:, np.append(slope, np.full(K - 1, shifts))]
 
 
-def _fit_isotonic(A: Array, t: npt.NDArray[Any]) -> IsotonicMap:
+def _fit_isotonic(A: Array, t: npt.NDArray[Any], s: Array) -> IsotonicMap:
+    A, t, s = A[s > 0], t[s > 0], s[s > 0]
     P = softmax(A)
     xs: list[Any] = []
     ys: list[Any] = []
     for k in [1] if P.shape[1] == 2 else range(P.shape[1]):
-        values, inverse, counts = np.unique(P[:, k], return_inverse=True, return_counts=True)
-        share = np.bincount(inverse, weights=t == k) / counts
-        fitted = isotonic_regression(share, sample_weight=counts.astype(np.float64), y_min=0.0, y_max=1.0)
+        values, inverse = np.unique(P[:, k], return_inverse=True)
+        weight = np.bincount(inverse, weights=s)
+        share = np.bincount(inverse, weights=s * (t == k)) / weight
+        fitted = isotonic_regression(share, sample_weight=weight, y_min=0.0, y_max=1.0)
         # The two ends of every step suffice.
         inner = np.zeros(len(values), dtype=bool)
         inner[1:-1] = (fitted[1:-1] == fitted[:-2]) & (fitted[1:-1] == fitted[2:])

@@ -13,6 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from oddsmith.design.inputs import check_finite, read_rows
 from oddsmith.errors import NotFittedError
+from oddsmith.models.deciding import Deciding
+from oddsmith.models.expanding import expanded, input_names
 from oddsmith.numerics import Array
 from oddsmith.registry import Registry
 
@@ -37,7 +39,7 @@ def all_or_nothing(fit: F) -> F:
     return guarded  # type: ignore[return-value]
 
 
-class Classifier(ClassifierMixin, BaseEstimator):
+class Classifier(Deciding, ClassifierMixin, BaseEstimator):
     """A scikit-learn classifier: the constructor stores its arguments, ``fit`` assigns what ends in ``_``."""
 
     classes_: npt.NDArray[Any]
@@ -49,9 +51,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return tags
 
     def _names(self) -> npt.NDArray[Any]:
-        """Return the column names, ``x0``, ``x1`` … where the data had none."""
-        names = getattr(self, "feature_names_in_", None)
-        return np.array([f"x{j}" for j in range(self.n_features_in_)], dtype=object) if names is None else names
+        """Return the names of the columns that have weights: those of the basis, or of the data (``x0``, ``x1`` …)."""
+        expansion = getattr(self, "basis_", None)
+        return input_names(self) if expansion is None else expansion.names
 
     def _check_fitted(self) -> None:
         try:
@@ -61,11 +63,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
             raise NotFittedError(f"This {name} instance is not fitted yet. Call fit(X, y) first.") from None
 
     def _rows(self, X: Any) -> Any:
-        """Return checked rows for prediction."""
+        """Return checked rows for prediction, seen through the basis where there is one."""
         self._check_fitted()
         rows = read_rows(self, X, reset=False)
         check_finite(rows, getattr(self, "feature_names_in_", None))
-        return rows
+        return expanded(self, rows)
 
     def decision_function(self, X: Any) -> Array:
         """Return the value whose sign (two classes) or maximum (more) decides."""

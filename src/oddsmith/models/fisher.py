@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,9 +12,10 @@ import numpy.typing as npt
 from scipy import linalg
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
+from oddsmith.decision.class_prior import read_class_prior
 from oddsmith.design.inputs import split_target
 from oddsmith.engines import one_blas_thread
-from oddsmith.errors import InvalidInputError, InvalidTypeError, SeparationWarning
+from oddsmith.errors import InvalidInputError, SeparationWarning
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.closed_form import (
     Mergeable,
@@ -63,6 +63,9 @@ class FisherDiscriminant(Mergeable, LinearGeometry, ClassNamePrefixFeaturesOutMi
     shrinkage : float from 0 to 1, or "oas"
         The covariance within becomes ``(1 − shrinkage) S_W/N + shrinkage · Tr(S_W/N)/D · I``: for rows that are few
         compared with the columns. ``"oas"`` estimates how much (oracle approximating shrinkage).
+    basis : basis or list of bases, optional
+        Basis functions φ of the columns, such as ``Polynomial(2)``; those of a list follow on one another. They are
+        learned with the model and kept in it (``basis_``); "columns" are then theirs.
     threads : int, optional
         Number of threads; the result does not depend on it, to the bit.
 
@@ -122,11 +125,13 @@ class FisherDiscriminant(Mergeable, LinearGeometry, ClassNamePrefixFeaturesOutMi
         *,
         class_prior: Any = None,
         shrinkage: float | str = 0.0,
+        basis: Any = None,
         threads: int | None = None,
     ) -> None:
         self.n_components = n_components
         self.class_prior = class_prior
         self.shrinkage = shrinkage
+        self.basis = basis
         self.threads = threads
 
     @all_or_nothing
@@ -352,31 +357,3 @@ def within(gram: Gram) -> Moments:
     np.fill_diagonal(scatter, np.maximum(np.diag(scatter), 0.0))
     group = np.zeros(len(apart), dtype=np.intp)
     return Moments(gram.class_weight, gram.mean + apart, scatter[None], group)
-
-
-def read_class_prior(class_prior: Any, classes: npt.NDArray[Any]) -> Array:
-    """Return prior probabilities in the order of the classes, from a mapping or a sequence.
-
-    >>> read_class_prior({"b": 0.75, "a": 0.25}, np.array(["a", "b"])).tolist()
-    [0.25, 0.75]
-    """
-    labels = classes.tolist()
-    if isinstance(class_prior, Mapping):
-        if set(class_prior) != set(labels):
-            raise InvalidInputError(
-                f"class_prior names the classes {sorted(class_prior, key=str)}, and y has {labels}: give one each."
-            )
-        class_prior = [class_prior[label] for label in labels]
-    try:
-        prior = np.asarray(class_prior, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidTypeError(
-            f"class_prior must be a mapping from class to probability or a sequence, found {class_prior!r}."
-        ) from None
-    if prior.shape != (len(labels),):
-        raise InvalidInputError(f"class_prior has shape {prior.shape}; expected one number for each of {labels}.")
-    if not (np.isfinite(prior).all() and (prior > 0).all() and abs(prior.sum() - 1.0) <= 1e-8):
-        raise InvalidInputError(
-            f"class_prior must be positive and sum to 1, found {prior.tolist()} with the sum {prior.sum():g}."
-        )
-    return prior

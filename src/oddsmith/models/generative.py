@@ -20,13 +20,14 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.validation import column_or_1d
 
+from oddsmith.decision.class_prior import read_class_prior
 from oddsmith.design.inputs import as_table, read_labels, read_weights, split_target
 from oddsmith.engines import one_blas_thread
 from oddsmith.engines.memory import available_cores
 from oddsmith.errors import InvalidInputError, InvalidTypeError, NotFittedError, as_input_errors
 from oddsmith.models.base import all_or_nothing
 from oddsmith.models.closed_form import check_threads
-from oddsmith.models.fisher import read_class_prior
+from oddsmith.models.expanding import check_same_basis, whole
 from oddsmith.numerics import Array, log_softmax, softmax
 from oddsmith.statistics import Features
 
@@ -213,6 +214,7 @@ class Generative:
                 f"Models merge only if their columns are the same: {_few(model._names())} here and "
                 f"{_few(other._names())} there. Fit both on the same columns in the same order."
             )
+        check_same_basis(model, other)
 
     # --------------------------------------------------------------------------------------- predicting
 
@@ -261,6 +263,9 @@ class Generative:
         """
         return log_softmax(self._activations(X))
 
+    def _deciding_proba(self, X: Any) -> Array:
+        return softmax(self._activations(X, deciding=True))
+
     def decision_function(self, X: Any) -> Array:
         """Return the log odds of ``classes_[1]`` (two classes), or the log joint density of row and class, N × K.
 
@@ -299,12 +304,17 @@ class Generative:
         """
         if not isinstance(n, int | np.integer) or n < 1:
             raise InvalidInputError(f"n must be a whole number of at least 1, found {n!r}.")
+        model: Any = self
+        if model.basis is not None:
+            raise InvalidInputError(
+                "sample draws from the densities of the columns. With basis functions these are of φ(x), from "
+                "which no x can be had: fit a model without a basis to draw from."
+            )
         rng = np.random.default_rng(seed)
         solution = self._solved()
         t = rng.choice(len(solution.prior), size=n, p=solution.prior)
         rows = solution.densities.sample(t, rng)
         if self._table is not None:
-            model: Any = self
             columns = rows.T if isinstance(rows, np.ndarray) else rows
             named = dict(zip((str(name) for name in model._names()), columns, strict=True))
             rows = nw.from_dict(named, backend=self._table).to_native()
@@ -362,7 +372,7 @@ def by_rows(function: Callable[[Any], Array], rows: Any, threads: int | None) ->
     elements = rows.nnz if sparse.issparse(rows) else n * rows.shape[1]
     count = min(n, -(-elements // SLICE_ELEMENTS))
     if count < 2:
-        return function(rows)
+        return function(whole(rows))
     edges = [n * i // count for i in range(count + 1)]
     with one_blas_thread(), ThreadPoolExecutor(threads or available_cores()) as pool:
         return np.concatenate(list(pool.map(lambda ends: function(rows[slice(*ends)]), pairwise(edges))))
@@ -449,7 +459,7 @@ def _codes(y: Any, n: int, classes: Any) -> tuple[Labels, npt.NDArray[np.int32]]
 
 
 def _fitted_attributes(model: Any) -> dict[str, Any]:
-    names = ("classes_", "n_features_in_", "feature_names_in_", "_folded", "_solution", "_table")
+    names = ("classes_", "n_features_in_", "feature_names_in_", "basis_", "_folded", "_solution", "_table")
     return {name: value for name, value in vars(model).items() if name in names}
 
 

@@ -21,12 +21,14 @@ from oddsmith.design.inputs import (
     as_table,
     check_class_weights,
     read_labels,
+    read_rows,
     read_weights,
     split_target,
 )
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
+from oddsmith.models.expanding import learn_rows, whole
 from oddsmith.models.geometry import LinearGeometry, lengths
 from oddsmith.models.logistic import LogisticRegression
 from oddsmith.numerics import Array
@@ -46,10 +48,12 @@ def _parts_have(method: str) -> Callable[[Any], bool]:
 class Reduction(LinearGeometry, Classifier):
     """What both reductions share: fitting of the two-class models, their answers, and the geometry of linear ones."""
 
+    class_prior_: Array
     _parts: list[Any]
 
-    def __init__(self, model: Any = None, *, n_jobs: int | None = None) -> None:
+    def __init__(self, model: Any = None, *, basis: Any = None, n_jobs: int | None = None) -> None:
         self.model = model
+        self.basis = basis
         self.n_jobs = n_jobs
 
     def __sklearn_tags__(self) -> Any:
@@ -80,6 +84,8 @@ class Reduction(LinearGeometry, Classifier):
         model = self._template()
         X, y = split_target(X, y)
         rows = self._input(X, reset=True)
+        if self.basis is not None:
+            rows = whole(learn_rows(self, read_rows(self, X, reset=True), reset=True))
         n = rows.shape[0]
         classes, t = read_labels(y, n)
         s = read_weights(sample_weight, n)
@@ -97,7 +103,8 @@ class Reduction(LinearGeometry, Classifier):
             parts = Parallel(n_jobs=self.n_jobs, prefer="threads")(
                 delayed(_fit_part)(model, rows, inside, target, s, what) for inside, target, what in problems
             )
-        self.classes_ = classes
+        weight = np.bincount(t, weights=s, minlength=len(classes))
+        self.classes_, self.class_prior_ = classes, weight / weight.sum()
         self._parts = list(parts)
         return self
 
@@ -118,7 +125,7 @@ class Reduction(LinearGeometry, Classifier):
 
     def _rows(self, X: Any) -> Any:
         self._check_fitted()
-        return self._input(X, reset=False)
+        return self._input(X, reset=False) if self.basis is None else whole(super()._rows(X))
 
     def _answers(self, rows: Any) -> npt.NDArray[np.bool_]:
         """Return what each part answers, N × parts: whether it says 1."""
@@ -185,6 +192,8 @@ class OneVsRest(Reduction):
     model : classifier, optional
         The model for two classes, of this library or of scikit-learn; a copy is fitted for each class. Default:
         ``LogisticRegression(prior=1.0)``.
+    basis : basis or list of bases, optional
+        Basis functions φ of the columns, learned from all rows, made whole and passed on to every part.
     n_jobs : int, optional
         Fits at the same time, on threads; -1 for all cores. Within ``joblib.parallel_config(backend="loky")``: on
         processes.
@@ -293,6 +302,8 @@ class OneVsOne(Reduction):
     model : classifier, optional
         The model for two classes, of this library or of scikit-learn; a copy is fitted for each pair. Default:
         ``LogisticRegression(prior=1.0)``.
+    basis : basis or list of bases, optional
+        Basis functions φ of the columns, learned from all rows, made whole and passed on to every part.
     n_jobs : int, optional
         Fits at the same time, on threads; -1 for all cores. Within ``joblib.parallel_config(backend="loky")``: on
         processes.

@@ -110,5 +110,6 @@ def _assign(model: Any, objective: Any, state: OnlineState, classes: npt.NDArray
     model.trace_ = recorder.trace()
     model.certificate_ = certify(objective, objective.evaluate(state.x, order=2), model.tol)
     model.n_iter_ = state.steps
+    model.class_prior_ = None  # the shares of all batches are not kept
     model._sgd_state = state
     model._learned = model._recall = None
