@@ -1,4 +1,4 @@
-"""What is summed: counts, moments, features, gram, curvature, extent, sample. Importing it registers them all."""
+"""What is summed: counts, moments, features, gram, curvature, extent, sample, scores. Importing registers them all."""
 
 from oddsmith.statistics.counts import Counts
 from oddsmith.statistics.curvature import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
@@ -7,6 +7,7 @@ from oddsmith.statistics.features import Features, FeaturesParams
 from oddsmith.statistics.gram import Gram
 from oddsmith.statistics.moments import Moments, MomentsParams
 from oddsmith.statistics.sample import Sample, SampleParams
+from oddsmith.statistics.scores import LeverageParams, LeverageSlope, ScoreScatter
 
 __all__ = [
     "Counts",
@@ -19,8 +20,11 @@ __all__ = [
     "Features",
     "FeaturesParams",
     "Gram",
+    "LeverageParams",
+    "LeverageSlope",
     "Moments",
     "MomentsParams",
     "Sample",
     "SampleParams",
+    "ScoreScatter",
 ]

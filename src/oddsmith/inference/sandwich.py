@@ -1,0 +1,130 @@
+"""Covariances of estimates that hold when the likelihood does not: the sandwich, and that of clusters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
+from oddsmith.kernels.rowwise import At, tiles
+from oddsmith.numerics import Array, SpdFactor
+
+SANDWICHES = ("HC0", "HC1")
+CLUSTERED = ("CR0", "CR1", "CR1S")
+
+
+@dataclass(frozen=True)
+class CovarianceKind:
+    """Which covariance is asked for: ``name``, its small-sample factor, and the clusters (codes) if there are any."""
+
+    name: str
+    factor: str = ""
+    codes: npt.NDArray[np.intp] | None = None
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters."""
+        return 0 if self.codes is None else int(self.codes.max()) + 1
+
+    @property
+    def remark(self) -> str:
+        """The words for the footer of a table."""
+        if self.name == "information":
+            return "errors from the information"
+        if self.name == "sandwich":
+            return f"robust errors ({self.factor} sandwich)"
+        return f"errors robust to {self.n_clusters} clusters ({self.factor})"
+
+
+def read_covariance(covariance: Any) -> CovarianceKind:
+    """Read ``"information"``, ``"sandwich"``, ``("sandwich", "HC1")``, ``("cluster", ids)`` or with a factor.
+
+    >>> read_covariance("sandwich").factor
+    'HC0'
+    >>> read_covariance(("cluster", ["a", "b", "a"], "CR1S")).n_clusters
+    2
+    """
+    parts = covariance if isinstance(covariance, tuple) else (covariance,)
+    name = parts[0] if parts and isinstance(parts[0], str) else repr(covariance)
+    if name == "information" and len(parts) == 1:
+        return CovarianceKind("information")
+    if name == "sandwich" and len(parts) <= 2:
+        factor = parts[1] if len(parts) == 2 else "HC0"
+        if factor not in SANDWICHES:
+            raise UnknownNameError("sandwich", factor, SANDWICHES)
+        return CovarianceKind("sandwich", factor)
+    if name == "cluster" and len(parts) in (2, 3):
+        factor = parts[2] if len(parts) == 3 else "CR1"
+        if factor not in CLUSTERED:
+            raise UnknownNameError("factor for clusters", factor, CLUSTERED)
+        return CovarianceKind("cluster", factor, _codes(parts[1]))
+    if name not in ("information", "sandwich", "cluster"):
+        raise UnknownNameError("covariance", name, ["information", "sandwich", "cluster"])
+    raise InvalidTypeError(
+        "covariance must be 'information', 'sandwich', ('sandwich', 'HC1') or ('cluster', ids), ids holding the "
+        f"cluster of each row; found a {type(covariance).__name__} of {len(parts)}, {name!r} first."
+    )
+
+
+def _codes(ids: Any) -> npt.NDArray[np.intp]:
+    values = np.asarray(ids)
+    if values.ndim != 1:
+        raise InvalidInputError(f"The clusters have shape {values.shape}; expected one identifier a row.")
+    missing = values.dtype.kind == "f" and np.isnan(values).any()
+    if missing or (values.dtype.kind == "O" and any(v is None or v != v for v in values.tolist())):
+        raise InvalidInputError("The clusters hold missing values: every row needs one.")
+    different, codes = np.unique(values, return_inverse=True)
+    if len(different) < 2:
+        raise InvalidInputError("All rows are in one cluster, and errors that allow for clusters need at least two.")
+    return codes.astype(np.intp)
+
+
+def cluster_scatter(source: Any, at: At, codes: npt.NDArray[np.intp]) -> tuple[Array, int]:
+    """Return ``Σ_g G_g G_gᵀ`` with ``G_g = Σ s · score`` over the rows of cluster g, and the number of clusters.
+
+    One pass; memory O(clusters × CP). Clusters whose rows all have weight 0 do not count.
+    """
+    if len(codes) != source.n_rows:
+        raise InvalidInputError(f"{len(codes)} clusters were given for {source.n_rows} rows; every row needs one.")
+    n = int(codes.max()) + 1
+    sums, weight = np.zeros((n, at.x.size)), np.zeros(n)
+    for start, stop in source.slices():
+        block = source.block(start, stop)
+        for tile in tiles(block, at):
+            inside = codes[tile.start : tile.start + len(tile.Z)]
+            np.add.at(sums, inside, tile.scores() * tile.s[:, None])
+            np.add.at(weight, inside, tile.s)
+    meat: Array = sums.T @ sums
+    return meat, int(np.count_nonzero(weight))
+
+
+def sandwich(bread: SpdFactor, meat: Array, kind: CovarianceKind, *, n: float, k: int, clusters: int = 0) -> Array:
+    """Return ``factor · I⁻¹ M I⁻¹`` from the factor of the information ``I``, in the same coordinates.
+
+    ``n`` is the total weight of the rows, ``k`` the number of weights estimated.
+
+    | kind | factor | equal to (R, package sandwich) |
+    |---|---|---|
+    | HC0 | 1 | ``vcovHC(type = "HC0")`` |
+    | HC1 | n / (n − k) | ``vcovHC(type = "HC1")`` |
+    | CR0 | 1 | ``vcovCL(type = "HC0", cadjust = FALSE)`` |
+    | CR1 | G / (G − 1) | ``vcovCL(type = "HC0")`` |
+    | CR1S | G / (G − 1) · (n − 1) / (n − k) | ``vcovCL(type = "HC1")`` |
+    """
+    factor = 1.0
+    if kind.factor in ("HC1", "CR1S") and n <= k:
+        raise InvalidInputError(f"The factor {kind.factor} needs more rows than weights: found {n:g} and {k}.")
+    if kind.factor == "HC1":
+        factor = n / (n - k)
+    if kind.factor in ("CR1", "CR1S"):
+        if clusters < 2:
+            raise InvalidInputError("Errors that allow for clusters need at least two of positive weight.")
+        factor = clusters / (clusters - 1.0)
+    if kind.factor == "CR1S":
+        factor *= (n - 1.0) / (n - k)
+    half = bread.solve(bread.solve(meat).T)
+    V: Array = factor * (half + half.T) / 2.0
+    return V

@@ -1,0 +1,182 @@
+"""What a fit says about its weights: estimates, errors, tests and intervals in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from oddsmith.errors import InvalidInputError
+from oddsmith.inference.tables import ReportTable
+from oddsmith.numerics import Array
+from oddsmith.records import Certificate
+
+FREQUENTIST = ("estimate", "std_error", "z", "p_value", "lower", "upper")
+POSTERIOR = ("estimate", "posterior_sd", "credible_lower", "credible_upper")
+
+
+def check_level(level: Any) -> float:
+    """Return a checked level of confidence.
+
+    >>> check_level(0.9)
+    0.9
+    """
+    if isinstance(level, bool) or not isinstance(level, int | float | np.number) or not 0 < level < 1:
+        raise InvalidInputError(f"level must be a number between 0 and 1, such as 0.95; found {level!r}.")
+    return float(level)
+
+
+def normal_quantile(level: float) -> float:
+    """Return z with P(|Z| ≤ z) = ``level``.
+
+    >>> round(normal_quantile(0.95), 6)
+    1.959964
+    """
+    return float(-special.ndtri((1.0 - level) / 2.0))
+
+
+def normal_p(z: Array) -> Array:
+    """Return P(|Z| ≥ |z|), with full relative precision far out in the tails.
+
+    >>> normal_p(np.array([0.0, 30.0])).tolist()
+    [1.0, 9.813432854297563e-198]
+    """
+    result: Array = special.erfc(np.abs(z) / np.sqrt(2.0))
+    return result
+
+
+def chi_square_p(statistic: float, df: float) -> float:
+    """Return P(χ² ≥ ``statistic``) for ``df`` degrees of freedom, with full relative precision in the tail.
+
+    >>> round(chi_square_p(3.841458820694124, 1), 12), f"{chi_square_p(900.0, 1):.4e}"
+    (0.05, '9.8134e-198')
+    """
+    return float(special.gammaincc(0.5 * df, 0.5 * max(statistic, 0.0))) if df > 0 else 1.0
+
+
+def wald_columns(estimate: Array, error: Array, level: float) -> dict[str, Array]:
+    """Return estimate, error, z, p and the interval ``estimate ± z · error``.
+
+    >>> {name: value.round(4).tolist() for name, value in wald_columns(np.ones(1), np.full(1, 0.5), 0.95).items()}
+    {'estimate': [1.0], 'std_error': [0.5], 'z': [2.0], 'p_value': [0.0455], 'lower': [0.02], 'upper': [1.98]}
+    """
+    half = normal_quantile(level) * error
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = np.where(np.isinf(error), np.nan, estimate / error)
+    values = (estimate, error, z, normal_p(z), estimate - half, estimate + half)
+    return dict(zip(FREQUENTIST, values, strict=True))
+
+
+@dataclass(frozen=True)
+class Summary(ReportTable):
+    """Estimates with errors and intervals, a row per weight, and the likelihood of the model.
+
+    Columns are attributes too (arrays): ``term`` (the intercept first, called ``(intercept)``), before it ``class`` for
+    more than two classes, then ``estimate``, ``std_error``, ``z``, ``p_value``, ``lower``, ``upper``, and
+    ``odds_ratio`` where the link is the logit. After a fit with a Gaussian prior there are ``posterior_sd``,
+    ``credible_lower`` and ``credible_upper`` instead, and neither z nor p. Columns set aside as aliased hold NaN.
+
+    Attributes
+    ----------
+    log_likelihood, null_log_likelihood : float
+        At the weights, and of the constant (with the offset) alone; without an intercept, of weights 0.
+    n_rows : int
+        Rows of positive weight: the N of ``bic``, as in R for the same rows. A row of weight 20 is one row there.
+    n_parameters, n_classes : int
+    deviance, null_deviance, aic, bic, pseudo_r2 : float
+        −2 log likelihood; that plus 2 n_parameters, plus log(n_rows) n_parameters; McFadden's 1 − LL / LL₀. AIC and
+        BIC are NaN after a fit with a Gaussian prior: it estimates fewer than ``n_parameters``.
+    aliased : tuple of str
+        Columns that depend on earlier ones.
+    certificate : Certificate
+        How far from the optimum the fit can be.
+
+    >>> columns = {"term": ["(intercept)"], **wald_columns(np.ones(1), np.full(1, 0.5), 0.95)}
+    >>> s = Summary(columns, "A model", -6.0, -8.0, 20, 1, 2, (), Certificate(True, 0.0, 0.0, 1.0, 3), ())
+    >>> s.aic, s.deviance, s.pseudo_r2, s.estimate.tolist()
+    (14.0, 12.0, 0.25, [1.0])
+    """
+
+    columns: Mapping[str, Any]
+    heading: str
+    log_likelihood: float
+    null_log_likelihood: float
+    n_rows: int
+    n_parameters: int
+    n_classes: int
+    aliased: tuple[str, ...]
+    certificate: Certificate
+    remarks: tuple[str, ...]
+    level: float = 0.95
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        """The line above the table."""
+        return self.heading
+
+    def _header(self, name: str) -> str:
+        if name.endswith(("lower", "upper")):
+            return f"{50 * (1 + self.level * (-1 if name.endswith('lower') else 1)):.4g}%"
+        return {"term": "", "p_value": "p"}.get(name, super()._header(name))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "columns":
+            raise AttributeError(name)
+        for candidate in (name, f"credible_{name}"):
+            if candidate in self.columns:
+                return np.asarray(self.columns[candidate])
+        raise AttributeError(f"A summary has no {name!r}; its columns are {', '.join(self.columns)}.")
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return the columns as lists."""
+        return {name: np.asarray(values).tolist() for name, values in self.columns.items()}
+
+    @property
+    def is_posterior(self) -> bool:
+        """Whether this is about a posterior rather than an estimator."""
+        return "posterior_sd" in self.columns
+
+    @property
+    def deviance(self) -> float:
+        """−2 log likelihood."""
+        return -2.0 * self.log_likelihood
+
+    @property
+    def null_deviance(self) -> float:
+        """−2 log likelihood of the constant alone."""
+        return -2.0 * self.null_log_likelihood
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion."""
+        return float("nan") if self.is_posterior else self.deviance + 2.0 * self.n_parameters
+
+    @property
+    def bic(self) -> float:
+        """Schwarz's criterion."""
+        return float("nan") if self.is_posterior else self.deviance + float(np.log(self.n_rows)) * self.n_parameters
+
+    @property
+    def pseudo_r2(self) -> float:
+        """McFadden's 1 − LL / LL₀."""
+        if self.null_log_likelihood == 0.0:
+            return float("nan")
+        return 1.0 - self.log_likelihood / self.null_log_likelihood
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The likelihood, what is special, and the certificate."""
+        of = f"log likelihood {self.log_likelihood:.6g}, null {self.null_log_likelihood:.6g}"
+        criteria = "" if self.is_posterior else f" · AIC {self.aic:.6g} · BIC {self.bic:.6g}"
+        c = self.certificate
+        if not c.optimum_exists:
+            state = "no optimum exists: the classes are separated"
+        elif c.converged:
+            state = f"at most {c.gap:.1e} from the optimum" + ("" if c.rigorous else " (an estimate)")
+        else:
+            state = f"NOT CONVERGED: up to {c.gap:.1e} from the optimum"
+        first = f"{of} · deviance {self.deviance:.6g}{criteria} · pseudo R² {self.pseudo_r2:.4f}"
+        return (first, *self.remarks, f"certificate: {state}")

@@ -1,0 +1,146 @@
+"""Result tables that are meant to be read: aligned in the terminal, HTML in a notebook, Markdown and LaTeX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from oddsmith.records import Table
+
+DECIMALS = 6
+"""A column that would need more decimals to show three digits of its smallest number gets them cell by cell."""
+
+
+def format_column(name: str, values: Sequence[Any]) -> list[str]:
+    """Return the cells of a column: numbers to a common number of decimals, p-values as they are usually given.
+
+    >>> format_column("estimate", [1.23456, -0.0123456])
+    ['1.2346', '-0.0123']
+    >>> format_column("p_value", [0.03, 1e-12, float("nan")])
+    ['0.0300', '1.0e-12', '']
+    >>> format_column("term", ["age"])
+    ['age']
+    """
+    if not all(isinstance(v, float | np.floating) for v in values):
+        return ["" if v is None else str(v) for v in values]
+    if name == "p_value":
+        return ["" if np.isnan(v) else f"{v:.4f}" if v >= 1e-4 or v == 0.0 else f"{v:.1e}" for v in values]
+    if name == "z":
+        return ["" if np.isnan(v) else f"{v:.2f}" for v in values]
+    size = np.abs([v for v in values if np.isfinite(v) and v != 0.0])
+    lead = np.floor(np.log10(size)) if len(size) else np.zeros(1)
+    decimals = int(max(0.0, 2.0 - lead.min()))
+    common = decimals <= DECIMALS and lead.max() < 6
+    return [_number(float(v), f".{decimals}f" if common else ".4g") for v in values]
+
+
+def _number(value: float, form: str) -> str:
+    if np.isnan(value):
+        return ""
+    return ("∞" if value > 0 else "-∞") if np.isinf(value) else f"{value:{form}}"
+
+
+class ReportTable(Table):
+    """A `Table` with a footer, for reading: also ``to_markdown()`` and ``to_latex()``.
+
+    ``_header`` gives columns another name in print, and ``notes`` are the lines below it.
+    """
+
+    def _header(self, name: str) -> str:
+        return name.replace("_", " ")
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Lines below the table."""
+        return ()
+
+    def _cells(self) -> tuple[list[str], list[bool], list[list[str]]]:
+        """Return the header, which columns are text, and the rows."""
+        columns = self.to_dict()
+        cells = [format_column(name, values) for name, values in columns.items()]
+        text = [not all(isinstance(v, int | float | np.number) for v in values) for values in columns.values()]
+        header = [self._header(name) for name in columns]
+        return header, text, [list(row) for row in zip(*cells, strict=True)]
+
+    def __str__(self) -> str:
+        header, text, rows = self._cells()
+        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+
+        def line(row: list[str]) -> str:
+            cells = zip(row, widths, text, strict=True)
+            return "  ".join(cell.ljust(w) if left else cell.rjust(w) for cell, w, left in cells).rstrip()
+
+        rule = "─" * (sum(widths) + 2 * len(widths) - 2)
+        parts = [self.title] if self.title else []
+        return "\n".join([*parts, rule, line(header), rule, *map(line, rows), rule, *self.notes])
+
+    def _repr_html_(self) -> str:
+        header, text, rows = self._cells()
+
+        def row(cells: list[str], tag: str) -> str:
+            align = ["left" if left else "right" for left in text]
+            inside = zip(cells, align, strict=True)
+            return "<tr>" + "".join(f'<{tag} style="text-align:{a}">{escape(c)}</{tag}>' for c, a in inside) + "</tr>"
+
+        body = "".join(row(cells, "td") for cells in rows)
+        caption = f"<caption>{escape(self.title)}</caption>" if self.title else ""
+        foot = "".join(f'<tr><td colspan="{len(header)}">{escape(note)}</td></tr>' for note in self.notes)
+        return (
+            f"<table>{caption}<thead>{row(header, 'th')}</thead><tbody>{body}</tbody>"
+            f'<tfoot style="text-align:left">{foot}</tfoot></table>'
+        )
+
+    def to_markdown(self) -> str:
+        """Return a Markdown table, its notes below."""
+        header, text, rows = self._cells()
+
+        def line(cells: list[str]) -> str:
+            return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+        rule = line([":--" if left else "--:" for left in text])
+        notes = ["", *("  \n".join(self.notes).split("\n"))] if self.notes else []
+        return "\n".join([line(header), rule, *map(line, rows), *notes])
+
+    def to_latex(self) -> str:
+        """Return a LaTeX ``tabular`` (no package needed), its notes below."""
+        header, text, rows = self._cells()
+
+        def line(cells: list[str]) -> str:
+            return " & ".join(map(escape_latex, cells)) + r" \\"
+
+        layout = "".join("l" if left else "r" for left in text)
+        lines = [rf"\begin{{tabular}}{{{layout}}}", r"\hline", line(header), r"\hline", *map(line, rows), r"\hline"]
+        notes = [rf"\par {escape_latex(note)}" for note in self.notes]
+        return "\n".join([*lines, r"\end{tabular}", *notes])
+
+
+_LATEX = {
+    **{c: f"\\{c}" for c in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "∞": r"$\infty$",
+    "²": r"\textsuperscript{2}",
+    "−": "$-$",
+    "·": r"$\cdot$",
+    "½": r"$\frac{1}{2}$",
+    "σ": r"$\sigma$",
+    "χ": r"$\chi$",
+}
+
+
+def escape_latex(text: str) -> str:
+    r"""Return a text with everything escaped that means something to LaTeX.
+
+    >>> print(escape_latex("50% of x_1"))
+    50\% of x\_1
+    """
+    if text[:1] == "-" and (text[1:2].isdigit() or text[1:2] == "∞"):
+        return "$-$" + escape_latex(text[1:])
+    return "".join(_LATEX.get(c, c) for c in text)

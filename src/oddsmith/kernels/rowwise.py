@@ -1,0 +1,103 @@
+"""Rows one tile at a time, at given weights: what is said about single rows, and sums over rows that are no likelihood.
+
+All is in the solver's coordinates: a row is ``z = (1, (φ − center) / scale)``, the weights are C contrasts ``x`` of
+length P = 1 + M, and ``a = T x z (+ offset)`` are the activations of the classes 1 … C against class 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.block import Block
+from oddsmith.links import Link
+from oddsmith.losses import Rows, link_rows, logistic_rows, softmax_rows
+from oddsmith.numerics import Array, log_normaliser, sigmoid
+
+TILE_ELEMENTS = 1 << 17
+
+
+@dataclass(frozen=True)
+class At:
+    """Weights in the solver's coordinates, and these coordinates; ``link`` is None for the logit and for softmax."""
+
+    x: Array
+    center: Array
+    scale: Array
+    T: Array
+    link: Link | None = None
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Some rows: z (n × P), activations against class 0 (n × C), class codes, weights."""
+
+    start: int
+    Z: Array
+    A: Array
+    t: npt.NDArray[np.int32]
+    s: Array
+    at: At
+
+    @cached_property
+    def rows(self) -> Rows:
+        """Loss, gradient and expected curvature of each row."""
+        if self.at.link is not None:
+            return link_rows(self.A, self.t, self.at.link, expected=True)
+        return logistic_rows(self.A, self.t) if self.A.shape[1] == 1 else softmax_rows(self.A, self.t)
+
+    @cached_property
+    def gradient(self) -> Array:
+        """The gradient of each row's loss in the solver's contrasts, n × C."""
+        g: Array = self.rows.gradient @ self.at.T
+        return g
+
+    @cached_property
+    def P(self) -> Array:
+        """Probability of each class, n × K."""
+        if self.A.shape[1] > 1:
+            P: Array = log_normaliser(self.A)[1]
+            return P
+        a = self.A[:, 0]
+        if self.at.link is None:
+            return np.column_stack([sigmoid(-a), sigmoid(a)])
+        return np.exp(np.column_stack(self.at.link.log_probability(a)[::-1]))
+
+    def scores(self) -> Array:
+        """Return minus the score of each row of weight one, n × CP, contrast after contrast."""
+        G: Array = (self.gradient[:, :, None] * self.Z[:, None, :]).reshape(len(self.Z), -1)
+        return G
+
+    def spread(self, S: Array) -> Array:
+        """Return the variance of each row's activations (n × C × C) if the weights have covariance ``S`` (CP × CP)."""
+        C, P = self.at.x.shape
+        blocks = S.reshape(C, P, C, P)
+        B = np.empty((len(self.Z), C, C))
+        for j in range(C):
+            for k in range(j, C):
+                B[:, j, k] = B[:, k, j] = ((self.Z @ blocks[j, :, k, :]) * self.Z).sum(axis=1)
+        T = self.at.T
+        return B if C == 1 else T @ B @ T.T
+
+
+def tiles(block: Block, at: At) -> Iterator[Tile]:
+    """Yield the rows of a block in tiles that fit the cache, sparse ones made dense."""
+    n, M = block.n_rows, block.n_columns
+    step = max(256, TILE_ELEMENTS // max(1, M))
+    for start in range(0, n, step):
+        part = slice(start, min(start + step, n))
+        Phi: Any = block.Phi[part]
+        Phi = np.asarray(Phi.toarray() if block.is_sparse else Phi, dtype=np.float64)
+        Z = np.empty((len(Phi), M + 1))
+        Z[:, 0] = 1.0
+        np.subtract(Phi, at.center, out=Z[:, 1:])
+        Z[:, 1:] /= at.scale
+        A = Z @ (at.T @ at.x).T
+        if block.offset is not None:
+            A = A + block.offset[part]
+        yield Tile(block.first_row + start, Z, A, block.t[part], block.weights()[part], at)

@@ -1,0 +1,132 @@
+"""Sums for inference: the spread of the scores, and the slope of the determinant of the information."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oddsmith.block import Block
+from oddsmith.kernels.rowwise import At, Tile, tiles
+from oddsmith.links import LINKS
+from oddsmith.numerics import Array, sigmoid
+from oddsmith.statistic import STATISTICS, Shape
+
+
+@STATISTICS.register("score scatter")
+@dataclass(frozen=True)
+class ScoreScatter:
+    """``meat = Σ s g gᵀ`` with ``g`` the score of a row, CP × CP: the middle of a sandwich.
+
+    Weights count rows, as everywhere: a row of weight 2 is the row twice, so ``s`` is not squared.
+
+    >>> block = Block(np.array([[1.0], [-1.0]]), np.array([1, 0], dtype=np.int32))
+    >>> ScoreScatter.of(block, At(np.zeros((1, 2)), np.zeros(1), np.ones(1), np.ones((1, 1)))).meat.tolist()
+    [[0.5, 0.0], [0.0, 0.5]]
+    """
+
+    meat: Array
+
+    @classmethod
+    def zero(cls, shape: Shape, params: At) -> ScoreScatter:
+        """Return the sum over no rows."""
+        return cls(np.zeros((params.x.size, params.x.size)))
+
+    @classmethod
+    def of(cls, block: Block, params: At) -> ScoreScatter:
+        """Return the sum over a block (one pass over its rows)."""
+        total = np.zeros((params.x.size, params.x.size))
+        for tile in tiles(block, params):
+            G = tile.scores() * np.sqrt(tile.s)[:, None]
+            total += G.T @ G
+        return cls(total)
+
+    def merge(self, other: ScoreScatter) -> ScoreScatter:
+        """Add both."""
+        return ScoreScatter(self.meat + other.meat)
+
+    @classmethod
+    def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
+        """Return random weights of moderate size, and a link."""
+        return _examples(shape, rng)
+
+
+@dataclass(frozen=True)
+class LeverageParams:
+    """Weights, and the inverse ``S`` (CP × CP) of the information there."""
+
+    at: At
+    S: Array
+
+
+@STATISTICS.register("leverage slope")
+@dataclass(frozen=True)
+class LeverageSlope:
+    """``slope = ∂/∂x ½ log det I(x)``, C × P, where ``I = Σ s V(a) ⊗ z zᵀ`` is the expected information.
+
+    With ``B = zᵀ S z`` (C × C, the variance of a row's activations) it is a sum over rows, in the activation
+
+        ½ s y_k (u_k − Σ_j y_j u_j),   u = diag(B) − 2 B y      (softmax; two classes: ½ s B y(1 − y)(1 − 2y)),
+        ½ s B v′(a),   v = f′² / (f (1 − f))                    (a link f),
+
+    which is Firth's correction of the score.
+
+    >>> block = Block(np.array([[1.0], [-1.0]]), np.array([1, 0], dtype=np.int32))
+    >>> at = At(np.array([[0.0, 1.0]]), np.zeros(1), np.ones(1), np.ones((1, 1)))
+    >>> LeverageSlope.of(block, LeverageParams(at, np.eye(2))).slope.round(4).tolist()
+    [[0.0, -0.1817]]
+    """
+
+    slope: Array
+
+    @classmethod
+    def zero(cls, shape: Shape, params: LeverageParams) -> LeverageSlope:
+        """Return the sum over no rows."""
+        return cls(np.zeros(params.at.x.shape))
+
+    @classmethod
+    def of(cls, block: Block, params: LeverageParams) -> LeverageSlope:
+        """Return the sum over a block (one pass over its rows)."""
+        total = np.zeros(params.at.x.shape)
+        for tile in tiles(block, params.at):
+            R = _slopes(tile, tile.spread(params.S)) * (0.5 * tile.s)[:, None]
+            total += (R @ params.at.T).T @ tile.Z
+        return cls(total)
+
+    def merge(self, other: LeverageSlope) -> LeverageSlope:
+        """Add both."""
+        return LeverageSlope(self.slope + other.slope)
+
+    @classmethod
+    def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
+        """Return random weights with a random covariance."""
+        result = []
+        for at in _examples(shape, rng):
+            root = rng.normal(size=(at.x.size, at.x.size))
+            result.append(LeverageParams(at, root @ root.T))
+        return result
+
+
+def _slopes(tile: Tile, B: Array) -> Array:
+    """Return ``tr(B ∂V/∂a)`` of each row, n × C."""
+    a, link = tile.A[:, 0], tile.at.link
+    if link is not None:
+        up, down = link.score(a)
+        d_up, d_down = link.score_derivative(a)
+        slope: Array = -(d_up * down + up * d_down)
+        return B[:, 0] * slope[:, None]
+    if tile.A.shape[1] == 1:
+        slope = sigmoid(a) * sigmoid(-a) * -np.tanh(0.5 * a)
+        return B[:, 0] * slope[:, None]
+    Y = tile.P[:, 1:]
+    u = np.diagonal(B, axis1=1, axis2=2) - 2.0 * np.einsum("njk,nk->nj", B, Y)
+    return Y * (u - (Y * u).sum(axis=1, keepdims=True))
+
+
+def _examples(shape: Shape, rng: np.random.Generator) -> list[At]:
+    C = max(1, shape.K - 1)
+    x = rng.normal(size=(C, shape.M + 1))
+    T = np.eye(C) + 0.1 * rng.normal(size=(C, C))
+    at = At(x, np.zeros(shape.M), rng.uniform(0.5, 2.0, size=shape.M), T)
+    return [at, At(at.x, at.center, at.scale, np.ones((1, 1)), LINKS["probit"])] if C == 1 else [at]
