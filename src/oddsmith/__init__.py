@@ -40,6 +40,7 @@ _HOME = {
     "newton_raphson": "oddsmith.solvers.general",
     "gradient_descent": "oddsmith.solvers.general",
     "detect_separation": "oddsmith.inference.separation",
+    "laplace": "oddsmith.inference.laplace",
 }
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from oddsmith.design.basis.spline import Spline as Spline
     from oddsmith.design.basis.standardize import Standardize as Standardize
     from oddsmith.inference.bayes_error import bayes_error as bayes_error
+    from oddsmith.inference.laplace import laplace as laplace
     from oddsmith.inference.separation import detect_separation as detect_separation
     from oddsmith.models.fisher import FisherDiscriminant as FisherDiscriminant
     from oddsmith.models.gaussian import GaussianClassifier as GaussianClassifier
