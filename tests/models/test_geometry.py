@@ -6,6 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.utils import get_tags
 
 from oddsmith import (
     FisherDiscriminant,
@@ -43,6 +44,7 @@ def linear_models():
 
 
 LINEAR = linear_models()
+SEVERAL = [m for m in LINEAR if get_tags(m).classifier_tags.multi_class and getattr(m, "targets", "") != "fisher"]
 
 
 def test_every_linear_model_has_a_boundary():
@@ -73,7 +75,7 @@ def test_signed_distance_is_that_of_the_projection(model):
     assert np.array_equal(model.predict(X) == "birch", r > 0)
 
 
-@pytest.mark.parametrize("model", [m for m in LINEAR if getattr(m, "targets", "") != "fisher"], ids=repr)
+@pytest.mark.parametrize("model", SEVERAL, ids=repr)
 @pytest.mark.parametrize("K", [3, 4])
 def test_pairs_of_classes_have_a_hyperplane_each(model, K):
     model, X = fitted(model, K)
@@ -92,7 +94,7 @@ def test_pairs_of_classes_have_a_hyperplane_each(model, K):
         assert np.allclose(r[:, column], (X @ w + w0) / np.linalg.norm(w), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("model", [m for m in LINEAR if getattr(m, "targets", "") != "fisher"], ids=repr)
+@pytest.mark.parametrize("model", SEVERAL, ids=repr)
 def test_decisions_are_by_the_maximum_and_every_pair_agrees_with_it(model):
     model, _ = fitted(model, 3)
     grid = np.stack(np.meshgrid(*[np.linspace(-4, 8, 15)] * 3), axis=-1).reshape(-1, 3)

@@ -217,10 +217,10 @@ def test_basis_makes_what_is_not_separable_separable():
     model = PerceptronClassifier(basis=PolynomialFeatures(2, include_bias=False)).fit(X, y)
     assert model.converged_ and model.score(X, y) == 1.0
     assert model.n_features_in_ == 2 and model.coef_.shape == (1, 5)
-    Phi = model.basis_.transform(X)
+    Phi = model.basis_(X)
     assert np.allclose(model.distance(X), (Phi @ model.coef_[0] + model.intercept_[0]) / np.linalg.norm(model.coef_))
     chained = PerceptronClassifier(basis=[StandardScaler(), PolynomialFeatures(2)]).fit(X, y)
-    assert chained.converged_ and [name for name, _ in chained.basis_.steps] == ["standardscaler", "polynomialfeatures"]
+    assert chained.converged_ and chained.basis_.n_outputs == 6 and chained.basis_.names[0] == "1"
     assert not hasattr(chained.basis[0], "mean_")  # what was passed in stays unfitted
 
 

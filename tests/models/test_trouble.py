@@ -395,7 +395,7 @@ REFUSED_PARAMETERS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "max_iter": ({"max_iter": 0}, InvalidInputError, "max_iter must be a whole number of at least 1, found 0"),
     "max_iter type": ({"max_iter": 1.5}, InvalidInputError, "max_iter must be .* found 1.5"),
     "threads": ({"threads": 0}, InvalidInputError, "threads must be None or a whole number of at least 1, found 0"),
-    "basis": ({"basis": "cubic"}, InvalidTypeError, "basis must be None"),
+    "basis": ({"basis": "cubic"}, InvalidTypeError, "basis must be one of .*found 'cubic'"),
     "prior of zero": ({"prior": 0.0}, InvalidInputError, "positive number, found 0.0.*prior=None"),
     "negative prior": ({"prior": -1.0}, InvalidInputError, "positive number, found -1.0"),
     "infinite prior": ({"prior": np.inf}, InvalidInputError, "positive number, found inf"),

@@ -20,6 +20,8 @@ from oddsmith.statistic import Shape, Statistic
 
 S = TypeVar("S", bound=Statistic)
 SLICE_BYTES = 1 << 24
+KEPT_BYTES = 1 << 25
+"""Transformed rows up to this size are made once and kept for the length of a fit."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,19 @@ class MemorySource:
     @property
     def is_sparse(self) -> bool:
         """Whether blocks are CSR: the rows are, and no transform makes them dense."""
-        return sparse.issparse(self.X) and self.transform is None
+        return sparse.issparse(self.X) and (self.transform is None or getattr(self.transform, "keeps_sparse", False))
+
+    def kept(self) -> MemorySource:
+        """Return the source with its transformed rows made once and kept, if they are few enough to be.
+
+        >>> source = MemorySource(np.eye(2), np.array([0, 1], dtype=np.int32), K=2, transform=lambda rows: 2.0 * rows)
+        >>> source.kept().X.tolist()
+        [[2.0, 0.0], [0.0, 2.0]]
+        """
+        size = 12 * self.X.nnz if self.is_sparse else 8 * self.n_rows * self.shape.M
+        if self.transform is None or size > KEPT_BYTES:
+            return self
+        return replace(self, X=self.transform(self.X), transform=None, M=None)
 
     def slices(self) -> list[tuple[int, int]]:
         """Return the row ranges of the blocks; they depend on the data's size alone, never on threads."""
@@ -114,7 +128,7 @@ class MemorySource:
             self.transform,
             self.M,
             slice_rows=max(512, -(-len(rows) // 8)),
-        )
+        ).kept()
 
 
 def _csr_rows(X: Any, start: int, stop: int) -> Any:

@@ -20,6 +20,7 @@ from oddsmith.design.inputs import (
 )
 from oddsmith.engines import MemoryEngine, MemorySource, one_blas_thread
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError
+from oddsmith.models.expanding import check_same_basis, learn_basis
 from oddsmith.numerics import EPS, Array, SpdFactor
 from oddsmith.statistic import Statistic
 
@@ -31,17 +32,18 @@ def read_source(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[npt.NDA
     """Return the classes, and rows, labels and weights as something to fold; NaN in the rows is not yet looked for."""
     X, y = split_target(X, y)
     rows = read_rows(model, X, reset=True)
-    n, M = rows.shape
+    classes, t = read_labels(y, rows.shape[0])
+    s = read_weights(sample_weight, rows.shape[0])
+    if s is not None:
+        check_class_weights(np.bincount(t, weights=s, minlength=len(classes)).astype(np.float64), classes)
+    source = learn_basis(model, MemorySource(rows, t, len(classes), s))
+    M = source.shape.M
     if M > LARGEST_SCATTER:
         raise InvalidInputError(
             f"{type(model).__name__} keeps a matrix of {M} × {M} numbers for {M} columns, and takes {LARGEST_SCATTER} "
             "columns at most. Use fewer (by hashing or a projection), or LogisticRegression, which needs no such thing."
         )
-    classes, t = read_labels(y, n)
-    s = read_weights(sample_weight, n)
-    if s is not None:
-        check_class_weights(np.bincount(t, weights=s, minlength=len(classes)).astype(np.float64), classes)
-    return classes, MemorySource(rows, t, len(classes), s)
+    return classes, source
 
 
 def fold(model: Any, source: MemorySource, statistic: type[S], params: Any) -> S:
@@ -53,14 +55,15 @@ def fold(model: Any, source: MemorySource, statistic: type[S], params: Any) -> S
         total = MemoryEngine(model.threads).fold(statistic, source, params)
     fields = [np.asarray(getattr(total, name)) for name in total.__dataclass_fields__]
     if not all(np.isfinite(field).all() for field in fields):
-        raise _not_finite(model, source.X)
+        raise _not_finite(model, source)
     return total
 
 
-def _not_finite(model: Any, rows: Any) -> InvalidInputError:
-    names = getattr(model, "feature_names_in_", None)
+def _not_finite(model: Any, source: MemorySource) -> InvalidInputError:
+    names, rows = getattr(model, "feature_names_in_", None), source.block(0, source.n_rows).Phi
     values = rows.data if sparse.issparse(rows) else rows
     if not np.isfinite(values).all():
+        names = names if model.basis is None else model._names()
         return nonfinite_error(rows, names)
     largest = int(np.argmax(abs(rows).max(axis=0).toarray() if sparse.issparse(rows) else np.abs(rows).max(axis=0)))
     return InvalidInputError(
@@ -121,6 +124,7 @@ def _check_alike(one: Any, other: Any) -> None:
             f"Models merge only if their columns are the same: {one._names().tolist()[:8]} here and "
             f"{other._names().tolist()[:8]} there. Fit both on the same columns in the same order."
         )
+    check_same_basis(one, other)
 
 
 def check_threads(threads: Any) -> None:

@@ -12,15 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.design.inputs import nonfinite_error, read_rows
-from oddsmith.engines import MemoryEngine, MemorySource
+from oddsmith.engines import MemoryEngine
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.models.base import MODELS, Classifier
 from oddsmith.models.closed_form import LARGEST_SCATTER
 from oddsmith.models.densities import LOG_2PI, GaussianDensities, QuadraticForm
+from oddsmith.models.expanding import as_source, learn_rows
 from oddsmith.models.generative import (
     Folded,
     Generative,
     Labels,
+    by_rows,
     has_missing,
     infinite_error,
     is_large,
@@ -81,6 +83,9 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
         Missing values (NaN, null) of a row are integrated out of the densities, so that its probabilities are
         those given the values that it has. ``predict``, whose bare label would not show that, refuses such rows unless
         this is ``"marginalise"`` or the covariance is one of those with independent columns.
+    basis : basis or list of bases, optional
+        Basis functions φ of the columns, such as ``Polynomial(2)``; those of a list follow on one another. They are
+        learned with the model and kept in it (``basis_``); "columns" are then theirs.
     threads : int, optional
         Number of threads; the result does not depend on it, to the bit.
 
@@ -141,12 +146,14 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
         shrinkage: Any = 0.0,
         *,
         missing: str = "auto",
+        basis: Any = None,
         threads: int | None = None,
     ) -> None:
         self.covariance = covariance
         self.class_prior = class_prior
         self.shrinkage = shrinkage
         self.missing = missing
+        self.basis = basis
         self.threads = threads
 
     def __sklearn_tags__(self) -> Any:
@@ -177,7 +184,7 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
             raise UnknownNameError("way with missing values", self.missing, ["auto", "marginalise"])
 
     def _read(self, X: Any, *, reset: bool) -> tuple[Any, Any]:
-        rows = read_rows(self, X, reset=reset)
+        rows = learn_rows(self, read_rows(self, X, reset=reset), reset=reset)
         if rows.shape[1] > LARGEST_SCATTER and not self._columnwise():
             raise InvalidInputError(
                 f"A covariance of {rows.shape[1]} columns is too large; {LARGEST_SCATTER} are the most. Use "
@@ -187,7 +194,7 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
 
     def _fold(self, rows: Any, plan: Any, classes: Labels, t: npt.NDArray[np.int32], s: Array | None) -> Folded:
         K, D = len(classes), rows.shape[1]
-        source, engine = MemorySource(rows, t, K, s), MemoryEngine(self.threads)
+        source, engine = as_source(rows, t, K, s), MemoryEngine(self.threads)
         if self._columnwise():
             features = engine.fold(Features, source, FeaturesParams(K, moments=range(D), large=is_large(rows)))
             if not np.isfinite(features.mean).all():
@@ -278,7 +285,7 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
         out = np.flatnonzero(~self._solved().densities.kept)
         if not len(out):
             return
-        names, K, D = Names(self._names(), self.classes_), len(self.classes_), self.n_features_in_
+        names, K, D = Names(self._names(), self.classes_), len(self.classes_), len(self._names())
         rows = float(self._weights(self._folded).sum())
         why = "they do not vary inside any class"
         if rows - K < D:
@@ -295,6 +302,8 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
 
     def _rows(self, X: Any, *, deciding: bool = False) -> Any:
         self._check_fitted()
+        if self.basis is not None:
+            return Classifier._rows(self, X)
         rows = read_rows(self, X, reset=False)
         missing = has_missing(rows, self._names)
         if missing and deciding and self.missing == "auto" and not self._columnwise():
@@ -317,9 +326,9 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
         if len(solution.prior) == 2:
             return Generative.decision_function(self, X)
         densities, rows = solution.densities, self._rows(X)
-        A: Array = densities.activations(rows) + np.log(solution.prior)
-        if not densities.is_linear or has_missing(rows, self._names):
-            return A + 0.5 * LOG_2PI * self.n_features_in_
+        A: Array = by_rows(densities.activations, rows, self.threads) + np.log(solution.prior)
+        if not densities.is_linear or (self.basis is None and has_missing(rows, self._names)):
+            return A + 0.5 * LOG_2PI * len(self._names())
         # The functions of single classes are large where the data is far from zero; what they differ by is not.
         center = densities.centred()[2]
         common = densities.precision_times(center[None])[0]

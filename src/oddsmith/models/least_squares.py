@@ -54,6 +54,9 @@ class LeastSquaresClassifier(Mergeable, LinearGeometry, Classifier):
     prior : None, number or GaussianPrior
         None is plain least squares; a number σ is ``GaussianPrior(scale=σ)``. A mean or covariance for all classes
         together has a row (a block) for each of the K classes, for ``"fisher"`` one in all.
+    basis : basis or list of bases, optional
+        Basis functions φ of the columns, such as ``Polynomial(2)``; those of a list follow on one another. They are
+        learned with the model and kept in it (``basis_``); "columns" are then theirs.
     fit_intercept : bool
         Whether a constant is added.
     threads : int, optional
@@ -98,10 +101,17 @@ class LeastSquaresClassifier(Mergeable, LinearGeometry, Classifier):
     n_parameters_: int
 
     def __init__(
-        self, targets: str = "one-hot", prior: Any = None, *, fit_intercept: bool = True, threads: int | None = None
+        self,
+        targets: str = "one-hot",
+        prior: Any = None,
+        *,
+        basis: Any = None,
+        fit_intercept: bool = True,
+        threads: int | None = None,
     ) -> None:
         self.targets = targets
         self.prior = prior
+        self.basis = basis
         self.fit_intercept = fit_intercept
         self.threads = threads
 

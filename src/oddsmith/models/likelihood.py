@@ -45,6 +45,7 @@ class Problem:
     names: Any = None
     progress: Any = None
     link: Link | None = None
+    gram: Array | None = None
 
     @property
     def K(self) -> int:

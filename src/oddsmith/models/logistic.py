@@ -33,6 +33,7 @@ from oddsmith.links import LINKS, Link
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.bounded import fit_bounded
 from oddsmith.models.coordinates import is_large
+from oddsmith.models.expanding import learn_basis, learn_rows, through_basis, whole
 from oddsmith.models.geometry import LinearGeometry
 from oddsmith.models.learned import Learned, Recall, needs_rows
 from oddsmith.models.likelihood import Fit, Problem, fit_likelihood, relearn, resume, seeded
@@ -46,7 +47,7 @@ from oddsmith.statistics import Counts
 
 def has_logit(model: Any) -> bool:
     """Whether a model has the logit link, or say what that is needed for."""
-    if model.link != "logit":
+    if model.link != "logit" and model.link in tuple(LINKS):
         raise AttributeError(f"partial_fit is for link='logit', found link={model.link!r}. Use fit(X, y).")
     return True
 
@@ -71,8 +72,9 @@ class LogisticRegression(LinearGeometry, Classifier):
         ``"logit"``, or for two classes ``"probit"``, ``"cloglog"``, ``"loglog"``, ``"cauchit"``, ``"log"`` or
         ``"identity"``: the probability of ``classes_[1]`` is ``f(a)`` with that link's inverse f. The last two keep
         every probability of the training rows inside (0, 1), or say that no such optimum exists.
-    basis : None
-        Basis functions applied to the columns; none yet.
+    basis : basis or list of bases, optional
+        Basis functions φ of the columns, such as ``Polynomial(2)``; those of a list follow on one another. They are
+        learned with the model and kept in it (``basis_``); ``coef_`` has a weight for each.
     fit_intercept : bool
         Whether a constant is added.
     reference : class label, optional
@@ -205,6 +207,7 @@ class LogisticRegression(LinearGeometry, Classifier):
                 "OneVsRest with this model."
             )
         source = MemorySource(rows, t, K, s, read_offset(offset, rows.shape[0], K))
+        source = learn_basis(self, source) if reset else through_basis(self, source)
         class_weight = MemoryEngine(self.threads).fold(Counts, source, source.shape).weight
         check_class_weights(class_weight, classes)
         problem = Problem(
@@ -217,10 +220,11 @@ class LogisticRegression(LinearGeometry, Classifier):
             float(self.tol),
             int(self.max_iter),
             class_weight,
-            self._warm(classes, rows.shape[1]) if reset else None,
+            self._warm(classes, source.shape.M) if reset else None,
             lambda: check_finite(rows, getattr(self, "feature_names_in_", None)),
             self._names(),
             link=self._link(),
+            gram=self.basis_.gram if self.basis is not None else None,
         )
         if not is_large(source):  # large rows are checked by the sums of the first pass
             problem.explain()  # type: ignore[misc]
@@ -254,8 +258,6 @@ class LogisticRegression(LinearGeometry, Classifier):
 
     def _check_parameters(self) -> None:
         LINKS[self.link]
-        if self.basis is not None:
-            raise InvalidTypeError(f"basis must be None, found {self.basis!r}: no basis functions are available yet.")
         if isinstance(self.solver, str) and self.solver != "auto" and self.solver not in SOLVERS:
             raise UnknownNameError("solver", self.solver, ["auto", *SOLVERS])
         if not isinstance(self.solver, str) and not hasattr(self.solver, "minimise"):
@@ -300,7 +302,7 @@ class LogisticRegression(LinearGeometry, Classifier):
         source = problem.source
         inside = slice(None) if source.s is None else source.s > 0
         terms = [str(name) for name in self._names()]
-        rows, t = source.X[inside], source.t[inside]
+        rows, t = source.block(0, source.n_rows).Phi[inside], source.t[inside]
         reached = (fit.coef, fit.intercept)
         verdict = separation(rows, t, classes, terms, fit_intercept=problem.intercept, weights=reached)
         if not fit.result.diverging:
@@ -383,6 +385,7 @@ class LogisticRegression(LinearGeometry, Classifier):
             raise InvalidInputError("The first call of partial_fit needs classes=, the list of all labels.")
         rows = read_rows(self, X, reset=first)
         check_finite(rows, getattr(self, "feature_names_in_", None))
+        rows = whole(learn_rows(self, rows, reset=first))
         partial_fit(self, rows, y, classes, read_weights(sample_weight, rows.shape[0]))
         return self
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.design.columns import read_columns
-from oddsmith.engines import MemoryEngine, MemorySource
+from oddsmith.design.columns import Columns, read_columns
+from oddsmith.design.inputs import read_rows
+from oddsmith.engines import MemoryEngine
 from oddsmith.errors import InvalidInputError, OddsmithWarning
 from oddsmith.models.base import MODELS, Classifier
 from oddsmith.models.columnwise import (
@@ -29,6 +30,7 @@ from oddsmith.models.columnwise import (
     recast,
 )
 from oddsmith.models.densities import QuadraticForm
+from oddsmith.models.expanding import as_source, learn_rows
 from oddsmith.models.generative import (
     Folded,
     Generative,
@@ -80,6 +82,9 @@ class NaiveBayes(Generative, Classifier):
         α, added to every count; 0 is maximum likelihood.
     variance_smoothing : number of at least 0
         Share of the largest variance of a Gaussian column that is added to all variances.
+    basis : basis or list of bases, optional
+        Basis functions φ of the columns, such as ``Polynomial(2)``; those of a list follow on one another. They are
+        learned with the model and kept in it (``basis_``); "columns" are then theirs.
     threads : int, optional
         Number of threads; the result does not depend on it, to the bit.
 
@@ -133,12 +138,14 @@ class NaiveBayes(Generative, Classifier):
         *,
         smoothing: float = 1.0,
         variance_smoothing: float = 1e-9,
+        basis: Any = None,
         threads: int | None = None,
     ) -> None:
         self.features = features
         self.class_prior = class_prior
         self.smoothing = smoothing
         self.variance_smoothing = variance_smoothing
+        self.basis = basis
         self.threads = threads
 
     def __sklearn_tags__(self) -> Any:
@@ -157,15 +164,22 @@ class NaiveBayes(Generative, Classifier):
                 raise InvalidInputError(f"{name} must be a number of at least 0, found {value!r}.")
 
     def _read(self, X: Any, *, reset: bool) -> tuple[Any, Any]:
-        columns = read_columns(self, X, reset=reset)
+        columns = self._columns(X, reset=reset)
         plan = make_plan(columns, self.features) if reset else more_rows(self._folded.plan, columns)
         rows, plan, _ = encode(columns, plan, extend=True)
         return rows, plan
 
+    def _columns(self, X: Any, *, reset: bool) -> Columns:
+        """Return the columns of ``X``, or those that the basis makes of them: floats."""
+        if self.basis is None:
+            return read_columns(self, X, reset=reset)
+        rows = learn_rows(self, read_rows(self, X, reset=reset), reset=reset)
+        return Columns(tuple(map(str, self._names())), np.full(rows.shape[1], "float"), rows)
+
     def _fold(self, rows: Any, plan: Any, classes: Labels, t: npt.NDArray[np.int32], s: Array | None) -> Folded:
         K = len(classes)
         params = params_of(plan, K, large=is_large(rows))
-        stat = MemoryEngine(self.threads).fold(Features, MemorySource(rows, t, K, s), params)
+        stat = MemoryEngine(self.threads).fold(Features, as_source(rows, t, K, s), params)
         if not (np.isfinite(stat.mean).all() and np.isfinite(stat.total).all()):
             raise infinite_error(rows, plan.all_names())
         check_domain(stat, plan, rows)
@@ -186,9 +200,10 @@ class NaiveBayes(Generative, Classifier):
     def _rows(self, X: Any, *, deciding: bool = False) -> Any:
         self._check_fitted()
         plan = self._solved().densities.plan
-        columns = read_columns(self, X, reset=False)
+        columns = self._columns(X, reset=False)
         rows, _, unknown = encode(columns, plan, extend=False)
-        has_missing(rows, plan.all_names)
+        if self.basis is None:
+            has_missing(rows, plan.all_names)
         for name, values in unknown.items():
             shown = ", ".join(map(repr, values[:5])) + (" …" if len(values) > 5 else "")
             warnings.warn(
@@ -203,7 +218,7 @@ class NaiveBayes(Generative, Classifier):
     def _check_values(self, rows: Any, plan: Plan) -> None:
         """Refuse values that a family does not have, as in fitting."""
         if not is_inside(rows, plan):
-            one = MemorySource(rows, np.zeros(rows.shape[0], dtype=np.int32), 1)
+            one = as_source(rows, np.zeros(rows.shape[0], dtype=np.int32), 1, None)
             sums = replace(params_of(plan, 1), moments=(), levels=())
             check_domain(MemoryEngine(self.threads).fold(Features, one, sums), plan, rows)
 
@@ -257,7 +272,7 @@ class NaiveBayes(Generative, Classifier):
         words = list(self.levels_)
         if words:
             raise AttributeError(f"The log odds are no function of numbers, since {words[0]!r} has categories.")
-        K, D = len(self.classes_), self.n_features_in_
+        K, D = len(self.classes_), len(self._names())
         diagonal, w, w0 = np.zeros((K, D)), np.zeros((K, D)), np.log(solution.prior)
         for part in solution.densities.parts:
             diagonal[:, part.columns], w[:, part.columns], constant = part.form()

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
 
 from oddsmith.design.inputs import check_finite, read_labels, read_rows, split_target
-from oddsmith.errors import ConvergenceWarning, InvalidInputError, InvalidTypeError
+from oddsmith.errors import ConvergenceWarning, InvalidInputError
 from oddsmith.kernels.perceptron import Walk, correct, margins, rounding, run_epoch
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
+from oddsmith.models.expanding import learn_rows, whole
 from oddsmith.models.geometry import LinearGeometry
 from oddsmith.numerics import Array
 from oddsmith.records import Trace
@@ -48,9 +47,10 @@ class PerceptronClassifier(LinearGeometry, Classifier):
         Most passes over the rows.
     seed : int or None
         Each epoch visits the rows in another random order, drawn with this seed; None: as they are given.
-    basis : None, transformer, or list of transformers
-        Basis functions φ: anything with ``fit`` and ``transform`` as scikit-learn has it, fitted on the rows and kept
-        in the model; those of a list follow on one another.
+    basis : basis or list of bases, optional
+        Basis functions φ of the columns, such as ``Polynomial(2)``; those of a list follow on one another. They are
+        learned with the model and kept in it (``basis_``); "columns" are then theirs.
+        The rows are visited one by one, so all of φ is made at once.
     fit_intercept : bool
         Whether a constant is added.
 
@@ -134,12 +134,11 @@ class PerceptronClassifier(LinearGeometry, Classifier):
         rows = read_rows(self, X, reset=True)
         check_finite(rows, getattr(self, "feature_names_in_", None))
         classes, t = read_labels(y, rows.shape[0])
-        basis = make_basis(self.basis)
-        Phi = rows if basis is None else basis.fit_transform(rows, classes[t])
+        Phi = whole(learn_rows(self, rows, reset=True))
         Phi = Phi.tocsr() if sparse.issparse(Phi) else np.ascontiguousarray(Phi)
         Phi = Phi.astype(np.float64, copy=False)
-        if basis is not None:
-            check_finite(Phi, None)
+        if self.basis is not None:
+            check_finite(Phi, self._names())
         walk, converged, records = self._walk(Phi, t, len(classes))
         V = walk.V if converged else walk.best
         self.classes_ = classes
@@ -147,7 +146,6 @@ class PerceptronClassifier(LinearGeometry, Classifier):
         self.converged_, self.n_mistakes_ = converged, walk.mistakes
         self.n_errors_ = 0 if converged else walk.best_errors
         self.n_iter_, self.trace_ = len(records), Trace(tuple(records), COLUMNS)
-        self.basis_ = basis
         self._warn(len(t))
         return self
 
@@ -204,33 +202,8 @@ class PerceptronClassifier(LinearGeometry, Classifier):
         warnings.warn(
             f"After {self.n_iter_} epochs and {self.n_mistakes_} corrections there are still mistakes; the weights are "
             f"the best that were seen ({wrong}). If detect_separation(X, y) says 'complete', raise max_epochs or scale "
-            "the columns (basis=StandardScaler()); if not, no weights will do: add basis functions, or use "
+            "the columns (basis=Standardize()); if not, no weights will do: add basis functions, or use "
             "LogisticRegression.",
             ConvergenceWarning,
             stacklevel=4,
         )
-
-    def _rows(self, X: Any) -> Any:
-        rows = super()._rows(X)
-        return rows if self.basis_ is None else self.basis_.transform(rows)
-
-
-def make_basis(basis: Any) -> Any:
-    """Return an unfitted copy of a basis: None, a transformer, or a list of such that follow on one another.
-
-    >>> from sklearn.preprocessing import PolynomialFeatures, StandardScaler
-    >>> len(make_basis([StandardScaler(), PolynomialFeatures(2)]))
-    2
-    """
-    if basis is None:
-        return None
-    parts = list(basis) if isinstance(basis, list | tuple) else [basis]
-    for part in parts:
-        if isinstance(part, type) or not (hasattr(part, "fit") and hasattr(part, "transform")):
-            raise InvalidTypeError(
-                "basis must be None, a transformer with fit and transform (an instance, such as "
-                f"PolynomialFeatures(2)), or a list of such; found {part!r}."
-            )
-    if not parts:
-        return None
-    return make_pipeline(*(clone(part) for part in parts)) if isinstance(basis, list | tuple) else clone(parts[0])

@@ -18,7 +18,7 @@ class ProbitRegression(LogisticRegression):
     >>> from oddsmith import ProbitRegression
     >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0]], [0, 1, 0, 1, 1]
     >>> ProbitRegression().fit(X, y).predict_proba([[2.0]]).round(3).tolist()
-    [[0.378, 0.622]]
+    [[0.349, 0.651]]
     """
 
     def __init__(

@@ -42,11 +42,14 @@ def check_model(model: Any) -> None:
     >>> from oddsmith import LogisticRegression
     >>> check_model(LogisticRegression(prior=1.0))
     """
+    from sklearn.utils import get_tags
+
+    several = get_tags(model).classifier_tags.multi_class
     with warnings.catch_warnings():
         # Checks fit random, separated and constant data: warnings of ours are right there, and not the point.
         warnings.simplefilter("ignore", OddsmithWarning)
         _check_scikit_learn(model)
-        for K in (2, 3):
+        for K in (2, 3) if several else (2,):
             X, y = _overlapping(200, K)
             fitted = _clone(model).fit(X, y)
             _check_fitted(fitted, X, K)

@@ -1,0 +1,124 @@
+"""Basis functions inside a model: learned with it, applied some rows at a time, kept in it.
+
+``basis_`` is the learned `Expansion` of a model that has one. Rows are checked as they come, then seen through it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.design.basis.expansion import Expansion, learn_expansion
+from oddsmith.design.inputs import check_finite
+from oddsmith.engines import MemoryEngine, MemorySource, one_blas_thread
+from oddsmith.errors import InvalidInputError
+from oddsmith.numerics import Array
+
+SLICE_NUMBERS = 1 << 20
+
+
+def learn_basis(model: Any, source: MemorySource) -> MemorySource:
+    """Learn the model's basis from the rows of a source and return the source as seen through it."""
+    if model.basis is None:
+        model.__dict__.pop("basis_", None)
+        return source
+    check_finite(source.X, getattr(model, "feature_names_in_", None))
+    engine = MemoryEngine(getattr(model, "threads", None))
+    with one_blas_thread():
+        seed = getattr(model, "seed", None)
+        model.basis_ = learn_expansion(model.basis, source, input_names(model), engine=engine, seed=seed)
+        return through_basis(model, source)
+
+
+def through_basis(model: Any, source: MemorySource) -> MemorySource:
+    """Return a source as seen through the model's learned basis, if it has one."""
+    expansion: Expansion | None = getattr(model, "basis_", None)
+    return source if expansion is None else expansion.over(source).kept()
+
+
+def input_names(model: Any) -> npt.NDArray[Any]:
+    """Return the names of the columns that come in, ``x0``, ``x1`` … where they had none."""
+    names = getattr(model, "feature_names_in_", None)
+    return np.array([f"x{j}" for j in range(model.n_features_in_)], dtype=object) if names is None else names
+
+
+@dataclass(frozen=True)
+class ExpandedRows:
+    """Rows as seen through an expansion, made when they are asked for: sliced, multiplied, or taken whole.
+
+    >>> from oddsmith import Polynomial
+    >>> source = MemorySource(np.array([[1.0], [3.0]]), np.zeros(2, dtype=np.int32), K=1)
+    >>> rows = ExpandedRows(source.X, learn_expansion(Polynomial(2), source, ["x"], engine=MemoryEngine()))
+    >>> rows.shape, rows[1:].tolist(), (rows @ np.ones(2)).tolist(), np.asarray(rows).tolist()
+    ((2, 2), [[3.0, 9.0]], [2.0, 12.0], [[1.0, 1.0], [3.0, 9.0]])
+    """
+
+    rows: Any
+    expansion: Expansion
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows × outputs."""
+        return int(self.rows.shape[0]), self.expansion.n_outputs
+
+    def __getitem__(self, which: Any) -> Any:
+        return self.expansion(self.rows[which])
+
+    def __matmul__(self, B: Array) -> Array:
+        n, M = self.shape
+        result = np.empty((n, *B.shape[1:]))
+        step = max(256, SLICE_NUMBERS // max(1, M))
+        for start in range(0, n, step):
+            part = slice(start, min(start + step, n))
+            result[part] = self[part] @ B
+        return result
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self[:], dtype=dtype)
+
+
+def learn_rows(model: Any, rows: Any, *, reset: bool) -> Any:
+    """Return checked rows for fitting, seen through the model's basis, which is learned from them if ``reset``."""
+    if reset:
+        learn_basis(model, MemorySource(rows, np.broadcast_to(np.int32(0), rows.shape[0]), K=1))
+    elif model.basis is not None:
+        check_finite(rows, getattr(model, "feature_names_in_", None))
+    return expanded(model, rows)
+
+
+def as_source(rows: Any, t: npt.NDArray[np.int32], K: int, s: Array | None) -> MemorySource:
+    """Return rows, expanded or not, as something to fold."""
+    if not isinstance(rows, ExpandedRows):
+        return MemorySource(rows, t, K, s)
+    return rows.expansion.over(MemorySource(rows.rows, t, K, s)).kept()
+
+
+def whole(rows: Any) -> Any:
+    """Return rows as an array or CSR matrix, the expansion made."""
+    return rows[:] if isinstance(rows, ExpandedRows) else rows
+
+
+def check_same_basis(one: Any, other: Any) -> None:
+    """Refuse to merge models whose bases learned different things."""
+    mine, its = getattr(one, "basis_", None), getattr(other, "basis_", None)
+    if mine is None and its is None:
+        return
+    if mine is None or its is None or not all(map(_same, mine.steps, its.steps)):
+        raise InvalidInputError(
+            "Models merge only if their basis functions are the same, and these learned different ones. "
+            "Give both the same centres, knots or scales, or transform the rows before fitting."
+        )
+
+
+def _same(a: Any, b: Any) -> bool:
+    mine, its = vars(a), vars(b)
+    return mine.keys() == its.keys() and all(np.array_equal(mine[name], its[name]) for name in mine)
+
+
+def expanded(model: Any, rows: Any) -> Any:
+    """Return rows for prediction, seen through the model's basis if it has one."""
+    expansion: Expansion | None = getattr(model, "basis_", None)
+    return rows if expansion is None else ExpandedRows(rows, expansion)
