@@ -22,6 +22,6 @@ if [ "${1:-}" = data ]; then
     need ggplot2 palmerpenguins
     Rscript --vanilla data.R
 fi
-for script in glm.R multinom.R discriminant.R; do
+for script in glm.R multinom.R discriminant.R splines.R; do
     Rscript --vanilla "$script"
 done

@@ -13,7 +13,7 @@ from sklearn.utils.validation import has_fit_parameter
 from oddsmith.design.basis.base import Basis, Names
 from oddsmith.design.basis.rows import Rows
 from oddsmith.engines import Engine, MemorySource
-from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.numerics import Array
 
 
@@ -57,7 +57,8 @@ class Adapted(Basis):
                     "model in a pipeline, or leave the weights out."
                 )
             options["sample_weight"] = s
-        self.fitted_ = clone(self.transformer).fit(rows, **options)
+        with as_input_errors():
+            self.fitted_ = clone(self.transformer).fit(rows, **options)
         self._check_rows(rows[:8])
 
     def _check_rows(self, rows: Any) -> None:

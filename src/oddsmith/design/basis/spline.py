@@ -46,8 +46,8 @@ class Spline(Basis):
     knots : int or array
         How many, both ends included, at quantiles of each column: the smallest value, the largest, and equal shares of
         the rows between. So ``ns(x, df)`` of R has ``knots=df+1``, and ``bs(x, df)`` of degree 3 has ``knots=df-1``.
-        Quantiles that coincide are one knot. An array gives the knots, both ends included: one list for all
-        columns, or n × D.
+        Quantiles that coincide are one knot, and a column with fewer values has these as its knots. An array gives the
+        knots, both ends included: one list for all columns, or n × D.
     degree : int
         Degree of the pieces; natural splines have 3.
     natural : bool
@@ -131,7 +131,7 @@ class Spline(Basis):
         else:
             knots = self._given(source, engine, names)
         for name, places in zip(names, knots, strict=True):
-            if not np.isfinite(places[-1] - places[0]):
+            if not 0.5 * places[-1] - 0.5 * places[0] < 0.5 * np.finfo(np.float64).max:
                 raise InvalidInputError(f"Column {str(name)!r} spans more than a float64 can hold: rescale it.")
         self.knots_ = knots
         self.coefficients_ = [self._polynomials(places) for places in knots]
@@ -147,6 +147,8 @@ class Spline(Basis):
         """Return the knots of a column with the given values."""
         if self.periodic:
             return np.unique(np.linspace(values[0], values[-1], int(self.knots)))
+        if len(values) < int(self.knots):
+            return values
         return np.unique(quantiles(values, weight, int(self.knots)))
 
     def _given(self, source: MemorySource, engine: Engine, names: Names) -> list[Array]:
