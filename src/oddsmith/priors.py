@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.numerics import Array
 from oddsmith.registry import Registry
 
@@ -84,7 +84,7 @@ class Quadratic:
 
 
 @PRIORS.register("gaussian")
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GaussianPrior:
     """A Gaussian prior on the weights, ``p(w) = N(w | mean, covariance)``; the maximum is then the MAP estimate.
 
@@ -98,23 +98,36 @@ class GaussianPrior:
         Instead of ``scale``: a variance, a vector of variances, or a matrix. With D columns, a size of D
         leaves the intercept without a prior and a size of D + 1 covers it (first). With K > 2 classes and a
         ``reference`` class, (K − 1)(D + 1) covers all classes together, class after class.
+    space : "weights" or "function"
+        What ``scale`` is the width of. ``"function"``, for models whose last basis is a `GaussianKernel`: the function
+        ``f(x) = Σ_j w_j k(x, c_j)`` has the penalty ``½ wᵀK w / σ²`` (its squared norm in the kernel's space), K the
+        kernel between the centres; that is a Gaussian process with covariance ``σ² k`` seen at the centres.
 
     >>> GaussianPrior(scale=2.0)
-    GaussianPrior(scale=2.0, mean=None, covariance=None)
+    GaussianPrior(scale=2.0)
     """
 
     scale: float | str | None = None
     mean: npt.ArrayLike | None = None
     covariance: npt.ArrayLike | None = None
+    space: str = "weights"
 
-    def quadratic(self, C: int, M: int, *, symmetric_classes: int = 0) -> Quadratic:
+    def __repr__(self) -> str:
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        shown = [f"{f.name}={given[f.name]!r}" for f in fields(self) if given[f.name] is not f.default]
+        return f"GaussianPrior({', '.join(shown)})"
+
+    def quadratic(self, C: int, M: int, *, symmetric_classes: int = 0, gram: Array | None = None) -> Quadratic:
         """Return the penalty for C classes and M columns (plus the intercept, first) in user units.
 
-        With ``symmetric_classes=K`` the weights are those of K classes that sum to zero.
+        With ``symmetric_classes=K`` the weights are those of K classes that sum to zero. ``gram`` is the kernel between
+        the centres of the columns, where these are kernels.
         """
         P = M + 1
         rows = symmetric_classes or C
         Q = self._precision(C, M, joint=not symmetric_classes)
+        if self.space != "weights":
+            Q = np.pad(_function_gram(self, gram) * Q[-1], ((1, 0), (1, 0)))
         mean = self._mean(rows, M, covered=(Q.ndim == 2 and len(Q) > P) or _diag(Q)[0] > 0)
         return Quadratic(mean, Q)
 
@@ -174,20 +187,72 @@ class GaussianPrior:
         return result
 
 
+@PRIORS.register("jeffreys")
+@dataclass(frozen=True, eq=False)
+class JeffreysPrior:
+    """Jeffreys' prior, ``p(w) ∝ √det I(w)`` with the expected information I: Firth's correction of the bias.
+
+    The estimate maximises ``log L(w) + ½ log det I(w)``. For logistic and softmax regression that removes the first
+    order of the bias, and it is finite even where the classes are separated. It does not depend on the units of
+    the columns.
+
+    Parameters
+    ----------
+    gaussian : None, number or GaussianPrior
+        Another prior that it is multiplied with: ``JeffreysPrior(gaussian=2.5)``.
+
+    References
+    ----------
+    D. Firth, Bias reduction of maximum likelihood estimates, Biometrika 80 (1993).
+
+    >>> JeffreysPrior()
+    JeffreysPrior(gaussian=None)
+    """
+
+    gaussian: Any = None
+
+
+def split_prior(prior: Any) -> tuple[GaussianPrior | None, bool]:
+    """Return the Gaussian part of a prior, and whether Jeffreys' is a part of it.
+
+    >>> split_prior(JeffreysPrior())
+    (None, True)
+    """
+    if isinstance(prior, JeffreysPrior):
+        return as_prior(prior.gaussian), True
+    return as_prior(prior), False
+
+
 def as_prior(prior: Any) -> GaussianPrior | None:
     """Return the prior that an argument stands for: None, a prior, or a number σ.
 
     >>> as_prior(2.0)
-    GaussianPrior(scale=2.0, mean=None, covariance=None)
+    GaussianPrior(scale=2.0)
     """
     if prior is None or isinstance(prior, GaussianPrior):
         return prior
+    if isinstance(prior, JeffreysPrior):
+        raise InvalidTypeError("A JeffreysPrior is for LogisticRegression.fit alone. Use a GaussianPrior or a number.")
     if isinstance(prior, bool | str | complex) or not np.isscalar(prior):
         raise InvalidTypeError(
             f"prior must be None, a positive number (the standard deviation σ of the weights) or a GaussianPrior; "
             f"found {prior!r}."
         )
     return GaussianPrior(scale=float(prior))  # type: ignore[arg-type]
+
+
+def _function_gram(prior: GaussianPrior, gram: Array | None) -> Array:
+    """Return the kernel matrix of a prior in function space, or say what is missing."""
+    if prior.space != "function":
+        raise UnknownNameError("space of a GaussianPrior", prior.space, ["weights", "function"])
+    if prior.scale is None:
+        raise InvalidInputError("A GaussianPrior in function space needs scale, not covariance.")
+    if gram is None:
+        raise InvalidInputError(
+            "A GaussianPrior in function space is for models whose last basis is a GaussianKernel (not whitened): give "
+            "basis=GaussianKernel(width), or space='weights'."
+        )
+    return gram
 
 
 def _diag(Q: Array) -> Array:

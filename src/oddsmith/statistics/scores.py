@@ -121,7 +121,8 @@ def _slopes(tile: Tile, B: Array) -> Array:
         return B[:, 0] * slope[:, None]
     Y = tile.P[:, 1:]
     u = np.diagonal(B, axis1=1, axis2=2) - 2.0 * np.einsum("njk,nk->nj", B, Y)
-    return Y * (u - (Y * u).sum(axis=1, keepdims=True))
+    result: Array = Y * (u - (Y * u).sum(axis=1, keepdims=True))
+    return result
 
 
 def _examples(shape: Shape, rng: np.random.Generator) -> list[At]:

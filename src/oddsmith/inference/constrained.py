@@ -1,0 +1,150 @@
+"""Minimising under linear constraints: what profiles and likelihood-ratio tests fit again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from oddsmith.numerics import EPS, Array, SpdFactor, factor_spd
+from oddsmith.solvers.base import Evaluation
+
+Evaluate = Callable[[Array], Evaluation]
+"""Value, gradient and a positive definite Hessian (or what stands for it) at a point."""
+
+ARMIJO = 1e-4
+MEMORY = 12
+SMALLEST_STEP = 2.0**-30
+FLAT = 1e-3
+
+
+@dataclass(frozen=True)
+class Tangent:
+    """The Hessian seen from inside the constraints ``A x = const``: solutions of ``min gᵀp + ½ pᵀHp, A p = v``."""
+
+    factor: SpdFactor
+    A: Array
+    raised: Array
+    gram: Array
+
+    @classmethod
+    def of(cls, H: Array, A: Array) -> Tangent:
+        """Factor the Hessian for the constraints ``A`` (m × n)."""
+        factor = factor_spd(H, tol=0.0)
+        raised = factor.solve(np.ascontiguousarray(A.T))
+        return cls(factor, A, raised, A @ raised)
+
+    def step(self, g: Array, v: Array | None = None) -> Array:
+        """Return p."""
+        y = self.factor.solve(g)
+        wanted = self.A @ y if v is None else v + self.A @ y
+        if not len(wanted):
+            return -y
+        return np.asarray(self.raised @ np.linalg.solve(self.gram, wanted) - y, dtype=np.float64)
+
+    def multiplier(self, g: Array) -> Array:
+        """Return λ with ``g ≈ Aᵀ λ``: how fast the minimum rises with the value of the constraint."""
+        return np.asarray(np.linalg.solve(self.gram, self.A @ self.factor.solve(g)), dtype=np.float64)
+
+
+@dataclass
+class Memory:
+    """The last steps and changes of gradient, which correct a Hessian that is only close (limited-memory BFGS)."""
+
+    size: int = MEMORY
+    pairs: list[tuple[Array, Array, float]] = field(default_factory=list)
+
+    def add(self, step: Array, change: Array) -> None:
+        """Keep a step, if the gradient rose along it."""
+        curvature = float(step @ change)
+        if curvature > EPS * float(np.linalg.norm(step) * np.linalg.norm(change)):
+            self.pairs = [*self.pairs, (step, change, curvature)][-self.size :]
+
+    def direction(self, g: Array, tangent: Tangent) -> Array:
+        """Return the quasi-Newton direction, the tangent's solution being what there is before any correction."""
+        q, shares = g.copy(), []
+        for s, y, curvature in reversed(self.pairs):
+            shares.append(float(s @ q) / curvature)
+            q = q - shares[-1] * y
+        p = tangent.step(q)
+        for (s, y, curvature), share in zip(self.pairs, reversed(shares), strict=True):
+            p = p - s * (share + float(y @ p) / curvature)
+        return p
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """The point reached, the decrement there (in standard errors), and whether that is below the tolerance."""
+
+    e: Evaluation
+    decrement: float
+    converged: bool
+    iterations: int
+    tangent: Tangent
+
+
+def minimise(
+    evaluate: Evaluate,
+    e: Evaluation,
+    A: Array,
+    *,
+    tol: float,
+    max_iter: int,
+    exact: bool = True,
+    flat: bool = False,
+    on_step: Callable[[Evaluation, float], None] | None = None,
+) -> Minimum:
+    """Minimise over the points with the same ``A x`` as the start (A may have no rows: no constraint).
+
+    Each iteration
+      1. solves for the Newton direction inside the constraints; where the Hessian is not ``exact`` the last steps
+         correct it,
+      2. stops when the decrement √(gᵀp) is below ``tol``, or no longer falls for rounding; where a constrained
+         likelihood has no minimum, ``flat`` stops at the value that it tends to, when the decrement is below 10⁻³ and
+         falls at the slow rate of weights that run away,
+      3. shortens the step until the value falls, and evaluates there.
+    """
+    memory, decrements = Memory(), []
+    for iteration in range(max_iter + 1):
+        assert e.hessian is not None
+        tangent = Tangent.of(e.hessian, A)
+        p = tangent.step(e.gradient)  # 1
+        decrements.append(float(np.sqrt(max(-float(p @ e.gradient), 0.0))))
+        if not exact:
+            p = memory.direction(e.gradient, tangent)
+        noise = 64.0 * EPS * abs(e.value)
+        small = decrements[-1] <= tol
+        stuck = iteration > 0 and 0.5 * decrements[-1] ** 2 <= noise and decrements[-1] > 0.5 * decrements[-2]
+        if small or stuck:  # 2
+            return Minimum(e, decrements[-1], True, iteration, tangent)
+        moved = _search(evaluate, e, p) or (None if exact else _search(evaluate, e, tangent.step(e.gradient)))  # 3
+        if moved is None or iteration == max_iter:
+            done = moved is None and 0.5 * decrements[-1] ** 2 <= 1e3 * noise
+            return Minimum(e, decrements[-1], done, iteration, tangent)
+        f, step = moved
+        if not exact:
+            memory.add(f.w - e.w, f.gradient - e.gradient)
+        e = f
+        if on_step is not None:
+            on_step(e, step)
+        if flat and decrements[-1] < FLAT and len(decrements) > 5 and decrements[-1] > 0.2 * decrements[-2]:
+            # The value still falls by λ²(1 + e⁻¹ + …): what is left of a geometric series.
+            left = decrements[-1] ** 2 / (np.e - 1.0)
+            if left < tol:
+                return Minimum(replace(e, value=e.value - left), decrements[-1], True, iteration, tangent)
+    raise AssertionError("unreachable")
+
+
+def _search(evaluate: Evaluate, e: Evaluation, p: Array) -> tuple[Evaluation, float] | None:
+    """Return the first of the points w + p, w + p/2, … at which the value falls enough, or None."""
+    slope = float(p @ e.gradient)
+    if not slope < 0.0:
+        return None
+    step, noise = 1.0, 8.0 * EPS * abs(e.value)
+    while step > SMALLEST_STEP:
+        f = evaluate(e.w + step * p)
+        if np.isfinite(f.value) and f.value <= e.value + ARMIJO * step * slope + noise:
+            return f, step
+        step *= 0.5
+    return None

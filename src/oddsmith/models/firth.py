@@ -1,0 +1,96 @@
+"""The fit under Jeffreys' prior: Firth's bias reduction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from oddsmith.errors import InvalidInputError
+from oddsmith.inference.constrained import minimise
+from oddsmith.kernels.rowwise import At
+from oddsmith.models.likelihood import Fit, Problem, _check_scale, _independent, _start, learn, make_objective
+from oddsmith.models.objective import FoldObjective
+from oddsmith.numerics import Array, factor_spd
+from oddsmith.records import Certificate
+from oddsmith.solvers.base import Evaluation, Recorder, SolverResult
+from oddsmith.solvers.truncated import LARGEST_HESSIAN
+from oddsmith.statistics import LeverageParams, LeverageSlope
+
+
+@dataclass(frozen=True)
+class FirthObjective:
+    """``f(x) − ½ log det I(x)``: an objective with Jeffreys' prior, the information ``I`` that of the likelihood alone.
+
+    Its gradient takes one more pass, for the leverages. As the Hessian it gives the information (and the Gaussian
+    prior's part): close to its own, always positive definite, and what standard errors come from.
+    """
+
+    inner: FoldObjective
+
+    def evaluate(self, x: Array) -> Evaluation:
+        """Return value, gradient and information at ``x``: two passes."""
+        inner = self.inner
+        e = inner.evaluate(x, order=2, expected=not inner.canonical)
+        assert e.hessian is not None
+        kept = inner.free.ravel()
+        information = e.hessian - inner.prior_hessian()
+        if not (np.isfinite(e.value) and np.isfinite(information).all()):
+            return replace(e, value=np.inf)
+        factor = factor_spd(information[np.ix_(kept, kept)], tol=0.0)
+        if not factor.kept.all():  # so far out that no curvature is left: the determinant is zero
+            return replace(e, value=np.inf)
+        S = np.zeros_like(information)
+        S[np.ix_(kept, kept)] = factor.solve(np.eye(int(kept.sum())))
+        at = At(np.where(inner.free, x.reshape(inner.shape), 0.0), inner.center, inner.scale, inner.T, inner.link)
+        slope = inner._fold(LeverageSlope, LeverageParams(at, S)).slope  # type: ignore[arg-type]
+        g = e.gradient - np.where(inner.free, slope, 0.0).ravel()
+        return Evaluation(x, e.value - 0.5 * factor.log_det(), e.log_likelihood, g, e.hessian)
+
+
+def fit_firth(problem: Problem) -> Fit:
+    """Fit under Jeffreys' prior: quasi-Newton steps on top of Fisher scoring, from weights zero.
+
+    Columns that depend on earlier ones are set aside. The certificate is an estimate: half the squared decrement.
+    """
+    if not (problem.solver == "auto" or getattr(problem.solver, "name", problem.solver) == "newton"):
+        raise InvalidInputError(
+            f"A JeffreysPrior is fitted by its own Newton-like method; found solver={problem.solver!r}. "
+            "Use solver='auto'."
+        )
+    with np.errstate(over="ignore", invalid="ignore"):
+        objective, coordinates, common = make_objective(problem)
+    _check_scale(coordinates.scale, problem)
+    if objective.size > LARGEST_HESSIAN:
+        raise InvalidInputError(
+            f"A JeffreysPrior needs the information of all {objective.size} weights, and at most {LARGEST_HESSIAN} are "
+            "possible: use fewer columns, or a GaussianPrior."
+        )
+    x = _start(problem, objective)
+    objective.free = _independent(objective, x)
+    firth = FirthObjective(objective)
+    e = firth.evaluate(np.where(objective.free.ravel(), x, 0.0))
+    if problem.start is not None:
+        warm = firth.evaluate(np.where(objective.free.ravel(), coordinates.from_user(*problem.start), 0.0))
+        e = warm if warm.value < e.value else e
+    recorder = Recorder(objective)
+    recorder.add(e, 0.0)
+    none = np.zeros((0, objective.size))
+    how = {"tol": 0.01 * problem.tol, "max_iter": problem.max_iter, "on_step": recorder.add}
+    found = minimise(firth.evaluate, e, none, exact=False, **how)  # type: ignore[arg-type]
+    e = found.e
+    gap = 0.5 * found.decrement**2
+    certificate = Certificate(
+        bool(found.converged and gap <= problem.tol * max(1.0, abs(e.value))),
+        gap,
+        float(np.linalg.norm(e.gradient)),
+        found.tangent.factor.condition(),
+        objective.passes,
+        rigorous=False,
+    )
+    final = replace(objective.evaluate(e.w, order=2), value=e.value, gradient=e.gradient)
+    result = SolverResult(e.w, recorder.trace(), certificate, final)
+    W, b = coordinates.to_user(e.w)
+    aliased = np.logical_not(objective.free[:, 1:].any(axis=0))
+    learned = learn(problem, objective, coordinates, common, result)
+    return Fit(W, b, aliased, common, coordinates, result, certificate, False, learned)
