@@ -1,0 +1,74 @@
+"""What the Python scripts of this folder share: reading a case, and writing its record."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and classes of a table in ``data/``; the first class is the reference."""
+
+    data: str
+    target: str
+    classes: list[Any]
+    columns: list[str]
+
+    def read(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the features, N × D, and the number of each row's class."""
+        with open(FOLDER / "data" / self.data, encoding="utf-8", newline="") as lines:
+            rows = list(csv.DictReader(lines))
+        names = [str(label) for label in self.classes]
+        X = np.array([[float(row[column]) for column in self.columns] for row in rows])
+        return X, np.array([names.index(row[self.target]) for row in rows])
+
+
+def save(name: str, table: Table, answers: dict[str, Any], packages: list[str]) -> None:
+    """Write ``name.json``, every float with all its digits and innermost lists on one line."""
+    record = {
+        "name": name,
+        "data": table.data,
+        "target": table.target,
+        "columns": table.columns,
+        "weights": None,
+        "offset": None,
+        "classes": table.classes,
+        **answers,
+        "packages": {package: version(package) for package in packages},
+    }
+    text = json.dumps(record, indent=2, default=lambda x: x.tolist(), ensure_ascii=False, allow_nan=False)
+    text = re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda m: "[" + re.sub(r"\s+", " ", m[1]) + "]", text)
+    (FOLDER / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+    print(f"{name}.json")
+
+
+BIRTHWT = Table(
+    "birthwt.csv", "low", [0, 1], ["age", "lwt", "race_black", "race_other", "smoke", "ptl", "ht", "ui", "ftv"]
+)
+PIMA = Table("pima.csv", "type", ["No", "Yes"], ["npreg", "glu", "bp", "skin", "bmi", "ped", "age"])
+BIOPSY = Table("biopsy.csv", "class", ["benign", "malignant"], [f"V{i}" for i in range(1, 10)])
+INFERT = Table(
+    "infert.csv", "case", [0, 1], ["age", "parity", "education_6_11", "education_12_up", "spontaneous", "induced"]
+)
+INFERT_EDUCATION = Table(
+    "infert.csv",
+    "education",
+    ["0-5yrs", "6-11yrs", "12+ yrs"],
+    ["age", "parity", "induced", "spontaneous", "case"],
+)
+PENGUINS = Table(
+    "penguins.csv",
+    "island",
+    ["Biscoe", "Dream", "Torgersen"],
+    ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g", "sex_male"],
+)
