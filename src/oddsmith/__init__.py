@@ -37,6 +37,7 @@ _HOME = {
     "bayes_error": "oddsmith.inference.bayes_error",
     "merge": "oddsmith.models.merging",
     "GaussianPrior": "oddsmith.priors",
+    "JeffreysPrior": "oddsmith.priors",
     "newton_raphson": "oddsmith.solvers.general",
     "gradient_descent": "oddsmith.solvers.general",
     "detect_separation": "oddsmith.inference.separation",
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from oddsmith.models.probit import ProbitRegression as ProbitRegression
     from oddsmith.models.recalibrated import RecalibratedClassifier as RecalibratedClassifier
     from oddsmith.priors import GaussianPrior as GaussianPrior
+    from oddsmith.priors import JeffreysPrior as JeffreysPrior
     from oddsmith.solvers.general import gradient_descent as gradient_descent
     from oddsmith.solvers.general import newton_raphson as newton_raphson
 

@@ -110,6 +110,27 @@ def separation(
     return Separation("complete" if complete else "quasi", _signs(frame.to_user(direction), classes, terms))
 
 
+def runs_away(
+    Z: Array, t: npt.NDArray[np.int32], K: int, towards: Array, free: npt.NDArray[np.bool_] | None = None
+) -> bool:
+    """Return whether a direction that orders every row increases ``Σ towards · d``: its maximum is then at infinity.
+
+    ``Z`` are rows with the constant first, of columns about as large as one; ``towards`` and directions d are
+    K−1 × P, against class 0, and d is zero for columns that are not ``free``.
+
+    >>> Z, t = np.array([[1.0, -1.0], [1.0, 0.0], [1.0, 0.0], [1.0, 1.0]]), np.array([0, 0, 1, 1])
+    >>> [runs_away(Z, t, 2, np.array([[0.0, side]])) for side in (1.0, -1.0)]
+    [True, False]
+    """
+    A = _pairs(Z, t, K)
+    bound = np.ones(towards.shape) if free is None else np.broadcast_to(free, towards.shape).astype(np.float64)
+    size = bound.ravel()
+    cost = -towards.ravel() / max(np.abs(towards).max(), np.finfo(float).tiny)
+    bounds = np.column_stack([-size, size])
+    answer = optimize.linprog(cost, A_ub=-A, b_ub=np.zeros(len(A)), bounds=bounds, method="highs")
+    return bool(answer.x is not None and -answer.fun > SLACK)
+
+
 def _signs(user: Array, classes: npt.NDArray[Any], terms: list[str]) -> dict[Any, int]:
     """Return the terms that a direction moves (K−1 × (1 + columns), in user units) and which way."""
     infinite: dict[Any, int] = {}

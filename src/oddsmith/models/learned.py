@@ -51,6 +51,8 @@ class Learned:
         diagonal.
     expected : array or None
         The Hessian that is expected under the model, prior included, where a link makes it differ.
+    null_log_likelihood : float
+        Of the intercepts and the offset alone.
     """
 
     coordinates: Coordinates
@@ -64,6 +66,7 @@ class Learned:
     penalty: Quadratic | None
     hessian: Array | None
     expected: Array | None
+    null_log_likelihood: float = float("nan")
 
     @property
     def K(self) -> int:

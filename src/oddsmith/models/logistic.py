@@ -34,12 +34,15 @@ from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.bounded import fit_bounded
 from oddsmith.models.coordinates import is_large
 from oddsmith.models.expanding import learn_basis, learn_rows, through_basis, whole
+from oddsmith.models.firth import fit_firth
 from oddsmith.models.geometry import LinearGeometry
+from oddsmith.models.inferring import Inferring
 from oddsmith.models.learned import Learned, Recall, needs_rows
 from oddsmith.models.likelihood import Fit, Problem, fit_likelihood, relearn, resume, seeded
+from oddsmith.models.null import null_log_likelihood
 from oddsmith.models.trouble import column_list, link_log_proba, remedy, separation_message
 from oddsmith.numerics import Array, log_softmax, softmax
-from oddsmith.priors import as_prior
+from oddsmith.priors import split_prior
 from oddsmith.records import Certificate, Trace
 from oddsmith.solvers import SOLVERS
 from oddsmith.statistics import Counts
@@ -53,7 +56,7 @@ def has_logit(model: Any) -> bool:
 
 
 @MODELS.register("logistic")
-class LogisticRegression(LinearGeometry, Classifier):
+class LogisticRegression(Inferring, LinearGeometry, Classifier):
     """Logistic regression for two classes, softmax regression for more.
 
     Minimises the sum over rows (never a mean) of the cross-entropy, minus the log of the prior:
@@ -66,8 +69,9 @@ class LogisticRegression(LinearGeometry, Classifier):
 
     Parameters
     ----------
-    prior : None, number or GaussianPrior
-        None is maximum likelihood; a number σ is ``GaussianPrior(scale=σ)``, the penalty ½‖w‖²/σ².
+    prior : None, number, GaussianPrior or JeffreysPrior
+        None is maximum likelihood; a number σ is ``GaussianPrior(scale=σ)``, the penalty ½‖w‖²/σ²; ``JeffreysPrior()``
+        is Firth's bias reduction, finite also where the classes are separated.
     link : str
         ``"logit"``, or for two classes ``"probit"``, ``"cloglog"``, ``"loglog"``, ``"cauchit"``, ``"log"`` or
         ``"identity"``: the probability of ``classes_[1]`` is ``f(a)`` with that link's inverse f. The last two keep
@@ -210,10 +214,11 @@ class LogisticRegression(LinearGeometry, Classifier):
         source = learn_basis(self, source) if reset else through_basis(self, source)
         class_weight = MemoryEngine(self.threads).fold(Counts, source, source.shape).weight
         check_class_weights(class_weight, classes)
+        prior, jeffreys = split_prior(self.prior)
         problem = Problem(
             MemoryEngine(self.threads),
             source,
-            as_prior(self.prior),
+            prior,
             bool(self.fit_intercept),
             self._reference_code(classes),
             seeded(self.solver, self.seed),
@@ -225,6 +230,7 @@ class LogisticRegression(LinearGeometry, Classifier):
             self._names(),
             link=self._link(),
             gram=self.basis_.gram if self.basis is not None else None,
+            jeffreys=jeffreys,
         )
         if not is_large(source):  # large rows are checked by the sums of the first pass
             problem.explain()  # type: ignore[misc]
@@ -293,6 +299,8 @@ class LogisticRegression(LinearGeometry, Classifier):
         return self.coef_[1:] - self.coef_[0], self.intercept_[1:] - self.intercept_[0]
 
     def _solve(self, problem: Problem, classes: npt.NDArray[Any]) -> tuple[Fit, Separation | None]:
+        if problem.jeffreys:
+            return fit_firth(problem), None
         if problem.link is not None and not np.isinf(problem.link.domain).all():
             return fit_bounded(problem), None
         fit = fit_likelihood(problem)
@@ -343,7 +351,8 @@ class LogisticRegression(LinearGeometry, Classifier):
         self.n_iter_ = max(1, len(fit.result.trace) - 1)
         self.class_prior_ = problem.class_weight / problem.class_weight.sum()
         self._sgd_state = None
-        self._learned = fit.learned
+        self._separation = verdict
+        self._learned = replace(fit.learned, null_log_likelihood=null_log_likelihood(problem))
 
     def _warn(self, verdict: Separation | None) -> None:
         if self.aliased_:

@@ -41,8 +41,8 @@ def separation_message(verdict: Separation, classes: npt.NDArray[Any]) -> str:
     shown = ", ".join(parts[:8]) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")
     return (
         f"The classes are {how} separated by {shown or 'the intercept'}: the likelihood has no maximum, so the weights "
-        "shown are those at which the fit stopped. Use a prior, such as prior=GaussianPrior(scale=2.5) or a number, "
-        "for finite estimates, or leave these columns out."
+        "shown are those at which the fit stopped. Use prior=JeffreysPrior() for finite estimates with valid "
+        "intervals, or a GaussianPrior, or leave these columns out."
     )
 
 

@@ -1,0 +1,296 @@
+"""What a likelihood fit says about its weights: summary, tests, marginal effects, diagnostics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.engines import one_blas_thread
+from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.inference.profile import Profiler
+from oddsmith.inference.sandwich import CovarianceKind, cluster_scatter, read_covariance, sandwich
+from oddsmith.inference.separation import runs_away
+from oddsmith.inference.summary import POSTERIOR, Summary, check_level, normal_quantile, wald_columns
+from oddsmith.kernels.rowwise import At
+from oddsmith.models.firth import FirthObjective
+from oddsmith.models.learned import Learned, Recall
+from oddsmith.models.likelihood import Problem, make_objective
+from oddsmith.numerics import Array, factor_spd
+from oddsmith.priors import split_prior
+from oddsmith.records import Certificate
+from oddsmith.statistics import ScoreScatter
+
+INTERCEPT = "(intercept)"
+AT_OPTIMUM = 1e-3
+"""Farther than this from the optimum (standard errors, per root of their number) rows are not those of the fit."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The reported weights as a list: classes (for K > 2), terms, estimates, the way there from the solver's weights.
+
+    ``J`` is reported × (weights estimated); ``shown`` marks those that a table shows: no reference class, and an
+    intercept only if there is one. Aliased ones have a row of zeros in ``J``.
+    """
+
+    classes: list[Any] | None
+    terms: list[str]
+    estimate: Array
+    J: Array
+    aliased: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, learned: Learned, names: npt.NDArray[Any], labels: list[Any]) -> Weights:
+        """Return them for a fit whose columns and classes have these names."""
+        W = learned.weights()
+        R, P = W.shape
+        has_intercept = bool(learned.free[:, 0].any())
+        shown = np.ones((R, P), dtype=bool)
+        shown[:, 0] = has_intercept
+        if R > 1 and learned.reference is not None:
+            shown[learned.reference] = False
+        inside = shown.ravel()
+        terms = [INTERCEPT, *(str(name) for name in names)]
+        aliased = np.tile(~learned.free.any(axis=0), R)[inside]
+        classes = None if R == 1 else [label for label in labels for _ in terms]
+        return cls(
+            None if classes is None else [c for c, i in zip(classes, inside, strict=True) if i],
+            [term for term, i in zip(terms * R, inside, strict=True) if i],
+            W.ravel()[inside],
+            learned.jacobian()[inside],
+            aliased,
+        )
+
+    def errors(self, V: Array) -> Array:
+        """Return the standard errors if the solver's weights have covariance ``V``; NaN for aliased ones."""
+        variance = np.einsum("ij,jk,ik->i", self.J, V, self.J)
+        return np.where(self.aliased, np.nan, np.sqrt(np.maximum(variance, 0.0)))
+
+
+class Inferring:
+    """A mixin: inference for a model that is fitted by likelihood and knows its curvature (``_curved``)."""
+
+    prior: Any
+    link: str
+    classes_: npt.NDArray[Any]
+    aliased_: list[str]
+    n_parameters_: int
+    certificate_: Certificate
+    _recall: Recall | None
+    _separation: Any
+
+    def summary(
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        offset: Any = None,
+        level: float = 0.95,
+        covariance: Any = "information",
+        intervals: str = "wald",
+    ) -> Summary:
+        """Return estimates, standard errors, tests and intervals, with the likelihood of the model.
+
+        The rows of the fit are needed only for ``covariance`` other than ``"information"`` and for
+        ``intervals="profile"``; while they are still in memory they need not be passed again.
+
+        Parameters
+        ----------
+        X, y, sample_weight, offset
+            Those of the fit.
+        level : float
+            Of the intervals.
+        covariance : str or tuple
+            ``"information"``: the inverse of the expected information, as ``summary(glm)`` in R. ``"sandwich"``:
+            robust, HC0; ``("sandwich", "HC1")`` times n / (n − k). ``("cluster", ids)``: robust to dependence inside
+            clusters, times G / (G − 1); with a third entry ``"CR0"`` without that factor, with ``"CR1S"`` also
+            times (n − 1) / (n − k). Weights count rows, so n is their sum.
+        intervals : "wald" or "profile"
+            Estimate ± z · error, or where the likelihood-ratio test no longer rejects; an end may be ±∞.
+
+        Cost: O(C³M³); one pass for robust errors, about six for each profile interval.
+
+        >>> from oddsmith import LogisticRegression
+        >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]], [0, 0, 1, 0, 1, 1]
+        >>> summary = LogisticRegression().fit(X, y).summary()
+        >>> summary.estimate.round(4).tolist(), summary.std_error.round(4).tolist()
+        ([-3.0351, 1.214], [2.5457, 0.9126])
+        """
+        level, kind = check_level(level), read_covariance(covariance)
+        if intervals not in ("wald", "profile"):
+            raise UnknownNameError("kind of intervals", intervals, ["wald", "profile"])
+        learned = self._curved(X, y, sample_weight, offset)  # type: ignore[attr-defined]
+        labels = self.classes_.tolist()
+        weights = Weights.of(learned, self._names(), labels)  # type: ignore[attr-defined]
+        if split_prior(self.prior)[0] is not None and (kind.name != "information" or intervals == "profile"):
+            raise InvalidInputError(
+                "Robust errors and profile intervals are about a likelihood, and this model has a Gaussian prior: its "
+                "summary() gives the posterior standard deviation and a credible interval. Use prior=None for them."
+            )
+        needs_rows = kind.name != "information" or intervals == "profile"
+        problem = self._again(X, y, sample_weight, offset) if needs_rows else None
+        with one_blas_thread():
+            V = self._covariance(learned, kind, problem)
+            columns = wald_columns(weights.estimate, self._errors(weights, V), level)
+            if intervals == "profile":
+                assert problem is not None
+                columns["lower"], columns["upper"] = self._profile(learned, weights, problem, level)
+        for name in columns:
+            columns[name] = np.where(weights.aliased, np.nan, columns[name])
+        return self._table(learned, weights, columns, self._remarks(kind, intervals, level), level)
+
+    def _again(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Problem:
+        """Return the problem of the fit again, from rows that are passed or still in memory."""
+        self._check_fitted()  # type: ignore[attr-defined]
+        arguments = (X, y, sample_weight, offset)
+        if X is None and self._recall is not None:
+            arguments = self._recall() or arguments
+        if arguments[0] is None:
+            raise InvalidInputError(
+                "This needs the rows of the fit again, and they are gone: pass X and y (and the weights and offsets of "
+                "the fit)."
+            )
+        classes, problem = self._problem(*arguments)  # type: ignore[attr-defined]
+        if classes.tolist() != self.classes_.tolist():
+            raise InvalidInputError(
+                f"The model was fitted to the classes {self.classes_.tolist()[:8]}, and these rows have "
+                f"{classes.tolist()[:8]}. Pass the rows of the fit."
+            )
+        result: Problem = problem
+        return result
+
+    def _at(self, learned: Learned) -> At:
+        """Return the weights of the fit, for what is said of single rows."""
+        c = learned.coordinates
+        return At(learned.x, c.center, c.scale, c.T, self._link())  # type: ignore[attr-defined]
+
+    def _covariance(self, learned: Learned, kind: CovarianceKind, problem: Problem | None) -> Array:
+        """Return the covariance of the solver's weights that were estimated."""
+        bread = factor_spd(learned.objective_hessian(expected=True), tol=0.0)
+        kept = learned.kept
+        if kind.name == "information":
+            V = bread.solve(np.eye(len(kept)))
+            return (V + V.T) / 2.0
+        assert problem is not None
+        at, clusters = self._at(learned), 0
+        if kind.codes is None:
+            meat = problem.engine.fold(ScoreScatter, problem.source, at).meat
+        else:
+            meat, clusters = cluster_scatter(problem.source, at, kind.codes)
+        n = float(learned.class_weight.sum())
+        return sandwich(bread, meat[np.ix_(kept, kept)], kind, n=n, k=len(kept), clusters=clusters)
+
+    def _errors(self, weights: Weights, V: Array) -> Array:
+        """Return standard errors, infinite for terms that run away."""
+        error = weights.errors(V)
+        if self._separation is None:
+            return error
+        away = {key if weights.classes is None else key[1] for key in self._separation.infinite}
+        return np.where([term in away for term in weights.terms], np.inf, error)
+
+    def _profiler(self, learned: Learned, problem: Problem, q: float) -> Profiler:
+        """Return what finds the ends of profile intervals."""
+        objective, _, _ = make_objective(problem, learned.coordinates)
+        objective.free = learned.free
+        existing = self._separation is None
+        if problem.jeffreys:
+            firth = FirthObjective(objective)
+            profiler = Profiler(firth.evaluate, firth.evaluate(learned.x.ravel()), q, exact=False)
+        else:
+            expected = not objective.convex
+
+            def evaluate(x: Array) -> Any:
+                return objective.evaluate(x, order=2, expected=expected)
+
+            profiler = Profiler(evaluate, evaluate(learned.x.ravel()), q, not expected, existing)
+        e = profiler.best
+        assert e.hessian is not None
+        decrement = factor_spd(e.hessian, tol=0.0).norm(e.gradient)
+        if not np.isclose(e.log_likelihood, learned.log_likelihood, rtol=1e-9) or (
+            existing and not decrement <= AT_OPTIMUM * np.sqrt(len(e.w))
+        ):
+            raise InvalidInputError(
+                f"These are not the rows that the model was fitted to: with them its log likelihood is "
+                f"{e.log_likelihood:.10g} instead of {learned.log_likelihood:.10g}, and its weights are "
+                f"{decrement:.3g} standard errors from the optimum. Pass the rows, labels, weights and offsets of "
+                "the fit."
+            )
+        return profiler
+
+    def _profile(self, learned: Learned, weights: Weights, problem: Problem, level: float) -> tuple[Array, Array]:
+        """Return the ends of the profile intervals."""
+        profiler = self._profiler(learned, problem, normal_quantile(level) ** 2)
+        ends = np.full((2, len(weights.terms)), np.nan)
+        for i in np.flatnonzero(~weights.aliased):
+            c = np.zeros(learned.x.size)
+            c[learned.kept] = weights.J[i]
+            for row, side in enumerate((-1, 1)):
+                away = not profiler.existing and self._runs_away(learned, problem, c, side)
+                ends[row, i] = side * np.inf if away else weights.estimate[i] + profiler.end(c, side)
+        return ends[0], ends[1]
+
+    def _runs_away(self, learned: Learned, problem: Problem, c: Array, side: int) -> bool:
+        """Whether separated classes let this function of the weights go to infinity on a side."""
+        source, at = problem.source, self._at(learned)
+        inside = slice(None) if source.s is None else source.s > 0
+        block = source.block(0, source.n_rows)
+        rows = block.Phi[inside]
+        Z = (np.asarray(rows.toarray() if block.is_sparse else rows, dtype=np.float64) - at.center) / at.scale
+        Z = np.column_stack([np.ones(len(Z)), Z])
+        C, P = learned.x.shape
+        # From the solver's contrasts to those against class 0, which the margins are about.
+        towards = np.linalg.solve(at.T.T, (side * c).reshape(C, P))
+        return runs_away(Z, block.t[inside], learned.K, towards, learned.free.all(axis=0))
+
+    def _remarks(self, kind: CovarianceKind, intervals: str, level: float) -> tuple[str, ...]:
+        gaussian, jeffreys = split_prior(self.prior)
+        if gaussian is not None:
+            prior = "Gaussian and Jeffreys' prior" if jeffreys else "Gaussian prior"
+            how = f"{prior}; Laplace approximation of the posterior; {100 * level:.4g}% credible intervals"
+        else:
+            method = "Jeffreys' prior (Firth)" if jeffreys else "maximum likelihood"
+            what = "penalised profile" if jeffreys and intervals == "profile" else intervals.replace("wald", "Wald")
+            how = f"{method}; {kind.remark}; {100 * level:.4g}% {what} intervals"
+        remarks = [how]
+        if self.aliased_:
+            remarks.append(f"aliased (set aside): {', '.join(self.aliased_)}")
+        if self._separation is not None:
+            remarks.append(
+                "separated classes: terms with an infinite error have no estimate; use prior=JeffreysPrior()"
+            )
+        return tuple(remarks)
+
+    def _table(
+        self, learned: Learned, weights: Weights, columns: dict[str, Array], remarks: tuple[str, ...], level: float
+    ) -> Summary:
+        labels = self.classes_.tolist()
+        if split_prior(self.prior)[0] is not None:
+            values = (columns["estimate"], columns["std_error"], columns["lower"], columns["upper"])
+            columns = dict(zip(POSTERIOR, values, strict=True))
+        names: dict[str, Any] = {} if weights.classes is None else {"class": weights.classes}
+        table = {**names, "term": weights.terms, **columns}
+        if self.link == "logit":
+            with np.errstate(over="ignore"):
+                table["odds_ratio"] = np.exp(columns["estimate"])
+        if learned.K == 2:
+            what = f"{type(self).__name__} ({self.link}) of {labels[1]!r} against {labels[0]!r}"
+        else:
+            against = "" if learned.reference is None else f", against {labels[learned.reference]!r}"
+            what = f"{type(self).__name__} of {learned.K} classes{against}"
+        return Summary(
+            table,
+            f"{what}: {learned.n_rows} rows, {self.n_parameters_} weights",
+            learned.log_likelihood,
+            learned.null_log_likelihood,
+            learned.n_rows,
+            self.n_parameters_,
+            learned.K,
+            tuple(self.aliased_),
+            self.certificate_,
+            remarks,
+            level,
+        )

@@ -1,0 +1,27 @@
+"""The likelihood of the constant alone, against which a model is measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from oddsmith.models.likelihood import Problem, fit_likelihood
+
+
+def null_log_likelihood(problem: Problem) -> float:
+    """Return the log likelihood of the intercepts (and the offset) alone; without intercepts, of weights 0.
+
+    Without an offset that is a closed form, ``Σ_k W_k log(W_k / W)``; with one, a small fit of K − 1 weights.
+    """
+    W = problem.class_weight
+    if problem.source.offset is None:
+        if problem.intercept:
+            return float(W @ np.log(W / W.sum()))
+        if problem.link is None:
+            return float(-W.sum() * np.log(len(W)))
+        log_p = [float(v[0]) for v in problem.link.log_probability(np.zeros(1))]
+        return float(W[1] * log_p[0] + W[0] * log_p[1])
+    source = replace(problem.source, X=np.zeros((problem.source.n_rows, 1)), transform=None, M=None, memo=None)
+    alone = replace(problem, source=source, prior=None, jeffreys=False, solver="newton", start=None, explain=None)
+    return fit_likelihood(replace(alone, names=["(none)"], gram=None, max_iter=200)).result.final.log_likelihood
