@@ -102,10 +102,12 @@ def _smallest(keys: Keys, weight: Array, k: int) -> tuple[Keys, npt.NDArray[np.i
     while True:
         # Equal rows share a key, so the smallest keys are looked for among more and more of them.
         inside = np.flatnonzero(keys <= np.partition(keys, count)[count]) if count < n else np.arange(n)
-        different, first, which = np.unique(keys[inside], return_index=True, return_inverse=True)
-        if len(different) >= k or len(inside) == n:
-            total = np.bincount(which.ravel(), weights=weight[inside], minlength=len(different))
-            return different[:k], inside[first[:k]], total[:k].astype(np.float64)
+        order = inside[np.argsort(keys[inside])]
+        ordered = keys[order]
+        first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(order) else order
+        if len(first) >= k or len(inside) == n:
+            total = np.add.reduceat(weight[order], first) if len(order) else weight[:0]
+            return ordered[first[:k]], order[first[:k]], total[:k]
         count *= 4
 
 

@@ -99,6 +99,24 @@ def test_quantiles_equal_those_of_numpy(n: int) -> None:
     np.testing.assert_allclose(quantiles(values, counts.astype(np.float64), n), expected, rtol=1e-13)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_quantiles_of_many_rows_are_those_of_few(weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above a number of rows the values come from a sample, which here is all of them."""
+    from oddsmith.design.basis import spline as module
+
+    table = np.vstack([np.round(X, 1)] * 3)
+    s = np.random.default_rng(2).integers(0, 3, len(table)).astype(np.float64) if weighted else None
+    source = MemorySource(table, np.zeros(len(table), dtype=np.int32), 1, s)
+    at_once = learn_expansion(Spline(6), source, ["a", "b"], engine=MemoryEngine()).steps[0].knots_
+    monkeypatch.setattr(module, "QUANTILE_VALUES", 500)
+    by_sample = learn_expansion(Spline(6), source, ["a", "b"], engine=MemoryEngine()).steps[0].knots_
+    np.testing.assert_array_equal(by_sample, at_once)
+    monkeypatch.setattr(module, "QUANTILE_VALUES", 40)
+    fewer = learn_expansion(Spline(6), source, ["a", "b"], engine=MemoryEngine()).steps[0].knots_
+    assert len(fewer[0]) == 6
+    np.testing.assert_allclose(fewer[0], at_once[0], atol=1.5)
+
+
 def test_a_row_of_weight_2_is_the_row_twice() -> None:
     s = np.random.default_rng(1).integers(0, 4, len(X)).astype(np.float64)
     source = MemorySource(X, np.zeros(len(X), dtype=np.int32), 1, s)

@@ -20,6 +20,7 @@ from oddsmith.design.basis.base import (
     dense_tiles,
     seen_through,
 )
+from oddsmith.design.basis.rows import Rows
 from oddsmith.engines import Engine, MemorySource
 from oddsmith.errors import InvalidInputError, as_input_errors
 from oddsmith.numerics import Array
@@ -73,8 +74,8 @@ class Spline(Basis):
     Values outside the knots: natural splines go on as straight lines, periodic ones repeat, and B-splines keep the
     value that they have at the end, since polynomials would run away.
 
-    A column with one value only becomes a column of zeros. Quantiles are exact up to 2²⁰ different values of a
-    column, beyond that they are those of a uniform sample of so many. Cost: one pass for each column; one
+    A column with one value only becomes a column of zeros. Quantiles are exact up to 2²⁰ rows, or different
+    values of a column; beyond that they are those of a uniform sample of so many. Cost: one pass for each column; one
     in all where the knots are given, to see whether values lie between them.
 
     References
@@ -218,10 +219,18 @@ def column_values(source: MemorySource, engine: Engine, column: int) -> tuple[Ar
     def pick(rows: Any) -> Any:
         return rows[:, [column]]
 
-    size = min(source.n_rows, QUANTILE_VALUES)
-    rows, weight = engine.fold(Sample, seen_through(source, pick, 1), SampleParams(size)).found
-    order = np.argsort(rows[:, 0])
-    return rows[order, 0], weight[order]
+    picked = seen_through(source, pick, 1)
+    s = None if source.s is None else source.s[source.s > 0]
+    if source.n_rows > QUANTILE_VALUES:
+        rows, s = engine.fold(Sample, picked, SampleParams(QUANTILE_VALUES)).found
+    else:
+        rows = engine.fold(Rows, picked, None).joined(1)
+    values = (rows.toarray() if hasattr(rows, "toarray") else rows).ravel()
+    if s is None:
+        different, counts = np.unique(values, return_counts=True)
+        return different, counts.astype(np.float64)
+    different, which = np.unique(values, return_inverse=True)
+    return different, np.bincount(which.ravel(), weights=s).astype(np.float64)
 
 
 def quantiles(values: Array, weight: Array, n: int) -> Array:
