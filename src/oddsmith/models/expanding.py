@@ -115,7 +115,13 @@ def check_same_basis(one: Any, other: Any) -> None:
 
 def _same(a: Any, b: Any) -> bool:
     mine, its = vars(a), vars(b)
-    return mine.keys() == its.keys() and all(np.array_equal(mine[name], its[name]) for name in mine)
+    return mine.keys() == its.keys() and all(_equal(mine[name], its[name]) for name in mine)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, list):  # the knots of several columns, say, which may differ in number
+        return isinstance(b, list) and len(a) == len(b) and all(map(_equal, a, b))
+    return np.array_equal(a, b)
 
 
 def expanded(model: Any, rows: Any) -> Any:

@@ -29,6 +29,7 @@ class Adapted(Basis):
     """
 
     fitted_: Any
+    sparse_: bool
 
     def __init__(self, transformer: Any) -> None:
         self.transformer = transformer
@@ -37,6 +38,11 @@ class Adapted(Basis):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = get_tags(self.transformer).input_tags.sparse
         return tags
+
+    @property
+    def keeps_sparse(self) -> bool:  # type: ignore[override]
+        """Whether CSR rows come out as CSR rows."""
+        return self.sparse_
 
     def check_parameters(self) -> None:
         """Refuse a transformer that needs labels."""
@@ -59,6 +65,7 @@ class Adapted(Basis):
             options["sample_weight"] = s
         with as_input_errors():
             self.fitted_ = clone(self.transformer).fit(rows, **options)
+            self.sparse_ = sparse.issparse(rows) and sparse.issparse(self.fitted_.transform(rows[:1]))
         self._check_rows(rows[:8])
 
     def _check_rows(self, rows: Any) -> None:
@@ -70,9 +77,11 @@ class Adapted(Basis):
             )
 
     def expand(self, rows: Any) -> Any:
-        """Return what the transformer makes of some rows, in float64."""
+        """Return what the transformer makes of some rows, in float64; CSR only if it learned from CSR rows."""
         made = self.fitted_.transform(rows)
-        return sparse.csr_array(made, dtype=np.float64) if sparse.issparse(made) else np.asarray(made, dtype=np.float64)
+        if self.sparse_ and sparse.issparse(rows):
+            return sparse.csr_array(made, dtype=np.float64)
+        return np.asarray(_dense(made), dtype=np.float64)
 
     def column_names(self, names: Names) -> list[str]:
         """Return the transformer's own names, or numbered ones where it has none."""

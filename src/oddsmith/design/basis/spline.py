@@ -188,7 +188,7 @@ class Spline(Basis):
     def expand(self, rows: Any) -> Array:
         """Return the splines, N × M."""
         Phi = np.empty((rows.shape[0], self.n_outputs_))
-        for part, X in dense_tiles(rows, self.n_outputs_):
+        for part, X in dense_tiles(rows, max(C.shape[-1] for C in self.coefficients_)):
             end = 0
             for x, knots, C in zip(X.T, self.knots_, self.coefficients_, strict=True):
                 start, end = end, end + C.shape[-1]
@@ -201,10 +201,10 @@ class Spline(Basis):
             x = knots[0] + np.mod(x - knots[0], period)
         piece = np.searchsorted(knots, x, side="right")
         u = ((x - knots[np.maximum(piece - 1, 0)]) / period)[:, None]
-        value: Array = C[-1][piece]
+        value: Array = np.take(C[-1], piece, axis=0)
         for c in C[-2::-1]:
             value *= u
-            value += c[piece]
+            value += np.take(c, piece, axis=0)
         return value
 
     def column_names(self, names: Names) -> list[str]:
