@@ -215,6 +215,8 @@ class GaussianKernel(_Bumps):
         The width.
     gram_ : array, M × M
         The matrix of the prior in function space: ``K_ij = k(c_i, c_j)``, the unit matrix if ``whiten``.
+    whitening_ : array, M × M, or None
+        ``K^{−½}``, if ``whiten``.
 
     Notes
     -----
@@ -267,13 +269,13 @@ class GaussianKernel(_Bumps):
             centers = given_rows(self, "landmarks", source.shape.M)
         self._set(centers, source, engine)
         K = bumps(centers, centers, self.width_)
-        self._root = inverse_root(K) if self.whiten else None
+        self.whitening_ = inverse_root(K) if self.whiten else None
         self.gram_ = np.eye(len(K)) if self.whiten else 0.5 * (K + K.T)
 
     def expand(self, rows: Any) -> Array:
         """Return the kernel between rows and centres, N × M, whitened if asked for."""
         Phi = super().expand(rows)
-        return Phi if self._root is None else Phi @ self._root
+        return Phi if self.whitening_ is None else Phi @ self.whitening_
 
     def column_names(self, names: Names) -> list[str]:
         """Return ``kernel0``, ``kernel1`` and so on."""
