@@ -23,14 +23,21 @@ class Table:
     target: str
     classes: list[Any]
     columns: list[str]
+    weights: str | None = None
 
     def read(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the features, N × D, and the number of each row's class."""
+        """Return the features, N × D, and the number of each row's class; a row of weight 3 is there three times."""
         with open(FOLDER / "data" / self.data, encoding="utf-8", newline="") as lines:
-            rows = list(csv.DictReader(lines))
+            rows = [row for row in csv.DictReader(lines) for _ in range(int(row[self.weights]) if self.weights else 1)]
         names = [str(label) for label in self.classes]
         X = np.array([[float(row[column]) for column in self.columns] for row in rows])
         return X, np.array([names.index(row[self.target]) for row in rows])
+
+
+def standardised(X: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Return the columns with mean 0 and (dividing by N) variance 1, and the fields that say how."""
+    center, scale = X.mean(axis=0), X.std(axis=0)
+    return (X - center) / scale, {"center": center, "scale": scale}
 
 
 def save(name: str, table: Table, answers: dict[str, Any], packages: list[str]) -> None:
@@ -40,7 +47,7 @@ def save(name: str, table: Table, answers: dict[str, Any], packages: list[str]) 
         "data": table.data,
         "target": table.target,
         "columns": table.columns,
-        "weights": None,
+        "weights": table.weights,
         "offset": None,
         "classes": table.classes,
         **answers,

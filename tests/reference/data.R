@@ -111,3 +111,8 @@ save_table(data.frame(
   dummies(alligators$lake, "lake"), dummies(alligators$gender, "gender"), dummies(alligators$size, "size"),
   food = alligators$foodchoice, count = alligators$freq
 ), "alligators.csv")
+
+# Constructed: x separates the classes completely, z does not.
+save_table(data.frame(
+  x = c(1, 2, 2.5, 3, 4, 5, 6, 6.5, 7, 8), z = c(1, 0, 1, 1, 0, 0, 1, 0, 1, 0), y = rep(0:1, each = 5)
+), "separated.csv")
