@@ -28,6 +28,10 @@ _HOME = {
     "decide": "oddsmith.decision.acting",
     "decision_regions": "oddsmith.decision.acting",
     "expected_loss": "oddsmith.decision.acting",
+    "compare": "oddsmith.evaluation.comparing",
+    "estimate_class_prior": "oddsmith.evaluation.class_prior",
+    "evaluate": "oddsmith.evaluation.scoring",
+    "recalibrate": "oddsmith.evaluation.recalibration",
     "ProbitRegression": "oddsmith.models.probit",
     "GaussianKernel": "oddsmith.design.basis.radial",
     "Polynomial": "oddsmith.design.basis.polynomial",
@@ -35,6 +39,7 @@ _HOME = {
     "Spline": "oddsmith.design.basis.spline",
     "Standardize": "oddsmith.design.basis.standardize",
     "bayes_error": "oddsmith.inference.bayes_error",
+    "likelihood_ratio_test": "oddsmith.models.comparing",
     "merge": "oddsmith.models.merging",
     "GaussianPrior": "oddsmith.priors",
     "JeffreysPrior": "oddsmith.priors",
@@ -49,6 +54,10 @@ if TYPE_CHECKING:
     from oddsmith.decision.acting import decide as decide
     from oddsmith.decision.acting import decision_regions as decision_regions
     from oddsmith.decision.acting import expected_loss as expected_loss
+    from oddsmith.evaluation.class_prior import estimate_class_prior as estimate_class_prior
+    from oddsmith.evaluation.comparing import compare as compare
+    from oddsmith.evaluation.scoring import evaluate as evaluate
+    from oddsmith.evaluation.recalibration import recalibrate as recalibrate
     from oddsmith.design.basis.polynomial import Polynomial as Polynomial
     from oddsmith.design.basis.radial import GaussianKernel as GaussianKernel
     from oddsmith.design.basis.radial import RadialBasis as RadialBasis
@@ -57,6 +66,7 @@ if TYPE_CHECKING:
     from oddsmith.inference.bayes_error import bayes_error as bayes_error
     from oddsmith.inference.laplace import laplace as laplace
     from oddsmith.inference.separation import detect_separation as detect_separation
+    from oddsmith.models.comparing import likelihood_ratio_test as likelihood_ratio_test
     from oddsmith.models.fisher import FisherDiscriminant as FisherDiscriminant
     from oddsmith.models.gaussian import GaussianClassifier as GaussianClassifier
     from oddsmith.models.least_squares import LeastSquaresClassifier as LeastSquaresClassifier

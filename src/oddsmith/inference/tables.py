@@ -32,7 +32,7 @@ def format_column(name: str, values: Sequence[Any]) -> list[str]:
         return ["" if np.isnan(v) else f"{v:.2f}" for v in values]
     size = np.abs([v for v in values if np.isfinite(v) and v != 0.0])
     lead = np.floor(np.log10(size)) if len(size) else np.zeros(1)
-    decimals = int(max(0.0, 2.0 - lead.min()))
+    decimals = int(max(0.0, 2.0 - lead.min(), 4.0 - lead.max()))
     common = decimals <= DECIMALS and lead.max() < 6
     return [_number(float(v), f".{decimals}f" if common else ".4g") for v in values]
 

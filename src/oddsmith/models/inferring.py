@@ -10,11 +10,13 @@ import numpy.typing as npt
 
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.inference.hypotheses import ChiSquareTest, DropOne, read_hypotheses, wald_test
 from oddsmith.inference.profile import Profiler
 from oddsmith.inference.sandwich import CovarianceKind, cluster_scatter, read_covariance, sandwich
 from oddsmith.inference.separation import runs_away
 from oddsmith.inference.summary import POSTERIOR, Summary, check_level, normal_quantile, wald_columns
 from oddsmith.kernels.rowwise import At
+from oddsmith.models.comparing import drop_one
 from oddsmith.models.firth import FirthObjective
 from oddsmith.models.learned import Learned, Recall
 from oddsmith.models.likelihood import Problem, make_objective
@@ -63,6 +65,11 @@ class Weights:
             learned.jacobian()[inside],
             aliased,
         )
+
+    @property
+    def labels(self) -> list[Any]:
+        """Terms, or pairs (class, term)."""
+        return self.terms if self.classes is None else list(zip(self.classes, self.terms, strict=True))
 
     def errors(self, V: Array) -> Array:
         """Return the standard errors if the solver's weights have covariance ``V``; NaN for aliased ones."""
@@ -143,6 +150,69 @@ class Inferring:
             columns[name] = np.where(weights.aliased, np.nan, columns[name])
         return self._table(learned, weights, columns, self._remarks(kind, intervals, level), level)
 
+    def test_linear(
+        self,
+        R: Any,
+        r: Any = None,
+        X: Any = None,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        offset: Any = None,
+        covariance: Any = "information",
+    ) -> ChiSquareTest:
+        """Test the linear hypotheses ``R w = r`` by Wald's statistic, ``(Rw − r)ᵀ (R S Rᵀ)⁻¹ (Rw − r)``.
+
+        ``R`` is a matrix with a column for each row of ``summary()``, a mapping ``{term: factor}`` (``(class, term)``
+        for more than two classes) or a list of such, or a text: ``"age = 0, smoke = ht"``, ``"age[a] = age[b]"``.
+        The rows of the fit are needed for robust covariances only. After a fit with a Gaussian prior the
+        covariance is that of the posterior.
+
+        >>> from oddsmith import LogisticRegression
+        >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]], [0, 0, 1, 0, 1, 1]
+        >>> test = LogisticRegression().fit(X, y).test_linear("x0 = 0")
+        >>> test.df, round(test.statistic, 4), round(test.p_value, 4)
+        (1, 1.7697, 0.1834)
+        """
+        kind = read_covariance(covariance)
+        learned = self._curved(X, y, sample_weight, offset)  # type: ignore[attr-defined]
+        weights = Weights.of(learned, self._names(), self.classes_.tolist())  # type: ignore[attr-defined]
+        matrix, side, text = read_hypotheses(R, r, weights.labels)
+        about = (matrix != 0.0).any(axis=0)
+        if (about & weights.aliased).any():
+            first = weights.labels[int(np.argmax(about & weights.aliased))]
+            raise InvalidInputError(f"{first!r} was set aside as aliased: nothing can be said about its weight.")
+        problem = None if kind.name == "information" else self._again(X, y, sample_weight, offset)
+        with one_blas_thread():
+            V = self._covariance(learned, kind, problem)
+        return wald_test(matrix @ weights.estimate - side, matrix @ weights.J, V, text)
+
+    def drop_one(
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        offset: Any = None,
+        groups: Any = None,
+        test: str = "likelihood-ratio",
+    ) -> DropOne:
+        """Test the model without each of its columns, or each of the ``groups`` of columns ``{name: [columns]}``.
+
+        ``test`` is ``"likelihood-ratio"`` (as ``drop1(test = "Chisq")`` in R; penalised after a fit with
+        ``JeffreysPrior()``), ``"score"`` (Rao) or ``"wald"``. The rows are those of the fit. Cost: a warm-started fit,
+        two to five passes, for each term (Wald: none).
+
+        >>> from oddsmith import LogisticRegression
+        >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]]), [0, 0, 1, 0, 1, 1]
+        >>> LogisticRegression().fit(X, y).drop_one(X, y).statistic.round(4).tolist()
+        [nan, 3.3618]
+        """
+        learned = self._curved(X, y, sample_weight, offset)  # type: ignore[attr-defined]
+        problem = self._again(X, y, sample_weight, offset)
+        with one_blas_thread():
+            return drop_one(self, learned, problem, groups, test)
+
     def _again(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Problem:
         """Return the problem of the fit again, from rows that are passed or still in memory."""
         self._check_fitted()  # type: ignore[attr-defined]
@@ -183,6 +253,14 @@ class Inferring:
             meat, clusters = cluster_scatter(problem.source, at, kind.codes)
         n = float(learned.class_weight.sum())
         return sandwich(bread, meat[np.ix_(kept, kept)], kind, n=n, k=len(kept), clusters=clusters)
+
+    def _information(self, learned: Learned, problem: Problem, x: Array) -> Array:
+        """Return the expected information of the rows of a problem at other weights."""
+        objective, _, _ = make_objective(problem, learned.coordinates)
+        objective.free = learned.free
+        H = objective.evaluate(x, order=2, expected=not objective.canonical).hessian
+        assert H is not None
+        return H
 
     def _errors(self, weights: Weights, V: Array) -> Array:
         """Return standard errors, infinite for terms that run away."""

@@ -1,0 +1,215 @@
+"""Tests of hypotheses about weights: chi-square statistics, and the reading of linear hypotheses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.inference.summary import chi_square_p
+from oddsmith.inference.tables import ReportTable
+from oddsmith.numerics import Array, factor_spd
+
+
+@dataclass(frozen=True)
+class ChiSquareTest(ReportTable):
+    """A test statistic that is χ² with ``df`` degrees of freedom if the hypothesis holds.
+
+    >>> test = ChiSquareTest("likelihood ratio", 3.841458820694124, 1)
+    >>> round(test.p_value, 6)
+    0.05
+    """
+
+    test: str
+    statistic: float
+    df: int
+    hypothesis: str = ""
+
+    @property
+    def p_value(self) -> float:
+        """P(χ² ≥ statistic)."""
+        return chi_square_p(self.statistic, self.df)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The hypothesis."""
+        return (f"hypothesis: {self.hypothesis}",) if self.hypothesis else ()
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return one row."""
+        return {"test": [self.test], "statistic": [self.statistic], "df": [self.df], "p_value": [self.p_value]}
+
+
+@dataclass(frozen=True)
+class DropOne(ReportTable):
+    """What the model loses with each term: a row for the model itself, then one per term (or group of columns).
+
+    Columns ``term``, ``df``, ``deviance``, ``aic``, ``statistic``, ``p_value``; the deviance and AIC are those without
+    the term (NaN for tests that do not fit the smaller models).
+    """
+
+    columns: Mapping[str, Any]
+    test: str
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "columns" or name not in self.columns:
+            raise AttributeError(name)
+        return np.asarray(self.columns[name])
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return the columns as lists."""
+        return {name: np.asarray(values).tolist() for name, values in self.columns.items()}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Which test it is."""
+        return (f"{self.test} tests of each term against the whole model",)
+
+
+def wald_test(value: Array, A: Array, V: Array, hypothesis: str = "") -> ChiSquareTest:
+    """Test ``value = 0``, where ``value`` (length q) is estimated with covariance ``A V Aᵀ``.
+
+    Hypotheses that follow from earlier ones do not count; those that contradict them are refused.
+
+    >>> test = wald_test(np.array([2.0, 4.0]), np.array([[1.0], [2.0]]), np.eye(1))
+    >>> test.statistic, test.df
+    (4.0, 1)
+    """
+    S = A @ V @ A.T
+    factor = factor_spd((S + S.T) / 2.0, tol=1e-12)
+    if not factor.kept.any():
+        raise InvalidInputError("These hypotheses are about nothing that was estimated: their variance is zero.")
+    scaled = factor.solve(value)
+    predicted = S @ scaled
+    size = np.sqrt(np.maximum(np.diag(S), 0.0)) + np.abs(value)
+    if np.any(np.abs(predicted - value)[~factor.kept] > 1e-6 * np.maximum(size, 1e-300)[~factor.kept]):
+        raise InvalidInputError(
+            "Some of the hypotheses follow from the others in part, with another right-hand side: they contradict each "
+            "other. Leave out those that are not needed."
+        )
+    return ChiSquareTest("Wald", float(value @ scaled), int(factor.kept.sum()), hypothesis)
+
+
+def read_hypotheses(R: Any, r: Any, labels: Sequence[Any]) -> tuple[Array, Array, str]:
+    """Return ``R`` (q × weights), ``r`` (length q) and their text.
+
+    ``R`` may be
+
+    * a matrix (or one row of it), a column for each weight in the order of ``labels``, with ``r`` (0 if not given);
+    * a mapping from weights to factors, or a list of such, with ``r``;
+    * a text such as ``"age = 0, 2*lwt - ptl = 1"``; with classes ``"age[a] = age[b]"``.
+
+    ``labels`` are terms, or pairs (class, term).
+
+    >>> R, r, text = read_hypotheses("age = lwt, 2*age = 1", None, ["(intercept)", "age", "lwt"])
+    >>> R.tolist(), r.tolist()
+    ([[0.0, 1.0, -1.0], [0.0, 2.0, 0.0]], [0.0, 1.0])
+    """
+    if isinstance(R, str):
+        if r is not None:
+            raise InvalidInputError("A hypothesis given as text has its right-hand side in it: leave out r.")
+        rows, sides = zip(*_equations(R, labels), strict=True)
+        return np.array(rows), np.array(sides), R
+    if isinstance(R, Mapping):
+        R = [R]
+    if isinstance(R, Sequence) and len(R) and all(isinstance(row, Mapping) for row in R):
+        matrix = np.array([_factors(row, labels) for row in R])
+    else:
+        try:
+            matrix = np.atleast_2d(np.asarray(R, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise InvalidInputError(
+                "R must be a matrix of numbers, a mapping from terms to factors or a text such as 'age = 0'; found "
+                f"{R!r}."
+            ) from None
+    if matrix.ndim != 2 or matrix.shape[1] != len(labels) or not len(matrix) or not np.isfinite(matrix).all():
+        raise InvalidInputError(
+            f"R has shape {matrix.shape}; expected finite numbers, a row a hypothesis and {len(labels)} columns, in "
+            f"the order of summary(): {', '.join(map(_text, labels[:6]))}{' …' if len(labels) > 6 else ''}."
+        )
+    side = np.zeros(len(matrix)) if r is None else np.asarray(r, dtype=np.float64)
+    if side.ndim > 1 or side.size not in (1, len(matrix)):
+        raise InvalidInputError(f"r has shape {side.shape}; expected {len(matrix)} numbers, one for each row of R.")
+    side = np.broadcast_to(side, len(matrix)).astype(np.float64)
+    return matrix, side, ", ".join(_written(row, value, labels) for row, value in zip(matrix, side, strict=True))
+
+
+def _text(label: Any) -> str:
+    return f"{label[1]}[{label[0]}]" if isinstance(label, tuple) else str(label)
+
+
+def _written(row: Array, value: float, labels: Sequence[Any]) -> str:
+    parts = [(v, _text(label)) for v, label in zip(row.tolist(), labels, strict=True) if v]
+    left = " ".join(
+        f"{('- ' if i else '-') if v < 0 else '+ ' if i else ''}{'' if abs(v) == 1 else f'{abs(v):g}*'}{name}"
+        for i, (v, name) in enumerate(parts)
+    )
+    return f"{left or '0'} = {value:g}"
+
+
+def _factors(row: Mapping[Any, float], labels: Sequence[Any]) -> Array:
+    result = np.zeros(len(labels))
+    known = {**{_text(label): i for i, label in enumerate(labels)}, **{label: i for i, label in enumerate(labels)}}
+    for key, value in row.items():
+        if key not in known:
+            raise UnknownNameError("weight", key, [_text(label) for label in labels])
+        result[known[key]] += float(value)
+    return result
+
+
+def _tokens(text: str, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Yield operators, numbers and known names; the longest name that fits comes first."""
+    longest = sorted(names, key=len, reverse=True)
+    position = 0
+    while position < len(text):
+        if text[position].isspace():
+            position += 1
+            continue
+        rest = text[position:]
+        name = next((n for n in longest if rest.startswith(n) and not re.match(r"\w", rest[len(n) :])), None)
+        number = re.match(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", rest)
+        if name is not None:
+            yield "name", name
+            position += len(name)
+        elif rest[0] in "+-*=,":
+            yield rest[0], rest[0]
+            position += 1
+        elif number is not None:
+            yield "number", float(number.group())
+            position += number.end()
+        else:
+            found = re.match(r"[^\s+*=,-]+", rest)
+            raise UnknownNameError("weight", found.group() if found else rest[0], names)
+
+
+def _equations(text: str, labels: Sequence[Any]) -> Iterator[tuple[Array, float]]:
+    """Yield the rows and right-hand sides of a text of equations; a side that is missing is zero."""
+    names = [_text(label) for label in labels]
+    tokens: list[tuple[str, Any]] = [*_tokens(text, names), (",", ",")]
+    row, constant, side, sign, factor, seen = np.zeros(len(labels)), 0.0, 1.0, 1.0, None, False
+    for kind, value in tokens:
+        if kind == "name":
+            row[names.index(value)] += side * sign * (1.0 if factor is None else factor)
+            factor, sign, seen = None, 1.0, True
+        elif kind == "number":
+            factor = value
+        elif kind == "*":
+            if factor is None:
+                raise InvalidInputError(f"In {text!r} a '*' has no number before it: write 2*age.")
+        else:
+            if factor is not None:
+                constant, factor = constant - side * sign * factor, None
+            sign = -1.0 if kind == "-" else 1.0
+            if kind == "=":
+                if side < 0:
+                    raise InvalidInputError(f"{text!r} has two '=' in one equation: separate equations by commas.")
+                side = -1.0
+            elif kind == ",":
+                if not seen:
+                    raise InvalidInputError(f"{text!r} has an equation without any weight in it.")
+                yield row, constant
+                row, constant, side, seen = np.zeros(len(labels)), 0.0, 1.0, False
