@@ -1,9 +1,10 @@
 #!/bin/sh
 # Make the reference numbers again: `sh tests/reference/make.sh`, from anywhere.
-# With the argument `data`, make the tables in data/ again first.
+# With the argument `data`, make the tables in data/ again first; with `python`, run the Python scripts instead of R's.
 #
-# Needs R with MASS and nnet (Debian: r-base-core, r-cran-mass, r-cran-nnet); `data` needs
-# ggplot2 and palmerpenguins too (Debian: r-cran-ggplot2, r-cran-palmerpenguins). Nothing is installed here.
+# Needs R with MASS, nnet, sandwich and brglm2 (Debian: r-base-core, r-cran-mass, r-cran-nnet, r-cran-sandwich,
+# r-cran-brglm2); `data` needs ggplot2 and palmerpenguins too (Debian: r-cran-ggplot2, r-cran-palmerpenguins).
+# `python` needs statsmodels and laplace-torch for the interpreter in $PYTHON. Nothing is installed here.
 set -eu
 cd "$(dirname "$0")"
 
@@ -16,12 +17,18 @@ need() {
     done
 }
 
+if [ "${1:-}" = python ]; then
+    for script in margins.py laplace_torch.py mcmc.py; do
+        "${PYTHON:-python3}" -W ignore "$script"
+    done
+    exit
+fi
 command -v Rscript >/dev/null || { echo "Rscript is missing (Debian: r-base-core)." >&2; exit 1; }
-need MASS nnet
+need MASS nnet sandwich brglm2
 if [ "${1:-}" = data ]; then
     need ggplot2 palmerpenguins
     Rscript --vanilla data.R
 fi
-for script in glm.R multinom.R discriminant.R splines.R; do
+for script in glm.R multinom.R discriminant.R links.R inference.R firth.R splines.R; do
     Rscript --vanilla "$script"
 done
