@@ -31,6 +31,7 @@ from oddsmith.errors import (
 from oddsmith.inference.separation import Separation, separation
 from oddsmith.links import LINKS, Link
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
+from oddsmith.models.bayesian import Bayesian
 from oddsmith.models.bounded import fit_bounded
 from oddsmith.models.coordinates import is_large
 from oddsmith.models.expanding import learn_basis, learn_rows, through_basis, whole
@@ -56,7 +57,7 @@ def has_logit(model: Any) -> bool:
 
 
 @MODELS.register("logistic")
-class LogisticRegression(Inferring, LinearGeometry, Classifier):
+class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
     """Logistic regression for two classes, softmax regression for more.
 
     Minimises the sum over rows (never a mean) of the cross-entropy, minus the log of the prior:

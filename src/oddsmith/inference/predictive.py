@@ -1,0 +1,191 @@
+"""The predictive distribution: class probabilities with the weights integrated out, and how sure they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.inference.quadrature import expected_entropy, expected_probability, probability_std
+from oddsmith.inference.summary import normal_quantile
+from oddsmith.links import LINKS, Link
+from oddsmith.numerics import EPS, Array, log_normaliser
+from oddsmith.records import Table
+
+METHODS = ("auto", "quadrature", "probit", "samples")
+CHUNK = 1 << 21
+"""Numbers held at once."""
+
+
+@dataclass(frozen=True)
+class Predictive(Table):
+    """Class probabilities averaged over the posterior of the weights.
+
+    Attributes
+    ----------
+    mean : array, N × K
+        ``p(C_k | x) = ∫ p(C_k | x, w) p(w | t) dw``.
+    lower, upper : arrays, N × K
+        Ends of the interval that holds the probability ``p(C_k | x, w)`` with posterior probability ``level``.
+    std : array, N × K
+        Standard deviation of that probability.
+    activation_std : array, N (two classes) or N × K
+        Standard deviation of the activation; with more classes of each one's less their mean.
+    entropy : array of length N
+        Of ``mean``, in nats: all that is uncertain about the class; the sum of the next two.
+    noise : array of length N
+        Expected entropy if the weights were known: what more rows would not remove.
+    ignorance : array of length N
+        What knowing the weights would tell about the class: large where the data has not been.
+    """
+
+    classes: tuple[Any, ...]
+    mean: Array
+    lower: Array
+    upper: Array
+    std: Array
+    activation_std: Array
+    entropy: Array
+    noise: Array
+    ignorance: Array
+    level: float
+    method: str
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return one row per row: mean and interval of each class (of two, the second only), noise and ignorance."""
+        table: dict[str, list[Any]] = {"row": list(range(len(self.mean)))}
+        for k in range(len(self.classes))[1 if len(self.classes) == 2 else 0 :]:
+            for name, values in (("mean", self.mean), ("lower", self.lower), ("upper", self.upper)):
+                table[f"{name}[{self.classes[k]}]"] = values[:, k].tolist()
+        return {**table, "noise": self.noise.tolist(), "ignorance": self.ignorance.tolist()}
+
+
+def join(parts: Sequence[Predictive]) -> Predictive:
+    """Return the predictives of consecutive rows as one."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    arrays = [f.name for f in fields(Predictive) if isinstance(getattr(first, f.name), np.ndarray)]
+    whole = {name: np.concatenate([getattr(part, name) for part in parts]) for name in arrays}
+    return Predictive(first.classes, level=first.level, method=first.method, **whole)
+
+
+def predict(
+    classes: tuple[Any, ...],
+    mu: Array,
+    cov: Array,
+    link: Link | None,
+    *,
+    method: str,
+    level: float,
+    normals: Array,
+) -> Predictive:
+    """Return the predictive of rows whose activations against class 0 are N(mu, cov), n × C and n × C × C.
+
+    ``normals`` (draws × C) are the standard normal numbers that samples are made of, the same for each row.
+    """
+    if len(classes) > 2:
+        return _softmax(classes, mu, cov, level, normals)
+    f = LINKS["logit"] if link is None else link
+    a, sigma = mu[:, 0], np.sqrt(np.maximum(cov[:, 0, 0], 0.0))
+    z = normal_quantile(level)
+    ends = np.column_stack([f.inverse(a - z * sigma), f.inverse(a + z * sigma)])
+    if method == "samples":
+        mean, std, noise = _two_by_samples(f, a, sigma, normals)
+    else:
+        mean = _kappa(f, a, sigma) if method == "probit" else expected_probability(f, a, sigma)
+        std, noise = probability_std(f, a, sigma, mean), expected_entropy(f, a, sigma)
+    lower = np.column_stack([1.0 - ends[:, 1], ends[:, 0]])
+    upper = np.column_stack([1.0 - ends[:, 0], ends[:, 1]])
+    both = np.column_stack([std, std])
+    return _record(classes, mean, lower, upper, both, sigma, noise, level, method)
+
+
+def check_method(method: str, K: int, link: Link | None) -> str:
+    """Return the method that a name stands for, or say why it is not possible."""
+    if method not in METHODS:
+        raise UnknownNameError("method", method, METHODS)
+    if K > 2 and method in ("quadrature", "probit"):
+        raise InvalidInputError(
+            f"method={method!r} is for two classes, and this model has {K}: their activations have {K - 1} dimensions. "
+            "Use method='samples'."
+        )
+    if method == "probit" and link is not None and link.name != "probit":
+        raise InvalidInputError(
+            f"method='probit' approximates the logistic sigmoid, and this model has link={link.name!r}. "
+            "Use method='quadrature'."
+        )
+    return ("samples" if K > 2 else "quadrature") if method == "auto" else method
+
+
+def antithetic(draws: int, C: int, seed: Any) -> Array:
+    """Return ``draws`` standard normal vectors of length C, each with its opposite."""
+    if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 2:
+        raise InvalidInputError(f"draws must be a whole number of at least 2, found {draws!r}.")
+    half = np.random.default_rng(seed).standard_normal((-(-int(draws) // 2), C))
+    return np.concatenate([half, -half])
+
+
+def _kappa(f: Link, a: Array, sigma: Array) -> Array:
+    """``σ(κ a)`` with ``κ = (1 + π sigma²/8)^−½``: the sigmoid as a probit of the same slope. Exact for the probit."""
+    unit = 1.0 if f.name == "probit" else np.sqrt(np.pi / 8.0)
+    moderated = a / np.hypot(1.0, unit * sigma)
+    return np.column_stack([f.inverse(-moderated), f.inverse(moderated)])
+
+
+def _two_by_samples(f: Link, a: Array, sigma: Array, normals: Array) -> tuple[Array, Array, Array]:
+    mean, std, noise = np.empty((len(a), 2)), np.empty(len(a)), np.empty(len(a))
+    for rows in np.array_split(np.arange(len(a)), max(1, len(a) * len(normals) // CHUNK)):
+        A = a[rows, None] + sigma[rows, None] * normals[:, 0]
+        up, down = f.inverse(A), np.exp(f.log_probability(A)[1])
+        mean[rows] = np.column_stack([down.mean(axis=1), up.mean(axis=1)])
+        std[rows] = up.std(axis=1)
+        noise[rows] = _entropy(np.stack([up, down], axis=-1)).mean(axis=1)
+    return mean, std, noise
+
+
+def _softmax(classes: tuple[Any, ...], mu: Array, cov: Array, level: float, normals: Array) -> Predictive:
+    """Average the softmax over draws of the activations."""
+    n, K = len(mu), len(classes)
+    C = K - 1
+    # A variance of rounding size keeps the factor of a certain row defined.
+    jitter = 16.0 * EPS * np.trace(cov, axis1=1, axis2=2) + np.finfo(float).tiny
+    L = np.linalg.cholesky(cov + jitter[:, None, None] * np.eye(C))
+    out = {name: np.empty((n, K)) for name in ("mean", "lower", "upper", "std")}
+    noise = np.empty(n)
+    tail = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
+    for rows in np.array_split(np.arange(n), max(1, n * len(normals) * K // CHUNK)):
+        A = mu[rows, None, :] + np.einsum("njk,sk->nsj", L[rows], normals)
+        P = log_normaliser(A.reshape(-1, C))[1].reshape(len(rows), len(normals), K)
+        out["mean"][rows], out["std"][rows] = P.mean(axis=1), P.std(axis=1)
+        noise[rows] = _entropy(P).mean(axis=1)
+        out["lower"][rows], out["upper"][rows] = np.quantile(P, tail, axis=1)
+    centre = np.vstack([np.zeros(C), np.eye(C)]) - 1.0 / K
+    spread = np.sqrt(np.maximum(np.einsum("kc,ncd,kd->nk", centre, cov, centre), 0.0))
+    return _record(classes, out["mean"], out["lower"], out["upper"], out["std"], spread, noise, level, "samples")
+
+
+def _record(
+    classes: tuple[Any, ...],
+    mean: Array,
+    lower: Array,
+    upper: Array,
+    std: Array,
+    spread: Array,
+    noise: Array,
+    level: float,
+    method: str,
+) -> Predictive:
+    entropy = _entropy(mean)
+    noise = np.minimum(noise, entropy)  # they differ by rounding where the weights are certain
+    return Predictive(classes, mean, lower, upper, std, spread, entropy, noise, entropy - noise, level, method)
+
+
+def _entropy(P: Array) -> Array:
+    """Return ``−Σ p log p`` over the last axis."""
+    logs = np.log(np.where(P > 0, P, 1.0))
+    result: Array = -(P * logs).sum(axis=-1)
+    return result

@@ -1,0 +1,192 @@
+"""Bayesian classification from the curvature of one fit: posterior, predictive, evidence, leave-one-out, updates."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.block import Block
+from oddsmith.design.inputs import read_offset
+from oddsmith.engines import one_blas_thread
+from oddsmith.errors import InvalidInputError, SeparationWarning
+from oddsmith.inference.evidence import log_evidence
+from oddsmith.inference.leave_one_out import LeaveOneOut, determined_rows, leave_one_out
+from oddsmith.inference.posterior import Posterior
+from oddsmith.inference.predictive import Predictive, antithetic, check_method, join, predict
+from oddsmith.inference.summary import check_level
+from oddsmith.kernels.rowwise import At, tiles
+from oddsmith.models.learned import Learned
+from oddsmith.records import Certificate
+
+INTERCEPT = "(intercept)"
+BLOCK_NUMBERS = 1 << 22
+"""Numbers of a design that are seen at once."""
+
+
+class Bayesian:
+    """A mixin: the Gaussian posterior of a model that is fitted by likelihood, and what follows from it.
+
+    All of it comes from the Hessian at the fitted weights (``_curved``), which the fit forms anyway, or one more pass.
+    """
+
+    classes_: npt.NDArray[Any]
+    certificate_: Certificate
+
+    @property
+    def posterior_(self) -> Posterior:
+        """The Gaussian posterior ``N(w_MAP, H⁻¹)`` of the weights; after maximum likelihood that of a flat prior.
+
+        Cost: O(C³M³), and one pass over the rows where a large fit has not formed its Hessian.
+
+        >>> from oddsmith import LogisticRegression
+        >>> print(LogisticRegression(prior=1.0).fit([[-1.0], [0.0], [1.0], [2.0]], [0, 1, 0, 1]).posterior_)
+               term       mean       std
+        (intercept)  -0.226438   1.08682
+                 x0   0.452875  0.685512
+        """
+        return self._posterior(self._curved())  # type: ignore[attr-defined]
+
+    @property
+    def log_evidence_(self) -> float:
+        """Log of the evidence ``p(t) = ∫ p(t | w) p(w) dw`` by Laplace's approximation.
+
+        ``log p(t | w) + log p(w) − ½ log det(H / 2π)`` at the most probable weights. A flat direction (the intercept,
+        if the prior does not cover it) has the density 1 for each unit of the user's intercept. With K > 2 classes and
+        no reference it is the evidence over all K weight vectors: the direction that all classes share changes no
+        probability and integrates to one; flat intercepts count in the K − 1 directions that do.
+
+        >>> from oddsmith import LogisticRegression
+        >>> model = LogisticRegression(prior=1.0).fit([[-1.0], [0.0], [1.0], [2.0]], [0, 1, 0, 1])
+        >>> round(model.log_evidence_, 4)
+        -1.976
+        """
+        learned: Learned = self._curved()  # type: ignore[attr-defined]
+        self._check_optimum()
+        Q = np.zeros((learned.x.size, learned.x.size))
+        value = 0.0
+        if learned.penalty is not None:
+            learned.penalty.add_to(Q, *learned.x.shape)
+            value = learned.penalty.value(learned.x)
+        return log_evidence(learned.log_likelihood, value, learned.factor, Q[np.ix_(learned.kept, learned.kept)])
+
+    def predictive(
+        self,
+        X: Any,
+        method: str = "auto",
+        level: float = 0.9,
+        seed: Any = 0,
+        *,
+        offset: Any = None,
+        draws: int = 2000,
+    ) -> Predictive:
+        """Return class probabilities with the weights integrated out, with intervals.
+
+        Parameters
+        ----------
+        X : rows
+        method : "auto", "quadrature", "probit" or "samples"
+            ``"quadrature"`` (two classes): the integral of the link over the Gaussian of the activation, to all digits.
+            ``"probit"`` (two classes, logit): ``σ(κ a)`` with ``κ = (1 + π var(a)/8)^−½``. ``"samples"``: the mean over
+            seeded draws. ``"auto"`` is quadrature for two classes, samples for more.
+        level : float
+            Posterior probability of the interval.
+        seed : int or Generator
+            Of the draws.
+        offset : array, optional
+            As in ``predict_proba``.
+        draws : int
+            Number of draws, in opposite pairs.
+
+        Cost: O(C²M²) a row for the variance of the activations; then some tens of evaluations of the link, or ``draws``
+        softmaxes. Memory is bounded: rows are taken in blocks.
+
+        >>> from oddsmith import LogisticRegression
+        >>> model = LogisticRegression(prior=1.0).fit([[-1.0], [0.0], [1.0], [2.0]], [0, 1, 0, 1])
+        >>> print(model.predictive([[1.0], [100.0]]))
+        row   mean[1]     lower[1]  upper[1]      noise  ignorance
+          0  0.545453     0.173472  0.882269   0.583434   0.105575
+          1  0.745479  6.90943e-30         1  0.0154643   0.551784
+        """
+        rows = self._rows(X)  # type: ignore[attr-defined]
+        learned: Learned = self._curved()  # type: ignore[attr-defined]
+        level = check_level(level)
+        K, link = len(self.classes_), self._link()  # type: ignore[attr-defined]
+        method = check_method(method, K, link)
+        normals = antithetic(draws, K - 1, seed)
+        posterior = self._posterior(learned)
+        shift = read_offset(offset, rows.shape[0], K)
+        parts = []
+        step = max(256, BLOCK_NUMBERS // max(1, rows.shape[1]))
+        with one_blas_thread():
+            for start in range(0, rows.shape[0], step):
+                Phi = rows[start : start + step]
+                t = np.zeros(Phi.shape[0], dtype=np.int32)
+                block = Block(Phi, t, None, None if shift is None else shift[start : start + step])
+                for tile in tiles(block, posterior.at):
+                    cov = tile.spread(posterior.solver_covariance)
+                    how = {"method": method, "level": level, "normals": normals}
+                    parts.append(predict(tuple(self.classes_.tolist()), tile.A, cov, link, **how))  # type: ignore[arg-type]
+        return join(parts)
+
+    def leave_one_out(
+        self, X: Any = None, y: Any = None, *, sample_weight: Any = None, offset: Any = None
+    ) -> LeaveOneOut:
+        """Return the prediction of every row by the fit of all others, without a single refit.
+
+        One Newton step from the fit of all rows, with the exact Hessian of the others at its weights: for two classes,
+        with leverage h and residual y − t,
+
+            a₋ₙ = a + h / (y (1 − y)) · (y − t) / (1 − h).
+
+        Parameters
+        ----------
+        X, y, sample_weight, offset
+            Those of the fit; while they are in memory they need not be passed again.
+
+        Cost: one pass, O(C²M²) a row.
+
+        >>> from oddsmith import LogisticRegression
+        >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]], [0, 0, 1, 0, 1, 1]
+        >>> model = LogisticRegression(prior=1.0).fit(X, y)
+        >>> print(model.leave_one_out(X, y))
+        leave-one-out log loss 0.701007 over 6 rows; effective weights 1.7; most influential row 2 (0.311)
+        """
+        problem = self._again(X, y, sample_weight, offset)  # type: ignore[attr-defined]
+        posterior = self._posterior(self._curved(X, y, sample_weight, offset))  # type: ignore[attr-defined]
+        with one_blas_thread():
+            result = leave_one_out(problem.source, posterior.at, posterior.solver_covariance, posterior.size)
+        alone = determined_rows(result)
+        if len(alone):
+            warnings.warn(
+                f"Without row {int(alone[0])}{f' (and {len(alone) - 1} others)' if len(alone) > 1 else ''} there is no "
+                "fit: it alone determines a weight. Its prediction is NaN. Use a prior.",
+                SeparationWarning,
+                stacklevel=2,
+            )
+        return result
+
+    def _posterior(self, learned: Learned) -> Posterior:
+        self._check_optimum()
+        if not learned.factor.kept.all():
+            raise InvalidInputError(
+                "The Hessian at the fitted weights is not positive definite, so there is no Gaussian posterior. Use a "
+                "prior, or fewer columns."
+            )
+        c = learned.coordinates
+        at = At(learned.x, c.center, c.scale, c.T, self._link())  # type: ignore[attr-defined]
+        W = learned.weights()
+        terms = [INTERCEPT, *(str(name) for name in self._names())]  # type: ignore[attr-defined]
+        labels = [(term,) for term in terms]
+        if len(W) > 1:
+            labels = [(label, term) for label in self.classes_.tolist() for term in terms]  # type: ignore[misc]
+        return Posterior(W.ravel(), learned.factor, at, learned.gauge, learned.free.any(axis=0), tuple(labels))
+
+    def _check_optimum(self) -> None:
+        if not self.certificate_.optimum_exists:
+            raise InvalidInputError(
+                "The classes are separated and nothing keeps the weights finite, so there is no posterior to speak of. "
+                "Use a GaussianPrior."
+            )
