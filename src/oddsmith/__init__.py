@@ -54,15 +54,15 @@ if TYPE_CHECKING:
     from oddsmith.decision.acting import decide as decide
     from oddsmith.decision.acting import decision_regions as decision_regions
     from oddsmith.decision.acting import expected_loss as expected_loss
-    from oddsmith.evaluation.class_prior import estimate_class_prior as estimate_class_prior
-    from oddsmith.evaluation.comparing import compare as compare
-    from oddsmith.evaluation.scoring import evaluate as evaluate
-    from oddsmith.evaluation.recalibration import recalibrate as recalibrate
     from oddsmith.design.basis.polynomial import Polynomial as Polynomial
     from oddsmith.design.basis.radial import GaussianKernel as GaussianKernel
     from oddsmith.design.basis.radial import RadialBasis as RadialBasis
     from oddsmith.design.basis.spline import Spline as Spline
     from oddsmith.design.basis.standardize import Standardize as Standardize
+    from oddsmith.evaluation.class_prior import estimate_class_prior as estimate_class_prior
+    from oddsmith.evaluation.comparing import compare as compare
+    from oddsmith.evaluation.recalibration import recalibrate as recalibrate
+    from oddsmith.evaluation.scoring import evaluate as evaluate
     from oddsmith.inference.bayes_error import bayes_error as bayes_error
     from oddsmith.inference.laplace import laplace as laplace
     from oddsmith.inference.separation import detect_separation as detect_separation

@@ -95,6 +95,17 @@ def reflected_interval(estimate: float, drawn: Array, level: float, most: float 
     return float(np.clip(2 * estimate - high, 0.0, most)), float(np.clip(2 * estimate - low, 0.0, most))
 
 
+def centred_interval(estimate: float, drawn: Array, level: float) -> tuple[float, float]:
+    """Return the interval of a score that is off on average: the estimate less the replicates' bias, ± z · spread.
+
+    >>> centred_interval(1.0, np.array([1.0, 1.2]), 0.95)
+    (0.704, 1.096)
+    """
+    middle = 2.0 * estimate - float(drawn.mean())
+    half = float(ndtri(0.5 + level / 2) * drawn.std())
+    return middle - half, middle + half
+
+
 def inverted_interval(weight: Array, gap: Array, drawn: Array, power: int, level: float) -> tuple[float, float]:
     """Return the interval of ``Σ_b weight_b |gap_b|^power``, which noise alone makes larger than zero.
 
@@ -103,9 +114,10 @@ def inverted_interval(weight: Array, gap: Array, drawn: Array, power: int, level
     the value found is neither too large nor too small: a test turned round. Zero is in it unless the value found is
     more than noise explains.
 
-    >>> noise = np.random.default_rng(0).normal(size=(2000, 4))
-    >>> low, high = inverted_interval(np.full(4, 0.25), np.array([0.5, -0.5, 0.5, 0.5]), noise, 1, 0.95)
-    >>> low, 0.5 < high < 1.5
+    >>> gap = np.array([0.5, -0.5, 0.5, 0.5])
+    >>> drawn = gap + 0.4 * np.random.default_rng(0).normal(size=(2000, 4))
+    >>> low, high = inverted_interval(np.full(4, 0.25), gap, drawn, 1, 0.95)
+    >>> low, 0.5 < high < 1.0
     (0.0, True)
     """
     noise = drawn - gap

@@ -151,7 +151,8 @@ def add_bins(answers: Answers, collector: Collector, bins: int) -> list[Score]:
         collector.add_cells(f"bins{k}", cell, int(cell.max()) + 1, np.ones(len(p)), p, own)
 
     def gaps(sums: Sums) -> tuple[Array, Array]:
-        n, p, t = (np.hstack(parts) for parts in zip(*(np.split(sums[f"bins{k}"], 3, axis=1) for k in classes)))
+        cells = [np.split(sums[f"bins{k}"], 3, axis=1) for k in classes]
+        n, p, t = (np.hstack(parts) for parts in zip(*cells, strict=True))
         with np.errstate(divide="ignore", invalid="ignore"):
             return n / sums["n"], np.where(n > 0, (p - t) / n, 0.0)
 
@@ -177,7 +178,7 @@ def add_bins(answers: Answers, collector: Collector, bins: int) -> list[Score]:
     return [
         Score("calibration_error", calibration_error, "inverted bootstrap", gaps=mean_gaps),
         Score("brier_reliability", reliability, "inverted bootstrap", gaps=gaps, power=2),
-        Score("brier_resolution", resolution, "reflected bootstrap"),
+        Score("brier_resolution", resolution, "centred bootstrap"),
         Score(
             "brier_uncertainty", uncertainty, "reflected bootstrap", 0.25 if answers.K == 2 else 1.0 - 1.0 / answers.K
         ),

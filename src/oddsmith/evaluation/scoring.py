@@ -18,6 +18,7 @@ from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithWarning
 from oddsmith.evaluation.bootstrap import (
     assign_groups,
     bca_interval,
+    centred_interval,
     evaluate_formula,
     inverted_interval,
     reflected_interval,
@@ -139,8 +140,9 @@ def evaluate(
         Seed of the bootstrap.
 
     Intervals are by the bootstrap over rows (BCa; above 4,096 rows over as many random groups of rows), for the
-    accuracy Wilson's. Calibration error and reliability, which noise makes larger, have the values that are not
-    rejected; resolution and uncertainty, which are off to one side too, reflected intervals. An AUC of 1 has the exact bound ``α/2 ^ (1 / rows of the smaller side)``.
+    accuracy Wilson's. Calibration error and reliability, which noise makes larger, have the values that a test does
+    not reject; resolution and uncertainty, which are off to one side too, theirs around an estimate without that.
+    An AUC of 1 has the exact bound ``α/2 ^ (1 / rows of the smaller side)``.
 
     Cost: the model's predictions, O(N log N) for each class, and some tenths of a second for the bootstrap, whatever N.
 
@@ -243,6 +245,8 @@ def _estimate(score: Score, collector: Collector, drawn: dict[str, Array], answe
         edges = wilson_interval(value, len(answers.t), level)
     elif how == "reflected bootstrap":
         edges = reflected_interval(value, replicates, level, score.most)
+    elif how == "centred bootstrap":
+        edges = centred_interval(value, replicates, level)
     elif score.gaps is not None:
         weight, gap = score.gaps({name: a.sum(axis=0, keepdims=True) for name, a in collector.sums.items()})
         edges = inverted_interval(weight[0], gap[0], score.gaps(drawn)[1], score.power, level)

@@ -1,0 +1,214 @@
+"""The data of the usual curves, as arrays: ROC, precision and recall, reliability, risk and coverage, cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn import metrics
+
+from oddsmith.decision.acting import decide_by, expected_loss, threshold_for
+from oddsmith.decision.loss import read_loss
+from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
+from oddsmith.evaluation.bootstrap import wilson_interval
+from oddsmith.evaluation.reading import Answers, ask
+from oddsmith.evaluation.sums import bin_of
+from oddsmith.numerics import Array
+from oddsmith.records import Table
+
+
+@dataclass(frozen=True)
+class Curve(Table):
+    """Points of a curve; a column is also an attribute (an array).
+
+    Attributes
+    ----------
+    columns : mapping from name to array
+    facts : mapping from name to number
+        What the curve comes to, such as its area; attributes too.
+
+    >>> curve = Curve({"x": np.array([0.0, 1.0])}, {"area": 0.5})
+    >>> curve.x.tolist(), curve.area
+    ([0.0, 1.0], 0.5)
+    """
+
+    columns: Mapping[str, npt.NDArray[Any]]
+    facts: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("columns", "facts") or name.startswith("__"):
+            raise AttributeError(name)
+        if name in self.columns:
+            return self.columns[name]
+        if name in self.facts:
+            return self.facts[name]
+        raise AttributeError(name)
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return the columns as lists."""
+        return {name: column.tolist() for name, column in self.columns.items()}
+
+
+def roc_curve(model: Any, X: Any, y: Any, label: Any = None) -> Curve:
+    """Return the ROC curve of a class against the rest: ``false_positive_rate``, ``true_positive_rate``, ``threshold``.
+
+    ``label`` is the positive class, by default the second of two. ``area`` is the AUC. scikit-learn's numbers.
+
+    >>> from oddsmith import GaussianClassifier
+    >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"])
+    >>> roc_curve(model, [[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"]).area
+    0.75
+    """
+    positive, values = _one_class(ask(model, X, y), label)
+    fpr, tpr, threshold = metrics.roc_curve(positive, values)
+    columns = {"false_positive_rate": fpr, "true_positive_rate": tpr, "threshold": threshold}
+    return Curve(columns, {"area": float(metrics.auc(fpr, tpr))})
+
+
+def precision_recall_curve(model: Any, X: Any, y: Any, label: Any = None) -> Curve:
+    """Return the curve of ``precision`` over ``recall``, with ``threshold``; ``average_precision`` is its area.
+
+    ``label`` is the positive class, by default the second of two. scikit-learn's numbers; the last point, of recall 0,
+    has no threshold (infinity).
+
+    >>> from oddsmith import GaussianClassifier
+    >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"])
+    >>> precision_recall_curve(model, [[0.0], [3.0]], ["a", "b"]).average_precision
+    1.0
+    """
+    positive, values = _one_class(ask(model, X, y), label)
+    precision, recall, threshold = metrics.precision_recall_curve(positive, values)
+    columns = {"recall": recall, "precision": precision, "threshold": np.append(threshold, np.inf)}
+    return Curve(columns, {"average_precision": float(metrics.average_precision_score(positive, values))})
+
+
+def reliability_curve(model: Any, X: Any, y: Any, *, bins: int = 10, level: float = 0.95) -> Curve:
+    """Return the reliability diagram of each class (for two classes of the second).
+
+    A row per class and bin: ``class``, ``probability`` (mean stated), ``frequency`` (observed), ``count``, and the band
+    ``lower``, ``upper`` of the frequency (Wilson). Bins have about equal counts. ``calibration_error`` is the mean of
+    |probability − frequency| by counts.
+
+    >>> from oddsmith import GaussianClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(1000) % 2
+    >>> X = rng.normal(size=(1000, 1)) + 2 * y[:, None]
+    >>> curve = reliability_curve(GaussianClassifier().fit(X, y), X, y, bins=5)
+    >>> curve.count.tolist(), curve.calibration_error < 0.05
+    ([201, 200, 200, 200, 199], True)
+    """
+    answers = _probabilistic(model, X, y)
+    P, N = answers.P, len(answers.t)
+    assert P is not None
+    columns: dict[str, list[Any]] = {name: [] for name in ("class", "probability", "frequency", "count")}
+    for k in answers.positives:
+        cell = bin_of(P[:, k], bins)
+        count = np.bincount(cell)
+        columns["class"] += [answers.classes.tolist()[k]] * len(count)
+        columns["count"] += count.tolist()
+        columns["probability"] += (np.bincount(cell, weights=P[:, k]) / count).tolist()
+        columns["frequency"] += (np.bincount(cell, weights=answers.t == k) / count).tolist()
+    arrays = {name: np.array(column) for name, column in columns.items()}
+    band = [wilson_interval(f, n, level) for f, n in zip(arrays["frequency"], arrays["count"], strict=True)]
+    arrays["lower"], arrays["upper"] = np.array(band).T
+    gap = np.abs(arrays["probability"] - arrays["frequency"])
+    return Curve(arrays, {"calibration_error": float(arrays["count"] @ gap / (N * len(answers.positives)))})
+
+
+def risk_coverage_curve(model: Any, X: Any, y: Any, loss: Any = None) -> Curve:
+    """Return what decisions cost if only the surest rows get one.
+
+    Rows are taken in the order of their expected loss. ``coverage``: share of rows decided; ``risk``: mean realised
+    loss of those (of the errors, without ``loss``); ``reject``: the cost of rejecting above which a row of this
+    expected loss is decided. Rows of equal expected loss come together. ``area`` is the mean risk over coverages.
+
+    >>> from oddsmith import GaussianClassifier
+    >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"])
+    >>> curve = risk_coverage_curve(model, [[0.0], [1.4], [3.0], [1.7]], ["a", "b", "b", "b"])
+    >>> curve.coverage.tolist(), curve.risk.tolist()
+    ([0.5, 0.75, 1.0], [0.0, 0.0, 0.25])
+    """
+    answers = _probabilistic(model, X, y)
+    assert answers.P is not None
+    matrix = read_loss(loss, answers.classes)
+    expected = expected_loss(answers.P, matrix, classes=answers.classes).min(axis=1)
+    actions = decide_by(answers.P, matrix)
+    codes = (actions[:, None] == matrix.actions[None, :]).argmax(axis=1)
+    realised = matrix.values[answers.t, codes]
+    order = np.argsort(expected, kind="stable")
+    total, N = np.cumsum(realised[order]), len(order)
+    # Expected losses that differ by rounding alone are the same.
+    ends = np.flatnonzero(np.append(np.diff(expected[order]) > matrix.rounding, True))
+    columns = {"coverage": (ends + 1) / N, "risk": total[ends] / (ends + 1), "reject": expected[order][ends]}
+    widths = np.diff(np.append(0.0, columns["coverage"]))
+    return Curve(columns, {"area": float(widths @ columns["risk"])})
+
+
+def cost_curve(model: Any, X: Any, y: Any, loss: Any = None) -> Curve:
+    """Return what it costs to take the second action above each threshold of the second of two classes' probability.
+
+    ``threshold``: from below every probability to above them all; ``cost``: mean realised loss; ``second``: share of
+    rows with the second action. ``best_threshold`` has the least cost on these rows, ``right_threshold`` is
+    `threshold_for` (the best one, if the probabilities are right), and ``cost_there`` what that costs.
+
+    >>> from oddsmith import GaussianClassifier
+    >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"])
+    >>> curve = cost_curve(model, [[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"], [[0, 1], [1, 0]])
+    >>> curve.cost.tolist(), curve.right_threshold
+    ([0.5, 0.25, 0.5, 0.25, 0.5], 0.5)
+    """
+    answers = _probabilistic(model, X, y)
+    assert answers.P is not None
+    if answers.K != 2:
+        raise InvalidInputError(f"A threshold lies between two classes, and this model has {answers.K}.")
+    matrix = read_loss(loss, answers.classes)
+    right = threshold_for(matrix, classes=answers.classes)
+    p, N = answers.P[:, 1], len(answers.t)
+    order = np.argsort(p, kind="stable")
+    first, second = matrix.values[answers.t[order], 0], matrix.values[answers.t[order], 1]
+    # Behind the i-th point, the i smallest probabilities have the first action.
+    cost = (np.append(0.0, np.cumsum(first)) + second.sum() - np.append(0.0, np.cumsum(second))) / N
+    kept = np.append(0, np.flatnonzero(np.append(np.diff(p[order]) > 0, True)) + 1)
+    columns = {
+        "threshold": np.append(-np.inf, p[order])[kept],
+        "cost": cost[kept],
+        "second": 1.0 - kept / N,
+    }
+    there = int(np.searchsorted(columns["threshold"], right, side="right")) - 1
+    facts = {
+        "best_threshold": float(columns["threshold"][columns["cost"].argmin()]),
+        "right_threshold": right,
+        "cost_there": float(columns["cost"][there]),
+    }
+    return Curve(columns, facts)
+
+
+def _probabilistic(model: Any, X: Any, y: Any) -> Answers:
+    answers = ask(model, X, y)
+    if answers.P is None:
+        raise InvalidTypeError(
+            f"{type(model).__name__} has no probabilities, which this curve is about. Use recalibrate(model, X, y) to "
+            "give it some."
+        )
+    return answers
+
+
+def _one_class(answers: Answers, label: Any) -> tuple[npt.NDArray[np.bool_], Array]:
+    labels = answers.classes.tolist()
+    if label is None and answers.K > 2:
+        raise InvalidInputError(f"There are {answers.K} classes: say which one is positive, label=… of {labels[:8]}.")
+    if label is not None and label not in labels:
+        raise UnknownNameError("class", label, labels)
+    if answers.values is None:
+        raise InvalidTypeError("The model has neither predict_proba nor decision_function to order the rows by.")
+    k = 1 if label is None else labels.index(label)
+    positive = answers.t == k
+    if positive.all() or not positive.any():
+        raise InvalidInputError(
+            f"y holds {'only' if positive.all() else 'no'} rows of class {labels[k]!r}: the curve needs both sides."
+        )
+    return positive, answers.values[:, k]
