@@ -12,6 +12,7 @@ from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameErro
 from oddsmith.kernels.rowwise import At, tiles
 from oddsmith.numerics import Array, SpdFactor
 
+NAMES = ("information", "observed", "sandwich", "cluster")
 SANDWICHES = ("HC0", "HC1")
 CLUSTERED = ("CR0", "CR1", "CR1S")
 
@@ -25,6 +26,11 @@ class CovarianceKind:
     codes: npt.NDArray[np.intp] | None = None
 
     @property
+    def needs_rows(self) -> bool:
+        """Whether it takes another pass over the rows."""
+        return self.name in ("sandwich", "cluster")
+
+    @property
     def n_clusters(self) -> int:
         """Number of clusters."""
         return 0 if self.codes is None else int(self.codes.max()) + 1
@@ -32,8 +38,8 @@ class CovarianceKind:
     @property
     def remark(self) -> str:
         """The words for the footer of a table."""
-        if self.name == "information":
-            return "errors from the information"
+        if self.name in ("information", "observed"):
+            return f"errors from the {'observed ' if self.name == 'observed' else ''}information"
         if self.name == "sandwich":
             return f"robust errors ({self.factor} sandwich)"
         return f"errors robust to {self.n_clusters} clusters ({self.factor})"
@@ -49,8 +55,8 @@ def read_covariance(covariance: Any) -> CovarianceKind:
     """
     parts = covariance if isinstance(covariance, tuple) else (covariance,)
     name = parts[0] if parts and isinstance(parts[0], str) else repr(covariance)
-    if name == "information" and len(parts) == 1:
-        return CovarianceKind("information")
+    if name in ("information", "observed") and len(parts) == 1:
+        return CovarianceKind(name)
     if name == "sandwich" and len(parts) <= 2:
         factor = parts[1] if len(parts) == 2 else "HC0"
         if factor not in SANDWICHES:
@@ -61,11 +67,11 @@ def read_covariance(covariance: Any) -> CovarianceKind:
         if factor not in CLUSTERED:
             raise UnknownNameError("factor for clusters", factor, CLUSTERED)
         return CovarianceKind("cluster", factor, _codes(parts[1]))
-    if name not in ("information", "sandwich", "cluster"):
-        raise UnknownNameError("covariance", name, ["information", "sandwich", "cluster"])
+    if name not in NAMES:
+        raise UnknownNameError("covariance", name, NAMES)
     raise InvalidTypeError(
-        "covariance must be 'information', 'sandwich', ('sandwich', 'HC1') or ('cluster', ids), ids holding the "
-        f"cluster of each row; found a {type(covariance).__name__} of {len(parts)}, {name!r} first."
+        "covariance must be 'information', 'observed', 'sandwich', ('sandwich', 'HC1') or ('cluster', ids), ids "
+        f"holding the cluster of each row; found a {type(covariance).__name__} of {len(parts)}, {name!r} first."
     )
 
 

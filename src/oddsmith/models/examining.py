@@ -1,0 +1,132 @@
+"""Marginal effects and diagnostics of a fitted model: what single rows say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from oddsmith.block import Block
+from oddsmith.design.inputs import read_offset, read_weights
+from oddsmith.engines import MemorySource
+from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.inference.margins import MarginalEffects, effects
+from oddsmith.inference.residuals import Diagnostics, diagnose
+from oddsmith.inference.sandwich import CovarianceKind
+from oddsmith.inference.summary import wald_columns
+from oddsmith.kernels.rowwise import At, Tile, tiles
+from oddsmith.models.learned import Learned
+from oddsmith.models.likelihood import Problem
+from oddsmith.numerics import Array
+
+PLACES = ("average", "mean", "median", "zero")
+
+
+def each_tile(source: Any, at: At) -> Iterator[Tile]:
+    """Yield the rows of a source, tile by tile."""
+    for start, stop in source.slices():
+        yield from tiles(source.block(start, stop), at)
+
+
+def diagnostics(model: Any, learned: Learned, problem: Problem) -> Diagnostics:
+    """Return the diagnostics of the rows of a fit; see ``LogisticRegression.diagnostics``."""
+    S = np.zeros((learned.x.size, learned.x.size))
+    kept = learned.kept
+    S[np.ix_(kept, kept)] = model._covariance(learned, CovarianceKind("information"), None)
+    return diagnose(each_tile(problem.source, model._at(learned)), S, len(kept))
+
+
+def marginal_effects(
+    model: Any,
+    learned: Learned,
+    V: Array,
+    X: Any,
+    sample_weight: Any,
+    offset: Any,
+    at: Any,
+    discrete: Any,
+    level: float,
+) -> MarginalEffects:
+    """Return marginal effects; see ``LogisticRegression.marginal_effects``."""
+    if getattr(model, "basis", None) is not None:
+        raise InvalidInputError(
+            "marginal_effects is about columns that enter the model as they are, and this model sees them through "
+            f"basis={model.basis!r}, where one column moves several weights. Compare predict_proba of changed rows."
+        )
+    names = [str(name) for name in model._names()]
+    rows = model._rows(X)
+    s = read_weights(sample_weight, rows.shape[0])
+    shift = read_offset(offset, rows.shape[0], learned.K)
+    which = _discrete(discrete, rows, names)
+    where = model._at(learned)
+    if at == "average":
+        source = MemorySource(rows, np.zeros(rows.shape[0], dtype=np.int32), learned.K, s, shift)
+        found, text = effects(each_tile(source, where), where, which), "averaged over the rows"
+    else:
+        row, text = _place(at, rows, s, names)
+        if shift is not None:
+            shift = np.average(shift, axis=0, weights=s)[None, :]
+        one = Block(row[None, :], np.zeros(1, dtype=np.int32), None, shift)
+        found = effects(tiles(one, where), where, which)
+    error = found.errors(V, learned.kept)
+    aliased = ~learned.free.any(axis=0)[1:]
+    error[:, aliased] = np.nan
+    value = np.where(aliased, np.nan, found.value)
+    R, M = value.shape
+    wald = wald_columns(value.ravel(), error.ravel(), level)
+    labels = {} if R == 1 else {"class": [label for label in model.classes_.tolist() for _ in range(M)]}
+    kinds = ["difference" if j in which else "slope" for j in range(M)]
+    columns = {**labels, "term": names * R, "kind": kinds * R, "effect": wald.pop("estimate"), **wald}
+    return MarginalEffects(columns, text, level)
+
+
+def _discrete(discrete: Any, rows: Any, names: list[str]) -> list[int]:
+    """Return the places of the columns that are taken as 0/1."""
+    if discrete is False:
+        return []
+    binary = [j for j in range(len(names)) if _is_binary(_column(rows, j))]
+    if isinstance(discrete, str) and discrete == "auto":
+        return binary
+    if isinstance(discrete, bool | str) or not np.iterable(discrete):
+        raise InvalidInputError(f"discrete must be 'auto', False or a list of columns, found {discrete!r}.")
+    for name in discrete:
+        if str(name) not in names:
+            raise UnknownNameError("column", name, names)
+        if names.index(str(name)) not in binary:
+            raise InvalidInputError(f"Column {name!r} holds other values than 0 and 1: it is no difference of two.")
+    return [names.index(str(name)) for name in discrete]
+
+
+def _column(rows: Any, j: int) -> Array:
+    column = rows[:, [j]].toarray()[:, 0] if sparse.issparse(rows) else rows[:, j]
+    return np.asarray(column, dtype=np.float64)
+
+
+def _is_binary(column: Array) -> bool:
+    ones = column == 1.0
+    return bool(ones.any() and not ones.all() and np.all(ones | (column == 0.0)))
+
+
+def _place(at: Any, rows: Any, s: npt.NDArray[np.float64] | None, names: list[str]) -> tuple[Array, str]:
+    """Return the row at which effects are taken, and the words for it."""
+    mean = np.array([np.average(_column(rows, j), weights=s) for j in range(len(names))])
+    if isinstance(at, Mapping):
+        row = mean
+        for name, value in at.items():
+            if str(name) not in names:
+                raise UnknownNameError("column", name, names)
+            row[names.index(str(name))] = float(value)
+        return row, f"at {', '.join(f'{k} = {v:g}' for k, v in at.items())}, other columns at their mean"
+    if at == "mean":
+        return mean, "at the mean of the columns"
+    if at == "median":
+        inside = slice(None) if s is None else s > 0
+        return np.array(
+            [np.median(_column(rows, j)[inside]) for j in range(len(names))]
+        ), "at the median of the columns"
+    if at == "zero":
+        return np.zeros(len(names)), "at zero"
+    raise UnknownNameError("place", at, PLACES)
