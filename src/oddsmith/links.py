@@ -16,6 +16,7 @@ from oddsmith.numerics import (
     Array,
     coth_excess,
     inverse_mills,
+    inverse_mills_excess,
     log1mexp,
     log1pexp,
     normal_density,
@@ -176,11 +177,10 @@ class Probit(_Symmetric):
         return result
 
     def _score_f(self, a: Array) -> Array:
-        return inverse_mills(a)[0]
+        return inverse_mills(a)
 
     def _score_derivative_f(self, a: Array) -> Array:
-        ratio, excess = inverse_mills(a)
-        return -ratio * excess
+        return -inverse_mills(a) * inverse_mills_excess(a)
 
 
 class Cauchit(_Symmetric):
