@@ -15,7 +15,7 @@ from sklearn.utils import get_tags
 from oddsmith.design.basis import BASES, Expansion, learn_expansion
 from oddsmith.engines import MemoryEngine, MemorySource
 from oddsmith.errors import InvalidInputError
-from oddsmith.numerics import Array
+from oddsmith.numerics import EPS, Array
 
 DIGITS = 1e-9
 """How far two ways to the same column may differ, as a share of its largest value (at least 1)."""
@@ -85,24 +85,25 @@ def _check_on(basis: Any, X: Array) -> None:
     assert np.isfinite(dense).all(), f"{label}: the output is not finite."
     assert len(set(names)) == len(names), f"{label}: a name occurs twice among {list(names)}."
 
-    _check_rows(label, fitted, X, dense)
-    _check_blocks(label, basis, X, dense)
-    _check_forms(label, basis, X)
+    near = _Near(X)
+    _check_rows(label, near, fitted, X, dense)
+    _check_blocks(label, near, basis, X, dense)
+    _check_forms(label, near, basis, X)
     _check_copies(label, basis, fitted, given, X, dense)
     _check_refusals(label, fitted, X, dense)
 
 
-def _check_rows(label: str, fitted: Any, X: Array, Phi: Array) -> None:
+def _check_rows(label: str, near: _Near, fitted: Any, X: Array, Phi: Array) -> None:
     order = np.random.default_rng(0).permutation(len(X))
-    _same(f"{label}: rows in another order", fitted.transform(X[order]), Phi[order])
+    near(f"{label}: rows in another order", fitted.transform(X[order]), Phi[order])
     cut = len(X) // 3
     parts = [_dense(fitted.transform(part)) for part in (X[:cut], X[cut:])]
-    _same(f"{label}: rows in two parts", np.vstack(parts), Phi)
+    near(f"{label}: rows in two parts", np.vstack(parts), Phi)
     some = range(min(5, len(X)))
-    _same(f"{label}: rows one by one", np.vstack([_dense(fitted.transform(X[i : i + 1])) for i in some]), Phi[some])
+    near(f"{label}: rows one by one", np.vstack([_dense(fitted.transform(X[i : i + 1])) for i in some]), Phi[some])
 
 
-def _check_blocks(label: str, basis: Any, X: Array, Phi: Array) -> None:
+def _check_blocks(label: str, near: _Near, basis: Any, X: Array, Phi: Array) -> None:
     names = [f"x{j}" for j in range(X.shape[1])]
     source = MemorySource(X, np.zeros(len(X), dtype=np.int32), K=1)
 
@@ -111,25 +112,25 @@ def _check_blocks(label: str, basis: Any, X: Array, Phi: Array) -> None:
 
     whole = learned(source)
     assert (whole.n_inputs, whole.n_outputs) == (X.shape[1], Phi.shape[1]), f"{label}: learned in another shape."
-    _same(f"{label}: learned from a source", whole(X), Phi)
+    near(f"{label}: learned from a source", whole(X), Phi)
     for size in (1, 7):
-        _same(f"{label}: learned from blocks of {size} rows", learned(replace(source, slice_rows=size), 2)(X), Phi)
+        near(f"{label}: learned from blocks of {size} rows", learned(replace(source, slice_rows=size), 2)(X), Phi)
     more = np.vstack([X, X[:1] + 1e3])
     s = np.append(np.ones(len(X)), 0.0)
     padded = MemorySource(more, np.zeros(len(more), dtype=np.int32), K=1, s=s)
-    _same(f"{label}: with a row of weight 0", learned(padded)(X), Phi)
+    near(f"{label}: with a row of weight 0", learned(padded)(X), Phi)
 
 
-def _check_forms(label: str, basis: Any, X: Array) -> None:
+def _check_forms(label: str, near: _Near, basis: Any, X: Array) -> None:
     narrow = X.astype(np.float32)
     wide = narrow.astype(np.float64)
     fitted = clone(basis).fit(wide)
     expected = _dense(fitted.transform(wide))
-    _same(f"{label}: float32 rows", clone(basis).fit(narrow).transform(narrow), expected)
-    _same(f"{label}: rows in F order", clone(basis).fit(np.asfortranarray(wide)).transform(wide), expected)
+    near(f"{label}: float32 rows", clone(basis).fit(narrow).transform(narrow), expected)
+    near(f"{label}: rows in F order", clone(basis).fit(np.asfortranarray(wide)).transform(wide), expected)
     rows = sparse.csr_array(wide)
     if get_tags(basis).input_tags.sparse:
-        _same(f"{label}: CSR rows", clone(basis).fit(rows).transform(rows), expected)
+        near(f"{label}: CSR rows", clone(basis).fit(rows).transform(rows), expected)
         return
     try:
         clone(basis).fit(rows)
@@ -166,9 +167,20 @@ def _dense(Phi: Any) -> Array:
     return np.asarray(Phi.toarray() if sparse.issparse(Phi) else Phi)
 
 
-def _same(what: str, found: Any, expected: Array) -> None:
-    found = _dense(found)
-    assert found.shape == expected.shape, f"{what}: the shape is {found.shape}, expected {expected.shape}."
-    off = np.abs(found - expected).max(axis=0, initial=0.0)
-    allowed = DIGITS * np.maximum(1.0, np.abs(expected).max(axis=0, initial=0.0))
-    assert (off <= allowed).all(), f"{what}: column {int(np.argmax(off - allowed))} is off by {off.max():.3g}."
+class _Near:
+    """Compares outputs, with allowance for the digits that the rows themselves do not have.
+
+    A column of mean 1e6 and standard deviation 1e-6 says where its mean is to four digits only.
+    """
+
+    def __init__(self, X: Array) -> None:
+        spread = X.std(axis=0)
+        varies = spread > 0
+        self.digits = DIGITS + 64.0 * EPS * float(np.max(np.abs(X).max(axis=0)[varies] / spread[varies], initial=0.0))
+
+    def __call__(self, what: str, found: Any, expected: Array) -> None:
+        found = _dense(found)
+        assert found.shape == expected.shape, f"{what}: the shape is {found.shape}, expected {expected.shape}."
+        off = np.abs(found - expected).max(axis=0, initial=0.0)
+        allowed = self.digits * np.maximum(1.0, np.abs(expected).max(axis=0, initial=0.0))
+        assert (off <= allowed).all(), f"{what}: column {int(np.argmax(off - allowed))} is off by {off.max():.3g}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral, Real
 from typing import Any
 
@@ -50,6 +51,7 @@ def sample_rows(source: MemorySource, engine: Engine, count: int, seed: int) -> 
 def kmeans(source: MemorySource, engine: Engine, count: int, seed: int) -> Array:
     """Return the centres of k-means on a uniform sample of different rows, weighted by how often each occurs."""
     from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits
 
     sample = engine.fold(Sample, source, SampleParams(max(KMEANS_ROWS, 8 * count), seed))
@@ -57,8 +59,10 @@ def kmeans(source: MemorySource, engine: Engine, count: int, seed: int) -> Array
     if count >= len(rows):
         return rows
     middle = rows.mean(axis=0)
-    # Threads would add up the clusters in an order that differs from run to run.
-    with threadpool_limits(1):
+    # Threads would add up the clusters in an order that differs from run to run. A warning that rows lie so close
+    # together that some centres are equal would help nobody.
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
         fitted = KMeans(count, n_init=1, random_state=seed % 2**32).fit(rows - middle, sample_weight=weight)
     return np.asarray(fitted.cluster_centers_ + middle, dtype=np.float64)
 
@@ -190,8 +194,9 @@ class GaussianKernel(_Bumps):
     in function space, ``½ alpha wᵀ K w`` with ``K = gram_``, is that of the kernel's reproducing space.
 
     With landmarks (Nyström's method) the outputs are ``k(x, c_j)`` themselves unless ``whiten`` is true: then they are
-    ``k(x, C) K^{−½}``, so that ``φ(x)ᵀφ(x′)`` approximates ``k(x, x′)``, exactly so at the landmarks, and ``wᵀw`` is
-    the prior in function space. Directions in which K is singular to rounding are left out of ``K^{−½}``.
+    ``k(x, C) R`` with ``R Rᵀ = K⁻¹``, so that ``φ(x)ᵀφ(x′)`` approximates ``k(x, x′)``, exactly so at the landmarks, and
+    ``wᵀw`` is the prior in function space. Directions in which K is singular to rounding are left out, so there may
+    be fewer outputs than landmarks.
 
     Parameters
     ----------
@@ -201,7 +206,7 @@ class GaussianKernel(_Bumps):
     landmarks : None, int or array, M × D
         None is every training row, in their order. A number is a uniform sample of so many different rows.
     whiten : bool
-        Whether the outputs are multiplied by ``K^{−½}``.
+        Whether the outputs are multiplied by R. A ``GaussianPrior(space="function")`` of the model asks for it.
     seed : int or None
         Seed of the sample; None takes that of the model.
     limit : int
@@ -214,9 +219,9 @@ class GaussianKernel(_Bumps):
     width_ : float
         The width.
     gram_ : array, M × M
-        The matrix of the prior in function space: ``K_ij = k(c_i, c_j)``, the unit matrix if ``whiten``.
-    whitening_ : array, M × M, or None
-        ``K^{−½}``, if ``whiten``.
+        The kernel between the centres, ``K_ij = k(c_i, c_j)``; the unit matrix of size r if ``whiten``.
+    whitening_ : array, M × r, or None
+        R, if ``whiten``.
 
     Notes
     -----
@@ -270,7 +275,7 @@ class GaussianKernel(_Bumps):
         self._set(centers, source, engine)
         K = bumps(centers, centers, self.width_)
         self.whitening_ = inverse_root(K) if self.whiten else None
-        self.gram_ = np.eye(len(K)) if self.whiten else 0.5 * (K + K.T)
+        self.gram_ = 0.5 * (K + K.T) if self.whitening_ is None else np.eye(self.whitening_.shape[1])
 
     def expand(self, rows: Any) -> Array:
         """Return the kernel between rows and centres, N × M, whitened if asked for."""
@@ -279,7 +284,7 @@ class GaussianKernel(_Bumps):
 
     def column_names(self, names: Names) -> list[str]:
         """Return ``kernel0``, ``kernel1`` and so on."""
-        return [f"kernel{j}" for j in range(len(self.centers_))]
+        return [f"kernel{j}" for j in range(len(self.gram_))]
 
 
 def given_rows(basis: Basis, name: str, D: int) -> Array:
@@ -346,9 +351,12 @@ def bumps(rows: Any, centers: Array, width: float) -> Array:
 
 
 def inverse_root(K: Array) -> Array:
-    """Return ``K^{−½}`` of a symmetric matrix, on the directions in which it is not singular to rounding."""
+    """Return R (M × r) with ``R Rᵀ = K⁻¹`` on the r directions in which K is not singular to rounding: ``K^{−½}`` turned.
+
+    >>> inverse_root(np.diag([4.0, 1.0, 0.0])).tolist()
+    [[0.0, 0.5], [1.0, 0.0], [0.0, 0.0]]
+    """
     values, vectors = linalg.eigh(0.5 * (K + K.T))
     kept = values > len(K) * EPS * values[-1]
-    V = vectors[:, kept]
-    root: Array = (V / np.sqrt(values[kept])) @ V.T
+    root: Array = vectors[:, kept] / np.sqrt(values[kept])
     return root
