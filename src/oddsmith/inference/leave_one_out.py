@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.engines import MemorySource
+from oddsmith.inference.left_out import leave_out, losses
 from oddsmith.kernels.rowwise import At, tiles
 from oddsmith.links import Link
 from oddsmith.numerics import Array, log_normaliser, sigmoid
 from oddsmith.records import Table
-from oddsmith.statistics.left_out import leave_out, losses
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,9 @@ def leave_one_out(source: MemorySource, at: At, S: Array, n_weights: int) -> Lea
     parts: list[tuple[Array, ...]] = []
     for start, stop in source.slices():
         for tile in tiles(source.block(start, stop), at):
-            change, leverage, influence = leave_out(losses(tile.A, tile.t, at.link), tile.spread(S), tile.s)
-            A = tile.A + change
+            change, leverage, influence, possible = leave_out(losses(tile.A, tile.t, at.link), tile.spread(S), tile.s)
+            A = tile.A + np.where(possible[:, None], change, np.nan)
+            influence = np.where(possible, influence, np.nan)
             parts.append((_proba(A, at.link), losses(A, tile.t, at.link).value, leverage, influence / n_weights))
     proba, loss, leverage, influence = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     weight = np.ones(len(loss)) if source.s is None else source.s

@@ -182,7 +182,8 @@ class Bayesian:
         labels = [(term,) for term in terms]
         if len(W) > 1:
             labels = [(label, term) for label in self.classes_.tolist() for term in terms]  # type: ignore[misc]
-        return Posterior(W.ravel(), learned.factor, at, learned.gauge, learned.free.any(axis=0), tuple(labels))
+        estimated = learned.free[0]  # the same for every class
+        return Posterior(W.ravel(), learned.factor, at, learned.gauge, estimated, tuple(labels))
 
     def _check_optimum(self) -> None:
         if not self.certificate_.optimum_exists:

@@ -1,11 +1,10 @@
-"""What is summed: counts, moments, features, gram, curvature, extent, sample, scores … Importing registers them all."""
+"""What is summed: counts, moments, features, gram, curvature, extent, sample, scores. Importing registers them all."""
 
 from oddsmith.statistics.counts import Counts
 from oddsmith.statistics.curvature import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
 from oddsmith.statistics.extent import Extent, ExtentParams
 from oddsmith.statistics.features import Features, FeaturesParams
 from oddsmith.statistics.gram import Gram
-from oddsmith.statistics.left_out import LeftOut, LeftOutParams
 from oddsmith.statistics.moments import Moments, MomentsParams
 from oddsmith.statistics.sample import Sample, SampleParams
 from oddsmith.statistics.scores import LeverageParams, LeverageSlope, ScoreScatter
@@ -21,8 +20,6 @@ __all__ = [
     "Features",
     "FeaturesParams",
     "Gram",
-    "LeftOut",
-    "LeftOutParams",
     "LeverageParams",
     "LeverageSlope",
     "Moments",

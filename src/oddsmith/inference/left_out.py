@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from oddsmith.block import Block
 from oddsmith.kernels.rowwise import At, Tile, tiles
-from oddsmith.links import LINKS, Link
+from oddsmith.links import Link
 from oddsmith.losses import Rows, link_rows, logistic_rows, softmax_rows
 from oddsmith.numerics import Array
-from oddsmith.statistic import STATISTICS, Shape
+from oddsmith.statistic import Shape
 
 
 def losses(A: Array, t: npt.NDArray[np.int32], link: Link | None) -> Rows:
@@ -23,17 +22,17 @@ def losses(A: Array, t: npt.NDArray[np.int32], link: Link | None) -> Rows:
     return logistic_rows(A, t) if A.shape[1] == 1 else softmax_rows(A, t)
 
 
-def leave_out(rows: Rows, B: Array, s: Array) -> tuple[Array, Array, Array]:
-    """Return what leaving out each row adds to its own activation (n × C), its leverage and its influence.
+def leave_out(rows: Rows, B: Array, s: Array) -> tuple[Array, Array, Array, npt.NDArray[np.bool_]]:
+    """Return what leaving out a row adds to its own activation (n × C), its leverage, its influence, and if it can be.
 
     With B the variance of the row's activations (n × C × C) under the inverse Hessian of all rows, g and R gradient and
     curvature of its loss, and ``v = (I − s R B)⁻¹ s g``,
 
         Δa = B v,    leverage = s tr(R B),    influence = vᵀ B v,
 
-    the latter the squared distance that the weights move in the metric of the Hessian. One unit of weight is left out:
-    a row of weight 2 is the row twice, and its copy stays. Where the leverage is 1 nothing but the row determines
-    some weight, and the result is NaN.
+    the latter the squared distance that the weights move in the metric of the Hessian. One unit of weight is left out
+    (all of it, if it is less): a row of weight 2 is the row twice, and its copy stays. Where its leverage is 1 nothing but the row determines
+    some weight: it cannot be left out, and v is s g.
     """
     n, C = rows.gradient.shape
     out = np.minimum(s, 1.0)
@@ -41,19 +40,19 @@ def leave_out(rows: Rows, B: Array, s: Array) -> tuple[Array, Array, Array]:
     if C == 1:
         b, r = B[:, 0, 0], rows.curvature(0, 0)
         left = 1.0 - out * r * b
-        v = np.where(left > 1e-9, out * g[:, 0] / np.where(left > 1e-9, left, 1.0), np.nan)
-        return (b * v)[:, None], s * r * b, b * v * v
+        possible = left > 1e-9
+        v = out * g[:, 0] / np.where(possible, left, 1.0)
+        return (b * v)[:, None], s * r * b, b * v * v, possible
     R = np.empty((n, C, C))
     for j in range(C):
         for k in range(j, C):
             R[:, j, k] = R[:, k, j] = rows.curvature(j, k)
     left = np.eye(C) - out[:, None, None] * (R @ B)
-    determined = np.linalg.det(left) < 1e-9
-    left[determined] = np.eye(C)
+    possible = np.linalg.det(left) > 1e-9
+    left[~possible] = np.eye(C)
     v = np.linalg.solve(left, (out[:, None] * g)[:, :, None])[:, :, 0]
-    v[determined] = np.nan
     change = np.einsum("njk,nk->nj", B, v)
-    return change, s * np.einsum("njk,njk->n", R, B), (v * change).sum(axis=1)
+    return change, s * np.einsum("njk,njk->n", R, B), (v * change).sum(axis=1), possible
 
 
 @dataclass(frozen=True)
@@ -70,12 +69,13 @@ class LeftOutParams:
     shrink: Array
 
 
-@STATISTICS.register("left out")
 @dataclass(frozen=True)
 class LeftOut:
     """``loss_l = Σ s ℓ₋ₙ``, the loss of each row without itself at each of L sets of weights; ``square_l = Σ s ℓ₋ₙ²``.
 
-    One pass serves all sets: rows are turned once into the basis in which every Hessian is diagonal.
+    One pass serves all sets: rows are turned once into the basis in which every Hessian is diagonal. It is folded as a
+    statistic is, but is none of the registry's: rows of weight below one are left out whole, so two halves of a row
+    are not the row.
 
     >>> block = Block(np.array([[1.0], [-1.0]]), np.array([1, 0], dtype=np.int32))
     >>> at = At(np.zeros((1, 2)), np.zeros(1), np.ones(1), np.ones((1, 1)))
@@ -111,16 +111,6 @@ class LeftOut:
         """Add both."""
         return LeftOut(self.weight + other.weight, self.loss + other.loss, self.square + other.square)
 
-    @classmethod
-    def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
-        """Return random weights with a random small covariance, and a link."""
-        C, P = max(1, shape.K - 1), shape.M + 1
-        T = np.eye(C) + 0.1 * rng.normal(size=(C, C))
-        at = At(np.zeros((C, P)), np.zeros(shape.M), rng.uniform(0.5, 2.0, size=shape.M), T)
-        V = 0.01 * rng.normal(size=(C * P, C * P))
-        params = LeftOutParams(at, rng.normal(size=(3, C, P)), V, rng.uniform(0.5, 2.0, size=(3, C * P)))
-        return [params] + ([replace(params, at=replace(at, T=np.eye(1), link=LINKS["probit"]))] if C == 1 else [])
-
 
 def _losses(tile: Tile, X: Array, V: Array, params: LeftOutParams) -> Array:
     """Return the loss of each row when left out, L × n."""
@@ -135,6 +125,6 @@ def _losses(tile: Tile, X: Array, V: Array, params: LeftOutParams) -> Array:
         B = np.empty((len(A), C, C))
         for (j, k), values in variance.items():
             B[:, j, k] = B[:, k, j] = values[:, index]
-        change, _, _ = leave_out(losses(A, tile.t, tile.at.link), B, tile.s)
+        change, *_ = leave_out(losses(A, tile.t, tile.at.link), B, tile.s)
         result[index] = losses(A + change, tile.t, tile.at.link).value
     return result
