@@ -28,6 +28,11 @@ class Tangent:
     raised: Array
     gram: Array
 
+    @property
+    def definite(self) -> bool:
+        """Whether there is curvature in every direction: far out, nothing may be left of it."""
+        return bool(self.factor.kept.all() and np.isfinite(self.gram).all() and np.all(np.diag(self.gram) > 0.0))
+
     @classmethod
     def of(cls, H: Array, A: Array) -> Tangent:
         """Factor the Hessian for the constraints ``A`` (m × n)."""
@@ -109,6 +114,8 @@ def minimise(
     for iteration in range(max_iter + 1):
         assert e.hessian is not None
         tangent = Tangent.of(e.hessian, A)
+        if not tangent.definite:
+            return Minimum(e, np.inf, False, iteration, tangent)
         p = tangent.step(e.gradient)  # 1
         decrements.append(float(np.sqrt(max(-float(p @ e.gradient), 0.0))))
         if not exact:

@@ -56,7 +56,7 @@ class Profiler:
         for _ in range(12):
             assert e.hessian is not None
             tangent = Tangent.of(e.hessian, A)
-            if not tangent.factor.kept.all():
+            if not tangent.definite:
                 return None
             y = tangent.factor.solve(e.gradient)
             k, slope = float(tangent.gram[0, 0]), float(c @ y)
@@ -81,6 +81,9 @@ class Profiler:
         A = c[None, :]
         assert self.best.hessian is not None
         unit = float(np.sqrt(Tangent.of(self.best.hessian, A).gram[0, 0] * self.q))
+        reached = abs(float(c @ self.best.w))
+        if not self.existing and reached > 0.0:  # where weights ran off to, errors are no measure of anything
+            unit = min(unit, 0.5 * reached)
         inside, outside, v = 0.0, np.inf, side * unit
         near: Minimum | Evaluation = self.best
         start = v
@@ -93,7 +96,7 @@ class Profiler:
                 inside, near = abs(v), found
             if found is not None and abs(D - self.q) <= 1e-11 * max(1.0, self.q):
                 return v
-            if outside - inside <= 1e-11 * outside:
+            if np.isfinite(outside) and outside - inside <= 1e-11 * outside:
                 return side * outside
             new = np.nan
             if found is not None and D > 0.0:
@@ -127,6 +130,8 @@ class Profiler:
                 continue
             existing = self.existing
             near = minimise(self.evaluate, f, A, tol=1e-9, max_iter=200, exact=self.exact, flat=not existing)
+            if not near.tangent.definite:
+                return None
             if share == 1.0:
                 return near
             share = min(1.0, 2.0 * share)

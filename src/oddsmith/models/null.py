@@ -24,4 +24,4 @@ def null_log_likelihood(problem: Problem) -> float:
         return float(W[1] * log_p[0] + W[0] * log_p[1])
     source = replace(problem.source, X=np.zeros((problem.source.n_rows, 1)), transform=None, M=None, memo=None)
     alone = replace(problem, source=source, prior=None, jeffreys=False, solver="newton", start=None, explain=None)
-    return fit_likelihood(replace(alone, names=["(none)"], gram=None, max_iter=200)).result.final.log_likelihood
+    return fit_likelihood(replace(alone, names=["(none)"], max_iter=200)).result.final.log_likelihood
