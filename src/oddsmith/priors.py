@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
+from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.numerics import Array
 from oddsmith.registry import Registry
 
@@ -100,8 +100,9 @@ class GaussianPrior:
         ``reference`` class, (K − 1)(D + 1) covers all classes together, class after class.
     space : "weights" or "function"
         What ``scale`` is the width of. ``"function"``, for models whose last basis is a `GaussianKernel`: the function
-        ``f(x) = Σ_j w_j k(x, c_j)`` has the penalty ``½ wᵀK w / σ²`` (its squared norm in the kernel's space), K the
-        kernel between the centres; that is a Gaussian process with covariance ``σ² k`` seen at the centres.
+        ``f(x) = Σ_j v_j k(x, c_j)`` has the penalty ``½ vᵀK v / σ²`` (its squared norm in the kernel's space), K the
+        kernel between the centres; that is a Gaussian process with covariance ``σ² k`` seen at the centres. The
+        kernel is then whitened, and the model's weights w are those of the whitened columns, ``v = R w``.
 
     >>> GaussianPrior(scale=2.0)
     GaussianPrior(scale=2.0)
@@ -117,17 +118,14 @@ class GaussianPrior:
         shown = [f"{f.name}={given[f.name]!r}" for f in fields(self) if given[f.name] is not f.default]
         return f"GaussianPrior({', '.join(shown)})"
 
-    def quadratic(self, C: int, M: int, *, symmetric_classes: int = 0, gram: Array | None = None) -> Quadratic:
+    def quadratic(self, C: int, M: int, *, symmetric_classes: int = 0) -> Quadratic:
         """Return the penalty for C classes and M columns (plus the intercept, first) in user units.
 
-        With ``symmetric_classes=K`` the weights are those of K classes that sum to zero. ``gram`` is the kernel between
-        the centres of the columns, where these are kernels.
+        With ``symmetric_classes=K`` the weights are those of K classes that sum to zero.
         """
         P = M + 1
         rows = symmetric_classes or C
         Q = self._precision(C, M, joint=not symmetric_classes)
-        if self.space != "weights":
-            Q = np.pad(_function_gram(self, gram) * Q[-1], ((1, 0), (1, 0)))
         mean = self._mean(rows, M, covered=(Q.ndim == 2 and len(Q) > P) or _diag(Q)[0] > 0)
         return Quadratic(mean, Q)
 
@@ -239,20 +237,6 @@ def as_prior(prior: Any) -> GaussianPrior | None:
             f"found {prior!r}."
         )
     return GaussianPrior(scale=float(prior))  # type: ignore[arg-type]
-
-
-def _function_gram(prior: GaussianPrior, gram: Array | None) -> Array:
-    """Return the kernel matrix of a prior in function space, or say what is missing."""
-    if prior.space != "function":
-        raise UnknownNameError("space of a GaussianPrior", prior.space, ["weights", "function"])
-    if prior.scale is None:
-        raise InvalidInputError("A GaussianPrior in function space needs scale, not covariance.")
-    if gram is None:
-        raise InvalidInputError(
-            "A GaussianPrior in function space is for models whose last basis is a GaussianKernel (not whitened): give "
-            "basis=GaussianKernel(width), or space='weights'."
-        )
-    return gram
 
 
 def _diag(Q: Array) -> Array:

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import clone
 
 from oddsmith.design.basis.expansion import Expansion, learn_expansion
+from oddsmith.design.basis.radial import GaussianKernel
 from oddsmith.design.inputs import check_finite
 from oddsmith.engines import MemoryEngine, MemorySource, one_blas_thread
-from oddsmith.errors import InvalidInputError
+from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.numerics import Array
 
 SLICE_NUMBERS = 1 << 20
@@ -22,15 +24,32 @@ SLICE_NUMBERS = 1 << 20
 
 def learn_basis(model: Any, source: MemorySource) -> MemorySource:
     """Learn the model's basis from the rows of a source and return the source as seen through it."""
-    if model.basis is None:
+    basis = in_function_space(model.basis, getattr(model, "prior", None))
+    if basis is None:
         model.__dict__.pop("basis_", None)
         return source
     check_finite(source.X, getattr(model, "feature_names_in_", None))
     engine = MemoryEngine(getattr(model, "threads", None))
     with one_blas_thread():
         seed = getattr(model, "seed", None)
-        model.basis_ = learn_expansion(model.basis, source, input_names(model), engine=engine, seed=seed)
+        model.basis_ = learn_expansion(basis, source, input_names(model), engine=engine, seed=seed)
         return through_basis(model, source)
+
+
+def in_function_space(basis: Any, prior: Any) -> Any:
+    """Return the basis, its kernel whitened if the prior is one in function space: then ``wᵀw`` is ``vᵀK v``."""
+    space = getattr(prior, "space", "weights")
+    if space == "weights":
+        return basis
+    if space != "function":
+        raise UnknownNameError("space of a prior", space, ["weights", "function"])
+    bases = list(basis) if isinstance(basis, list | tuple) else [basis]
+    if not isinstance(bases[-1], GaussianKernel) or prior.scale is None:
+        raise InvalidInputError(
+            "A prior in function space needs a scale and a model whose last basis is a GaussianKernel; found "
+            f"prior={prior!r} and basis={basis!r}. Give basis=GaussianKernel(width), or space='weights'."
+        )
+    return [*bases[:-1], clone(bases[-1]).set_params(whiten=True)]
 
 
 def through_basis(model: Any, source: MemorySource) -> MemorySource:

@@ -45,7 +45,6 @@ class Problem:
     names: Any = None
     progress: Any = None
     link: Link | None = None
-    gram: Array | None = None
     jeffreys: bool = False
 
     @property
@@ -86,7 +85,7 @@ def make_objective(
     penalty, common = None, np.zeros(M + 1)
     covers_intercept = False
     if problem.prior is not None:
-        penalty = problem.prior.quadratic(C, M, symmetric_classes=K if symmetric else 0, gram=problem.gram)
+        penalty = problem.prior.quadratic(C, M, symmetric_classes=K if symmetric else 0)
         covers_intercept = penalty.Q.shape[0] > M + 1 or bool(np.atleast_2d(penalty.Q)[0, 0] > 0)
         if symmetric:
             common = penalty.mean.mean(axis=0)

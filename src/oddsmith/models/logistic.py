@@ -230,7 +230,6 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
             lambda: check_finite(rows, getattr(self, "feature_names_in_", None)),
             self._names(),
             link=self._link(),
-            gram=self.basis_.gram if self.basis is not None else None,
             jeffreys=jeffreys,
         )
         if not is_large(source):  # large rows are checked by the sums of the first pass
