@@ -64,14 +64,16 @@ def test_inverse_root_leaves_singular_directions_out() -> None:
     V = RNG.normal(size=(6, 3))
     K = V @ V.T
     root = inverse_root(K)
-    np.testing.assert_allclose(root @ K @ root, root @ root @ K, atol=1e-8)
-    np.testing.assert_allclose(K @ root @ root @ K, K, atol=1e-10)
+    assert root.shape == (6, 3)
+    np.testing.assert_allclose(root.T @ K @ root, np.eye(3), atol=1e-10)
+    np.testing.assert_allclose(K @ root @ root.T @ K, K, atol=1e-10)
 
 
 def test_duplicated_rows_are_whitened() -> None:
     rows = np.vstack([X[:10], X[:10]])
     basis = GaussianKernel(width=1.0, whiten=True).fit(rows)
     Phi = basis.transform(rows)
+    assert Phi.shape == (20, 10) and len(basis.get_feature_names_out()) == 10
     np.testing.assert_allclose(Phi @ Phi.T, rbf_kernel(rows, gamma=0.5), atol=1e-9)
 
 
