@@ -13,8 +13,22 @@ from oddsmith.records import Table
 DECIMALS = 6
 """A column that would need more decimals to show three digits of its smallest number gets them cell by cell."""
 
+IN_UNITS = ("estimate", "effect", "std_error", "posterior_sd", "lower", "upper")
 
-def format_column(name: str, values: Sequence[Any]) -> list[str]:
+
+def choose_format(values: Sequence[float]) -> str:
+    """Return a format with as many decimals as show three digits of the smallest number, or one for each cell alone.
+
+    >>> choose_format([1.2, 0.0123]), choose_format([1e-9, 1e3])
+    ('.4f', '.4g')
+    """
+    size = np.abs([v for v in values if np.isfinite(v) and v != 0.0])
+    lead = np.floor(np.log10(size)) if len(size) else np.zeros(1)
+    decimals = int(max(0.0, 2.0 - lead.min(), 4.0 - lead.max()))
+    return f".{decimals}f" if decimals <= DECIMALS and lead.max() < 6 else ".4g"
+
+
+def format_column(name: str, values: Sequence[Any], form: str = "") -> list[str]:
     """Return the cells of a column: numbers to a common number of decimals, p-values as they are usually given.
 
     >>> format_column("estimate", [1.23456, -0.0123456])
@@ -30,11 +44,8 @@ def format_column(name: str, values: Sequence[Any]) -> list[str]:
         return ["" if np.isnan(v) else f"{v:.4f}" if v >= 1e-4 or v == 0.0 else f"{v:.1e}" for v in values]
     if name == "z":
         return ["" if np.isnan(v) else f"{v:.2f}" for v in values]
-    size = np.abs([v for v in values if np.isfinite(v) and v != 0.0])
-    lead = np.floor(np.log10(size)) if len(size) else np.zeros(1)
-    decimals = int(max(0.0, 2.0 - lead.min(), 4.0 - lead.max()))
-    common = decimals <= DECIMALS and lead.max() < 6
-    return [_number(float(v), f".{decimals}f" if common else ".4g") for v in values]
+    chosen = form or (".4g" if name == "odds_ratio" else choose_format(values))
+    return [_number(float(v), chosen) for v in values]
 
 
 def _number(value: float, form: str) -> str:
@@ -60,7 +71,12 @@ class ReportTable(Table):
     def _cells(self) -> tuple[list[str], list[bool], list[list[str]]]:
         """Return the header, which columns are text, and the rows."""
         columns = self.to_dict()
-        cells = [format_column(name, values) for name, values in columns.items()]
+        leading = next((name for name in ("std_error", "posterior_sd") if name in columns), None)
+        # What is in the units of the errors is shown to their decimals.
+        shared = choose_format(columns[leading]) if leading else ""
+        cells = [
+            format_column(name, values, shared if name.endswith(IN_UNITS) else "") for name, values in columns.items()
+        ]
         text = [not all(isinstance(v, int | float | np.number) for v in values) for values in columns.values()]
         header = [self._header(name) for name in columns]
         return header, text, [list(row) for row in zip(*cells, strict=True)]
