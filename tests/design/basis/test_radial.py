@@ -140,7 +140,7 @@ def test_sparse_rows_give_the_same_centers_and_values() -> None:
         (GaussianKernel(width=True), "True"),
         (GaussianKernel(landmarks=301), "301 .* 300 .*landmarks=300"),
         (GaussianKernel(landmarks=0), "at least 1, found 0"),
-        (GaussianKernel(landmarks=2.5), "shape"),
+        (GaussianKernel(landmarks=2.5), "whole number.*found 2.5"),
         (GaussianKernel(landmarks=[[1.0]]), "3 columns"),
         (GaussianKernel(landmarks=[[1.0, np.nan, 2.0]]), "NaN"),
         (GaussianKernel(landmarks="all"), "could not convert"),

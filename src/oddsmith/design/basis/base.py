@@ -49,7 +49,6 @@ class Basis(TransformerMixin, BaseEstimator):
     """
 
     n_features_in_: int
-    seed: Any = None
     keeps_sparse = False
 
     def check_parameters(self) -> None:
@@ -137,7 +136,7 @@ def check_whole(basis: Basis, name: str, least: int) -> int:
 
 def check_seed(basis: Basis) -> None:
     """Refuse a seed that is neither None nor a whole number."""
-    if basis.seed is not None:
+    if getattr(basis, "seed", None) is not None:
         check_whole(basis, "seed", 0)
 
 

@@ -71,8 +71,8 @@ def learn_expansion(
     labels = np.array([str(name) for name in names], dtype=object)
     expansion = Expansion((), source.shape.M, source.shape.M, labels)
     for one in bases:
-        if seed is not None and getattr(one, "seed", 0) is None:
-            one.seed = seed
+        if seed is not None and one.get_params(deep=False).get("seed", seed) is None:
+            one.set_params(seed=seed)
         one.n_features_in_ = expansion.n_outputs
         one.learn(expansion.over(source), engine, expansion.names)
         made = np.array(one.column_names(expansion.names), dtype=object)

@@ -194,9 +194,9 @@ class GaussianKernel(_Bumps):
     in function space, ``½ alpha wᵀ K w`` with ``K = gram_``, is that of the kernel's reproducing space.
 
     With landmarks (Nyström's method) the outputs are ``k(x, c_j)`` themselves unless ``whiten`` is true: then they are
-    ``k(x, C) R`` with ``R Rᵀ = K⁻¹``, so that ``φ(x)ᵀφ(x′)`` approximates ``k(x, x′)``, exactly so at the landmarks, and
-    ``wᵀw`` is the prior in function space. Directions in which K is singular to rounding are left out, so there may
-    be fewer outputs than landmarks.
+    ``k(x, C) R`` with ``R Rᵀ = K⁻¹``, so that ``φ(x)ᵀφ(x′)`` approximates ``k(x, x′)``, exactly so at the landmarks,
+    and ``wᵀw`` is the prior in function space. Directions in which K is singular to rounding are left out, so there
+    may be fewer outputs than landmarks.
 
     Parameters
     ----------
@@ -293,8 +293,8 @@ def given_rows(basis: Basis, name: str, D: int) -> Array:
         rows = np.array(getattr(basis, name), dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] != D or not len(rows):
         raise InvalidInputError(
-            f"{name} of {type(basis).__name__} must be a number, or an array with a row for each and {D} columns; "
-            f"found the shape {rows.shape}."
+            f"{name} of {type(basis).__name__} must be a whole number, or an array with a row for each and {D} "
+            f"columns; found {getattr(basis, name) if rows.ndim == 0 else f'the shape {rows.shape}'}."
         )
     if not np.isfinite(rows).all():
         raise InvalidInputError(f"{name} of {type(basis).__name__} contains NaN or infinity.")
@@ -351,7 +351,7 @@ def bumps(rows: Any, centers: Array, width: float) -> Array:
 
 
 def inverse_root(K: Array) -> Array:
-    """Return R (M × r) with ``R Rᵀ = K⁻¹`` on the r directions in which K is not singular to rounding: ``K^{−½}`` turned.
+    """Return R (M × r), ``K^{−½}`` turned: ``R Rᵀ = K⁻¹`` on the r directions in which K is not singular to rounding.
 
     >>> inverse_root(np.diag([4.0, 1.0, 0.0])).tolist()
     [[0.0, 0.5], [1.0, 0.0], [0.0, 0.0]]

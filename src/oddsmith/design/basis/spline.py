@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from math import factorial
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.interpolate import BSpline
 
 from oddsmith.design.basis.base import (
@@ -28,6 +31,8 @@ from oddsmith.statistics import Moments, MomentsParams, Sample, SampleParams
 
 QUANTILE_VALUES = 1 << 20
 """Different values of a column up to which its quantiles are exact."""
+TOGETHER = 1 << 22
+"""Numbers that are gathered at a time to find them."""
 
 
 @BASES.register("spline")
@@ -75,8 +80,8 @@ class Spline(Basis):
     value that they have at the end, since polynomials would run away.
 
     A column with one value only becomes a column of zeros. Quantiles are exact up to 2²⁰ rows, or different
-    values of a column; beyond that they are those of a uniform sample of so many. Cost: one pass for each column; one
-    in all where the knots are given, to see whether values lie between them.
+    values of a column; beyond that they are those of a uniform sample of so many. Cost: one pass for each
+    4 million numbers; one in all where the knots are given, to see whether values lie between them.
 
     References
     ----------
@@ -116,8 +121,8 @@ class Spline(Basis):
             knots = np.array(self.knots, dtype=np.float64)
         if knots.ndim not in (1, 2) or len(knots) < least:
             raise InvalidInputError(
-                f"knots of Spline must be a number, or an array of at least {least} knots (for all columns, or a "
-                f"column for each); found the shape {knots.shape}."
+                f"knots of Spline must be a whole number, or an array of at least {least} knots (for all columns, or a "
+                f"column for each); found {self.knots if knots.ndim == 0 else f'the shape {knots.shape}'}."
             )
         if not np.isfinite(knots).all():
             raise InvalidInputError("knots of Spline contains NaN or infinity.")
@@ -128,7 +133,7 @@ class Spline(Basis):
         """Place the knots at quantiles, by a fold of `Sample` over each column."""
         if isinstance(self.knots, Integral):
             check_limit(self, self._columns(int(self.knots)) * source.shape.M, f"{source.shape.M} columns of splines")
-            knots = [self._placed(*column_values(source, engine, j)) for j in range(source.shape.M)]
+            knots = [self._placed(*column) for column in column_values(source, engine)]
         else:
             knots = self._given(source, engine, names)
         for name, places in zip(names, knots, strict=True):
@@ -147,7 +152,9 @@ class Spline(Basis):
     def _placed(self, values: Array, weight: Array) -> Array:
         """Return the knots of a column with the given values."""
         if self.periodic:
-            return np.unique(np.linspace(values[0], values[-1], int(self.knots)))
+            places = np.unique(np.linspace(values[0], values[-1], int(self.knots)))
+            # Values so close together that no knots fit between them count as one.
+            return places if len(places) == int(self.knots) else values[:1]
         if len(values) < int(self.knots):
             return values
         return np.unique(quantiles(values, weight, int(self.knots)))
@@ -213,24 +220,26 @@ class Spline(Basis):
         return [f"{name}_sp_{b}" for name, count in zip(names, counts, strict=True) for b in range(count)]
 
 
-def column_values(source: MemorySource, engine: Engine, column: int) -> tuple[Array, Array]:
-    """Return the different values of a column, sorted, and the weight of each."""
+def column_values(source: MemorySource, engine: Engine) -> Iterator[tuple[Array, Array]]:
+    """Yield for each column its different values, sorted, and the weight of each."""
+    D, many = source.shape.M, source.n_rows > QUANTILE_VALUES
+    together = 1 if many else max(1, TOGETHER // max(1, source.n_rows))
+    for start in range(0, D, together):
+        columns = np.arange(start, min(start + together, D))
+        picked = seen_through(source, partial(_pick, columns), len(columns))
+        s = None if source.s is None else source.s[source.s > 0]
+        if many:
+            rows, s = engine.fold(Sample, picked, SampleParams(QUANTILE_VALUES)).found
+        else:
+            rows = engine.fold(Rows, picked, None).joined(len(columns))
+        for values in (rows.toarray() if hasattr(rows, "toarray") else rows).T:
+            different, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+            weight = counts if s is None else np.bincount(which.ravel(), weights=s)
+            yield different, weight.astype(np.float64)
 
-    def pick(rows: Any) -> Any:
-        return rows[:, [column]]
 
-    picked = seen_through(source, pick, 1)
-    s = None if source.s is None else source.s[source.s > 0]
-    if source.n_rows > QUANTILE_VALUES:
-        rows, s = engine.fold(Sample, picked, SampleParams(QUANTILE_VALUES)).found
-    else:
-        rows = engine.fold(Rows, picked, None).joined(1)
-    values = (rows.toarray() if hasattr(rows, "toarray") else rows).ravel()
-    if s is None:
-        different, counts = np.unique(values, return_counts=True)
-        return different, counts.astype(np.float64)
-    different, which = np.unique(values, return_inverse=True)
-    return different, np.bincount(which.ravel(), weights=s).astype(np.float64)
+def _pick(columns: npt.NDArray[np.intp], rows: Any) -> Any:
+    return rows[:, columns]
 
 
 def quantiles(values: Array, weight: Array, n: int) -> Array:
