@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg, optimize, sparse
 
-from oddsmith.design.inputs import check_finite, read_labels, read_rows, read_weights, split_target
+from oddsmith.design.inputs import check_finite, read_labels, read_offset, read_rows, read_weights, split_target
 from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.records import Table
 
@@ -53,13 +53,20 @@ class Separation(Table):
             return "The classes overlap: the maximum likelihood estimate exists."
         how = "completely" if self.kind == "complete" else "quasi-completely"
         terms = ", ".join(f"{term!r} → {'+' if sign > 0 else '−'}∞" for term, sign in self.infinite.items())
-        return f"The classes are {how} separated; running away: {terms}."
+        return (
+            f"The classes are {how} separated; running away: {terms}.\nThe likelihood has no maximum. What to do: "
+            "prior=JeffreysPrior() for finite estimates with valid intervals; a GaussianPrior; or leave out columns "
+            "that give the class away."
+        )
 
 
-def detect_separation(X: Any, y: Any, *, sample_weight: Any = None, fit_intercept: bool = True) -> Separation:
+def detect_separation(
+    X: Any, y: Any, *, sample_weight: Any = None, offset: Any = None, fit_intercept: bool = True
+) -> Separation:
     """Return whether the maximum likelihood estimate exists, and which weights run away if not.
 
-    Rows of weight 0 do not count. Cost: a few linear programs over a working set of rows that grows by those
+    Rows of weight 0 do not count; other weights and an offset do not matter: however large, they are finite, and
+    weights that run away outgrow them. Cost: a few linear programs over a working set of rows that grows by those
     that the last answer got wrong, so that large data needs few rows in the program.
 
     >>> detect_separation([[1.0], [2.0], [3.0], [4.0]], [0, 0, 1, 1]).kind
@@ -78,6 +85,7 @@ def detect_separation(X: Any, y: Any, *, sample_weight: Any = None, fit_intercep
     check_finite(rows, names)
     classes, t = read_labels(y, rows.shape[0])
     s = read_weights(sample_weight, rows.shape[0])
+    read_offset(offset, rows.shape[0], len(classes))
     if s is not None:
         rows, t = rows[s > 0], t[s > 0]
     terms = [f"x{j}" for j in range(rows.shape[1])] if names is None else [str(name) for name in names]

@@ -16,6 +16,7 @@ from oddsmith.inference.sandwich import CovarianceKind
 from oddsmith.inference.summary import chi_square_p
 from oddsmith.models.learned import Learned
 from oddsmith.models.likelihood import Problem
+from oddsmith.models.profiling import make_profiler, objective_of
 from oddsmith.numerics import Array, factor_spd
 from oddsmith.priors import split_prior
 
@@ -124,7 +125,9 @@ class Dropping:
     def score(self, profiler: Profiler, A: Array) -> float:
         """Return Rao's score statistic: ``gᵀ I⁻¹ g`` at the fit with ``A x = 0``, with the expected information."""
         e = self.fit(profiler, A).e
-        H = self.model._information(self.learned, self.problem, e.w)
+        objective = objective_of(self.learned, self.problem)
+        H = objective.evaluate(e.w, order=2, expected=not objective.canonical).hessian
+        assert H is not None
         return (
             factor_spd(H[np.ix_(self.learned.kept, self.learned.kept)], tol=0.0).norm(e.gradient[self.learned.kept])
             ** 2
@@ -149,7 +152,7 @@ def drop_one(model: Any, learned: Learned, problem: Problem, groups: Any, test: 
         )
     chosen = _read_groups(groups, [str(name) for name in model._names()], set(model.aliased_))
     dropping = Dropping(model, learned, problem)
-    profiler = model._profiler(learned, problem, 0.0)
+    profiler = make_profiler(learned, problem, 0.0, existing=model._separation is None)
     # Under Jeffreys' prior the penalised likelihood takes the place of the likelihood, up to a constant.
     deviance = -2.0 * learned.log_likelihood
     rows: list[tuple[Any, ...]] = [("(none)", 0, deviance, deviance + 2.0 * model.n_parameters_, np.nan, np.nan)]

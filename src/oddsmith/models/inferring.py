@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,72 +11,20 @@ from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.inference.hypotheses import ChiSquareTest, DropOne, read_hypotheses, wald_test
 from oddsmith.inference.margins import MarginalEffects
-from oddsmith.inference.profile import Profiler
 from oddsmith.inference.residuals import Diagnostics
 from oddsmith.inference.sandwich import CovarianceKind, cluster_scatter, read_covariance, sandwich
-from oddsmith.inference.separation import runs_away
-from oddsmith.inference.summary import POSTERIOR, Summary, check_level, normal_quantile, wald_columns
+from oddsmith.inference.summary import POSTERIOR, Summary, check_level, wald_columns
 from oddsmith.kernels.rowwise import At
 from oddsmith.models.comparing import drop_one
 from oddsmith.models.examining import diagnostics, marginal_effects
-from oddsmith.models.firth import FirthObjective
 from oddsmith.models.learned import Learned, Recall
-from oddsmith.models.likelihood import Problem, make_objective
+from oddsmith.models.likelihood import Problem
+from oddsmith.models.profiling import profile_ends
+from oddsmith.models.reported import Weights
 from oddsmith.numerics import Array, factor_spd
 from oddsmith.priors import split_prior
 from oddsmith.records import Certificate
 from oddsmith.statistics import ScoreScatter
-
-INTERCEPT = "(intercept)"
-AT_OPTIMUM = 1e-3
-"""Farther than this from the optimum (standard errors, per root of their number) rows are not those of the fit."""
-
-
-@dataclass(frozen=True)
-class Weights:
-    """The reported weights as a list: classes (for K > 2), terms, estimates, the way there from the solver's weights.
-
-    ``J`` is reported × (weights estimated); ``shown`` marks those that a table shows: no reference class, and an
-    intercept only if there is one. Aliased ones have a row of zeros in ``J``.
-    """
-
-    classes: list[Any] | None
-    terms: list[str]
-    estimate: Array
-    J: Array
-    aliased: npt.NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, learned: Learned, names: npt.NDArray[Any], labels: list[Any]) -> Weights:
-        """Return them for a fit whose columns and classes have these names."""
-        W = learned.weights()
-        R, P = W.shape
-        has_intercept = bool(learned.free[:, 0].any())
-        shown = np.ones((R, P), dtype=bool)
-        shown[:, 0] = has_intercept
-        if R > 1 and learned.reference is not None:
-            shown[learned.reference] = False
-        inside = shown.ravel()
-        terms = [INTERCEPT, *(str(name) for name in names)]
-        aliased = np.tile(~learned.free.any(axis=0), R)[inside]
-        classes = None if R == 1 else [label for label in labels for _ in terms]
-        return cls(
-            None if classes is None else [c for c, i in zip(classes, inside, strict=True) if i],
-            [term for term, i in zip(terms * R, inside, strict=True) if i],
-            W.ravel()[inside],
-            learned.jacobian()[inside],
-            aliased,
-        )
-
-    @property
-    def labels(self) -> list[Any]:
-        """Terms, or pairs (class, term)."""
-        return self.terms if self.classes is None else list(zip(self.classes, self.terms, strict=True))
-
-    def errors(self, V: Array) -> Array:
-        """Return the standard errors if the solver's weights have covariance ``V``; NaN for aliased ones."""
-        variance = np.einsum("ij,jk,ik->i", self.J, V, self.J)
-        return np.where(self.aliased, np.nan, np.sqrt(np.maximum(variance, 0.0)))
 
 
 class Inferring:
@@ -149,7 +96,7 @@ class Inferring:
             columns = wald_columns(weights.estimate, self._errors(weights, V), level)
             if intervals == "profile":
                 assert problem is not None
-                columns["lower"], columns["upper"] = self._profile(learned, weights, problem, level)
+                columns["lower"], columns["upper"] = profile_ends(self, learned, weights, problem, level)
         for name in columns:
             columns[name] = np.where(weights.aliased, np.nan, columns[name])
         return self._table(learned, weights, columns, self._remarks(kind, intervals, level), level)
@@ -307,14 +254,6 @@ class Inferring:
         n = float(learned.class_weight.sum())
         return sandwich(bread, meat[np.ix_(kept, kept)], kind, n=n, k=len(kept), clusters=clusters)
 
-    def _information(self, learned: Learned, problem: Problem, x: Array) -> Array:
-        """Return the expected information of the rows of a problem at other weights."""
-        objective, _, _ = make_objective(problem, learned.coordinates)
-        objective.free = learned.free
-        H = objective.evaluate(x, order=2, expected=not objective.canonical).hessian
-        assert H is not None
-        return H
-
     def _errors(self, weights: Weights, V: Array) -> Array:
         """Return standard errors, infinite for terms that run away."""
         error = weights.errors(V)
@@ -322,60 +261,6 @@ class Inferring:
             return error
         away = {key if weights.classes is None else key[1] for key in self._separation.infinite}
         return np.where([term in away for term in weights.terms], np.inf, error)
-
-    def _profiler(self, learned: Learned, problem: Problem, q: float) -> Profiler:
-        """Return what finds the ends of profile intervals."""
-        objective, _, _ = make_objective(problem, learned.coordinates)
-        objective.free = learned.free
-        existing = self._separation is None
-        if problem.jeffreys:
-            firth = FirthObjective(objective)
-            profiler = Profiler(firth.evaluate, firth.evaluate(learned.x.ravel()), q, exact=False)
-        else:
-            expected = not objective.convex
-
-            def evaluate(x: Array) -> Any:
-                return objective.evaluate(x, order=2, expected=expected)
-
-            profiler = Profiler(evaluate, evaluate(learned.x.ravel()), q, not expected, existing)
-        e = profiler.best
-        assert e.hessian is not None
-        decrement = factor_spd(e.hessian, tol=0.0).norm(e.gradient)
-        if not np.isclose(e.log_likelihood, learned.log_likelihood, rtol=1e-9) or (
-            existing and not decrement <= AT_OPTIMUM * np.sqrt(len(e.w))
-        ):
-            raise InvalidInputError(
-                f"These are not the rows that the model was fitted to: with them its log likelihood is "
-                f"{e.log_likelihood:.10g} instead of {learned.log_likelihood:.10g}, and its weights are "
-                f"{decrement:.3g} standard errors from the optimum. Pass the rows, labels, weights and offsets of "
-                "the fit."
-            )
-        return profiler
-
-    def _profile(self, learned: Learned, weights: Weights, problem: Problem, level: float) -> tuple[Array, Array]:
-        """Return the ends of the profile intervals."""
-        profiler = self._profiler(learned, problem, normal_quantile(level) ** 2)
-        ends = np.full((2, len(weights.terms)), np.nan)
-        for i in np.flatnonzero(~weights.aliased):
-            c = np.zeros(learned.x.size)
-            c[learned.kept] = weights.J[i]
-            for row, side in enumerate((-1, 1)):
-                away = not profiler.existing and self._runs_away(learned, problem, c, side)
-                ends[row, i] = side * np.inf if away else weights.estimate[i] + profiler.end(c, side)
-        return ends[0], ends[1]
-
-    def _runs_away(self, learned: Learned, problem: Problem, c: Array, side: int) -> bool:
-        """Whether separated classes let this function of the weights go to infinity on a side."""
-        source, at = problem.source, self._at(learned)
-        inside = slice(None) if source.s is None else source.s > 0
-        block = source.block(0, source.n_rows)
-        rows = block.Phi[inside]
-        Z = (np.asarray(rows.toarray() if block.is_sparse else rows, dtype=np.float64) - at.center) / at.scale
-        Z = np.column_stack([np.ones(len(Z)), Z])
-        C, P = learned.x.shape
-        # From the solver's contrasts to those against class 0, which the margins are about.
-        towards = np.linalg.solve(at.T.T, (side * c).reshape(C, P))
-        return runs_away(Z, block.t[inside], learned.K, towards, learned.free.all(axis=0))
 
     def _remarks(self, kind: CovarianceKind, intervals: str, level: float) -> tuple[str, ...]:
         gaussian, jeffreys = split_prior(self.prior)

@@ -1,0 +1,84 @@
+"""Profile intervals of a fitted model, from its rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oddsmith.errors import InvalidInputError
+from oddsmith.inference.profile import Profiler
+from oddsmith.inference.separation import runs_away
+from oddsmith.inference.summary import normal_quantile
+from oddsmith.models.firth import FirthObjective
+from oddsmith.models.learned import Learned
+from oddsmith.models.likelihood import Problem, make_objective
+from oddsmith.models.objective import FoldObjective
+from oddsmith.models.reported import Weights
+from oddsmith.numerics import Array, factor_spd
+from oddsmith.solvers.base import Evaluation
+
+AT_OPTIMUM = 1e-3
+"""Farther than this from the optimum (standard errors, per root of their number) rows are not those of the fit."""
+
+
+def objective_of(learned: Learned, problem: Problem) -> FoldObjective:
+    """Return the objective of a fit again, in its coordinates."""
+    objective, _, _ = make_objective(problem, learned.coordinates)
+    objective.free = learned.free
+    return objective
+
+
+def make_profiler(learned: Learned, problem: Problem, q: float, *, existing: bool) -> Profiler:
+    """Return what finds the ends of profile intervals; refuse rows that are not those of the fit."""
+    objective = objective_of(learned, problem)
+    x = learned.x.ravel()
+    if problem.jeffreys:
+        firth = FirthObjective(objective)
+        profiler = Profiler(firth.evaluate, firth.evaluate(x), q, exact=False)
+    else:
+        # Where the Hessian may be indefinite, the expected one leads the way.
+        expected = not objective.convex
+
+        def evaluate(w: Array) -> Evaluation:
+            return objective.evaluate(w, order=2, expected=expected)
+
+        profiler = Profiler(evaluate, evaluate(x), q, not expected, existing)
+    e = profiler.best
+    assert e.hessian is not None
+    decrement = factor_spd(e.hessian, tol=0.0).norm(e.gradient)
+    other = not np.isclose(e.log_likelihood, learned.log_likelihood, rtol=1e-9)
+    if other or (existing and not decrement <= AT_OPTIMUM * np.sqrt(len(x))):
+        raise InvalidInputError(
+            f"These are not the rows that the model was fitted to: with them its log likelihood is "
+            f"{e.log_likelihood:.10g} instead of {learned.log_likelihood:.10g}, and its weights are {decrement:.3g} "
+            "standard errors from the optimum. Pass the rows, labels, weights and offsets of the fit."
+        )
+    return profiler
+
+
+def profile_ends(model: Any, learned: Learned, weights: Weights, problem: Problem, level: float) -> tuple[Array, Array]:
+    """Return the lower and upper ends of the profile intervals of the reported weights."""
+    q = normal_quantile(level) ** 2
+    profiler = make_profiler(learned, problem, q, existing=model._separation is None)
+    ends = np.full((2, len(weights.terms)), np.nan)
+    for i in np.flatnonzero(~weights.aliased):
+        c = np.zeros(learned.x.size)
+        c[learned.kept] = weights.J[i]
+        for row, side in enumerate((-1, 1)):
+            away = not profiler.existing and _runs_away(learned, problem, side * c)
+            ends[row, i] = side * np.inf if away else weights.estimate[i] + profiler.end(c, side)
+    return ends[0], ends[1]
+
+
+def _runs_away(learned: Learned, problem: Problem, c: Array) -> bool:
+    """Whether separated classes let ``cᵀx`` go to infinity."""
+    source, coordinates = problem.source, learned.coordinates
+    inside = slice(None) if source.s is None else source.s > 0
+    block = source.block(0, source.n_rows)
+    rows = block.Phi[inside]
+    dense = np.asarray(rows.toarray() if block.is_sparse else rows, dtype=np.float64)
+    Z = np.column_stack([np.ones(len(dense)), (dense - coordinates.center) / coordinates.scale])
+    # From the solver's contrasts to those against class 0, which the margins are about.
+    towards = np.linalg.solve(coordinates.T.T, c.reshape(learned.x.shape))
+    return runs_away(Z, block.t[inside], learned.K, towards, learned.free.all(axis=0))
