@@ -88,23 +88,24 @@ def _codes(ids: Any) -> npt.NDArray[np.intp]:
     return codes.astype(np.intp)
 
 
-def cluster_scatter(source: Any, at: At, codes: npt.NDArray[np.intp]) -> tuple[Array, int]:
-    """Return ``Σ_g G_g G_gᵀ`` with ``G_g = Σ s · score`` over the rows of cluster g, and the number of clusters.
+def cluster_scatter(source: Any, at: At, codes: npt.NDArray[np.intp]) -> tuple[Array, float, int]:
+    """Return ``Σ_g G_g G_gᵀ`` with ``G_g = Σ s · score`` over the rows of cluster g, ``Σ s ℓ``, and how many clusters.
 
     One pass; memory O(clusters × CP). Clusters whose rows all have weight 0 do not count.
     """
     if len(codes) != source.n_rows:
         raise InvalidInputError(f"{len(codes)} clusters were given for {source.n_rows} rows; every row needs one.")
     n = int(codes.max()) + 1
-    sums, weight = np.zeros((n, at.x.size)), np.zeros(n)
+    sums, weight, value = np.zeros((n, at.x.size)), np.zeros(n), 0.0
     for start, stop in source.slices():
         block = source.block(start, stop)
         for tile in tiles(block, at):
             inside = codes[tile.start : tile.start + len(tile.Z)]
             np.add.at(sums, inside, tile.scores() * tile.s[:, None])
             np.add.at(weight, inside, tile.s)
+            value += tile.loss
     meat: Array = sums.T @ sums
-    return meat, int(np.count_nonzero(weight))
+    return meat, value, int(np.count_nonzero(weight))
 
 
 def sandwich(bread: SpdFactor, meat: Array, kind: CovarianceKind, *, n: float, k: int, clusters: int = 0) -> Array:

@@ -68,6 +68,11 @@ class Tile:
             return np.column_stack([sigmoid(-a), sigmoid(a)])
         return np.exp(np.column_stack(self.at.link.log_probability(a)[::-1]))
 
+    @property
+    def loss(self) -> float:
+        """Minus the log likelihood of the rows."""
+        return float(self.rows.value @ self.s)
+
     def scores(self) -> Array:
         """Return minus the score of each row of weight one, n × CP, contrast after contrast."""
         G: Array = (self.gradient[:, :, None] * self.Z[:, None, :]).reshape(len(self.Z), -1)

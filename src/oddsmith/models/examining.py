@@ -20,6 +20,7 @@ from oddsmith.inference.summary import wald_columns
 from oddsmith.kernels.rowwise import At, Tile, tiles
 from oddsmith.models.learned import Learned
 from oddsmith.models.likelihood import Problem
+from oddsmith.models.profiling import check_rows
 from oddsmith.numerics import Array
 
 PLACES = ("average", "mean", "median", "zero")
@@ -36,7 +37,9 @@ def diagnostics(model: Any, learned: Learned, problem: Problem) -> Diagnostics:
     S = np.zeros((learned.x.size, learned.x.size))
     kept = learned.kept
     S[np.ix_(kept, kept)] = model._covariance(learned, CovarianceKind("information"), None)
-    return diagnose(each_tile(problem.source, model._at(learned)), S, len(kept))
+    found = diagnose(each_tile(problem.source, model._at(learned)), S, len(kept))
+    check_rows(learned, -0.5 * float(found.deviance @ found.deviance))
+    return found
 
 
 def marginal_effects(

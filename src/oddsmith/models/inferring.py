@@ -19,7 +19,7 @@ from oddsmith.models.comparing import drop_one
 from oddsmith.models.examining import diagnostics, marginal_effects
 from oddsmith.models.learned import Learned, Recall
 from oddsmith.models.likelihood import Problem
-from oddsmith.models.profiling import profile_ends
+from oddsmith.models.profiling import check_rows, profile_ends
 from oddsmith.models.reported import Weights
 from oddsmith.numerics import Array, factor_spd
 from oddsmith.priors import split_prior
@@ -248,9 +248,11 @@ class Inferring:
         assert problem is not None
         at, clusters = self._at(learned), 0
         if kind.codes is None:
-            meat = problem.engine.fold(ScoreScatter, problem.source, at).meat
+            sums = problem.engine.fold(ScoreScatter, problem.source, at)
+            meat, value = sums.meat, sums.value
         else:
-            meat, clusters = cluster_scatter(problem.source, at, kind.codes)
+            meat, value, clusters = cluster_scatter(problem.source, at, kind.codes)
+        check_rows(learned, -value)
         n = float(learned.class_weight.sum())
         return sandwich(bread, meat[np.ix_(kept, kept)], kind, n=n, k=len(kept), clusters=clusters)
 

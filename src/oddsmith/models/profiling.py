@@ -19,7 +19,7 @@ from oddsmith.numerics import Array, factor_spd
 from oddsmith.solvers.base import Evaluation
 
 AT_OPTIMUM = 1e-3
-"""Farther than this from the optimum (standard errors, per root of their number) rows are not those of the fit."""
+"""Farther than this from the optimum (standard errors, per root of their number) is not at it."""
 
 
 def objective_of(learned: Learned, problem: Problem) -> FoldObjective:
@@ -46,15 +46,23 @@ def make_profiler(learned: Learned, problem: Problem, q: float, *, existing: boo
         profiler = Profiler(evaluate, evaluate(x), q, not expected, existing)
     e = profiler.best
     assert e.hessian is not None
+    check_rows(learned, e.log_likelihood)
     decrement = factor_spd(e.hessian, tol=0.0).norm(e.gradient)
-    other = not np.isclose(e.log_likelihood, learned.log_likelihood, rtol=1e-9)
-    if other or (existing and not decrement <= AT_OPTIMUM * np.sqrt(len(x))):
+    if existing and not decrement <= AT_OPTIMUM * np.sqrt(len(x)):
         raise InvalidInputError(
-            f"These are not the rows that the model was fitted to: with them its log likelihood is "
-            f"{e.log_likelihood:.10g} instead of {learned.log_likelihood:.10g}, and its weights are {decrement:.3g} "
-            "standard errors from the optimum. Pass the rows, labels, weights and offsets of the fit."
+            f"This needs the optimum of the likelihood, and the weights are {decrement:.3g} standard errors from it: the "
+            "fit stopped early. Fit again with solver='newton', or with a larger max_iter."
         )
     return profiler
+
+
+def check_rows(learned: Learned, log_likelihood: float) -> None:
+    """Refuse rows that are not those of the fit, by their likelihood."""
+    if not np.isclose(log_likelihood, learned.log_likelihood, rtol=1e-8, atol=1e-8):
+        raise InvalidInputError(
+            f"These are not the rows that the model was fitted to: with them its log likelihood is {log_likelihood:.10g} "
+            f"instead of {learned.log_likelihood:.10g}. Pass the rows, labels, weights and offsets of the fit."
+        )
 
 
 def profile_ends(model: Any, learned: Learned, weights: Weights, problem: Problem, level: float) -> tuple[Array, Array]:

@@ -17,7 +17,7 @@ from oddsmith.statistic import STATISTICS, Shape
 @STATISTICS.register("score scatter")
 @dataclass(frozen=True)
 class ScoreScatter:
-    """``meat = Σ s g gᵀ`` with ``g`` the score of a row, CP × CP: the middle of a sandwich.
+    """``meat = Σ s g gᵀ`` with ``g`` the score of a row, CP × CP: the middle of a sandwich; and ``value = Σ s ℓ``.
 
     Weights count rows, as everywhere: a row of weight 2 is the row twice, so ``s`` is not squared.
 
@@ -27,24 +27,26 @@ class ScoreScatter:
     """
 
     meat: Array
+    value: float
 
     @classmethod
     def zero(cls, shape: Shape, params: At) -> ScoreScatter:
-        """Return the sum over no rows."""
-        return cls(np.zeros((params.x.size, params.x.size)))
+        """Return the sums over no rows."""
+        return cls(np.zeros((params.x.size, params.x.size)), 0.0)
 
     @classmethod
     def of(cls, block: Block, params: At) -> ScoreScatter:
-        """Return the sum over a block (one pass over its rows)."""
-        total = np.zeros((params.x.size, params.x.size))
+        """Return the sums over a block (one pass over its rows)."""
+        total, value = np.zeros((params.x.size, params.x.size)), 0.0
         for tile in tiles(block, params):
             G = tile.scores() * np.sqrt(tile.s)[:, None]
             total += G.T @ G
-        return cls(total)
+            value += tile.loss
+        return cls(total, value)
 
     def merge(self, other: ScoreScatter) -> ScoreScatter:
         """Add both."""
-        return ScoreScatter(self.meat + other.meat)
+        return ScoreScatter(self.meat + other.meat, self.value + other.value)
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
