@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.numerics import Array
 from oddsmith.registry import Registry
 
 PRIORS: Registry[type[Any]] = Registry("prior")
+WIDTHS = ("evidence", "loo", "cv")
+"""The ways in which a width can be found."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,27 @@ class Quadratic:
         return Quadratic(mean, J.T @ Q @ J)
 
 
+@dataclass(frozen=True)
+class Anchored(Quadratic):
+    """A penalty whose ``Q`` is about columns with a centre and scale of their own, and whose mean is in user units."""
+
+    center: Array
+    scale: Array
+
+    def transformed(self, L: Array | None, d: Array) -> Quadratic:
+        """Return the same penalty about columns centred at ``L / d`` and scaled by ``1 / d``."""
+        C, P = self.mean.shape
+        center = np.zeros(P - 1) if L is None else L / d
+        J = np.diag(np.concatenate([[1.0], d]))
+        J[0, 1:] = -center * d
+        mean = linalg.solve_triangular(J, self.mean.T, lower=False).T
+        # From the new coordinates to those of Q: differences of centres only.
+        G = np.diag(np.concatenate([[1.0], self.scale * d]))
+        G[0, 1:] = (self.center - center) * d
+        G = np.kron(np.eye(C), G)
+        return Quadratic(mean, G.T @ self.Q @ G)
+
+
 @PRIORS.register("gaussian")
 @dataclass(frozen=True, eq=False, repr=False)
 class GaussianPrior:
@@ -90,8 +113,10 @@ class GaussianPrior:
 
     Parameters
     ----------
-    scale : float, optional
-        Standard deviation σ of every weight: the penalty is ``½ ‖w − mean‖² / σ²``.
+    scale : float, "evidence", "loo" or "cv", optional
+        Standard deviation σ of every weight: the penalty is ``½ ‖w − mean‖² / σ²``. A name is the way in which
+        ``LogisticRegression.fit`` finds it: the largest evidence, the smallest leave-one-out loss, or the smallest loss
+        in cross-validation. What was found is in ``prior_``, and how in ``selection_``.
     mean : number or array, optional
         Prior mean; zero if not given.
     covariance : number or array, optional
@@ -103,6 +128,15 @@ class GaussianPrior:
         ``f(x) = Σ_j v_j k(x, c_j)`` has the penalty ``½ vᵀK v / σ²`` (its squared norm in the kernel's space), K the
         kernel between the centres; that is a Gaussian process with covariance ``σ² k`` seen at the centres. The
         kernel is then whitened, and the model's weights w are those of the whitened columns, ``v = R w``.
+    groups : "each", or list of lists of columns (names or numbers), optional
+        With ``scale="evidence"``: a width for each column (automatic relevance), or for each group of columns. Those
+        in no group form one more.
+    scales : list of numbers, optional
+        The widths that ``"loo"`` and ``"cv"`` try; by default 20 over four decades around the spread of the columns.
+    cv : int, splitter or list of (train, test), optional
+        Folds of ``"cv"``: their number (stratified), a scikit-learn splitter, or the rows themselves.
+    one_standard_error : bool
+        With ``"cv"``: the smallest width whose loss is within one standard error of the best.
 
     >>> GaussianPrior(scale=2.0)
     GaussianPrior(scale=2.0)
@@ -112,6 +146,15 @@ class GaussianPrior:
     mean: npt.ArrayLike | None = None
     covariance: npt.ArrayLike | None = None
     space: str = "weights"
+    groups: Any = None
+    scales: npt.ArrayLike | None = None
+    cv: Any = 5
+    one_standard_error: bool = False
+
+    @property
+    def open(self) -> bool:
+        """Whether the width is still to be found."""
+        return isinstance(self.scale, str)
 
     def __repr__(self) -> str:
         given = {f.name: getattr(self, f.name) for f in fields(self)}
@@ -136,8 +179,15 @@ class GaussianPrior:
                 "A GaussianPrior needs either scale (a standard deviation) or covariance, and not both: "
                 f"found scale={self.scale!r}, covariance={self.covariance!r}."
             )
+        if self.open:
+            if self.scale not in WIDTHS:
+                raise UnknownNameError("way to find the scale of a GaussianPrior", self.scale, WIDTHS)
+            raise InvalidInputError(
+                f"GaussianPrior(scale={self.scale!r}) is for LogisticRegression.fit, which finds the width. Here give "
+                "a number."
+            )
         if self.scale is not None:
-            if isinstance(self.scale, bool | str) or not np.isscalar(self.scale):
+            if isinstance(self.scale, bool) or not np.isscalar(self.scale):
                 raise InvalidTypeError(f"The scale of a GaussianPrior must be a positive number, found {self.scale!r}.")
             sigma = float(self.scale)  # type: ignore[arg-type]
             if not (np.isfinite(sigma) and sigma > 1e-100):
@@ -183,6 +233,26 @@ class GaussianPrior:
                 f"number, of length {sizes}, or {rows} rows of such."
             )
         return result
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Inherited(GaussianPrior):
+    """Yesterday's posterior as today's prior: a precision in the coordinates of an earlier fit.
+
+    ``mean`` is in user units, rows as ``quadratic`` gives them. ``Q`` (CP × CP) is about columns with the centre and
+    scale ``about``, and the contrasts in which a prior is solved: in user units, where a column may lie far from zero,
+    it would lose its digits.
+    """
+
+    Q: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    about: tuple[Array, Array] = field(default_factory=lambda: (np.zeros(0), np.zeros(0)))
+
+    def __repr__(self) -> str:
+        return f"<the posterior of an earlier fit, {len(self.Q)} weights>"
+
+    def quadratic(self, C: int, M: int, *, symmetric_classes: int = 0) -> Quadratic:
+        """Return the penalty."""
+        return Anchored(np.asarray(self.mean, dtype=np.float64), self.Q, *self.about)
 
 
 @PRIORS.register("jeffreys")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from oddsmith.block import Block
-from oddsmith.design.inputs import read_offset
+from oddsmith.design.inputs import _series, read_offset
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, SeparationWarning
 from oddsmith.inference.evidence import log_evidence
@@ -18,12 +19,65 @@ from oddsmith.inference.posterior import Posterior
 from oddsmith.inference.predictive import Predictive, antithetic, check_method, join, predict
 from oddsmith.inference.summary import check_level
 from oddsmith.kernels.rowwise import At, tiles
-from oddsmith.models.learned import Learned
+from oddsmith.models.base import all_or_nothing
+from oddsmith.models.coordinates import make_contrast
+from oddsmith.models.learned import Learned, Recall
+from oddsmith.models.likelihood import Problem
+from oddsmith.numerics import Array
+from oddsmith.priors import Inherited
 from oddsmith.records import Certificate
 
 INTERCEPT = "(intercept)"
 BLOCK_NUMBERS = 1 << 22
 """Numbers of a design that are seen at once."""
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What a model was updated from: number of rows, total weight of each class."""
+
+    n_rows: int
+    class_weight: Array
+
+    def add(self, learned: Learned) -> Earlier:
+        """Return it with the rows of a fit."""
+        return Earlier(self.n_rows + learned.n_rows, self.class_weight + learned.class_weight)
+
+
+def inherit(learned: Learned) -> Inherited:
+    """Return the posterior of a fit as a prior: its Hessian in its own coordinates, its mean in user units.
+
+    With K > 2 classes and no reference, a prior is solved in orthonormal contrasts; the fit may have had others.
+    """
+    c, W = learned.coordinates, learned.weights()
+    C, P = learned.x.shape
+    Q = np.zeros((C * P, C * P))
+    Q[np.ix_(learned.kept, learned.kept)] = learned.objective_hessian()
+    if learned.K > 2 and learned.reference is not None:
+        W = np.delete(W, learned.reference, axis=0)
+    elif learned.K > 2:
+        back = np.kron(np.linalg.solve(make_contrast(learned.K, None).T @ c.contrast, np.eye(C)), np.eye(P))
+        Q = back.T @ Q @ back
+    return Inherited(mean=W, Q=Q, about=(c.center, c.scale))
+
+
+def read_known_labels(y: Any, n_rows: int, classes: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
+    """Return the classes of a model and the code of each label among them, or refuse labels that it does not know.
+
+    >>> read_known_labels(["b", "b"], 2, np.array(["a", "b"]))[1].tolist()
+    [1, 1]
+    """
+    labels = np.asarray(_series(y))
+    if labels.shape != (n_rows,):
+        raise InvalidInputError(f"y has shape {labels.shape}; expected ({n_rows},), a label for each row.")
+    codes = {label: code for code, label in enumerate(classes.tolist())}
+    new = [label for label in dict.fromkeys(labels.tolist()) if label not in codes]
+    if new:
+        raise InvalidInputError(
+            f"y holds {', '.join(map(repr, new[:5]))}, which the model was not fitted to: it knows "
+            f"{', '.join(map(repr, list(codes)[:8]))}. Fit it anew with rows of all classes."
+        )
+    return classes, np.array([codes[label] for label in labels.tolist()], dtype=np.int32)
 
 
 class Bayesian:
@@ -34,6 +88,7 @@ class Bayesian:
 
     classes_: npt.NDArray[Any]
     certificate_: Certificate
+    _earlier: Earlier
 
     @property
     def posterior_(self) -> Posterior:
@@ -167,6 +222,65 @@ class Bayesian:
                 stacklevel=2,
             )
         return result
+
+    @all_or_nothing
+    def update(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Any:
+        """Learn from more rows: yesterday's posterior, mean and covariance, is today's prior.
+
+        Nothing of the old rows is needed. ``y`` may lack classes, but hold no new ones. Up to the error of the Gaussian
+        approximation the result is that of a fit to all rows; ``n_rows_`` counts them. What the fit reports of
+        its rows (``log_likelihood_``, the certificate, ``log_evidence_``) is about the new ones.
+
+        Parameters
+        ----------
+        X, y, sample_weight, offset
+            As in ``fit``.
+
+        Cost: that of a fit to the new rows.
+
+        >>> import numpy as np
+        >>> from oddsmith import LogisticRegression
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(2000, 1))
+        >>> y = rng.random(2000) < 1 / (1 + np.exp(-X[:, 0]))
+        >>> model = LogisticRegression(prior=1.0).fit(X[:1000], y[:1000]).update(X[1000:], y[1000:])
+        >>> whole = LogisticRegression(prior=1.0).fit(X, y)
+        >>> model.n_rows_, bool(np.abs(model.coef_ - whole.coef_)[0, 0] < 0.05 * whole.posterior_.std[1])
+        (2000, True)
+        """
+        model: Any = self
+        learned: Learned = model._curved()
+        if model.aliased_:
+            raise InvalidInputError(
+                f"The last fit set {', '.join(map(repr, model.aliased_[:5]))} aside: it knows nothing of their weights, so "
+                "its posterior cannot be a prior. Leave these columns out, or fit with a prior."
+            )
+        self._posterior(learned)  # refuses what is no posterior
+        earlier, prior = self._earlier.add(learned), inherit(learned)
+        classes, problem = model._problem(X, y, sample_weight, offset, known=True)
+        problem = replace(problem, prior=prior, jeffreys=False, start=model._against_first())
+        with one_blas_thread():
+            fit, verdict = model._solve(problem, classes)
+        model._assign(fit, classes, problem, verdict)
+        model.prior_, model._earlier = prior, earlier
+        weight = earlier.class_weight + problem.class_weight
+        model.class_prior_ = weight / weight.sum()
+        model._recall = Recall.of(X, y, sample_weight, offset)
+        model._warn(verdict)
+        return self
+
+    @property
+    def n_rows_(self) -> int:
+        """Number of rows that the weights come from, those before updates included."""
+        return self._earlier.n_rows + self._curved().n_rows  # type: ignore[attr-defined, no-any-return]
+
+    def _with_width(self, problem: Problem) -> Problem:
+        """Return the problem of a fit with a width for its prior: the one given, or the one that is found."""
+        model: Any = self
+        model._earlier = Earlier(0, np.zeros(problem.K))
+        model.__dict__.pop("selection_", None)
+        model.prior_ = problem.prior if not problem.jeffreys else model.prior
+        return problem
 
     def _posterior(self, learned: Learned) -> Posterior:
         self._check_optimum()

@@ -19,7 +19,7 @@ from oddsmith.models.coordinates import FAR, Coordinates, find_coordinates, is_l
 from oddsmith.models.learned import Learned
 from oddsmith.models.objective import FoldObjective
 from oddsmith.numerics import EPS, Array, factor_spd
-from oddsmith.priors import GaussianPrior, Quadratic
+from oddsmith.priors import GaussianPrior
 from oddsmith.records import Certificate
 from oddsmith.solvers import SOLVERS, Newton, SolverResult, TruncatedNewton
 from oddsmith.solvers.sampled import Sampled
@@ -45,7 +45,13 @@ class Problem:
     names: Any = None
     progress: Any = None
     link: Link | None = None
+    mix: Array | None = None
     jeffreys: bool = False
+
+    @property
+    def M(self) -> int:
+        """Number of columns that have weights."""
+        return int(self.source.shape.M if self.mix is None else self.mix.shape[1])
 
     @property
     def K(self) -> int:
@@ -76,7 +82,7 @@ def make_objective(
     problem: Problem, coordinates: Coordinates | None = None
 ) -> tuple[FoldObjective, Coordinates, Array]:
     """Return the objective in its coordinates (found, unless given), and what all classes share (the prior's mean)."""
-    K, M = problem.K, problem.source.shape.M
+    K, M = problem.K, problem.M
     C = K - 1
     symmetric = problem.reference is None and K > 2
     # A prior decides which contrasts it is about; without one any will do.
@@ -89,12 +95,12 @@ def make_objective(
         covers_intercept = penalty.Q.shape[0] > M + 1 or bool(np.atleast_2d(penalty.Q)[0, 0] > 0)
         if symmetric:
             common = penalty.mean.mean(axis=0)
-            penalty = Quadratic(contrast.T @ penalty.mean, penalty.Q)
+            penalty = replace(penalty, mean=contrast.T @ penalty.mean)
     # A prior on the intercept of a wide problem would fill in under centring: leave such columns where they are.
     centre = not (covers_intercept and M > LARGEST_HESSIAN)
     if coordinates is None:
         how = {"intercept": problem.intercept, "center": centre}
-        coordinates = find_coordinates(problem.engine, problem.source, contrast, **how)
+        coordinates = find_coordinates(problem.engine, problem.source, contrast, mix=problem.mix, **how)
     if penalty is not None:
         lost = coordinates.center / coordinates.scale if covers_intercept and coordinates.center.any() else None
         if penalty.Q.ndim == 2 and not covers_intercept:
@@ -106,7 +112,10 @@ def make_objective(
     if source.is_sparse and (np.abs(center) > FAR * scale).any():
         # A column that far from zero has no zeros to save, and must be centred before it is summed.
         source = replace(source, X=source.X.toarray())
-    if is_small(source):
+    if problem.mix is not None:
+        assert coordinates.raw_center is not None
+        center = coordinates.raw_center
+    elif is_small(source):
         source, center, scale = replace(source, X=(source.X - center) / scale), np.zeros(M), np.ones(M)
     objective = FoldObjective(
         problem.engine,
@@ -122,6 +131,7 @@ def make_objective(
         problem.explain,
         problem.progress,
         problem.link,
+        problem.mix,
     )
     return objective, coordinates, common
 
@@ -236,9 +246,10 @@ def _start(problem: Problem, objective: FoldObjective) -> Array:
     C, P = objective.shape
     x = np.zeros((C, P)) if objective.penalty is None else objective.penalty.mean.copy()
     if problem.intercept:
-        odds = np.log(problem.class_weight[1:] / problem.class_weight[0])
+        weight = np.where(problem.class_weight > 0, problem.class_weight, 0.5)  # an update may lack a class
+        odds = np.log(weight[1:] / weight[0])
         if problem.link is not None:
-            odds = problem.link.link(problem.class_weight[1:] / problem.class_weight.sum())
+            odds = problem.link.link(weight[1:] / weight.sum())
         if problem.source.offset is not None:
             odds = odds - np.average(problem.source.offset, axis=0, weights=problem.source.s)
         x[:, 0] = np.linalg.solve(objective.T, odds)
@@ -287,7 +298,7 @@ def _choose(problem: Problem, coordinates: Coordinates) -> Any:
     if problem.solver != "auto":
         solver = SOLVERS[problem.solver]() if isinstance(problem.solver, str) else problem.solver
         return replace(solver, watch_divergence=False) if hasattr(solver, "watch_divergence") and not watch else solver
-    size = (problem.K - 1) * (problem.source.shape.M + 1)
+    size = (problem.K - 1) * (problem.M + 1)
     if size > LARGEST_HESSIAN:
         return TruncatedNewton(strict=watch, watch_divergence=watch)
     # A sample pays when it shows every column and is a small part of the rows, yet many for each weight.

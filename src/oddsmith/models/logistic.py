@@ -31,10 +31,10 @@ from oddsmith.errors import (
 from oddsmith.inference.separation import Separation, separation
 from oddsmith.links import LINKS, Link
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
-from oddsmith.models.bayesian import Bayesian
+from oddsmith.models.bayesian import Bayesian, read_known_labels
 from oddsmith.models.bounded import fit_bounded
 from oddsmith.models.coordinates import is_large
-from oddsmith.models.expanding import learn_basis, learn_rows, through_basis, whole
+from oddsmith.models.expanding import learn_basis, learn_rows, split_basis, through_basis, whole
 from oddsmith.models.firth import fit_firth
 from oddsmith.models.geometry import LinearGeometry
 from oddsmith.models.inferring import Inferring
@@ -190,6 +190,7 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         self._check_parameters()
         classes, problem = self._problem(X, y, sample_weight, offset, reset=True)
         with one_blas_thread():
+            problem = self._with_width(problem)
             fit, verdict = self._solve(problem, classes)
         self._assign(fit, classes, problem, verdict)
         self._recall = Recall.of(X, y, sample_weight, offset)
@@ -197,12 +198,15 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         return self
 
     def _problem(
-        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, *, reset: bool = False
+        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, *, reset: bool = False, known: bool = False
     ) -> tuple[npt.NDArray[Any], Problem]:
-        """Read rows and labels (``reset``: as those that the columns and classes are learned from)."""
+        """Read rows and labels (``reset``: as those that the columns and classes are learned from).
+
+        With ``known`` the classes are those of the model, whether or not the labels hold them all.
+        """
         X, y = split_target(X, y)
         rows = read_rows(self, X, reset=reset)
-        classes, t = read_labels(y, rows.shape[0])
+        classes, t = read_known_labels(y, rows.shape[0], self.classes_) if known else read_labels(y, rows.shape[0])
         s = read_weights(sample_weight, rows.shape[0])
         K = len(classes)
         if K > 2 and self.link != "logit":
@@ -212,10 +216,16 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
                 "OneVsRest with this model."
             )
         source = MemorySource(rows, t, K, s, read_offset(offset, rows.shape[0], K))
-        source = learn_basis(self, source) if reset else through_basis(self, source)
+        mix = None
+        if reset:
+            learn_basis(self, source)
+            source, mix = split_basis(self, source)
+        else:
+            source = through_basis(self, source)
         class_weight = MemoryEngine(self.threads).fold(Counts, source, source.shape).weight
-        check_class_weights(class_weight, classes)
-        prior, jeffreys = split_prior(self.prior)
+        if not known:
+            check_class_weights(class_weight, classes)
+        prior, jeffreys = split_prior(self.prior if reset else getattr(self, "prior_", self.prior))
         problem = Problem(
             MemoryEngine(self.threads),
             source,
@@ -226,10 +236,11 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
             float(self.tol),
             int(self.max_iter),
             class_weight,
-            self._warm(classes, source.shape.M) if reset else None,
+            self._warm(classes, len(self._names())) if reset else None,
             lambda: check_finite(rows, getattr(self, "feature_names_in_", None)),
             self._names(),
             link=self._link(),
+            mix=mix,
             jeffreys=jeffreys,
         )
         if not is_large(source):  # large rows are checked by the sums of the first pass

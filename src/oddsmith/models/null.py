@@ -17,7 +17,7 @@ def null_log_likelihood(problem: Problem) -> float:
     W = problem.class_weight
     if problem.source.offset is None:
         if problem.intercept:
-            return float(W @ np.log(W / W.sum()))
+            return float(W @ np.log(np.where(W > 0, W, 1.0) / W.sum()))  # an update may lack a class
         if problem.link is None:
             return float(-W.sum() * np.log(len(W)))
         log_p = [float(v[0]) for v in problem.link.log_probability(np.zeros(1))]
