@@ -20,12 +20,14 @@ from oddsmith.inference.predictive import Predictive, antithetic, check_method, 
 from oddsmith.inference.summary import check_level
 from oddsmith.kernels.rowwise import At, tiles
 from oddsmith.models.base import all_or_nothing
-from oddsmith.models.coordinates import make_contrast
+from oddsmith.models.coordinates import is_large, make_contrast
 from oddsmith.models.learned import Learned, Recall
 from oddsmith.models.likelihood import Problem
 from oddsmith.numerics import Array
 from oddsmith.priors import Inherited
 from oddsmith.records import Certificate
+from oddsmith.solvers import Newton
+from oddsmith.solvers.truncated import LARGEST_HESSIAN
 
 INTERCEPT = "(intercept)"
 BLOCK_NUMBERS = 1 << 22
@@ -252,8 +254,8 @@ class Bayesian:
         learned: Learned = model._curved()
         if model.aliased_:
             raise InvalidInputError(
-                f"The last fit set {', '.join(map(repr, model.aliased_[:5]))} aside: it knows nothing of their weights, so "
-                "its posterior cannot be a prior. Leave these columns out, or fit with a prior."
+                f"The last fit set {', '.join(map(repr, model.aliased_[:5]))} aside: nothing is known of their weights, "
+                "so its posterior cannot be a prior. Leave these columns out, or fit with a prior."
             )
         self._posterior(learned)  # refuses what is no posterior
         earlier, prior = self._earlier.add(learned), inherit(learned)
@@ -279,6 +281,14 @@ class Bayesian:
         model: Any = self
         model._earlier = Earlier(0, np.zeros(problem.K))
         model.__dict__.pop("selection_", None)
+        if problem.prior is not None and problem.prior.open:
+            from oddsmith.models.widths import choose_width
+
+            model.selection_, start = choose_width(problem, model.seed)
+            problem = replace(problem, prior=model.selection_.prior, start=start)
+            if problem.solver == "auto" and is_large(problem.source) and start[0].size <= LARGEST_HESSIAN:
+                # So near the optimum a sample of the rows would only lead away.
+                problem = replace(problem, solver=Newton(watch_divergence=False, strict=False))
         model.prior_ = problem.prior if not problem.jeffreys else model.prior
         return problem
 
