@@ -24,11 +24,11 @@ if [ "${1:-}" = python ]; then
     exit
 fi
 command -v Rscript >/dev/null || { echo "Rscript is missing (Debian: r-base-core)." >&2; exit 1; }
-need MASS nnet sandwich brglm2
+need MASS nnet sandwich brglm2 survival pROC
 if [ "${1:-}" = data ]; then
     need ggplot2 palmerpenguins
     Rscript --vanilla data.R
 fi
-for script in glm.R multinom.R discriminant.R links.R inference.R firth.R splines.R; do
+for script in glm.R multinom.R discriminant.R links.R inference.R firth.R splines.R calibration.R; do
     Rscript --vanilla "$script"
 done

@@ -13,6 +13,12 @@ from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameErro
 from oddsmith.numerics import Array, log_softmax
 from oddsmith.records import Table
 
+FLAT = 1e-8
+UNINFORMATIVE = (
+    "The model gives (nearly) the same probabilities to all rows, or to some classes: these rows say nothing of the "
+    "class prior. Use a model that tells the classes apart."
+)
+
 
 def read_class_prior(class_prior: Any, classes: npt.NDArray[Any]) -> Array:
     """Return prior probabilities in the order of the classes, from a mapping or a sequence.
@@ -146,6 +152,8 @@ def estimate_prior(
     """
     L = log_proba - np.log(trained)
     R = np.exp(L - L.max(axis=1, keepdims=True))
+    if float(np.ptp(L - L[:, :1], axis=0).max()) < FLAT:
+        raise InvalidInputError(UNINFORMATIVE)
     N, prior = len(R), trained.copy()
     for n_iter in range(1, max_iter + 1):
         # 1. Posteriors, whose mean over π' is the gradient of ℓ/N.
@@ -168,10 +176,7 @@ def _standard_errors(R: Array, prior: Array) -> Array:
     J = (G @ B).T @ (G @ B)
     values, vectors = np.linalg.eigh(J)
     if values[0] <= 1e-12 * len(R):
-        raise InvalidInputError(
-            "The model gives (nearly) the same probabilities to all rows, or to some classes: these rows say nothing "
-            "of the class prior. Use a model that tells the classes apart."
-        )
+        raise InvalidInputError(UNINFORMATIVE)
     half = B @ vectors / np.sqrt(values)
     result: Array = np.sqrt((half**2).sum(axis=1))
     return result

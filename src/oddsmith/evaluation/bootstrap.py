@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from oddsmith.evaluation.sums import Formula, Sums
+from oddsmith.evaluation.sums import Sums
 from oddsmith.numerics import Array
 
 GROUPS = 4096
 """Rows are resampled one by one up to this number; of more, as many random groups of rows are."""
 
 CHUNK = 500
+
+
+@dataclass(frozen=True)
+class Resampled:
+    """Sums of all rows (one replicate), of the replicates, and without each group in turn (the jackknife)."""
+
+    whole: Sums
+    drawn: Sums
+    without: Sums
+
+    @classmethod
+    def of(cls, sums: Sums, replicates: int, rng: np.random.Generator) -> Resampled:
+        """Resample sums over groups (groups × columns)."""
+        whole = {name: a.sum(axis=0, keepdims=True) for name, a in sums.items()}
+        without = {name: whole[name] - a for name, a in sums.items()}
+        return cls(whole, resample(sums, replicates, rng), without)
 
 
 def assign_groups(n: int, rng: np.random.Generator) -> tuple[npt.NDArray[np.intp], int]:
@@ -45,11 +63,6 @@ def resample(sums: Sums, replicates: int, rng: np.random.Generator) -> Sums:
         drawn.append(counts.astype(np.float64) @ S)
     parts = np.split(np.vstack(drawn), np.cumsum(widths)[:-1], axis=1)
     return dict(zip(names, parts, strict=True))
-
-
-def leave_one_out(sums: Sums) -> Sums:
-    """Return the sums without each group in turn: the jackknife."""
-    return {name: a.sum(axis=0) - a for name, a in sums.items()}
 
 
 def bca_interval(estimate: float, drawn: Array, without: Array, level: float) -> tuple[float, float]:
@@ -151,9 +164,3 @@ def wilson_interval(share: float, n: float, level: float) -> tuple[float, float]
     middle = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = np.sqrt(z2 * share * (1 - share) / n + z2**2 / (4 * n**2)) / (1 + z2 / n)
     return max(0.0, float(middle - half)), min(1.0, float(middle + half))
-
-
-def evaluate_formula(formula: Formula, sums: Sums, drawn: Sums) -> tuple[float, Array, Array]:
-    """Return a score at all rows, at each replicate, and without each group."""
-    whole = {name: a.sum(axis=0, keepdims=True) for name, a in sums.items()}
-    return float(formula(whole)[0]), formula(drawn), formula(leave_one_out(sums))

@@ -16,13 +16,12 @@ from oddsmith.decision.acting import REJECT, decide_by
 from oddsmith.decision.loss import LossMatrix, read_loss, read_reject
 from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithWarning
 from oddsmith.evaluation.bootstrap import (
+    Resampled,
     assign_groups,
     bca_interval,
     centred_interval,
-    evaluate_formula,
     inverted_interval,
     reflected_interval,
-    resample,
     wilson_interval,
 )
 from oddsmith.evaluation.reading import Answers, ask
@@ -176,8 +175,8 @@ def evaluate(
             OddsmithWarning,
             stacklevel=2,
         )
-    drawn = resample(collector.sums, replicates, rng)
-    found = {score.name: _estimate(score, collector, drawn, answers, level) for score in scores}
+    resampled = Resampled.of(collector.sums, replicates, rng)
+    found = {score.name: _estimate(score, resampled, answers, level) for score in scores}
     order = [name for key in NAMES for name in found if name == key or name.startswith(f"{key}[")]
     return Evaluation(
         MappingProxyType({name: found[name] for name in order}),
@@ -238,8 +237,8 @@ def _costs(answers: Answers, collector: Collector, loss: LossMatrix, reject: Any
     return [Score(name, mean_of(name), "Wilson" if name == "rejected" else "bootstrap") for name in names]
 
 
-def _estimate(score: Score, collector: Collector, drawn: dict[str, Array], answers: Answers, level: float) -> Estimate:
-    value, replicates, without = evaluate_formula(score.formula, collector.sums, drawn)
+def _estimate(score: Score, sums: Resampled, answers: Answers, level: float) -> Estimate:
+    value, replicates = float(score.formula(sums.whole)[0]), score.formula(sums.drawn)
     how = score.interval
     if how == "Wilson":
         edges = wilson_interval(value, len(answers.t), level)
@@ -248,12 +247,12 @@ def _estimate(score: Score, collector: Collector, drawn: dict[str, Array], answe
     elif how == "centred bootstrap":
         edges = centred_interval(value, replicates, level)
     elif score.gaps is not None:
-        weight, gap = score.gaps({name: a.sum(axis=0, keepdims=True) for name, a in collector.sums.items()})
-        edges = inverted_interval(weight[0], gap[0], score.gaps(drawn)[1], score.power, level)
+        weight, gap = score.gaps(sums.whole)
+        edges = inverted_interval(weight[0], gap[0], score.gaps(sums.drawn)[1], score.power, level)
     elif score.name == "auc" and value in (0.0, 1.0):
         how, edges = "exact", _perfect_auc(answers, value, level)
     else:
-        edges = bca_interval(value, replicates, without, level)
+        edges = bca_interval(value, replicates, score.formula(sums.without), level)
     return Estimate(value, *edges, how)
 
 
