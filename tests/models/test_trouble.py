@@ -403,7 +403,7 @@ REFUSED_PARAMETERS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "True for a prior": ({"prior": True}, InvalidTypeError, "prior must be None"),
     "empty prior": ({"prior": GaussianPrior()}, InvalidInputError, "either scale.*or covariance"),
     "overfull prior": ({"prior": GaussianPrior(1.0, covariance=2.0)}, InvalidInputError, "not both"),
-    "word for a scale": ({"prior": GaussianPrior("wide")}, InvalidTypeError, "'wide'"),
+    "word for a scale": ({"prior": GaussianPrior("wide")}, UnknownNameError, "'wide'"),
     "prior of the wrong size": (
         {"prior": GaussianPrior(covariance=np.ones(7))},
         InvalidInputError,

@@ -20,6 +20,8 @@ from oddsmith.statistic import Shape, Statistic
 
 S = TypeVar("S", bound=Statistic)
 SLICE_BYTES = 1 << 24
+MADE_BYTES = 1 << 22
+"""A slice of rows that a transform makes takes no more than this."""
 KEPT_BYTES = 1 << 25
 """Transformed rows up to this size are made once and kept for the length of a fit."""
 
@@ -77,7 +79,8 @@ class MemorySource:
         n = self.n_rows
         if n <= 512 and self.slice_rows is None:
             return [(0, n)]
-        step = self.slice_rows or max(512, SLICE_BYTES // max(1, self._row_bytes()))
+        size = SLICE_BYTES if self.transform is None else MADE_BYTES
+        step = self.slice_rows or max(512, size // max(1, self._row_bytes()))
         # Equal slices, so that the last one is not a sliver.
         count = max(1, -(-n // step))
         edges = [n * i // count for i in range(count + 1)]

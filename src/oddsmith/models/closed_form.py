@@ -20,7 +20,7 @@ from oddsmith.design.inputs import (
 )
 from oddsmith.engines import MemoryEngine, MemorySource, one_blas_thread
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError
-from oddsmith.models.expanding import check_same_basis, learn_basis
+from oddsmith.models.expanding import check_same_basis, has_basis, learn_basis
 from oddsmith.numerics import EPS, Array, SpdFactor
 from oddsmith.statistic import Statistic
 
@@ -63,7 +63,7 @@ def _not_finite(model: Any, source: MemorySource) -> InvalidInputError:
     names, rows = getattr(model, "feature_names_in_", None), source.block(0, source.n_rows).Phi
     values = rows.data if sparse.issparse(rows) else rows
     if not np.isfinite(values).all():
-        names = names if model.basis is None else model._names()
+        names = model._names() if has_basis(model) else names
         return nonfinite_error(rows, names)
     largest = int(np.argmax(abs(rows).max(axis=0).toarray() if sparse.issparse(rows) else np.abs(rows).max(axis=0)))
     return InvalidInputError(

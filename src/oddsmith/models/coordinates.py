@@ -20,6 +20,7 @@ class Coordinates:
 
     With K classes, full weights are ``W = contrast @ V`` (K × (K−1) contrasts); against class 0 they are
     ``T V`` with ``T = contrast[1:] − contrast[0]``. ``from_sample`` says that a sample showed every column well.
+    ``raw_center`` is the centre of the columns before a linear map made others of them.
     """
 
     center: Array
@@ -27,6 +28,7 @@ class Coordinates:
     contrast: Array
     longest: float | None
     from_sample: bool = False
+    raw_center: Array | None = None
 
     @property
     def T(self) -> Array:
@@ -70,12 +72,14 @@ def is_large(source: Any) -> bool:
 
 
 def find_coordinates(
-    engine: Engine, source: Any, contrast: Array, *, intercept: bool, center: bool = True
+    engine: Engine, source: Any, contrast: Array, *, intercept: bool, center: bool = True, mix: Array | None = None
 ) -> Coordinates:
     """Learn centre and scale of the columns by one cheap fold.
 
     Of large data a sample gives them (any near ones will do), unless it saw too little of a column.
     """
+    if mix is not None:
+        return _mixed_coordinates(engine, source, contrast, mix, intercept and center)
     M = source.shape.M
     if is_large(source) and source.is_sparse and M > LARGEST_HESSIAN:
         # Wide sparse rows stay as they are: the preconditioner knows the size of every column.
@@ -87,6 +91,18 @@ def find_coordinates(
             return Coordinates(mean, scale, contrast, None, from_sample=True)
     mean, scale = _spread(*_column_moments(engine, source), intercept and center)
     return Coordinates(mean, scale, contrast, None)  # the first pass finds the reach
+
+
+def _mixed_coordinates(engine: Engine, source: Any, contrast: Array, mix: Array, centred: bool) -> Coordinates:
+    """Return coordinates for columns that are linear combinations of the source's: centred, not scaled.
+
+    Whitened kernels have rows no longer than 1, and the centre is a mean of such.
+    """
+    part = source.take(source.spread(COORDINATE_ROWS, seed=2)) if source.s is None else source
+    raw = _column_moments(engine, part)[0] if centred else np.zeros(len(mix))
+    center = raw @ mix
+    longest = float(1.0 + np.linalg.norm(center)) ** 2
+    return Coordinates(center, np.ones(mix.shape[1]), contrast, longest, from_sample=True, raw_center=raw)
 
 
 def _column_moments(engine: Engine, source: Any) -> tuple[Array, Array]:

@@ -36,6 +36,11 @@ def learn_basis(model: Any, source: MemorySource) -> MemorySource:
         return through_basis(model, source)
 
 
+def has_basis(model: Any) -> bool:
+    """Whether a fitted model has a basis."""
+    return hasattr(model, "basis_")
+
+
 def in_function_space(basis: Any, prior: Any) -> Any:
     """Return the basis, its kernel whitened if the prior is one in function space: then ``wᵀw`` is ``vᵀK v``."""
     space = getattr(prior, "space", "weights")
@@ -56,6 +61,19 @@ def through_basis(model: Any, source: MemorySource) -> MemorySource:
     """Return a source as seen through the model's learned basis, if it has one."""
     expansion: Expansion | None = getattr(model, "basis_", None)
     return source if expansion is None else expansion.over(source).kept()
+
+
+def split_basis(model: Any, source: MemorySource) -> tuple[MemorySource, Array | None]:
+    """Return a source of raw rows as seen through the basis but for the linear map it ends with, and that map.
+
+    Rows that are few enough to be kept have the map in them.
+    """
+    expansion: Expansion | None = getattr(model, "basis_", None)
+    through = through_basis(model, source)
+    if expansion is None or through.transform is None:
+        return through, None
+    first, mix = expansion.split()
+    return first.over(source), mix
 
 
 def input_names(model: Any) -> npt.NDArray[Any]:
@@ -87,6 +105,9 @@ class ExpandedRows:
         return self.expansion(self.rows[which])
 
     def __matmul__(self, B: Array) -> Array:
+        first, mix = self.expansion.split()
+        if mix is not None:
+            return ExpandedRows(self.rows, first) @ (mix @ B)
         n, M = self.shape
         result = np.empty((n, *B.shape[1:]))
         step = max(256, SLICE_NUMBERS // max(1, M))
@@ -103,7 +124,7 @@ def learn_rows(model: Any, rows: Any, *, reset: bool) -> Any:
     """Return checked rows for fitting, seen through the model's basis, which is learned from them if ``reset``."""
     if reset:
         learn_basis(model, MemorySource(rows, np.broadcast_to(np.int32(0), rows.shape[0]), K=1))
-    elif model.basis is not None:
+    elif has_basis(model):
         check_finite(rows, getattr(model, "feature_names_in_", None))
     return expanded(model, rows)
 

@@ -17,7 +17,7 @@ from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeE
 from oddsmith.models.base import MODELS, Classifier
 from oddsmith.models.closed_form import LARGEST_SCATTER
 from oddsmith.models.densities import LOG_2PI, GaussianDensities, QuadraticForm
-from oddsmith.models.expanding import as_source, learn_rows
+from oddsmith.models.expanding import as_source, has_basis, learn_rows
 from oddsmith.models.generative import (
     Folded,
     Generative,
@@ -302,7 +302,7 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
 
     def _rows(self, X: Any, *, deciding: bool = False) -> Any:
         self._check_fitted()
-        if self.basis is not None:
+        if has_basis(self):
             return Classifier._rows(self, X)
         rows = read_rows(self, X, reset=False)
         missing = has_missing(rows, self._names)
@@ -327,7 +327,7 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
             return Generative.decision_function(self, X)
         densities, rows = solution.densities, self._rows(X)
         A: Array = by_rows(densities.activations, rows, self.threads) + np.log(solution.prior)
-        if not densities.is_linear or (self.basis is None and has_missing(rows, self._names)):
+        if not densities.is_linear or (not has_basis(self) and has_missing(rows, self._names)):
             return A + 0.5 * LOG_2PI * len(self._names())
         # The functions of single classes are large where the data is far from zero; what they differ by is not.
         center = densities.centred()[2]

@@ -27,7 +27,7 @@ from oddsmith.engines.memory import available_cores
 from oddsmith.errors import InvalidInputError, InvalidTypeError, NotFittedError, as_input_errors
 from oddsmith.models.base import all_or_nothing
 from oddsmith.models.closed_form import check_threads
-from oddsmith.models.expanding import check_same_basis, whole
+from oddsmith.models.expanding import check_same_basis, has_basis, whole
 from oddsmith.numerics import Array, log_softmax, softmax
 from oddsmith.statistics import Features
 
@@ -305,7 +305,7 @@ class Generative:
         if not isinstance(n, int | np.integer) or n < 1:
             raise InvalidInputError(f"n must be a whole number of at least 1, found {n!r}.")
         model: Any = self
-        if model.basis is not None:
+        if has_basis(model):
             raise InvalidInputError(
                 "sample draws from the densities of the columns. With basis functions these are of φ(x), from "
                 "which no x can be had: fit a model without a basis to draw from."

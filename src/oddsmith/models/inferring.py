@@ -31,7 +31,7 @@ class Inferring:
     """A mixin: inference for a model that is fitted by likelihood and knows its curvature (``_curved``)."""
 
     prior: Any
-    link: str
+    link_: str
     classes_: npt.NDArray[Any]
     aliased_: list[str]
     n_parameters_: int
@@ -291,11 +291,11 @@ class Inferring:
             columns = dict(zip(POSTERIOR, values, strict=True))
         names: dict[str, Any] = {} if weights.classes is None else {"class": weights.classes}
         table = {**names, "term": weights.terms, **columns}
-        if self.link == "logit":
+        if self.link_ == "logit":
             with np.errstate(over="ignore"):
                 table["odds_ratio"] = np.exp(columns["estimate"])
         if learned.K == 2:
-            what = f"{type(self).__name__} ({self.link}) of {labels[1]!r} against {labels[0]!r}"
+            what = f"{type(self).__name__} ({self.link_}) of {labels[1]!r} against {labels[0]!r}"
         else:
             against = "" if learned.reference is None else f", against {labels[learned.reference]!r}"
             what = f"{type(self).__name__} of {learned.K} classes{against}"

@@ -56,6 +56,11 @@ def has_logit(model: Any) -> bool:
     return True
 
 
+def find_link(name: str) -> Link | None:
+    """Return the link of a name, None for the logit."""
+    return None if name == "logit" else LINKS[name]
+
+
 @MODELS.register("logistic")
 class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
     """Logistic regression for two classes, softmax regression for more.
@@ -239,7 +244,7 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
             self._warm(classes, len(self._names())) if reset else None,
             lambda: check_finite(rows, getattr(self, "feature_names_in_", None)),
             self._names(),
-            link=self._link(),
+            link=find_link(self.link) if reset else self._link(),
             mix=mix,
             jeffreys=jeffreys,
         )
@@ -248,8 +253,8 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         return classes, problem
 
     def _link(self) -> Link | None:
-        """Return the link, None for the logit, which two classes share with softmax."""
-        return None if self.link == "logit" else LINKS[self.link]
+        """Return the link of the fit, None for the logit, which two classes share with softmax."""
+        return find_link(self.link_)
 
     def _curved(self, X: Any = None, y: Any = None, sample_weight: Any = None, offset: Any = None) -> Learned:
         """Return what the fit learned, its Hessian included: one pass over its rows if that was not formed yet."""
@@ -361,6 +366,7 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         self.certificate_, self.trace_ = certificate, fit.result.trace
         self.n_iter_ = max(1, len(fit.result.trace) - 1)
         self.class_prior_ = problem.class_weight / problem.class_weight.sum()
+        self.link_ = self.link
         self._sgd_state = None
         self._separation = verdict
         self._learned = replace(fit.learned, null_log_likelihood=null_log_likelihood(problem))

@@ -28,7 +28,7 @@ from oddsmith.design.inputs import (
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
-from oddsmith.models.expanding import learn_rows, whole
+from oddsmith.models.expanding import has_basis, learn_rows, whole
 from oddsmith.models.geometry import LinearGeometry, lengths
 from oddsmith.models.logistic import LogisticRegression
 from oddsmith.numerics import Array
@@ -84,7 +84,9 @@ class Reduction(LinearGeometry, Classifier):
         model = self._template()
         X, y = split_target(X, y)
         rows = self._input(X, reset=True)
-        if self.basis is not None:
+        if self.basis is None:
+            self.__dict__.pop("basis_", None)
+        else:
             rows = whole(learn_rows(self, read_rows(self, X, reset=True), reset=True))
         n = rows.shape[0]
         classes, t = read_labels(y, n)
@@ -125,7 +127,7 @@ class Reduction(LinearGeometry, Classifier):
 
     def _rows(self, X: Any) -> Any:
         self._check_fitted()
-        return self._input(X, reset=False) if self.basis is None else whole(super()._rows(X))
+        return whole(super()._rows(X)) if has_basis(self) else self._input(X, reset=False)
 
     def _answers(self, rows: Any) -> npt.NDArray[np.bool_]:
         """Return what each part answers, N × parts: whether it says 1."""

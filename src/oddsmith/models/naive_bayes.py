@@ -30,7 +30,7 @@ from oddsmith.models.columnwise import (
     recast,
 )
 from oddsmith.models.densities import QuadraticForm
-from oddsmith.models.expanding import as_source, learn_rows
+from oddsmith.models.expanding import as_source, has_basis, learn_rows
 from oddsmith.models.generative import (
     Folded,
     Generative,
@@ -171,7 +171,8 @@ class NaiveBayes(Generative, Classifier):
 
     def _columns(self, X: Any, *, reset: bool) -> Columns:
         """Return the columns of ``X``, or those that the basis makes of them: floats."""
-        if self.basis is None:
+        if self.basis is None if reset else not has_basis(self):
+            self.__dict__.pop("basis_", None)
             return read_columns(self, X, reset=reset)
         rows = learn_rows(self, read_rows(self, X, reset=reset), reset=reset)
         return Columns(tuple(map(str, self._names())), np.full(rows.shape[1], "float"), rows)
@@ -202,7 +203,7 @@ class NaiveBayes(Generative, Classifier):
         plan = self._solved().densities.plan
         columns = self._columns(X, reset=False)
         rows, _, unknown = encode(columns, plan, extend=False)
-        if self.basis is None:
+        if not has_basis(self):
             has_missing(rows, plan.all_names)
         for name, values in unknown.items():
             shown = ", ".join(map(repr, values[:5])) + (" …" if len(values) > 5 else "")

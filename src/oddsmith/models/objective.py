@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import linalg
 
 from oddsmith.engines import Engine
 from oddsmith.errors import InvalidInputError
@@ -33,7 +34,8 @@ class FoldObjective:
     coordinates that may move (no intercept, aliased columns: fixed at 0). A ``sample`` of the rows is scaled up to
     all of them by 1 / ``share``. ``longest`` is the squared length of the longest scaled row; where it is not known
     yet, the first pass finds it. ``explain`` is called when sums are not finite, to raise what it finds in the data.
-    ``link`` is that of two classes, None for the logit.
+    ``link`` is that of two classes, None for the logit. With ``mix`` (M′ × M) the columns are ``φ = φ′ mix`` of the
+    source's φ′, and ``center`` is that of φ′.
     """
 
     engine: Engine
@@ -49,6 +51,7 @@ class FoldObjective:
     explain: Callable[[], None] | None = None
     progress: Any = None
     link: Link | None = None
+    mix: Array | None = None
     share: float = 1.0
     passes: int = 0
     _last: Evaluation | None = field(default=None, repr=False)
@@ -85,6 +88,11 @@ class FoldObjective:
         return int(self.source.n_rows)
 
     @property
+    def made(self) -> bool:
+        """Whether rows are made anew, by basis functions, in every pass."""
+        return self.source.transform is not None
+
+    @property
     def mean_square(self) -> float:
         """Mean squared length of a scaled row, the intercept included."""
         return float(self.free[0].sum())
@@ -92,7 +100,8 @@ class FoldObjective:
     def raw(self, x: Array) -> tuple[Array, Array]:
         """Return ``(W, b)``: weights against class 0 on centred columns, for the kernels."""
         X = self.T @ np.where(self.free, x.reshape(self.shape), 0.0)
-        return X[:, 1:] / self.scale, np.ascontiguousarray(X[:, 0])
+        W = X[:, 1:] / self.scale
+        return W if self.mix is None else W @ self.mix.T, np.ascontiguousarray(X[:, 0])
 
     @property
     def convex(self) -> bool:
@@ -187,6 +196,8 @@ class FoldObjective:
 
         The contrasts of a symmetric softmax mix classes; there the mean over them is close enough.
         """
+        if self.mix is not None:
+            return np.ones(self.size)
         W, b = self.raw(x)
         d = self._fold(CurvatureDiagonal, self._params(W, b)).diagonal
         if self.shape[0] > 1 and not np.array_equal(self.T, np.eye(self.shape[0])):
@@ -225,6 +236,10 @@ class FoldObjective:
         """Return the weights after one epoch over the rows in random order, and the mean of the iterates."""
         V = np.array(x.reshape(self.shape))
         C, P = self.shape
+        if self.mix is not None:
+            raise InvalidInputError(
+                "Stochastic gradient descent takes no whitened kernel of this size. Use solver='auto', or whiten=False."
+            )
         if self.link is not None:
             raise InvalidInputError(
                 f"Stochastic gradient descent is for link='logit', found {self.link.name!r}. Use solver='newton'."
@@ -263,11 +278,17 @@ class FoldObjective:
 
     def _to_solver(self, G: Array) -> Array:
         G = self.T.T @ G if len(G) > 1 else G
+        if self.mix is not None:
+            G = np.column_stack([G[:, 0], G[:, 1:] @ self.mix])
         return G if self._unit is None else G / self._unit
 
     def _hessian(self, H: Array) -> Array:
         """Return the Hessian in solver coordinates, (T ⊗ 1/scale)ᵀ H (T ⊗ 1/scale)."""
         C, P = self.shape
+        if self.mix is not None:
+            R = linalg.block_diag(1.0, self.mix)
+            H = np.einsum("ipjq,pr,qs->irjs", H.reshape(C, len(R), C, len(R)), R, R, optimize=True)
+            H = np.ascontiguousarray(H.reshape(C * P, C * P))
         if C > 1:
             H = (self.T.T @ H.reshape(C, P * C * P)).reshape(C * P, C * P)
             H = (self.T.T @ np.ascontiguousarray(H.T).reshape(C, P * C * P)).reshape(C * P, C * P)

@@ -109,7 +109,7 @@ def _assign(model: Any, objective: Any, state: OnlineState, classes: npt.NDArray
     model.aliased_ = []
     model.trace_ = recorder.trace()
     model.certificate_ = certify(objective, objective.evaluate(state.x, order=2), model.tol)
-    model.n_iter_ = state.steps
+    model.n_iter_, model.link_ = state.steps, "logit"
     model.class_prior_ = None  # the shares of all batches are not kept
     model._sgd_state = state
     model._learned = model._recall = None

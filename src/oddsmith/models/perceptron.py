@@ -14,7 +14,7 @@ from oddsmith.design.inputs import check_finite, read_labels, read_rows, split_t
 from oddsmith.errors import ConvergenceWarning, InvalidInputError
 from oddsmith.kernels.perceptron import Walk, correct, margins, rounding, run_epoch
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
-from oddsmith.models.expanding import learn_rows, whole
+from oddsmith.models.expanding import has_basis, learn_rows, whole
 from oddsmith.models.geometry import LinearGeometry
 from oddsmith.numerics import Array
 from oddsmith.records import Trace
@@ -137,7 +137,7 @@ class PerceptronClassifier(LinearGeometry, Classifier):
         Phi = whole(learn_rows(self, rows, reset=True))
         Phi = Phi.tocsr() if sparse.issparse(Phi) else np.ascontiguousarray(Phi)
         Phi = Phi.astype(np.float64, copy=False)
-        if self.basis is not None:
+        if has_basis(self):
             check_finite(Phi, self._names())
         walk, converged, records = self._walk(Phi, t, len(classes))
         V = walk.V if converged else walk.best

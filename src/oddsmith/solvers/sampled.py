@@ -17,6 +17,7 @@ from oddsmith.solvers.newton import Newton, leap, line_search
 MEMORY = 10
 MANY = 150
 SAMPLE_NUMBERS = 500_000
+MADE_NUMBERS = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,8 @@ def sample_rows(objective: Any) -> int:
     gradient = max(8 * P / 15e9, 4 * C * P / 20e9)
     hessian = C * (C + 1) / 2 * (2 if C > 1 else 1) * P**2 / 35e9
     rows = min(objective.n_rows / 16, 2.0 * objective.n_rows * gradient / hessian, SAMPLE_NUMBERS / P)
+    if objective.made:  # rows are costly to make, and those of a sample are made once
+        rows = min(objective.n_rows / 16, MADE_NUMBERS / P)
     return max(10 * int(objective.size), int(rows))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +52,18 @@ class Expansion:
     def gram(self) -> Array | None:
         """The matrix of the kernel between its centres, or None if the last basis is no kernel."""
         return getattr(self.steps[-1], "gram_", None) if self.steps else None
+
+    def split(self) -> tuple[Expansion, Array | None]:
+        """Return the expansion without the linear map that it ends with (M′ outputs), and that map, M′ × M, or None.
+
+        A linear model can have the map in its weights, which is cheaper than in every row.
+        """
+        R = getattr(self.steps[-1], "whitening_", None) if self.steps else None
+        if R is None:
+            return self, None
+        last = copy(self.steps[-1])
+        last.whitening_ = None
+        return Expansion((*self.steps[:-1], last), self.n_inputs, len(R), self.names), R
 
     def over(self, source: MemorySource) -> MemorySource:
         """Return a source of raw rows as seen through this expansion."""
