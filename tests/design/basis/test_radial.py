@@ -41,6 +41,12 @@ def test_extreme_widths_give_ones_and_zeros() -> None:
     np.testing.assert_array_equal(bumps(rows[:2], rows[:2], 1e300), np.ones((2, 2)))
 
 
+def test_no_bump_is_higher_than_one() -> None:
+    rows = X + 3.0
+    for width in (0.05, 0.3, 1.0):
+        assert bumps(rows, rows, width).max() == 1.0
+
+
 def test_a_kernel_at_every_row_is_the_kernel_matrix() -> None:
     basis = GaussianKernel(width=0.7).fit(X)
     expected = rbf_kernel(X, gamma=1.0 / (2.0 * 0.7**2))
@@ -105,6 +111,12 @@ def test_kmeans_finds_the_clusters() -> None:
     expected = rows.reshape(4, 50, 2).mean(axis=1)
     order = np.lexsort(np.round(centers, -3).T[::-1])
     np.testing.assert_allclose(centers[order], expected[[0, 2, 1, 3]], atol=1e-5)
+
+
+def test_kmeans_weighs_a_row_by_how_often_it_occurs() -> None:
+    rows = np.repeat([[0.0], [1.0], [10.0]], [30, 10, 5], axis=0)
+    centers = np.sort(RadialBasis(2, width=1.0).fit(rows).centers_.ravel())
+    np.testing.assert_allclose(centers, [0.25, 10.0])
 
 
 def test_centers_can_be_given() -> None:

@@ -133,6 +133,8 @@ def test_weights_of_any_size_place_the_knots() -> None:
         return learn_expansion(Spline(4), source, ["a", "b"], engine=MemoryEngine()).steps[0].knots_[0]
 
     np.testing.assert_allclose(knots(s / s.sum()), knots(s), rtol=1e-9)
+    s[[X[:, 0].argmin(), X[:, 0].argmax()]] = 0.01
+    assert knots(s)[[0, -1]].tolist() == [X[:, 0].min(), X[:, 0].max()]
 
 
 def test_columns_with_few_values_have_fewer_knots() -> None:
