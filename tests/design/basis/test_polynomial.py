@@ -92,6 +92,9 @@ def test_a_column_far_from_zero_keeps_its_digits() -> None:
 def test_a_constant_column_becomes_zero(value: float) -> None:
     Phi = Standardize().fit_transform(np.full((997, 1), value))
     assert np.abs(Phi).max() <= 1e-15 * abs(value)
+    # The mean of a sparse column is a sum of rounded numbers, and yet it does not vary.
+    rows = sparse.csr_array(np.full((997, 1), value))
+    np.testing.assert_array_equal(Standardize(center=False).fit_transform(rows).toarray(), rows.toarray())
 
 
 def test_sparse_rows_stay_sparse_or_are_refused() -> None:
