@@ -10,10 +10,10 @@ from scipy import sparse
 from oddsmith.design.basis.base import BASES, Basis, Names, check_flag
 from oddsmith.engines import Engine, MemorySource
 from oddsmith.errors import InvalidInputError
-from oddsmith.numerics import Array
+from oddsmith.numerics import EPS, Array
 from oddsmith.statistics import Moments, MomentsParams
 
-SAME = 1e-14
+SAME = 64.0 * EPS
 """Standard deviation, as a share of the mean, below which a column's values differ by rounding only."""
 
 
@@ -75,7 +75,9 @@ class Standardize(Basis):
             bad = names[int(np.argmin(np.isfinite(mean) & np.isfinite(sd)))]
             raise InvalidInputError(f"The squares of column {str(bad)!r} are more than a float64 can hold: rescale it.")
         self.mean_ = mean if self.center else np.zeros_like(mean)
-        self.scale_ = np.where(sd > SAME * np.abs(mean), sd, 1.0) if self.scale else np.ones_like(sd)
+        # Dense rows are summed about one of them, sparse ones about zero, with as many roundings as there are rows.
+        noise = max(SAME, EPS * source.n_rows) if source.is_sparse else SAME
+        self.scale_ = np.where(sd > noise * np.abs(mean), sd, 1.0) if self.scale else np.ones_like(sd)
 
     def expand(self, rows: Any) -> Any:
         """Return ``(x − mean) / sd``."""
