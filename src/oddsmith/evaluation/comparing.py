@@ -307,8 +307,8 @@ def _progress(total: int, wanted: bool | None) -> Iterator[Callable[[str], None]
     """Yield a function that moves a bar on; without a terminal there is none."""
     from rich.console import Console
 
-    console = Console(stderr=True)
-    if not (console.is_terminal if wanted is None else wanted):
+    console = Console(stderr=True, force_terminal=wanted or None)
+    if wanted is False or not console.is_terminal:
         yield lambda name: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -37,7 +36,7 @@ class Curve(Table):
     """
 
     columns: Mapping[str, npt.NDArray[Any]]
-    facts: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    facts: Mapping[str, float] = field(default_factory=dict)
 
     def __getattr__(self, name: str) -> Any:
         if name in ("columns", "facts") or name.startswith("__"):
@@ -99,7 +98,7 @@ def reliability_curve(model: Any, X: Any, y: Any, *, bins: int = 10, level: floa
     >>> X = rng.normal(size=(1000, 1)) + 2 * y[:, None]
     >>> curve = reliability_curve(GaussianClassifier().fit(X, y), X, y, bins=5)
     >>> curve.count.tolist(), curve.calibration_error < 0.05
-    ([201, 200, 200, 200, 199], True)
+    ([200, 200, 200, 200, 200], True)
     """
     answers = _probabilistic(model, X, y)
     P, N = answers.P, len(answers.t)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -179,7 +178,7 @@ def evaluate(
     found = {score.name: _estimate(score, resampled, answers, level) for score in scores}
     order = [name for key in NAMES for name in found if name == key or name.startswith(f"{key}[")]
     return Evaluation(
-        MappingProxyType({name: found[name] for name in order}),
+        {name: found[name] for name in order},
         answers.classes,
         confusion_matrix(answers.t, answers.said, labels=np.arange(answers.K)),
         len(answers.t),

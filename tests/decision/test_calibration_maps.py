@@ -1,0 +1,127 @@
+"""Calibration maps against R, scikit-learn and what they promise."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression as Theirs
+from tests.reference_data import Case, cases
+
+from oddsmith.decision import LinearMap, fit_linear, fit_map, influence
+from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.numerics import log_softmax, softmax
+
+
+def stated(case: Case) -> tuple[Any, Any]:
+    """Log probabilities, N × K, and codes of the labels."""
+    p = np.array(case.expected["stated"])
+    P = np.column_stack([1.0 - p, p]) if p.ndim == 1 else p
+    return np.log(P), np.array([case.classes.index(label) for label in case.y.tolist()])
+
+
+@pytest.mark.parametrize("case", cases("calibration_*"), ids=str)
+def test_slope_and_shifts_equal_r(case: Case) -> None:
+    A, t = stated(case)
+    found = fit_linear(A, np.eye(A.shape[1])[t])
+    assert found.slope == pytest.approx(case.expected["slope"], rel=1e-8)
+    shifts = case.expected.get("shifts", [0.0, case.expected.get("intercept")])
+    np.testing.assert_allclose(found.shift - found.shift[0], shifts, rtol=1e-7, atol=1e-9)
+    # Rows that follow the map have a sandwich variance near that of the likelihood.
+    errors = np.sqrt((influence(A, np.eye(A.shape[1])[t], found) ** 2).sum(axis=0))
+    slope_error = case.expected["std_errors"][1 if A.shape[1] == 2 else 0]
+    assert 0.6 < errors[0] / slope_error < 1.5
+
+
+@given(st.integers(2, 5), st.floats(0.2, 3.0), st.integers(0, 2**32 - 1), st.booleans(), st.booleans())
+def test_the_map_has_the_largest_likelihood(K: int, slope: float, seed: int, shifts: bool, free: bool) -> None:
+    rng = np.random.default_rng(seed)
+    A = 1.5 * rng.normal(size=(300, K))
+    t = (slope * A + rng.gumbel(size=A.shape)).argmax(axis=1)
+    T, s = np.eye(K)[t], rng.integers(0, 4, 300).astype(float)
+
+    def loss(theta: Any) -> float:
+        b = np.append(0.0, theta[1:]) if shifts else np.zeros(K)
+        return -float(s @ log_softmax((theta[0] if free else 1.0) * A + b)[np.arange(300), t])
+
+    found = fit_linear(A, T, s, shifts=shifts, slope=free)
+    best = minimize(loss, np.append(1.0, np.zeros(K - 1)), method="BFGS", options={"gtol": 1e-9}).fun
+    assert loss(np.append(found.slope, found.shift[1:] - found.shift[0])) <= best + 1e-7
+    assert abs(found.shift.sum()) < 1e-9
+
+
+def test_a_row_of_weight_two_is_the_row_twice() -> None:
+    rng = np.random.default_rng(0)
+    A, t = rng.normal(size=(60, 3)), rng.integers(0, 3, 60)
+    s = rng.integers(0, 3, 60)
+    for method in ("logistic", "temperature", "isotonic"):
+        one, two = fit_map(A, t, method, s.astype(float)), fit_map(A.repeat(s, axis=0), t.repeat(s), method)
+        np.testing.assert_allclose(np.exp(one(A)), np.exp(two(A)), rtol=1e-8, atol=1e-12)
+
+
+def test_separated_and_constant_activations_are_told_apart() -> None:
+    T = np.eye(2)[[0, 0, 1, 1]]
+    for a in ([-2.0, -1.0, 1.0, 2.0], [-2.0, -1.0, -1.0, 2.0]):
+        assert fit_linear(np.column_stack([np.zeros(4), a]), T).slope == np.inf
+    assert np.isnan(fit_linear(np.zeros((4, 2)), T).slope)
+    assert np.isnan(fit_linear(np.ones((4, 2)) * [0.0, 1.0], T).slope)
+    assert np.isfinite(fit_linear(np.ones((4, 2)) * [0.0, 1.0], T, slope=False).shift).all()
+
+
+def test_platt_targets_keep_a_separated_map_finite() -> None:
+    A = np.column_stack([np.zeros(6), [-3.0, -2.0, -1.0, 1.0, 2.0, 3.0]])
+    found = fit_map(A, np.array([0, 0, 0, 1, 1, 1]), "logistic")
+    assert isinstance(found, LinearMap) and 0 < found.slope < 10
+    assert np.exp(found(A))[:, 1].max() < 1.0
+
+
+def test_the_logistic_map_of_two_classes_is_scikit_learns() -> None:
+    """Platt's map of a decision function, as in CalibratedClassifierCV of a model that is fitted already."""
+    frozen = pytest.importorskip("sklearn.frozen")
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(400, 3))
+    y = (X @ [1.0, -1.0, 0.5] + rng.logistic(size=400) > 0).astype(int)
+    model = Theirs(C=100.0).fit(X[:100], y[:100])
+    theirs = CalibratedClassifierCV(frozen.FrozenEstimator(model), method="sigmoid").fit(X[100:], y[100:])
+    a = model.decision_function(X)
+    ours = fit_map(np.column_stack([np.zeros(300), a[100:]]), y[100:], "logistic")
+    np.testing.assert_allclose(
+        np.exp(ours(np.column_stack([np.zeros(400), a]))), theirs.predict_proba(X), rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_the_isotonic_map_is_scikit_learns_for_each_class(K: int) -> None:
+    rng = np.random.default_rng(2)
+    A = rng.normal(size=(250, K)).repeat(2, axis=0)
+    t = (1.5 * A + rng.gumbel(size=A.shape)).argmax(axis=1)
+    P, grid = softmax(A), rng.normal(size=(200, K))
+    Q = np.column_stack(
+        [IsotonicRegression(out_of_bounds="clip").fit(P[:, k], t == k).predict(softmax(grid)[:, k]) for k in range(K)]
+    )
+    if K == 2:
+        Q[:, 0] = 1.0 - Q[:, 1]
+    expected = Q / Q.sum(axis=1, keepdims=True)
+    found = fit_map(A, t, "isotonic")
+    np.testing.assert_allclose(np.exp(found(grid)), expected, atol=1e-12)
+    assert found.x.dtype == found.y.dtype == np.float64 and len(found.x) < 500
+
+
+def test_maps_are_increasing_and_a_useless_order_gives_the_shares() -> None:
+    rng = np.random.default_rng(3)
+    a = rng.normal(size=400)
+    A, t = (
+        np.column_stack([np.zeros(400), a]),
+        (rng.random(400) < softmax(np.column_stack([a, 0 * a]))[:, 1]).astype(int),
+    )
+    found = fit_map(A, t, "logistic")
+    assert isinstance(found, LinearMap) and found.slope == 0.0
+    np.testing.assert_allclose(np.exp(found(A))[:, 1], (t.sum() + 0.0) / 400, atol=0.01)
+    with pytest.raises(InvalidInputError, match="no better than chance"):
+        fit_map(A, t, "temperature")
+    with pytest.raises(UnknownNameError, match="Unknown way of calibrating 'plat'"):
+        fit_map(A, t, "plat")

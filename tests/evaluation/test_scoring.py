@@ -1,0 +1,305 @@
+"""Scores against scikit-learn and R, their parts and their intervals."""
+
+import pickle
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn import metrics
+from sklearn.linear_model import LogisticRegression as Theirs
+from sklearn.svm import LinearSVC
+from tests.reference_data import Case, cases
+
+from oddsmith import (
+    REJECT,
+    GaussianClassifier,
+    LeastSquaresClassifier,
+    LogisticRegression,
+    decide,
+    evaluate,
+)
+from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithWarning, UnknownNameError
+from oddsmith.evaluation.bootstrap import GROUPS, bca_interval, resample, wilson_interval
+from oddsmith.evaluation.sums import placements
+from oddsmith.numerics import softmax
+
+
+@dataclass
+class Stated:
+    """A model whose rows are its probabilities."""
+
+    classes_: Any
+
+    def predict_proba(self, P: Any) -> Any:
+        return P
+
+    def predict(self, P: Any) -> Any:
+        return self.classes_[np.asarray(P).argmax(axis=1)]
+
+
+def drawn(K: int, n: int = 400, seed: int = 0, slope: float = 1.3) -> tuple[Stated, Any, Any]:
+    """Stated probabilities, some of them equal, and labels that follow others."""
+    rng = np.random.default_rng(seed)
+    A = (1.5 * rng.normal(size=(n, K))).round(1)
+    t = (A + rng.gumbel(size=A.shape)).argmax(axis=1)
+    classes = np.array(["ash", "birch", "cedar", "elm"])[:K]
+    return Stated(classes), softmax(slope * A), classes[t]
+
+
+@pytest.mark.parametrize("K", [2, 3, 4])
+def test_scores_equal_scikit_learns(K: int) -> None:
+    model, P, y = drawn(K)
+    found = evaluate(model, P, y)
+    T = y[:, None] == model.classes_
+    exact = {"rel": 1e-12, "abs": 1e-14}
+    assert found.log_loss == pytest.approx(metrics.log_loss(y, P, labels=model.classes_), **exact)
+    assert found.accuracy == metrics.accuracy_score(y, model.predict(P))
+    assert (found.confusion == metrics.confusion_matrix(y, model.predict(P))).all()
+    if K == 2:
+        assert found.brier == pytest.approx(metrics.brier_score_loss(y, P[:, 1], pos_label="birch"), **exact)
+        assert found.auc == pytest.approx(metrics.roc_auc_score(y, P[:, 1]), **exact)
+    else:
+        assert found.brier == pytest.approx(((P - T) ** 2).sum(axis=1).mean(), **exact)
+        assert found.auc == pytest.approx(metrics.roc_auc_score(y, P, multi_class="ovr"), **exact)
+    parts = found.brier_reliability - found.brier_resolution + found.brier_uncertainty
+    assert found.brier == pytest.approx(parts, **exact)
+
+
+def test_impossible_answers_cost_what_they_cost_in_scikit_learn() -> None:
+    model = Stated(np.array([0, 1]))
+    P, y = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]), np.array([1, 0, 1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert evaluate(model, P, y).log_loss == pytest.approx(metrics.log_loss(y, P), rel=1e-12)
+
+
+def test_brier_of_several_classes_is_scikit_learns() -> None:
+    model, P, y = drawn(3)
+    try:
+        expected = metrics.brier_score_loss(y, P, labels=model.classes_)
+    except (TypeError, ValueError):
+        pytest.skip("this version of scikit-learn has it for two classes only")
+    assert evaluate(model, P, y).brier == pytest.approx(expected, rel=1e-12)
+
+
+@given(st.integers(2, 4), st.integers(1, 12), st.integers(0, 2**32 - 1))
+def test_brier_parts_add_up_and_are_those_of_the_bins(K: int, bins: int, seed: int) -> None:
+    model, P, y = drawn(K, 60, seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = evaluate(model, P, y, bins=bins, replicates=100)
+    parts = found.brier_reliability - found.brier_resolution + found.brier_uncertainty
+    assert found.brier == pytest.approx(parts, abs=1e-14)
+    assert found.brier_reliability >= 0 and 0 <= found.calibration_error <= 1
+    if bins == 1 and K == 2:
+        t = y == "birch"
+        assert found.calibration_error == pytest.approx(abs(P[:, 1].mean() - t.mean()), abs=1e-14)
+        assert found.brier_uncertainty == pytest.approx(t.mean() * (1 - t.mean()), abs=1e-14)
+
+
+def test_constant_probabilities_within_bins_give_murphys_parts() -> None:
+    """With one probability a bin, resolution is the spread of the bins' frequencies, as in the textbook."""
+    rng = np.random.default_rng(0)
+    p = np.repeat([0.1, 0.4, 0.8], 50)
+    t = rng.random(150) < p**2
+    found = evaluate(Stated(np.array([False, True])), np.column_stack([1 - p, p]), t, bins=3)
+    means = np.array([t[p == q].mean() for q in (0.1, 0.4, 0.8)])
+    assert found.brier_reliability == pytest.approx(((means - [0.1, 0.4, 0.8]) ** 2).mean(), abs=1e-14)
+    assert found.brier_resolution == pytest.approx(((means - t.mean()) ** 2).mean(), abs=1e-14)
+
+
+@pytest.mark.parametrize("case", cases("calibration_*"), ids=str)
+def test_slope_intercept_and_auc_equal_r(case: Case) -> None:
+    p = np.array(case.expected["stated"])
+    P = np.column_stack([1.0 - p, p]) if p.ndim == 1 else p
+    found = evaluate(Stated(np.array(case.classes)), P, case.y)
+    assert found.calibration_slope == pytest.approx(case.expected["slope"], rel=1e-7)
+    if p.ndim == 2:
+        shifts = np.array(case.expected["shifts"])
+        np.testing.assert_allclose(found.calibration_intercept, shifts - shifts.mean(), rtol=1e-6, atol=1e-8)
+        assert "calibration_intercept[setosa]" in found.to_dict()["score"]
+        return
+    assert found.calibration_intercept == pytest.approx(case.expected["intercept"], rel=1e-7)
+    assert found.auc == pytest.approx(case.expected["auc"], rel=1e-12)
+    low, high = found.interval("auc")
+    assert (high - low) / (2 * 1.96) == pytest.approx(case.expected["auc_std_error"], rel=0.1)
+
+
+def test_placement_values_give_delongs_standard_error() -> None:
+    for case in cases("calibration_*"):
+        if "auc_std_error" in case.expected:
+            positive = case.y == case.classes[1]
+            place = placements(np.array(case.expected["stated"]), positive)
+            up, down = place[positive], place[~positive]
+            error = np.sqrt(up.var(ddof=1) / len(up) + down.var(ddof=1) / len(down))
+            assert error == pytest.approx(case.expected["auc_std_error"], rel=1e-10)
+
+
+def test_costs_are_those_of_the_decisions() -> None:
+    model, P, y = drawn(3)
+    loss, reject = np.array([[0.0, 1.0], [4.0, 0.5], [2.0, 0.0]]), 0.8
+    actions = decide(P, loss, reject, classes=model.classes_, actions=["go", "stay"])
+    named = {c: {"go": row[0], "stay": row[1]} for c, row in zip(model.classes_.tolist(), loss, strict=True)}
+    found = evaluate(model, P, y, named, reject=reject)
+    place = {"ash": 0, "birch": 1, "cedar": 2}
+    realised = [0.8 if a is REJECT else named[c][a] for c, a in zip(y.tolist(), actions.tolist(), strict=True)]
+    expected = [
+        0.8 if a is REJECT else sum(p[place[c]] * named[c][a] for c in place)
+        for p, a in zip(P, actions.tolist(), strict=True)
+    ]
+    assert found.realised_cost == pytest.approx(np.mean(realised), rel=1e-12)
+    assert found.expected_cost == pytest.approx(np.mean(expected), rel=1e-12)
+    assert found.rejected == pytest.approx(np.mean(actions == REJECT)) and 0 < found.rejected < 1
+    plain = evaluate(model, P, y, 1.0 - np.eye(3))
+    assert plain.realised_cost == pytest.approx(1.0 - plain.accuracy)
+
+
+def test_models_of_scikit_learn_and_those_without_probabilities() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = (X[:, 0] + rng.normal(size=300) > 0).astype(int)
+    assert evaluate(Theirs().fit(X, y), X, y).accuracy == Theirs().fit(X, y).score(X, y)
+    for model in (LinearSVC().fit(X, y), LeastSquaresClassifier().fit(X, y)):
+        found = evaluate(model, X, y)
+        assert list(found.scores) == ["auc", "accuracy"] and np.isnan(found.log_loss)
+        assert found.auc == pytest.approx(metrics.roc_auc_score(y, model.decision_function(X)), rel=1e-12)
+        with pytest.raises(InvalidTypeError, match="no probabilities"):
+            evaluate(model, X, y, loss=[[0, 1], [1, 0]])
+
+
+def test_the_record_prints_travels_and_becomes_a_table() -> None:
+    model, P, y = drawn(2)
+    found = evaluate(model, P, y)
+    assert found.to_pandas().shape == (10, 5) and "log_loss" in str(found)
+    assert found.to_polars().columns == ["score", "estimate", "lower", "upper", "interval"]
+    assert pickle.loads(pickle.dumps(found)).auc == found.auc
+    assert evaluate(model, P, y).scores == found.scores, "the same seed gives the same intervals"
+    with pytest.raises(AttributeError):
+        found.acuracy  # noqa: B018
+    with pytest.raises(InvalidInputError, match="There are: log_loss"):
+        found.interval("acuracy")
+
+
+# --------------------------------------------------------------------------------------------- intervals
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    """A quick look at what benchmarks/coverage.py measures at length: 200 repeats, so 95 ± 4.6 of 100 (3 σ)."""
+    true = {"calibration_slope": 1 / 1.3, "calibration_intercept": 0.0}
+    model, P, y = drawn(2, 400_000, 99)
+    whole = evaluate(model, P, y, replicates=100)
+    true |= {name: getattr(whole, name) for name in ("log_loss", "brier", "auc", "accuracy", "calibration_error")}
+    held = dict.fromkeys(true, 0)
+    for seed in range(200):
+        model, P, y = drawn(2, 300, seed)
+        found = evaluate(model, P, y, replicates=300)
+        for name, value in true.items():
+            low, high = found.interval(name)
+            held[name] += low <= value <= high
+    assert all(0.90 <= count / 200 <= 0.995 for count in held.values()), held
+
+
+def test_groups_of_rows_give_the_intervals_that_rows_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, P, y = drawn(3, 3000)
+    rowwise = evaluate(model, P, y)
+    monkeypatch.setattr("oddsmith.evaluation.bootstrap.GROUPS", 600)
+    grouped = evaluate(model, P, y)
+    for name in rowwise.scores:
+        if name in ("brier_uncertainty", "calibration_error", "brier_reliability"):
+            continue  # at the edge of what they can be
+        a, b = (np.diff(found.interval(name)).item() for found in (rowwise, grouped))
+        assert a == pytest.approx(b, rel=0.2), name
+    assert GROUPS == 4096
+
+
+def test_resampled_sums_are_those_of_resampled_rows() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=50)
+    sums = resample({"n": np.ones((50, 1)), "x": x[:, None]}, 3000, rng)
+    means = sums["x"][:, 0] / sums["n"][:, 0]
+    assert (sums["n"] == 50).all()
+    assert means.std() == pytest.approx(x.std() / np.sqrt(50), rel=0.05)
+    assert means.mean() == pytest.approx(x.mean(), abs=4 * x.std() / np.sqrt(50 * 3000))
+
+
+def test_bca_interval_is_scipys() -> None:
+    from scipy.stats import bootstrap
+
+    x = np.random.default_rng(0).exponential(size=60)
+    theirs = bootstrap((x,), np.mean, method="BCa", n_resamples=20_000, rng=np.random.default_rng(1))
+    draws = np.random.default_rng(2).choice(x, (20_000, 60)).mean(axis=1)
+    ours = bca_interval(x.mean(), draws, (x.sum() - x) / 59, 0.95)
+    np.testing.assert_allclose(ours, theirs.confidence_interval, rtol=0.02)
+
+
+@given(st.integers(1, 300), st.floats(0, 1), st.sampled_from([0.5, 0.9, 0.95]))
+def test_wilsons_interval_is_scipys(n: int, share: float, level: float) -> None:
+    from scipy.stats import binomtest
+
+    k = round(share * n)
+    expected = binomtest(k, n).proportion_ci(level, method="wilson")
+    np.testing.assert_allclose(wilson_interval(k / n, n, level), expected, atol=1e-12)
+
+
+def test_a_perfect_model_is_not_certain() -> None:
+    model = Stated(np.array([0, 1]))
+    y = np.arange(40) % 2
+    P = np.where(y[:, None] == [0, 1], 0.9, 0.1)
+    found = evaluate(model, P, y)
+    assert found.auc == found.accuracy == 1.0 and found.calibration_slope == np.inf
+    assert found.interval("auc") == (pytest.approx(0.025 ** (1 / 20)), 1.0)
+    assert found.interval("accuracy")[0] == pytest.approx(0.9124, abs=1e-4)
+    assert np.isnan(found.calibration_intercept)
+
+
+# --------------------------------------------------------------------------------------------- bad input
+
+
+def test_rows_of_one_class_are_scored_as_far_as_they_can_be() -> None:
+    model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"])
+    with pytest.warns(OddsmithWarning, match="All rows are of class 'a'"):
+        found = evaluate(model, [[0.0], [1.0], [2.0]], ["a", "a", "a"])
+    assert np.isnan(found.auc) and np.isnan(found.calibration_slope) and np.isfinite(found.log_loss)
+
+
+def test_a_class_without_rows_is_left_out_of_auc_and_calibration() -> None:
+    model, P, y = drawn(3)
+    inside = y != "cedar"
+    found = evaluate(model, P[inside], y[inside])
+    areas = [metrics.roc_auc_score(y[inside] == c, P[inside][:, k]) for k, c in enumerate(["ash", "birch"])]
+    assert found.auc == pytest.approx(np.mean(areas), rel=1e-12)
+    pair = P[inside][:, :2] / P[inside][:, :2].sum(axis=1, keepdims=True)
+    alone = evaluate(Stated(model.classes_[:2]), pair, y[inside])
+    assert found.calibration_slope == pytest.approx(alone.calibration_slope, rel=1e-9)
+    assert found.confusion.shape == (3, 3)
+
+
+def test_bad_input_is_refused_in_words() -> None:
+    model, P, y = drawn(2)
+    refused: list[tuple[Any, type[Exception], str]] = [
+        ((model, P, ["ash"] * 399 + ["oak"]), UnknownNameError, "Unknown class in y 'oak'"),
+        ((model, P[:10], y), InvalidInputError, "10 rows and y 400"),
+        ((model, P * 2, y), InvalidInputError, "between 0 and 1|sum to"),
+        ((model, P[:0], y[:0]), InvalidInputError, "no rows"),
+        ((LogisticRegression(), P, y), InvalidTypeError, "fitted classifier"),
+        ((model, P, y, np.ones((3, 2))), InvalidInputError, "expected 2 × A"),
+        ((model, P, np.arange(400)), InvalidInputError, "Unknown class"),
+    ]
+    for arguments, error, words in refused:
+        with pytest.raises(error, match=words):
+            evaluate(*arguments)
+    for settings in ({"bins": 0}, {"level": 95}, {"replicates": 10}):
+        with pytest.raises(InvalidInputError, match=next(iter(settings))):
+            evaluate(model, P, y, **settings)  # type: ignore[arg-type]
+
+
+def test_labels_may_be_a_column_of_a_table() -> None:
+    import pandas
+
+    table = pandas.DataFrame({"x": [0.0, 2.0, 1.0, 3.0, 1.5], "kind": ["a", "a", "b", "b", "b"]})
+    model = GaussianClassifier().fit(table, y="kind")
+    assert evaluate(model, table, "kind").accuracy == model.score(table[["x"]], table["kind"])
