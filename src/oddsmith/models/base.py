@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from oddsmith.design.inputs import check_finite, read_rows
 from oddsmith.errors import NotFittedError
 from oddsmith.models.deciding import Deciding
-from oddsmith.models.expanding import expanded, input_names
+from oddsmith.models.expanding import expanded, input_names, takes_sparse
 from oddsmith.numerics import Array
 from oddsmith.registry import Registry
 
@@ -47,7 +47,7 @@ class Classifier(Deciding, ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = takes_sparse(getattr(self, "basis", None))
         return tags
 
     def _names(self) -> npt.NDArray[Any]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
+from sklearn.utils import get_tags
 
 from oddsmith.design.basis.expansion import Expansion, learn_expansion
 from oddsmith.design.basis.radial import GaussianKernel
@@ -34,6 +35,12 @@ def learn_basis(model: Any, source: MemorySource) -> MemorySource:
         seed = getattr(model, "seed", None)
         model.basis_ = learn_expansion(basis, source, input_names(model), engine=engine, seed=seed)
         return through_basis(model, source)
+
+
+def takes_sparse(basis: Any) -> bool:
+    """Whether a basis, the first of a list, takes sparse rows; where there is none they are taken as they are."""
+    bases = list(basis) if isinstance(basis, list | tuple) else [basis]
+    return not bases or not hasattr(bases[0], "__sklearn_tags__") or bool(get_tags(bases[0]).input_tags.sparse)
 
 
 def has_basis(model: Any) -> bool:
