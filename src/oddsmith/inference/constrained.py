@@ -48,6 +48,10 @@ class Tangent:
             return -y
         return np.asarray(self.raised @ np.linalg.solve(self.gram, wanted) - y, dtype=np.float64)
 
+    def inside(self, p: Array) -> Array:
+        """Return a direction without what rounding has put across the constraints."""
+        return p - self.raised @ np.linalg.solve(self.gram, self.A @ p) if len(self.A) else p
+
     def multiplier(self, g: Array) -> Array:
         """Return λ with ``g ≈ Aᵀ λ``: how fast the minimum rises with the value of the constraint."""
         return np.asarray(np.linalg.solve(self.gram, self.A @ self.factor.solve(g)), dtype=np.float64)
@@ -61,9 +65,9 @@ class Memory:
     pairs: list[tuple[Array, Array, float]] = field(default_factory=list)
 
     def add(self, step: Array, change: Array) -> None:
-        """Keep a step, if the gradient rose along it."""
+        """Keep a step, if the gradient rose along it by more than rounding."""
         curvature = float(step @ change)
-        if curvature > EPS * float(np.linalg.norm(step) * np.linalg.norm(change)):
+        if curvature > 1e-8 * float(np.linalg.norm(step) * np.linalg.norm(change)):
             self.pairs = [*self.pairs, (step, change, curvature)][-self.size :]
 
     def direction(self, g: Array, tangent: Tangent) -> Array:
@@ -75,7 +79,7 @@ class Memory:
         p = tangent.step(q)
         for (s, y, curvature), share in zip(self.pairs, reversed(shares), strict=True):
             p = p - s * (share + float(y @ p) / curvature)
-        return p
+        return tangent.inside(p)
 
 
 @dataclass(frozen=True)

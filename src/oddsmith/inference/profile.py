@@ -65,7 +65,7 @@ class Profiler:
                 return None
             delta = side * float(np.sqrt(under)) - slope
             p = tangent.step(e.gradient, np.array([delta]))
-            size = float(np.sqrt(p @ (e.hessian @ p)))
+            size = float(np.sqrt(max(p @ (e.hessian @ p), 0.0)))
             if not size < max(last, 2.0 * np.sqrt(self.q)):
                 return None
             v, last = v + delta, size

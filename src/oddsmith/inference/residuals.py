@@ -78,6 +78,7 @@ def diagnose(tiles: Iterable[Tile], S: Array, k: int) -> Diagnostics:
     return Diagnostics(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
+@np.errstate(divide="ignore", invalid="ignore")  # a row of leverage 1 has no standardised residual
 def _diagnose(tile: Tile, S: Array, k: int) -> tuple[Array, ...]:
     C, s, rows = tile.A.shape[1], tile.s, tile.rows
     B = tile.spread(S)
@@ -90,20 +91,18 @@ def _diagnose(tile: Tile, S: Array, k: int) -> tuple[Array, ...]:
     leverage = np.trace(hat, axis1=1, axis2=2)
     if C == 1:
         P, loss_sign = tile.P[:, 1], np.where(tile.t == 1, 1.0, -1.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            # score / √information is (t − y) / √(y(1 − y)) for every link, and does not cancel.
-            pearson = np.where(s > 0, np.sqrt(s) * r[:, 0] / np.sqrt(V[:, 0, 0]), 0.0)
-            left = 1.0 - leverage
-            cooks = (pearson / left) ** 2 * leverage / k
+        # score / √information is (t − y) / √(y(1 − y)) for every link, and does not cancel.
+        pearson = np.where(s > 0, np.sqrt(s) * r[:, 0] / np.sqrt(V[:, 0, 0]), 0.0)
+        left = 1.0 - leverage
+        cooks = (pearson / left) ** 2 * leverage / k
         deviance = loss_sign * np.sqrt(2.0 * s * rows.value)
         shrink = np.sqrt(left)
         return P, pearson, deviance, leverage, pearson / shrink, deviance / shrink, cooks
     P = tile.P
     hit = np.zeros_like(P)
     hit[np.arange(len(P)), tile.t] = 1.0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        pearson = np.sqrt(s)[:, None] * (hit - P) / np.sqrt(P * (1.0 - P))
-        shrink = np.sqrt(1.0 - np.minimum(leverage / C, 1.0))
+    pearson = np.sqrt(s)[:, None] * (hit - P) / np.sqrt(P * (1.0 - P))
+    shrink = np.sqrt(1.0 - leverage / C)
     deviance = np.sqrt(2.0 * s * rows.value)
     # Without the row the information is I − s V ⊗ zzᵀ; by Woodbury its solution of s r ⊗ z is S Z q.
     q = np.linalg.solve(np.eye(C) - hat, (s[:, None] * r)[:, :, None])[:, :, 0]

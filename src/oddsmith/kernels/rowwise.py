@@ -105,4 +105,5 @@ def tiles(block: Block, at: At) -> Iterator[Tile]:
         A = Z @ (at.T @ at.x).T
         if block.offset is not None:
             A = A + block.offset[part]
-        yield Tile(block.first_row + start, Z, A, block.t[part], block.weights()[part], at)
+        s = np.ones(len(Z)) if block.s is None else block.s[part]
+        yield Tile(block.first_row + start, Z, A, block.t[part], s, at)

@@ -50,18 +50,19 @@ def make_profiler(learned: Learned, problem: Problem, q: float, *, existing: boo
     decrement = factor_spd(e.hessian, tol=0.0).norm(e.gradient)
     if existing and not decrement <= AT_OPTIMUM * np.sqrt(len(x)):
         raise InvalidInputError(
-            f"This needs the optimum of the likelihood, and the weights are {decrement:.3g} standard errors from it: the "
-            "fit stopped early. Fit again with solver='newton', or with a larger max_iter."
+            f"This needs the optimum of the likelihood, and the weights are {decrement:.3g} standard errors from it: "
+            "the fit stopped early. Fit again with solver='newton', or with a larger max_iter."
         )
     return profiler
 
 
 def check_rows(learned: Learned, log_likelihood: float) -> None:
     """Refuse rows that are not those of the fit, by their likelihood."""
-    if not np.isclose(log_likelihood, learned.log_likelihood, rtol=1e-8, atol=1e-8):
+    if not np.isclose(log_likelihood, learned.log_likelihood, rtol=1e-6, atol=1e-6):
         raise InvalidInputError(
-            f"These are not the rows that the model was fitted to: with them its log likelihood is {log_likelihood:.10g} "
-            f"instead of {learned.log_likelihood:.10g}. Pass the rows, labels, weights and offsets of the fit."
+            f"These are not the rows that the model was fitted to: with them its log likelihood is "
+            f"{log_likelihood:.10g} instead of {learned.log_likelihood:.10g}. Pass the rows, labels, weights and "
+            "offsets of the fit."
         )
 
 

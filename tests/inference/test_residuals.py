@@ -1,0 +1,59 @@
+"""Diagnostics of softmax rows, where R has no definition to compare with, against leaving rows out."""
+
+import numpy as np
+import pytest
+
+from oddsmith import LogisticRegression
+
+
+def softmax_data(n: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 2)) * [1.0, 100.0] + [0.0, 1e4]
+    a = np.column_stack([X[:, 0], -X[:, 0], X[:, 1] / 100 - 100]) + rng.gumbel(size=(n, 3))
+    return X, a.argmax(axis=1), rng.integers(1, 3, n).astype(float)
+
+
+def test_cooks_distance_is_one_newton_step_without_the_row() -> None:
+    X, y, s = softmax_data()
+    model = LogisticRegression(reference=0).fit(X, y, sample_weight=s)
+    found = model.diagnostics(X, y, sample_weight=s)
+    Z = np.column_stack([np.ones(len(X)), (X - X.mean(axis=0)) / X.std(axis=0)])
+    P = model.predict_proba(X)
+
+    def information(weights: np.ndarray) -> np.ndarray:
+        blocks = [[(weights * P[:, j] * ((j == k) - P[:, k])) for k in (1, 2)] for j in (1, 2)]
+        return np.block([[Z.T @ (Z * r[:, None]) for r in row] for row in blocks])
+
+    H = information(s)
+    for i in (0, 7, 33):
+        rest = s.copy()
+        rest[i] = 0.0
+        score = s[i] * np.kron(np.array([y[i] == 1, y[i] == 2]) - P[i, 1:], Z[i])
+        step = np.linalg.solve(information(rest), score)
+        assert found.cooks_distance[i] == pytest.approx(step @ H @ step / 6, rel=1e-6)
+    assert found.leverage.sum() == pytest.approx(6.0)
+
+
+def test_residuals_of_three_classes() -> None:
+    X, y, _ = softmax_data()
+    model = LogisticRegression().fit(X, y)
+    found = model.diagnostics(X, y)
+    P = model.predict_proba(X)
+    hit = np.eye(3)[y]
+    np.testing.assert_allclose(found.pearson, (hit - P) / np.sqrt(P * (1 - P)), rtol=1e-6)
+    np.testing.assert_allclose(found.deviance, np.sqrt(-2 * np.log(P[np.arange(len(y)), y])), rtol=1e-6)
+    assert found.deviance @ found.deviance == pytest.approx(model.summary().deviance)
+    columns = found.to_dict()
+    assert {"fitted_0", "pearson_2", "deviance", "leverage"} <= set(columns) and len(columns["leverage"]) == len(found)
+    assert f"row {int(np.argmax(found.cooks_distance))}:" in str(found)
+
+
+def test_diagnostics_do_not_depend_on_the_reference_or_on_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    from oddsmith.kernels import rowwise
+
+    X, y, s = softmax_data(700)
+    one = LogisticRegression().fit(X, y, sample_weight=s).diagnostics(X, y, sample_weight=s)
+    monkeypatch.setattr(rowwise, "TILE_ELEMENTS", 1)
+    two = LogisticRegression(reference=1).fit(X, y, sample_weight=s).diagnostics(X, y, sample_weight=s)
+    for name in ("leverage", "cooks_distance", "deviance", "pearson"):
+        np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-6, atol=1e-9)
