@@ -1,5 +1,7 @@
 """Separation against its definition: by theorems of the alternative, by intervals on a line, and by hand."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -210,3 +212,85 @@ def test_bad_rows_are_refused() -> None:
         detect_separation([[np.nan], [1.0]], [0, 1])
     with pytest.raises(InvalidInputError, match="one class only"):
         detect_separation([[0.0], [1.0]], [1, 1])
+
+
+def extreme_rays(A: np.ndarray) -> np.ndarray:
+    """Every extreme ray of the cone {d: A d ≥ 0} of a whole-number matrix of full column rank, in whole numbers.
+
+    A ray is where all but one dimension of constraints are tight: the minors of p − 1 rows. Entries are so small that
+    floating point gives each minor to within a half, and rounding makes it exact.
+    """
+    m, p = A.shape
+    if p == 1:
+        rays = np.array([[1.0], [-1.0]])
+    else:
+        subsets = A[np.array(list(combinations(range(m), p - 1)))]
+        columns = [np.delete(np.arange(p), j) for j in range(p)]
+        minors = np.stack([(-1.0) ** j * np.linalg.det(subsets[:, :, c]) for j, c in enumerate(columns)], axis=1)
+        minors = np.rint(minors)
+        minors = np.unique(minors[np.any(minors != 0.0, axis=1)], axis=0)
+        rays = np.concatenate([minors, -minors])
+    return rays[np.all(rays @ A.T >= 0.0, axis=1)]
+
+
+def integer_design(seed: int) -> tuple[np.ndarray, np.ndarray, int, int]:
+    """A small whole-number design: rows, classes, K, and how many columns are independent."""
+    rng = np.random.default_rng(seed)
+    K = 2 + seed % 2
+    D = int(rng.integers(1, 4 if K == 2 else 3))
+    n = int(rng.integers(5, 13)) if (K - 1) * (D + 1) < 6 else 7
+    X = rng.integers(-3, 4, size=(n, D)).astype(float)
+    if seed % 4 < 2:  # classes that mostly follow a direction, ties and all
+        a = X @ rng.integers(-2, 3, size=D)
+        t = np.argsort(np.argsort(a, kind="stable"), kind="stable") * K // n
+        t[rng.integers(0, n)] = rng.integers(0, K)
+    else:
+        t = rng.integers(0, K, n)
+    t[:K] = np.arange(K) if len(set(t.tolist())) < K else t[:K]
+    while np.linalg.matrix_rank(np.column_stack([np.ones(n), X])) < D + 1:
+        X = rng.integers(-3, 4, size=(n, D)).astype(float)
+    more = np.column_stack([X, X[:, 0] - 2.0 * X[:, -1] + 1.0]) if seed % 3 == 0 else X
+    return more, t, K, D
+
+
+def test_four_hundred_designs_equal_the_enumeration_of_their_cones() -> None:
+    """Separated if the cone of ordering directions has a ray; completely, if the sum of its rays orders every row."""
+    kinds: dict[tuple[str, int], int] = {}
+    for seed in range(400):
+        X, t, K, D = integer_design(seed)
+        A = margin_rows(X[:, :D], t, K)
+        rays = extreme_rays(A)
+        inner = rays.sum(axis=0) @ A.T  # in the interior: every margin that can be positive is
+        expected = "none" if not len(rays) else "complete" if np.all(inner > 0.0) else "quasi"
+        found = detect_separation(X, t)
+        assert found.kind == expected, seed
+        kinds[found.kind, K] = kinds.get((found.kind, K), 0) + 1
+        names = ["(intercept)", *(f"x{j}" for j in range(D))]
+        for key, sign in found.infinite.items():
+            label, term = (1, key) if K == 2 else key
+            place = (label - 1) * (D + 1) + names.index(term)  # never the column that depends on the others
+            assert np.any(sign * rays[:, place] > 0.0), (seed, key)
+        assert bool(found.infinite) == bool(len(rays))
+    assert set(kinds) == {(kind, K) for kind in ("none", "quasi", "complete") for K in (2, 3)}
+    assert min(kinds.values()) >= 10, kinds
+
+
+def test_offset_is_read_and_changes_nothing() -> None:
+    X, y = [[1.0], [2.0], [3.0], [4.0]], [0, 0, 1, 1]
+    assert detect_separation(X, y, offset=[1e6, 0.0, 0.0, -1e6]).kind == "complete"
+    with pytest.raises(InvalidInputError, match="offset has shape"):
+        detect_separation(X, y, offset=[1.0])
+
+
+def test_print_says_what_to_do() -> None:
+    printed = str(detect_separation([[1.0], [2.0], [3.0], [4.0]], [0, 0, 1, 1]))
+    assert "prior=JeffreysPrior()" in printed and "'x0' → +∞" in printed
+
+
+@pytest.mark.parametrize(("side", "expected"), [(1.0, True), (-1.0, False)])
+def test_runs_away_asks_about_one_direction(side: float, expected: bool) -> None:
+    Z = np.column_stack([np.ones(5), [-1.0, 0.0, 0.0, 0.0, 1.0], [1.0, -1.0, 1.0, 0.0, 0.5]])
+    t = np.array([0, 0, 1, 0, 1])
+    assert module.runs_away(Z, t, 2, np.array([[0.0, side, 0.0]])) == expected
+    free = np.array([True, False, True])
+    assert not module.runs_away(Z, t, 2, np.array([[0.0, side, 0.0]]), free)
