@@ -46,6 +46,7 @@ _HOME = {
     "newton_raphson": "oddsmith.solvers.general",
     "gradient_descent": "oddsmith.solvers.general",
     "detect_separation": "oddsmith.inference.separation",
+    "compare_widths": "oddsmith.models.widths",
     "laplace": "oddsmith.inference.laplace",
 }
 
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
     from oddsmith.models.perceptron import PerceptronClassifier as PerceptronClassifier
     from oddsmith.models.probit import ProbitRegression as ProbitRegression
     from oddsmith.models.recalibrated import RecalibratedClassifier as RecalibratedClassifier
+    from oddsmith.models.widths import compare_widths as compare_widths
     from oddsmith.priors import GaussianPrior as GaussianPrior
     from oddsmith.priors import JeffreysPrior as JeffreysPrior
     from oddsmith.solvers.general import gradient_descent as gradient_descent

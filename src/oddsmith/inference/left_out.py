@@ -31,8 +31,8 @@ def leave_out(rows: Rows, B: Array, s: Array) -> tuple[Array, Array, Array, npt.
         Δa = B v,    leverage = s tr(R B),    influence = vᵀ B v,
 
     the latter the squared distance that the weights move in the metric of the Hessian. One unit of weight is left out
-    (all of it, if it is less): a row of weight 2 is the row twice, and its copy stays. Where its leverage is 1 nothing but the row determines
-    some weight: it cannot be left out, and v is s g.
+    (all of it, if it is less): a row of weight 2 is the row twice, and its copy stays. Where its leverage is 1 nothing
+    but the row determines some weight: it cannot be left out, and v is s g.
     """
     n, C = rows.gradient.shape
     out = np.minimum(s, 1.0)
@@ -115,16 +115,16 @@ class LeftOut:
 def _losses(tile: Tile, X: Array, V: Array, params: LeftOutParams) -> Array:
     """Return the loss of each row when left out, L × n."""
     L, C, _ = X.shape
-    # What is not the weights' (the offset) is the same for all sets.
+    n = len(tile.Z)
+    # What is not the weights' (the offset) is the same for all sets; the sets follow on one another.
     rest = tile.A - tile.Z @ X[0].T
+    A = np.concatenate([tile.Z @ W.T + rest for W in X])
     turned = [tile.Z @ V[j] for j in range(C)]
-    result = np.empty((L, len(tile.Z)))
-    variance = {(j, k): (turned[j] * turned[k]) @ params.shrink.T for j in range(C) for k in range(j, C)}
-    for index in range(L):
-        A = tile.Z @ X[index].T + rest
-        B = np.empty((len(A), C, C))
-        for (j, k), values in variance.items():
-            B[:, j, k] = B[:, k, j] = values[:, index]
-        change, *_ = leave_out(losses(A, tile.t, tile.at.link), B, tile.s)
-        result[index] = losses(A + change, tile.t, tile.at.link).value
-    return result
+    B = np.empty((L * n, C, C))
+    for j in range(C):
+        for k in range(j, C):
+            B[:, j, k] = B[:, k, j] = (params.shrink @ (turned[j] * turned[k]).T).ravel()
+    t, s = np.tile(tile.t, L), np.tile(tile.s, L)
+    change, *_ = leave_out(losses(A, t, tile.at.link), B, s)
+    result: Array = losses(A + change, t, tile.at.link).value
+    return result.reshape(L, n)

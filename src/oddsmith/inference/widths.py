@@ -132,18 +132,47 @@ class Local:
         low = np.maximum(low, log_alpha - reach)
         start, value = np.clip(log_alpha, low, high), self.evidence(log_alpha)[0]
         if len(start) == 1:
-            grid = np.linspace(low[0], high[0], 41)
-            start = np.array([max([*grid, start[0]], key=lambda a: self.evidence(np.array([a]))[0])])
+            grid = np.append(np.linspace(low[0], high[0], 60), start)
+            start = grid[[int(np.argmax(self._evidences(float(log_alpha[0]), grid)))]]
 
         def negative(a: Array) -> tuple[float, Array]:
             v, g = self.evidence(a)
             return -v, -g
 
-        found = optimize.minimize(
-            negative, start, jac=True, method="L-BFGS-B", bounds=list(zip(low, high, strict=True)),
-            options={"ftol": 1e-14, "gtol": 1e-9, "maxiter": 500},
-        )  # fmt: skip
+        limits = list(zip(low, high, strict=True))
+        options = {"ftol": 1e-14, "gtol": 1e-7, "maxiter": 500}
+        found = optimize.minimize(negative, start, jac=True, method="L-BFGS-B", bounds=limits, options=options)
         return np.asarray(found.x, dtype=np.float64), float(-found.fun - value)
+
+    def distance(self, log_alpha: Array) -> float:
+        """Return how far the weights move at other precisions, in standard errors per weight."""
+        factor = self.factor(log_alpha)
+        delta = self.step(log_alpha, factor)
+        return float(np.sqrt(delta @ (self.H @ delta + self.precision(log_alpha) * delta) / len(delta)))
+
+    def _evidences(self, log_alpha: float, log_alphas: Array) -> Array:
+        """Return the evidence of one group at many precisions, but for a constant."""
+        X, _, factors = self.path(log_alpha, log_alphas)
+        fit, delta = self.losses(X), X - self.x
+        away = 0.5 * np.exp(log_alphas) * ((X - self.mean) ** 2 @ self.q)
+        determinant = self.sizes * log_alphas + np.log(factors).sum(axis=1)
+        result: Array = 0.5 * determinant - fit - away - delta @ self.slope
+        return result
+
+    def losses(self, X: Array) -> Array:
+        """Return minus the log likelihood at L sets of weights (L × F)."""
+        delta = X - self.x
+        result: Array = delta @ self.gradient + 0.5 * ((delta @ self.H) * delta).sum(axis=1) - self.log_likelihood
+        return result
+
+    def left_out(self, log_alpha: float, log_alphas: Array, meat: Array) -> Array:
+        """Return the leave-one-out loss (a sum) of one group at many precisions, to first order in the leverages.
+
+        ``−log p(t | w) + tr(H⁻¹ Σ g gᵀ)`` with ``meat`` the scatter of the rows' scores g.
+        """
+        X, V, factors = self.path(log_alpha, log_alphas)
+        result: Array = self.losses(X) + factors @ ((V.T @ meat) * V.T).sum(axis=1)
+        return result
 
     def path(self, log_alpha: float, log_alphas: Array) -> tuple[Array, Array, Array]:
         """Return weights (L × F), a basis V (F × F) and factors (L × F): the inverse Hessian is V diag(factor) Vᵀ.

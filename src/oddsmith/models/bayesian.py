@@ -121,6 +121,7 @@ class Bayesian:
         -1.976
         """
         learned: Learned = self._curved()  # type: ignore[attr-defined]
+        learned.require_optimum()
         self._check_optimum()
         Q = np.zeros((learned.x.size, learned.x.size))
         value = 0.0
@@ -254,8 +255,8 @@ class Bayesian:
         learned: Learned = model._curved()
         if model.aliased_:
             raise InvalidInputError(
-                f"The last fit set {', '.join(map(repr, model.aliased_[:5]))} aside: nothing is known of their weights, "
-                "so its posterior cannot be a prior. Leave these columns out, or fit with a prior."
+                f"The last fit set {', '.join(map(repr, model.aliased_[:5]))} aside, so nothing is known of these "
+                "weights: its posterior cannot be a prior. Leave the columns out, or fit with a prior."
             )
         self._posterior(learned)  # refuses what is no posterior
         earlier, prior = self._earlier.add(learned), inherit(learned)

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from oddsmith.engines import MemoryEngine
-from oddsmith.engines.memory import available_cores
+from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.inference.left_out import LeftOut, LeftOutParams
-from oddsmith.inference.widths import Local, Selection, lowest, one_standard_error, with_slope
-from oddsmith.kernels.rowwise import At
-from oddsmith.models.coordinates import Coordinates, is_large
-from oddsmith.models.likelihood import Problem, _choose, _start, make_objective
-from oddsmith.models.objective import FoldObjective
+from oddsmith.inference.widths import Local, Selection, lowest, with_slope
+from oddsmith.models.bench import NEAR, Bench
+from oddsmith.models.coordinates import is_large
+from oddsmith.models.cross_validation import by_cross_validation, folds, path_solver
+from oddsmith.models.likelihood import Problem, _start
 from oddsmith.numerics import Array, factor_spd
-from oddsmith.priors import WIDTHS, GaussianPrior, Quadratic
-from oddsmith.solvers import Newton
+from oddsmith.priors import WIDTHS, GaussianPrior
+from oddsmith.records import Table
 from oddsmith.solvers.base import Evaluation
 from oddsmith.solvers.truncated import LARGEST_HESSIAN
-from oddsmith.statistics import LeverageParams, LeverageSlope
+from oddsmith.statistics import LeverageParams, LeverageSlope, ScoreScatter
 
 GRID = 20
-SAMPLE_ROWS = 20_000
-"""Rows on which the first look at a leave-one-out curve is taken."""
 Start = tuple[Array, Array]
 
 
@@ -47,116 +41,51 @@ def choose_width(problem: Problem, seed: int | None) -> tuple[Selection, Start]:
     return selection, bench.coordinates.to_user(x)
 
 
-@dataclass(frozen=True)
-class Bench:
-    """An objective in its coordinates whose prior can be exchanged: ``Q = alpha_group · q``."""
-
-    problem: Problem
-    prior: GaussianPrior
-    objective: FoldObjective
-    coordinates: Coordinates
-    unit: Quadratic
-    group: npt.NDArray[np.intp]
-    names: tuple[tuple[str, ...], ...] | None
-
-    @classmethod
-    def of(cls, problem: Problem, prior: GaussianPrior) -> Bench:
-        """Return it with the prior of width 1."""
-        unit = GaussianPrior(scale=1.0, mean=prior.mean, space=prior.space)
-        objective, coordinates, _ = make_objective(replace(problem, prior=unit))
-        assert objective.penalty is not None
-        group, names = _groups(prior, problem.names)
-        return cls(problem, prior, objective, coordinates, objective.penalty, np.append(0, group), names)
-
-    def at(self, log_alpha: Array, **changes: Any) -> FoldObjective:
-        """Return the objective with a prior of these precisions."""
-        alpha = np.where(self.unit.Q > 0, np.exp(log_alpha)[self.group], 0.0)
-        penalty = Quadratic(self.unit.mean, self.unit.Q * alpha)
-        return replace(self.objective, penalty=penalty, _last=None, **changes)
-
-    def typical(self) -> float:
-        """Return the width at which a weight moves the activation by about one."""
-        return float(np.exp(-np.log(self.coordinates.scale).mean()))
-
-    def first_fit(self, log_alpha: Array) -> Evaluation:
-        """Return the objective at its optimum, by the solver of the problem, to a few digits."""
-        objective = self.at(log_alpha)
-        solver = _choose(replace(self.problem, prior=GaussianPrior(scale=1.0)), self.coordinates)
-        result = solver.minimise(objective, _start(self.problem, objective), tol=1e-4, max_iter=self.problem.max_iter)
-        return objective.evaluate(result.w, order=2)
-
-    def local(self, e: Evaluation, log_alpha: Array) -> Local:
-        """Return the quadratic model of the likelihood at an evaluation."""
-        assert e.hessian is not None
-        kept = np.flatnonzero(self.objective.free.ravel())
-        C = self.objective.shape[0]
-        q, mean, group = np.tile(self.unit.Q, C)[kept], self.unit.mean.ravel()[kept], np.tile(self.group, C)[kept]
-        Q = np.where(q > 0, np.exp(log_alpha)[group] * q, 0.0)
-        H = e.hessian[np.ix_(kept, kept)] - np.diag(Q)
-        x = e.w[kept]
-        return Local(x, mean, e.log_likelihood, e.gradient[kept] - Q * (x - mean), H, q, group, np.zeros(len(x)))
-
-    def whole(self, x: Array) -> Array:
-        """Return estimated weights with zeros for the others."""
-        result = np.zeros(self.objective.size)
-        result[self.objective.free.ravel()] = x
-        return result
-
-    def params(self, x: Array) -> At:
-        """Return weights for what is said of single rows."""
-        o = self.objective
-        return At(x.reshape(o.shape), o.center, o.scale, o.T, o.link)
-
-    def concrete(self, log_alpha: Array) -> tuple[GaussianPrior, Any]:
-        """Return the prior with the width that was found, and the width."""
-        width = np.exp(-0.5 * log_alpha)
-        if self.names is None:
-            return GaussianPrior(scale=float(width[0]), mean=self.prior.mean, space=self.prior.space), float(width[0])
-        return GaussianPrior(covariance=width[self.group[1:]] ** 2, mean=self.prior.mean), width
-
-
 def by_evidence(bench: Bench) -> tuple[Selection, Array]:
     """Maximise the Laplace evidence over the widths.
 
     Each iteration
-      1. takes the Hessian at the weights (one pass) and the slope of its determinant (one more),
+      1. takes the Hessian at the weights (one pass) and the slope of its determinant (one more, or a sample of it),
       2. maximises the evidence of the quadratic model over the widths, no pass needed,
-      3. stops when nothing is gained, else moves the weights as the model says; if the evidence fell, half-way back.
+      3. stops when the model is exact there: nothing is gained, or the weights hardly move,
+      4. else moves the weights as the model says; if the evidence fell, goes half-way back.
 
     The end is a stationary point of the evidence itself: there the model's derivative is exact.
     """
-    G = int(bench.group.max()) + 1
-    log_alpha = np.full(G, -2.0 * np.log(bench.typical()))
+    log_alpha = np.full(int(bench.group.max()) + 1, -2.0 * np.log(bench.typical()))
     e = bench.first_fit(log_alpha)
     records: list[tuple[float, Array]] = []
     best: tuple[float, Array, Local] | None = None
-    reach = 7.0
-    for iteration in range(60):
+    # Where a pass costs nothing, all digits; else as many as the evidence itself can tell apart.
+    enough, near, reach = (2e-5, NEAR, 7.0) if is_large(bench.objective.source) else (1e-10, 0.0, 7.0)
+    for _ in range(60):
         local = bench.local(e, log_alpha)
-        if iteration:
-            local = with_slope(local, _slope(bench, e, local, log_alpha))  # 1
+        local = with_slope(local, _slope(bench, e, local, log_alpha))  # 1
         value = local.evidence(log_alpha)[0]
         records.append((value, np.exp(-0.5 * log_alpha)))
-        if best is not None and value < best[0] - 1e-6 * (1.0 + abs(value)) and iteration > 1:
-            log_alpha, local = 0.5 * (best[1] + log_alpha), best[2]
-            reach = max(0.5 * reach, 0.1)
+        if best is not None and value < best[0] - 1e-6 * (1.0 + abs(value)):  # 4
+            log_alpha, local, reach = 0.5 * (best[1] + log_alpha), best[2], max(0.5 * reach, 0.1)
         else:
-            best = (value, log_alpha, local) if iteration else None
+            best = (value, log_alpha, local)
             found, gain = local.best(log_alpha, reach)  # 2
-            if iteration and (gain < 1e-6 or np.abs(found - log_alpha).max() < 1e-4):  # 3
-                log_alpha = found
+            moved, log_alpha = np.abs(found - log_alpha).max(), found
+            if gain < enough or (near > 0 and local.distance(log_alpha) < near) or moved < 1e-6:  # 3
                 break
-            log_alpha = found
         e = bench.at(log_alpha).evaluate(bench.whole(local.x + local.step(log_alpha)), order=2)
-    low, high = local.bounds()
+    return _by_evidence(bench, records, local, log_alpha), bench.whole(local.x + local.step(log_alpha))
+
+
+def _by_evidence(bench: Bench, records: list[tuple[float, Array]], local: Local, log_alpha: Array) -> Selection:
     prior, width = bench.concrete(log_alpha)
+    value = local.evidence(log_alpha)[0]
+    records = [*records, (value, np.exp(-0.5 * log_alpha))]
     table: dict[str, list[Any]] = {"iteration": list(range(len(records)))}
-    for g in range(G):
-        table["width" if G == 1 else f"width[{_label(bench, g)}]"] = [float(w[g]) for _, w in records]
+    for g in range(len(log_alpha)):
+        table["width" if bench.names is None else f"width[{_label(bench, g)}]"] = [float(w[g]) for _, w in records]
     table["log_evidence"] = [value for value, _ in records]
+    low, high = local.bounds()
     edge = bool((log_alpha >= high - 0.1).any() or (log_alpha <= low + 0.1).any())
-    selection = Selection("evidence", prior, width, bench.names, table, edge)
-    return selection, bench.whole(local.x + local.step(log_alpha))
+    return Selection("evidence", prior, width, bench.names, table, edge)
 
 
 def _label(bench: Bench, g: int) -> str:
@@ -171,9 +100,9 @@ def _slope(bench: Bench, e: Evaluation, local: Local, log_alpha: Array) -> Array
     if bench.problem.link is None:
         S = np.zeros((e.w.size, e.w.size))
         S[np.ix_(kept, kept)] = factor.solve(np.eye(len(kept)))
-        o = bench.objective
-        slope = o.engine.fold(LeverageSlope, o.source, LeverageParams(bench.params(e.w), S)).slope
-        return np.asarray(slope.ravel()[kept])
+        source, share = bench.sample()
+        slope = bench.objective.engine.fold(LeverageSlope, source, LeverageParams(bench.params(e.w), S)).slope
+        return np.asarray(slope.ravel()[kept]) / share
     # The observed curvature of a link has no slope in closed form: it is measured along the directions that matter.
     Q = local.precision(log_alpha)
     D = np.stack([np.where(local.group == g, Q * (local.x - local.mean), 0.0) for g in range(len(local.sizes))])
@@ -197,50 +126,75 @@ def _half_log_det(bench: Bench, w: Array, log_alpha: Array) -> float:
 def by_leave_one_out(bench: Bench, widths: Array) -> tuple[Selection, Array]:
     """Minimise the approximate leave-one-out loss over the widths.
 
-    1. Fit at a middle width; move to the width of the largest evidence, by the quadratic model.
-    2. Look at all widths (one pass, over a sample of the rows if they are many).
-    3. Go to the best one, take the Hessian there, and look at widths nearby, until the best one stays.
+    With few rows for each weight: along a warm-started path of fits, leave rows out at each width. With many, where
+    leverages are below a thousandth:
+      1. Fit at a middle width.
+      2. Sum the scatter of the scores (one pass, or a sample of it): to first order in the leverages it gives the curve
+         of all widths.
+      3. Go to its minimum with a new Hessian, until the weights hardly move.
     """
-    log_alpha = np.array([-2.0 * np.log(bench.typical())])
-    local = bench.local(bench.first_fit(log_alpha), log_alpha)  # 1
-    grid = np.log(np.sort(widths))
-    at, _ = local.best(log_alpha, 7.0)
-    at = np.clip(at, -2.0 * grid[-1], -2.0 * grid[0])
-    e = bench.at(at).evaluate(bench.whole(local.x + local.step(at)), order=2)
-    local = bench.local(e, at)
-    look, edge = grid, False
-    curve: dict[float, tuple[float, float]] = {}
-    step = float(np.diff(grid).mean()) if len(grid) > 1 else 0.0
-    for round_ in range(6):
-        loss, error = _left_out(bench, local, float(at[0]), look, sample=round_ == 0)  # 2
-        curve |= dict(zip(look.tolist(), zip(loss.tolist(), error.tolist(), strict=True), strict=True))
-        log_width, edge = lowest(look, loss)
-        log_width = float(np.clip(log_width, grid[0], grid[-1]))
-        moved = abs(-2.0 * log_width - at[0])
-        at_new = np.array([-2.0 * log_width])
-        if round_ and (moved < 0.1 * max(step, 0.1) or len(grid) == 1):
-            at = at_new
+    grid = np.log(widths)
+    if int(bench.objective.free.sum()) < 1e-3 * bench.objective.weight:
+        loss, error, local, log_width = _first_order(bench, grid)
+    else:
+        curves, local = _exact_curves(bench, widths)
+        loss, error = np.array(curves["loo"]), np.array(curves["loo_error"])
+        log_width = lowest(grid, loss)[0]
+    goal = np.array([-2.0 * log_width])
+    prior, width = bench.concrete(goal)
+    table = {"width": widths.tolist(), "log_loss": loss.tolist(), "std_error": error.tolist()}
+    at_edge = len(grid) > 1 and bool(np.isclose(log_width, [grid[0], grid[-1]], atol=1e-9).any())
+    return Selection("loo", prior, width, None, table, at_edge), bench.whole(local.x + local.step(goal))
+
+
+def _first_order(bench: Bench, grid: Array) -> tuple[Array, Array, Local, float]:
+    at = np.array([-2.0 * np.log(bench.typical())])
+    local = bench.local(bench.first_fit(at), at)  # 1
+    fine = np.linspace(grid[0], grid[-1], 201)
+    for _ in range(8):
+        meat = _meat(bench, local)  # 2
+        log_width = lowest(fine, local.left_out(float(at[0]), -2.0 * fine, meat))[0]
+        if bench.is_near(local, log_width):
             break
-        e = bench.at(at_new).evaluate(bench.whole(local.x + local.step(at_new)), order=2)  # 3
-        local, at = bench.local(e, at_new), at_new
-        look = np.unique(np.clip(log_width + step * np.array([-1.0, -0.5, 0.0, 0.5, 1.0]), grid[0], grid[-1]))
-    prior, width = bench.concrete(at)
-    points = sorted(curve)
-    table = {
-        "width": [float(np.exp(p)) for p in points],
-        "log_loss": [curve[p][0] for p in points],
-        "std_error": [curve[p][1] for p in points],
-    }
-    at_edge = bool(edge and (np.isclose(-0.5 * at[0], grid[0]) or np.isclose(-0.5 * at[0], grid[-1])))
-    return Selection("loo", prior, width, None, table, at_edge), bench.whole(local.x + local.step(at))
+        local, at = bench.moved(local, log_width)  # 3
+    loss = local.left_out(float(at[0]), -2.0 * grid, meat) / bench.objective.weight
+    error = _left_out(bench, local, float(at[0]), np.array([log_width]), sample=True)[1]
+    return loss, np.full(len(grid), error[0]), local, log_width
 
 
-def _left_out(bench: Bench, local: Local, log_alpha: float, log_widths: Array, *, sample: bool) -> tuple[Array, Array]:
-    """Return the mean leave-one-out loss at each width and its standard error."""
+def _exact_curves(bench: Bench, widths: Array) -> tuple[dict[str, list[float]], Local]:
+    """Return evidence and leave-one-out loss at each width, each at its own optimum; and the model at the best."""
+    result: dict[str, list[float]] = {"log_evidence": [], "loo": [], "loo_error": []}
+    local: Local | None = None
+    best: Local | None = None
+    for log_width in np.log(widths):
+        at = np.array([-2.0 * log_width])
+        objective = bench.at(at)
+        x = _start(bench.problem, objective) if local is None else bench.whole(local.x + local.step(at))
+        x = path_solver(bench).minimise(objective, x, tol=1e-8, max_iter=bench.problem.max_iter).w
+        local = bench.local(objective.evaluate(x, order=2), at)
+        loss, error = _left_out(bench, local, float(at[0]), np.array([log_width]))
+        best = local if best is None or loss[0] < min(result["loo"]) else best
+        for name, value in zip(result, (local.evidence(at)[0], loss[0], error[0]), strict=True):
+            result[name].append(float(value))
+    assert best is not None
+    return result, best
+
+
+def _meat(bench: Bench, local: Local) -> Array:
+    """Return ``Σ s g gᵀ`` over the weights estimated."""
+    source, share = bench.sample()
+    kept = np.flatnonzero(bench.objective.free.ravel())
+    sums = bench.objective.engine.fold(ScoreScatter, source, bench.params(bench.whole(local.x)))
+    return sums.meat[np.ix_(kept, kept)] / share
+
+
+def _left_out(
+    bench: Bench, local: Local, log_alpha: float, log_widths: Array, *, sample: bool = False
+) -> tuple[Array, Array]:
+    """Return the mean leave-one-out loss at each width and its standard error, all rows counted."""
     o = bench.objective
-    source = o.source
-    if sample and is_large(source) and source.n_rows > 2 * SAMPLE_ROWS:
-        source = source.take(source.spread(SAMPLE_ROWS, seed=3))
+    source, share = bench.sample() if sample else (o.source, 1.0)
     X, V, factors = local.path(log_alpha, -2.0 * log_widths)
     kept = np.flatnonzero(o.free.ravel())
     weights, basis = np.zeros((len(X), o.size)), np.zeros((o.size, V.shape[1]))
@@ -249,88 +203,7 @@ def _left_out(bench: Bench, local: Local, log_alpha: float, log_widths: Array, *
     sums: LeftOut = o.engine.fold(LeftOut, source, params)  # type: ignore[type-var]
     mean = sums.loss / sums.weight
     variance = np.maximum(sums.square / sums.weight - mean**2, 0.0)
-    return mean, np.sqrt(variance / sums.weight)
-
-
-def by_cross_validation(
-    bench: Bench, widths: Array, splits: Sequence[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]
-) -> tuple[Selection, Array]:
-    """Minimise the loss of rows left out in folds, along a path of widths from small to large.
-
-    Each fit starts where the quadratic model of the last one puts it. Folds are fitted in parallel if the rows are few;
-    of large data the rows of a fold are.
-    """
-    widths = np.sort(widths)
-    many = is_large(bench.objective.source)
-    threads = 1 if many else min(bench.problem.engine.threads or available_cores(), len(splits))  # type: ignore[attr-defined]
-    engine = bench.problem.engine if many or threads == 1 else MemoryEngine(1)
-    with ThreadPoolExecutor(threads) as pool:
-        losses = np.array(list(pool.map(lambda split: _path(bench, engine, widths, *split), splits)))
-    loss = losses.mean(axis=0)
-    error = losses.std(axis=0, ddof=1) / np.sqrt(len(losses)) if len(losses) > 1 else np.full(len(loss), np.nan)
-    k = int(np.argmin(loss))
-    at_edge = k in (0, len(loss) - 1) and len(loss) > 1
-    if bench.prior.one_standard_error:
-        k = one_standard_error(widths, loss, error)
-    log_alpha = np.array([-2.0 * np.log(widths[k])])
-    prior, width = bench.concrete(log_alpha)
-    table = {"width": widths.tolist(), "log_loss": loss.tolist(), "std_error": error.tolist()}
-    objective = bench.at(log_alpha)
-    result = _solver(bench).minimise(objective, _start(bench.problem, objective), tol=1e-4, max_iter=200)
-    return Selection("cv", prior, width, None, table, at_edge), result.w
-
-
-def _solver(bench: Bench) -> Any:
-    if bench.objective.size <= LARGEST_HESSIAN:
-        return Newton(watch_divergence=False, strict=False)
-    return _choose(replace(bench.problem, prior=GaussianPrior(scale=1.0)), bench.coordinates)
-
-
-def _path(bench: Bench, engine: Any, widths: Array, train: Any, test: Any) -> Array:
-    """Return the mean loss of the test rows at each width, fitted to the training rows."""
-    source = bench.objective.source
-    inside, outside = source.take(train), source.take(test)
-    weight = float(len(train) if inside.s is None else inside.s.sum())
-    tested = float(len(test) if outside.s is None else outside.s.sum())
-    solver, result = _solver(bench), np.empty(len(widths))
-    x: Array | None = None
-    local: Local | None = None
-    for k, log_alpha in enumerate(-2.0 * np.log(widths)):
-        at = np.array([log_alpha])
-        objective = bench.at(at, source=inside, weight=weight, engine=engine, passes=0)
-        if x is None:
-            x = _start(replace(bench.problem, source=inside), objective)
-        elif local is not None:
-            x = bench.whole(local.x + local.step(at))
-        found = solver.minimise(objective, x, tol=1e-6, max_iter=bench.problem.max_iter)
-        x = found.w
-        local = bench.local(found.final, at) if found.final.hessian is not None else None
-        held = replace(objective, source=outside, penalty=None, _last=None)
-        result[k] = held.evaluate(x).value / tested
-    return result
-
-
-def folds(problem: Problem, cv: Any, seed: int | None) -> list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
-    """Return the rows of each fold, (train, test): stratified by class where ``cv`` is a number."""
-    source = problem.source
-    n = source.n_rows
-    if isinstance(cv, bool) or not (isinstance(cv, int | np.integer) or hasattr(cv, "split") or np.iterable(cv)):
-        raise InvalidTypeError(f"cv must be a number of folds, a splitter or a list of (train, test); found {cv!r}.")
-    if not isinstance(cv, int | np.integer):
-        pairs = cv.split(np.zeros((n, 1)), source.t) if hasattr(cv, "split") else cv
-        result = [(np.asarray(train, dtype=np.intp), np.asarray(test, dtype=np.intp)) for train, test in pairs]
-        if not result or any(not len(a) or not len(b) or max(a.max(), b.max()) >= n for a, b in result):
-            raise InvalidInputError(f"cv must give pairs (train, test) of row numbers below {n}, none of them empty.")
-        return result
-    if not 2 <= cv <= n:
-        raise InvalidInputError(f"cv must be a number of folds from 2 to the {n} rows, found {cv!r}.")
-    rng = np.random.default_rng(0 if seed is None else seed)
-    fold, dealt = np.empty(n, dtype=np.intp), 0
-    for code in range(source.K):
-        rows = rng.permutation(np.flatnonzero(source.t == code))
-        fold[rows] = (np.arange(len(rows)) + dealt) % cv
-        dealt += len(rows)
-    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(int(cv))]
+    return mean, np.sqrt(variance / sums.weight * share)
 
 
 def _check(problem: Problem, prior: GaussianPrior) -> None:
@@ -370,35 +243,70 @@ def _grid(prior: GaussianPrior, bench: Bench) -> Array:
     return np.unique(widths)
 
 
-def _groups(prior: GaussianPrior, names: Any) -> tuple[npt.NDArray[np.intp], tuple[tuple[str, ...], ...] | None]:
-    """Return the group of each column, and the names of the columns of each group."""
-    columns = [str(name) for name in names]
-    M = len(columns)
-    if prior.groups is None:
-        return np.zeros(M, dtype=np.intp), None
-    if isinstance(prior.groups, str):
-        if prior.groups != "each":
-            raise UnknownNameError("way to group the columns", prior.groups, ["each"])
-        return np.arange(M), tuple((name,) for name in columns)
-    group = np.full(M, -1, dtype=np.intp)
-    for g, members in enumerate(prior.groups):
-        for member in [members] if isinstance(members, str | int | np.integer) else members:
-            j = _column(member, columns)
-            if group[j] >= 0:
-                raise InvalidInputError(f"Column {columns[j]!r} is in two groups; each column has one width.")
-            group[j] = g
-    empty = set(range(len(prior.groups))) - set(group.tolist())
-    if empty:
-        raise InvalidInputError(f"Group {min(empty)} has no columns.")
-    group[group < 0] = group.max() + 1
-    return group, tuple(tuple(np.array(columns)[group == g].tolist()) for g in range(group.max() + 1))
+@dataclass(frozen=True)
+class WidthComparison(Table):
+    """The three ways to find the width of a prior, side by side.
+
+    Attributes
+    ----------
+    selections : dict
+        Method → `Selection`.
+    curve : dict
+        Columns for a plot, one entry for each width tried: ``width``, ``log_evidence``, ``loo`` and ``cv`` (mean log
+        loss of a row), ``loo_error`` and ``cv_error`` (standard errors).
+    """
+
+    selections: dict[str, Selection]
+    curve: dict[str, list[float]]
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return one row per method: its width, and every criterion there, interpolated between the widths tried."""
+        at = np.log([float(s.width) for s in self.selections.values()])
+        table: dict[str, list[Any]] = {"method": list(self.selections), "width": np.exp(at).tolist()}
+        for name in ("log_evidence", "loo", "cv"):
+            table[name] = np.interp(at, np.log(self.curve["width"]), self.curve[name]).tolist()
+        return table
 
 
-def _column(member: Any, columns: list[str]) -> int:
-    if isinstance(member, int | np.integer) and not isinstance(member, bool):
-        if not 0 <= member < len(columns):
-            raise InvalidInputError(f"groups= names column {member}; there are columns 0 to {len(columns) - 1}.")
-        return int(member)
-    if member not in columns:
-        raise UnknownNameError("column in groups=", member, columns)
-    return columns.index(member)
+def compare_widths(
+    X: Any, y: Any, *, model: Any = None, scales: Any = None, cv: Any = 5, sample_weight: Any = None, offset: Any = None
+) -> WidthComparison:
+    """Find the width of a Gaussian prior by evidence, leave-one-out and cross-validation, and return all three.
+
+    Parameters
+    ----------
+    X, y, sample_weight, offset
+        As in ``LogisticRegression.fit``.
+    model : LogisticRegression, optional
+        Everything but its prior's width is taken from it.
+    scales, cv
+        As in `GaussianPrior`.
+
+    Cost: a path of fits over the widths, and one more for each fold.
+
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> comparison = compare_widths((X - X.mean(axis=0)) / X.std(axis=0), y)
+    >>> list(comparison.selections), [round(s.width, 1) for s in comparison.selections.values()]
+    (['evidence', 'loo', 'cv'], [1.4, 0.8, 0.8])
+    """
+    from sklearn.base import clone
+
+    from oddsmith.models.logistic import LogisticRegression
+
+    probe = LogisticRegression() if model is None else clone(model)
+    mean = getattr(probe.prior, "mean", None)
+    probe.set_params(prior=GaussianPrior(scale="loo", mean=mean, scales=scales, cv=cv))
+    probe._check_parameters()
+    _, problem = probe._problem(X, y, sample_weight, offset, reset=True)
+    prior = problem.prior
+    assert prior is not None
+    _check(problem, prior)
+    with one_blas_thread():
+        bench = Bench.of(problem, prior)
+        widths = _grid(prior, bench)
+        by_cv, _ = by_cross_validation(bench, widths, folds(problem, cv, probe.seed))
+        selections = {"evidence": by_evidence(bench)[0], "loo": by_leave_one_out(bench, widths)[0], "cv": by_cv}
+        curve = {"width": widths.tolist(), **_exact_curves(bench, widths)[0]}
+    curve |= {"cv": by_cv.table["log_loss"], "cv_error": by_cv.table["std_error"]}
+    return WidthComparison(selections, curve)
