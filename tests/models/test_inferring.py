@@ -82,12 +82,20 @@ def test_profile_intervals_equal_the_roots_of_exact_constrained_fits(case: Case)
     np.testing.assert_allclose(np.column_stack([found.lower, found.upper]), case.expected["profile_interval"], **DIGITS)
 
 
+@pytest.mark.parametrize("case", INFERENCE, ids=str)
+def test_interpolated_intervals_equal_r_confint(case: Case) -> None:
+    found = fitted(case).summary(**rows(case), intervals="confint")
+    expected = case.expected["profile_interval_confint"]
+    np.testing.assert_allclose(np.column_stack([found.lower, found.upper]), expected, rtol=1e-8)
+
+
 def test_budworm_interval_of_venables_and_ripley() -> None:
-    """R's confint() interpolates by a spline, so it agrees to four digits only."""
+    """R interpolates by a spline, so its interval is right to four digits only."""
     (case,) = cases("inference_budworm")
-    found = fitted(case).summary(**rows(case), intervals="profile")
-    assert found.term.tolist()[2] == "log2_dose"
-    np.testing.assert_allclose([found.lower[2], found.upper[2]], [0.8228708, 1.3390581], atol=2e-5)
+    for intervals, off in (("confint", 6e-8), ("profile", 2e-5)):
+        found = fitted(case).summary(**rows(case), intervals=intervals)
+        assert found.term.tolist()[2] == "log2_dose"
+        np.testing.assert_allclose([found.lower[2], found.upper[2]], [0.8228708, 1.3390581], rtol=0.0, atol=off)
 
 
 @pytest.mark.parametrize("case", INFERENCE, ids=str)

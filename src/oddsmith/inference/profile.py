@@ -88,7 +88,7 @@ class Profiler:
         near: Minimum | Evaluation = self.best
         start = v
         for _ in range(200):
-            found = self._fit(near, A, v)
+            found = self.fit(near, c, v)
             D = np.inf if found is None else 2.0 * (found.e.value - self.best.value)
             if found is None or D > self.q:
                 outside = abs(v)
@@ -113,12 +113,12 @@ class Profiler:
             v = side * new
         return v
 
-    def _fit(self, near: Minimum | Evaluation, A: Array, v: float) -> Minimum | None:
-        """Return the minimum with ``A (x − x̂) = v``, from a point near it; None if the way there ends.
+    def fit(self, near: Minimum | Evaluation, c: Array, v: float) -> Minimum | None:
+        """Return the minimum with ``cᵀ(x − x̂) = v``, from a point near it; None if the way there ends.
 
         A step that leaves the domain of the objective is shortened, and taken again from the minimum there.
         """
-        share = 1.0
+        A, share = c[None, :], 1.0
         while share > SHORTEST:
             e = near if isinstance(near, Evaluation) else near.e
             assert e.hessian is not None

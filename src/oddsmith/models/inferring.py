@@ -26,6 +26,8 @@ from oddsmith.priors import split_prior
 from oddsmith.records import Certificate
 from oddsmith.statistics import ScoreScatter
 
+INTERVALS = ("wald", "profile", "confint")
+
 
 class Inferring:
     """A mixin: inference for a model that is fitted by likelihood and knows its curvature (``_curved``)."""
@@ -37,6 +39,7 @@ class Inferring:
     n_parameters_: int
     certificate_: Certificate
     _recall: Recall | None
+    _learned: Learned | None
     _separation: Any
 
     def summary(
@@ -67,8 +70,9 @@ class Inferring:
             n / (n − k). ``("cluster", ids)``: robust to dependence inside clusters, times G / (G − 1); with a third
             entry ``"CR0"`` without that factor, with ``"CR1S"`` also times (n − 1) / (n − k). Weights count rows: n is
             their sum.
-        intervals : "wald" or "profile"
-            Estimate ± z · error, or where the likelihood-ratio test no longer rejects; an end may be ±∞.
+        intervals : "wald", "profile" or "confint"
+            Estimate ± z · error; where the likelihood-ratio test begins to reject, an end may be ±∞; the same
+            interpolated from a grid, right to about four digits, as ``confint(glm)`` in R prints it.
 
         Cost: O(C³M³); one pass for robust errors, about six for each profile interval.
 
@@ -79,24 +83,25 @@ class Inferring:
         ([-3.0351, 1.214], [2.5457, 0.9126])
         """
         level, kind = check_level(level), read_covariance(covariance)
-        if intervals not in ("wald", "profile"):
-            raise UnknownNameError("kind of intervals", intervals, ["wald", "profile"])
+        if intervals not in INTERVALS:
+            raise UnknownNameError("kind of intervals", intervals, INTERVALS)
         learned = self._curved(X, y, sample_weight, offset)  # type: ignore[attr-defined]
         labels = self.classes_.tolist()
         weights = Weights.of(learned, self._names(), labels)  # type: ignore[attr-defined]
-        if split_prior(self.prior)[0] is not None and (kind.needs_rows or intervals == "profile"):
+        if split_prior(self.prior)[0] is not None and (kind.needs_rows or intervals != "wald"):
             raise InvalidInputError(
                 "Robust errors and profile intervals are about a likelihood, and this model has a Gaussian prior: its "
                 "summary() gives the posterior standard deviation and a credible interval. Use prior=None for them."
             )
-        needs_rows = kind.needs_rows or intervals == "profile"
+        needs_rows = kind.needs_rows or intervals != "wald"
         problem = self._again(X, y, sample_weight, offset) if needs_rows else None
         with one_blas_thread():
             V = self._covariance(learned, kind, problem)
             columns = wald_columns(weights.estimate, self._errors(weights, V), level)
-            if intervals == "profile":
+            if intervals != "wald":
                 assert problem is not None
-                columns["lower"], columns["upper"] = profile_ends(self, learned, weights, problem, level)
+                errors = columns["std_error"] if intervals == "confint" else None
+                columns["lower"], columns["upper"] = profile_ends(self, learned, weights, problem, level, errors)
         for name in columns:
             columns[name] = np.where(weights.aliased, np.nan, columns[name])
         return self._table(learned, weights, columns, self._remarks(kind, intervals, level), level)
@@ -216,6 +221,8 @@ class Inferring:
     def _again(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Problem:
         """Return the problem of the fit again, from rows that are passed or still in memory."""
         self._check_fitted()  # type: ignore[attr-defined]
+        if self._learned is not None:
+            self._learned.require_optimum()
         arguments = (X, y, sample_weight, offset)
         if X is None and self._recall is not None:
             arguments = self._recall() or arguments
@@ -271,7 +278,8 @@ class Inferring:
             how = f"{prior}; Laplace approximation of the posterior; {100 * level:.4g}% credible intervals"
         else:
             method = "Jeffreys' prior (Firth)" if jeffreys else "maximum likelihood"
-            what = "penalised profile" if jeffreys and intervals == "profile" else intervals.replace("wald", "Wald")
+            what = {"wald": "Wald", "confint": "profile (interpolated)"}.get(intervals, intervals)
+            what = f"penalised {what}" if jeffreys and intervals != "wald" else what
             how = f"{method}; {kind.remark}; {100 * level:.4g}% {what} intervals"
         remarks = [how]
         if self.aliased_:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.errors import InvalidInputError
+from oddsmith.inference.interpolated import interpolated_ends
 from oddsmith.inference.profile import Profiler
 from oddsmith.inference.separation import runs_away
 from oddsmith.inference.summary import normal_quantile
@@ -66,14 +67,25 @@ def check_rows(learned: Learned, log_likelihood: float) -> None:
         )
 
 
-def profile_ends(model: Any, learned: Learned, weights: Weights, problem: Problem, level: float) -> tuple[Array, Array]:
-    """Return the lower and upper ends of the profile intervals of the reported weights."""
+def profile_ends(
+    model: Any, learned: Learned, weights: Weights, problem: Problem, level: float, errors: Array | None = None
+) -> tuple[Array, Array]:
+    """Return the lower and upper ends of the profile intervals of the reported weights.
+
+    With ``errors`` (the standard errors) they are interpolated on a grid, as in R.
+    """
     q = normal_quantile(level) ** 2
-    profiler = make_profiler(learned, problem, q, existing=model._separation is None)
+    existing = model._separation is None
+    if errors is not None and not existing:
+        raise InvalidInputError("The classes are separated, and intervals='confint' needs estimates: use 'profile'.")
+    profiler = make_profiler(learned, problem, q, existing=existing)
     ends = np.full((2, len(weights.terms)), np.nan)
     for i in np.flatnonzero(~weights.aliased):
         c = np.zeros(learned.x.size)
         c[learned.kept] = weights.J[i]
+        if errors is not None:
+            ends[:, i] = weights.estimate[i] + np.array(interpolated_ends(profiler, c, float(errors[i]), level))
+            continue
         for row, side in enumerate((-1, 1)):
             away = not profiler.existing and _runs_away(learned, problem, side * c)
             ends[row, i] = side * np.inf if away else weights.estimate[i] + profiler.end(c, side)
