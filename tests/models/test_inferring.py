@@ -20,6 +20,7 @@ from oddsmith import (
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.links import LINKS
 from oddsmith.models.objective import FoldObjective
+from oddsmith.testing import check_model
 
 DIGITS = {"rtol": 1e-8, "atol": 1e-12}
 
@@ -464,12 +465,32 @@ def test_jeffreys_prior_sets_collinear_columns_aside_and_takes_no_intercept(K: i
     assert "(intercept)" not in without.summary().term and without.certificate_.converged
 
 
+def test_jeffreys_prior_keeps_the_contract_of_models() -> None:
+    check_model(LogisticRegression(JeffreysPrior()))
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_robust_errors_are_the_sandwich_of_its_definition(K: int) -> None:
+    X, y = sampled(16, n=90, K=K)
+    ids = np.arange(90) // 6
+    model = LogisticRegression(reference=0 if K > 2 else None).fit(X, y)
+    Z = np.column_stack([np.ones(90), (X - X.mean(axis=0)) / X.std(axis=0)])
+    P = model.predict_proba(X)
+    H = sum(np.kron(np.diag(p[1:]) - np.outer(p[1:], p[1:]), np.outer(z, z)) for p, z in zip(P, Z, strict=True))
+    G = np.array([np.kron(np.eye(K)[k][1:] - p[1:], z) for k, p, z in zip(y, P, Z, strict=True)])
+    sums = np.array([G[ids == i].sum(axis=0) for i in range(15)])
+    for covariance, meat in (("sandwich", G.T @ G), (("cluster", ids, "CR0"), sums.T @ sums)):
+        V = np.linalg.solve(H, np.linalg.solve(H, meat).T)
+        errors = np.sqrt(np.diag(V)).reshape(K - 1, 4)[:, 1:] / X.std(axis=0)
+        found = model.summary(X, y, covariance=covariance).std_error.reshape(K - 1, 4)
+        np.testing.assert_allclose(found[:, 1:], errors, rtol=1e-7)
+
+
 def test_jeffreys_prior_is_refused_where_it_cannot_be() -> None:
     X, y = sampled(10)
     with pytest.raises(InvalidInputError, match="solver='auto'"):
         LogisticRegression(JeffreysPrior(), solver="sgd").fit(X, y)
-    with pytest.raises(InvalidTypeError, match="JeffreysPrior"):
-        LogisticRegression(JeffreysPrior()).partial_fit(X, y, classes=[0, 1])
+    assert not hasattr(LogisticRegression(JeffreysPrior()), "partial_fit")
     firth = LogisticRegression(JeffreysPrior()).fit(X, y)
     with pytest.raises(InvalidInputError, match="maximum likelihood fits"):
         likelihood_ratio_test(firth, firth)

@@ -16,6 +16,8 @@ Evaluate = Callable[[Array], Evaluation]
 ARMIJO = 1e-4
 MEMORY = 12
 SMALLEST_STEP = 2.0**-30
+ROUNDING = 1e-12
+"""Of a value that is the sum of a likelihood and a determinant."""
 FLAT = 1e-3
 
 
@@ -126,7 +128,7 @@ def minimise(
             p = memory.direction(e.gradient, tangent)
         noise = 64.0 * EPS * abs(e.value)
         small = decrements[-1] <= tol
-        stuck = iteration > 0 and 0.5 * decrements[-1] ** 2 <= noise and decrements[-1] > 0.5 * decrements[-2]
+        stuck = 0.5 * decrements[-1] ** 2 <= noise and min(decrements[-3:]) > 0.5 * min(decrements[:-3], default=np.inf)
         if small or stuck:  # 2
             return Minimum(e, decrements[-1], True, iteration, tangent)
         moved = _search(evaluate, e, p) or (None if exact else _search(evaluate, e, tangent.step(e.gradient)))  # 3
@@ -148,14 +150,21 @@ def minimise(
 
 
 def _search(evaluate: Evaluate, e: Evaluation, p: Array) -> tuple[Evaluation, float] | None:
-    """Return the first of the points w + p, w + p/2, … at which the value falls enough, or None."""
+    """Return the first of the points w + p, w + p/2, … at which the value falls enough, or None.
+
+    Where a fall would drown in the rounding of the value, the slope has to tell: it must not have turned as steep the
+    other way.
+    """
     slope = float(p @ e.gradient)
     if not slope < 0.0:
         return None
-    step, noise = 1.0, 8.0 * EPS * abs(e.value)
+    step, noise = 1.0, ROUNDING * max(1.0, abs(e.value))
     while step > SMALLEST_STEP:
         f = evaluate(e.w + step * p)
-        if np.isfinite(f.value) and f.value <= e.value + ARMIJO * step * slope + noise:
+        if np.isfinite(f.value) and (
+            f.value <= e.value + ARMIJO * step * slope
+            or (f.value <= e.value + noise and float(p @ f.gradient) <= 0.8 * abs(slope))
+        ):
             return f, step
         step *= 0.5
     return None
