@@ -43,7 +43,7 @@ from oddsmith.models.likelihood import Fit, Problem, fit_likelihood, relearn, re
 from oddsmith.models.null import null_log_likelihood
 from oddsmith.models.trouble import column_list, link_log_proba, remedy, separation_message
 from oddsmith.numerics import Array, log_softmax, softmax
-from oddsmith.priors import split_prior
+from oddsmith.priors import JeffreysPrior, split_prior
 from oddsmith.records import Certificate, Trace
 from oddsmith.solvers import SOLVERS
 from oddsmith.statistics import Counts
@@ -53,6 +53,8 @@ def has_logit(model: Any) -> bool:
     """Whether a model has the logit link, or say what that is needed for."""
     if model.link != "logit" and model.link in tuple(LINKS):
         raise AttributeError(f"partial_fit is for link='logit', found link={model.link!r}. Use fit(X, y).")
+    if isinstance(model.prior, JeffreysPrior):
+        raise AttributeError("partial_fit takes no JeffreysPrior, whose information needs all rows. Use fit(X, y).")
     return True
 
 
