@@ -16,8 +16,10 @@ LAYERS = (
     *("errors", "registry", "records", "numerics"),
     *("links", "losses", "priors", "block"),
     *("statistic", "kernels", "statistics", "engines", "design", "solvers", "inference"),
-    *("decision", "models", "evaluation"),  # decisions take numbers, never a model: so models can decide
-    *("plots", "report", "persistence", "cli", "testing", "demo"),
+    # Decisions take numbers, and the model file takes objects of types that models register with it: neither knows a
+    # model, so models can decide and save themselves.
+    *("decision", "persistence", "models", "evaluation"),
+    *("plots", "report", "cli", "testing", "demo"),
 )
 LEVEL = {room: level for level, room in enumerate(LAYERS)}
 MODULES = sorted(path for path in SRC.rglob("*.py") if path != SRC / "__init__.py")

@@ -40,6 +40,7 @@ _HOME = {
     "Standardize": "oddsmith.design.basis.standardize",
     "bayes_error": "oddsmith.inference.bayes_error",
     "likelihood_ratio_test": "oddsmith.models.comparing",
+    "load": "oddsmith.models.saving",
     "merge": "oddsmith.models.merging",
     "GaussianPrior": "oddsmith.priors",
     "JeffreysPrior": "oddsmith.priors",
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from oddsmith.models.perceptron import PerceptronClassifier as PerceptronClassifier
     from oddsmith.models.probit import ProbitRegression as ProbitRegression
     from oddsmith.models.recalibrated import RecalibratedClassifier as RecalibratedClassifier
+    from oddsmith.models.saving import load as load
     from oddsmith.models.widths import compare_widths as compare_widths
     from oddsmith.priors import GaussianPrior as GaussianPrior
     from oddsmith.priors import JeffreysPrior as JeffreysPrior

@@ -50,6 +50,10 @@ class NotFittedError(OddsmithError, _SklearnNotFittedError):
     """A fitted model was needed."""
 
 
+class ModelFileError(OddsmithError, ValueError):
+    """A model file cannot be read or written: it is none, is damaged, or comes from a newer version."""
+
+
 class OddsmithWarning(UserWarning):
     """The root of all warnings of this library."""
 

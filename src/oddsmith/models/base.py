@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from os import PathLike
 from typing import Any, TypeVar
 
 import numpy as np
@@ -68,6 +69,15 @@ class Classifier(Deciding, ClassifierMixin, BaseEstimator):
         rows = read_rows(self, X, reset=False)
         check_finite(rows, getattr(self, "feature_names_in_", None))
         return expanded(self, rows)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted model to a file, from which ``oddsmith.load(path)`` makes it again, to the bit.
+
+        The file holds numbers and JSON, never code; it is written whole or not at all. See ``docs/model_file.md``.
+        """
+        from oddsmith.models.saving import save
+
+        save(self, path)
 
     def decision_function(self, X: Any) -> Array:
         """Return the value whose sign (two classes) or maximum (more) decides."""

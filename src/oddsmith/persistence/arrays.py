@@ -1,0 +1,134 @@
+"""Arrays as tensors and back: values, type, shape and order in memory are kept to the bit.
+
+Order matters to the bit, too: BLAS sums a transposed matrix in another order.
+"""
+
+from __future__ import annotations
+
+import re
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.errors import ModelFileError
+
+Bytes = npt.NDArray[np.uint8]
+
+TENSOR_TYPES = {
+    **{"BOOL": "|b1", "U8": "|u1", "I8": "|i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4"},
+    **{"U64": "<u8", "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8"},
+}
+"""The tensors that a model file may hold, by their names in safetensors. All other arrays are kept as bytes (U8)."""
+
+# Nothing that holds a pointer (objects) or depends on the machine (long double).
+_DTYPE = re.compile(
+    r"[<>|](b1|[iu][1248]|f[248]|c8|c16|[SU][1-9]\d{0,8}|[mM]8(\[[1-9]?\d{0,8}(Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\])?)"
+)
+_LAST_CHARACTER = 0x10FFFF
+
+
+def as_dtype(text: Any) -> np.dtype[Any]:
+    """Return the type of a name, if arrays of that type are kept in model files.
+
+    >>> as_dtype("<U3"), as_dtype("<M8[ns]")
+    (dtype('<U3'), dtype('<M8[ns]'))
+    """
+    if not isinstance(text, str) or not _DTYPE.fullmatch(text):
+        raise ModelFileError(f"It holds an array of type {text!r}, which is none of a model file.")
+    return np.dtype(text)
+
+
+def is_kept(dtype: np.dtype[Any]) -> bool:
+    """Whether arrays of a type can be kept in a model file.
+
+    >>> is_kept(np.dtype("float32")), is_kept(np.dtype("O")), is_kept(np.dtype([("a", "f8")]))
+    (True, False, False)
+    """
+    return _DTYPE.fullmatch(dtype.str) is not None
+
+
+def to_tensor(array: npt.NDArray[Any]) -> tuple[dict[str, Any], npt.NDArray[Any]]:
+    """Return what the JSON says of an array, and the tensor that holds its numbers, in C order.
+
+    >>> said, tensor = to_tensor(np.array(["no", "yes"]))
+    >>> said, tensor.dtype, tensor.shape
+    ({'dtype': '<U3', 'shape': [2], 'order': 'C'}, dtype('uint8'), (24,))
+    """
+    order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+    said = {"dtype": array.dtype.str, "shape": list(array.shape), "order": order}
+    flat = np.array(array.T if order == "F" else array, order="C", copy=None)
+    return said, flat if array.dtype.str in TENSOR_TYPES.values() else np.frombuffer(flat.tobytes(), dtype=np.uint8)
+
+
+def from_bytes(buffer: Bytes, said: dict[str, Any]) -> npt.NDArray[Any]:
+    """Return the array that ``said`` describes, in the memory of its bytes.
+
+    >>> from_bytes(np.frombuffer(b"abc", dtype=np.uint8), {"dtype": "|S1", "shape": [3], "order": "C"}).tolist()
+    [b'a', b'b', b'c']
+    """
+    dtype, shape, order = as_dtype(said["dtype"]), as_shape(said["shape"]), said["order"]
+    if order not in ("C", "F") or prod(shape) * dtype.itemsize != len(buffer):
+        raise ModelFileError(f"An array of type {dtype.str} and shape {shape} does not fit into {len(buffer)} bytes.")
+    array = buffer.view(dtype)
+    # Python and NumPy take these for granted, and may do anything where they do not hold.
+    wrong = dtype.kind == "b" and (buffer > 1).any()
+    if dtype.kind == "U":
+        wrong = (buffer.view(dtype.str[0] + "u4") > _LAST_CHARACTER).any()
+    if wrong:
+        raise ModelFileError(f"An array of type {dtype.str} holds values that are none.")
+    return array.reshape(shape, order=order)
+
+
+def as_shape(sizes: Any) -> tuple[int, ...]:
+    """Return a shape, checked to be one.
+
+    >>> as_shape([2, 3])
+    (2, 3)
+    """
+    if not isinstance(sizes, list) or len(sizes) > 32 or not all(type(size) is int and size >= 0 for size in sizes):
+        raise ModelFileError(f"It says that an array has shape {sizes!r:.60}, which is no shape.")
+    return tuple(sizes)
+
+
+def pack_texts(texts: list[str]) -> tuple[Bytes, npt.NDArray[np.int64]]:
+    r"""Return many texts as bytes one after another, and the length of each.
+
+    >>> joined, lengths = pack_texts(["é", "", "b"])
+    >>> joined.tobytes(), lengths.tolist()
+    (b'\xc3\xa9b', [2, 0, 1])
+    """
+    coded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    return np.frombuffer(b"".join(coded), dtype=np.uint8), np.array([len(text) for text in coded], dtype="<i8")
+
+
+def unpack_texts(joined: Bytes, lengths: Bytes, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """Return an object array of the texts that ``pack_texts`` made bytes of.
+
+    >>> joined, lengths = pack_texts(["a", "bc"])
+    >>> unpack_texts(joined, lengths.view(np.uint8), (2,)).tolist()
+    ['a', 'bc']
+    """
+    sizes = lengths.view("<i8")
+    ends = np.cumsum(sizes)
+    strange = (sizes < 0).any() or (sizes > len(joined)).any()
+    if strange or len(sizes) != prod(shape) or (ends[-1] if len(ends) else 0) != len(joined):
+        raise ModelFileError(f"Texts of shape {shape} do not fit into {len(joined)} bytes.")
+    data = joined.tobytes()
+    texts = [data[end - size : end].decode("utf-8", "surrogatepass") for size, end in zip(sizes, ends, strict=True)]
+    return fill(texts, shape)
+
+
+def fill(values: list[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """Return an object array of a shape with these values, whatever they are.
+
+    >>> fill([(1, 2), (3, 4)], (2,)).tolist()
+    [(1, 2), (3, 4)]
+    """
+    if len(values) != prod(shape):
+        raise ModelFileError(f"It says that {len(values)} values have shape {shape}.")
+    array = np.empty(len(values), dtype=object)
+    for place, value in enumerate(values):
+        array[place] = value
+    return array.reshape(shape)

@@ -1,0 +1,322 @@
+"""Values as JSON nodes and tensors, and back: what comes out is what went in, types included.
+
+A node is plain JSON where JSON says it all (null, booleans, whole numbers, finite floats, texts, lists); all else is an
+object whose first key tells what it is: ``{"tuple": […]}``, ``{"array": "coef_", …}``, ``{"type": "Trace", …}``.
+
+An object of a class becomes its fields, and is made again without a call of its constructor. No name in a file is ever
+imported, only looked up among the registered types: reading a file runs no code of its choosing.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, Field, fields, is_dataclass
+from datetime import date, datetime
+from enum import Enum
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.errors import InvalidInputError, InvalidTypeError, ModelFileError
+from oddsmith.persistence.arrays import (
+    Bytes,
+    as_shape,
+    fill,
+    from_bytes,
+    is_kept,
+    pack_texts,
+    to_tensor,
+    unpack_texts,
+)
+from oddsmith.registry import Registry
+
+Node = Any
+Tensors = dict[str, npt.NDArray[Any]]
+
+DEEPEST = 100
+"""Nodes inside one another beyond which a value is refused."""
+
+TYPES: Registry[type[Any]] = Registry("type of a model file")
+_NAMES: dict[type[Any], str] = {}
+
+# The states of these are numbers in any range: a broken one is refused by NumPy, where others would be believed.
+GENERATORS = {kind.__name__: kind for kind in (np.random.PCG64, np.random.PCG64DXSM)}
+
+
+def register(kind: type[Any], name: str | None = None) -> type[Any]:
+    """Let objects of a class be kept in model files, and return the class: a dataclass, an estimator or an enum.
+
+    ``name`` stands for it in files (default: its own). It must stay when the class is renamed.
+
+    >>> from dataclasses import dataclass
+    >>> @register
+    ... @dataclass
+    ... class Note:
+    ...     text: str
+    >>> decode(*encode(Note("π")))
+    Note(text='π')
+    """
+    name = name or kind.__name__
+    if name in TYPES and TYPES[name].__qualname__ != kind.__qualname__:
+        raise InvalidInputError(f"Two classes would be {name!r} in model files: {TYPES[name]} and {kind}. Rename one.")
+    _NAMES[TYPES.register(name)(kind)] = name
+    return kind
+
+
+def encode(value: Any) -> tuple[Node, Tensors]:
+    """Return a value as a JSON node, and the tensors that the node names.
+
+    >>> encode((1, 2.5, None))
+    ({'tuple': [1, 2.5, None]}, {})
+    >>> node, tensors = encode({"w": np.zeros((2, 2))})
+    >>> node
+    {'dict': [['w', {'array': '[0]', 'dtype': '<f8', 'shape': [2, 2], 'order': 'C'}]]}
+    """
+    encoder = Encoder()
+    return encoder.node(value, ""), encoder.tensors
+
+
+def decode(node: Node, tensors: dict[str, Bytes] | Tensors) -> Any:
+    """Return the value of a node; ``tensors`` are those of `encode`, or their bytes as read from a file.
+
+    >>> decode(*encode({("a", 1): [np.float32(0.1), float("inf")]}))
+    {('a', 1): [np.float32(0.1), inf]}
+    """
+    try:
+        return Decoder(tensors).value(node)
+    except ModelFileError:
+        raise
+    except (LookupError, ValueError, TypeError, OverflowError, RecursionError, AttributeError) as error:
+        raise ModelFileError(f"A part of it cannot be read ({type(error).__name__}: {error}).") from None
+
+
+class Encoder:
+    """One run of `encode`: the tensors so far, and the objects that were met, so that each is written once."""
+
+    def __init__(self) -> None:
+        self.tensors: Tensors = {}
+        self._met: dict[int, Node] = {}
+        self._alive: list[Any] = []  # an id stands for its object only while that lives
+        self._objects = 0
+        self._depth = 0
+
+    def node(self, value: Any, path: str) -> Node:
+        """Return the node of a value; ``path`` is where it stands in the model."""
+        kind = type(value)
+        if value is None or kind in (bool, int, str):
+            return value
+        if kind is float:
+            return value if isfinite(value) else {"float": repr(value)}
+        if self._depth >= DEEPEST:
+            raise InvalidInputError(f"{path[:200]} is too deep for a model file; does something hold itself?")
+        self._depth += 1
+        node = self._compound(value, kind, path)
+        self._depth -= 1
+        return node
+
+    def _compound(self, value: Any, kind: type[Any], path: str) -> Node:
+        if kind is list:
+            return self._items(value, path)
+        if kind in (tuple, set, frozenset):
+            return {kind.__name__: self._items(value, path)}
+        if kind is dict:
+            keys, values = self._items(list(value), f"{path}.keys"), self._items(value.values(), path)
+            return {"dict": [[key, part] for key, part in zip(keys, values, strict=True)]}
+        if kind is bytes:
+            return {"bytes": value.hex()}
+        if kind is complex:
+            return {"complex": [self.node(value.real, path), self.node(value.imag, path)]}
+        if kind is date or (kind is datetime and value.tzinfo is None):
+            return {kind.__name__: value.isoformat()}
+        if isinstance(value, np.generic) and is_kept(value.dtype):
+            return {"scalar": np.array(value).tobytes().hex(), "dtype": value.dtype.str}
+        if id(value) in self._met:
+            return self._met[id(value)]
+        if kind is np.ndarray:
+            return self._remember(value, self._array(value, path))
+        return self._object(value, kind, path)
+
+    def _items(self, values: Any, path: str) -> list[Node]:
+        return [self.node(value, f"{path}[{place}]") for place, value in enumerate(values)]
+
+    def _array(self, array: npt.NDArray[Any], path: str) -> Node:
+        if is_kept(array.dtype):
+            said, self.tensors[path] = to_tensor(array)
+            return {"array": path, **said}
+        if array.dtype.kind != "O":
+            raise refusal(array, path, f"an array of type {array.dtype}")
+        values = array.ravel().tolist()
+        if all(type(value) is str for value in values):
+            joined, lengths = f"{path}.text", f"{path}.lengths"
+            self.tensors[joined], self.tensors[lengths] = pack_texts(values)
+            return {"texts": joined, "lengths": lengths, "shape": list(array.shape)}
+        return {"objects": self._items(values, path), "shape": list(array.shape)}
+
+    def _object(self, value: Any, kind: type[Any], path: str) -> Node:
+        if kind is np.random.Generator and type(value.bit_generator).__name__ in GENERATORS:
+            return {"generator": self.node(value.bit_generator.state, path)}
+        if kind not in _NAMES:
+            raise refusal(value, path)
+        if isinstance(value, Enum):
+            return {"member": value.name, "type": _NAMES[kind]}
+        state = {name: self.node(part, f"{path}.{name}".lstrip(".")) for name, part in state_of(value).items()}
+        place, self._objects = self._objects, self._objects + 1
+        self._remember(value, {"same": place})
+        return {"type": _NAMES[kind], "fields": state}
+
+    def _remember(self, value: Any, node: Node) -> Node:
+        self._met[id(value)] = node
+        self._alive.append(value)
+        return node
+
+
+class Decoder:
+    """One run of `decode`: the bytes of the tensors, and the objects that were made, in order."""
+
+    def __init__(self, tensors: dict[str, Any]) -> None:
+        self._tensors = {name: np.ascontiguousarray(t).reshape(-1).view(np.uint8) for name, t in tensors.items()}
+        self._arrays: dict[str, npt.NDArray[Any]] = {}
+        self._made: list[Any] = []
+        self._depth = 0
+        self._readers: dict[str, Callable[[Any], Any]] = {
+            "float": lambda node: {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}[node["float"]],
+            "tuple": lambda node: tuple(self._items(node["tuple"])),
+            "set": lambda node: set(self._items(node["set"])),
+            "frozenset": lambda node: frozenset(self._items(node["frozenset"])),
+            "dict": lambda node: {self.value(key): self.value(value) for key, value in node["dict"]},
+            "bytes": lambda node: bytes.fromhex(node["bytes"]),
+            "complex": lambda node: complex(*self._items(node["complex"])),
+            "date": lambda node: date.fromisoformat(node["date"]),
+            "datetime": lambda node: datetime.fromisoformat(node["datetime"]),
+            "scalar": self._scalar,
+            "array": self._array,
+            "texts": self._texts,
+            "objects": lambda node: fill(self._items(node["objects"]), as_shape(node["shape"])),
+            "generator": self._generator,
+            "member": lambda node: self._type(node, Enum)[node["member"]],
+            "type": self._object,
+            "same": lambda node: self._made[as_shape([node["same"]])[0]],
+        }
+
+    def value(self, node: Node) -> Any:
+        """Return the value of a node."""
+        if node is None or isinstance(node, bool | int | float | str):
+            return node
+        if self._depth >= DEEPEST:
+            raise ModelFileError("Its parts are nested too deeply.")
+        self._depth += 1
+        if isinstance(node, list):
+            value: Any = self._items(node)
+        else:
+            tag = next(iter(node), "")
+            if tag not in self._readers:
+                raise ModelFileError(f"It holds something called {tag!r:.60}, which this version does not know.")
+            value = self._readers[tag](node)
+        self._depth -= 1
+        return value
+
+    def _items(self, nodes: Any) -> list[Any]:
+        if not isinstance(nodes, list):
+            raise ModelFileError("It holds something else where a list should be.")
+        return [self.value(node) for node in nodes]
+
+    def _scalar(self, node: dict[str, Any]) -> Any:
+        buffer = np.frombuffer(bytearray.fromhex(node["scalar"]), dtype=np.uint8)
+        return from_bytes(buffer, {"dtype": node["dtype"], "shape": [], "order": "C"})[()]
+
+    def _array(self, node: dict[str, Any]) -> npt.NDArray[Any]:
+        name = node["array"]
+        if name not in self._arrays:
+            self._arrays[name] = from_bytes(self._tensors[name], node)
+        return self._arrays[name]
+
+    def _texts(self, node: dict[str, Any]) -> npt.NDArray[Any]:
+        return unpack_texts(self._tensors[node["texts"]], self._tensors[node["lengths"]], as_shape(node["shape"]))
+
+    def _generator(self, node: dict[str, Any]) -> np.random.Generator:
+        state = self.value(node["generator"])
+        bits = GENERATORS[state["bit_generator"]](0)
+        bits.state = state
+        return np.random.Generator(bits)
+
+    def _type(self, node: dict[str, Any], ancestor: type[Any] = object) -> Any:
+        if node["type"] not in TYPES:
+            raise ModelFileError(
+                f"It holds a {node['type']!r:.60}, which this version of oddsmith does not know. If it is a class of "
+                "yours, import it first; else use the version that wrote the file."
+            )
+        kind = TYPES[node["type"]]
+        if not issubclass(kind, ancestor):
+            raise ModelFileError(f"It says that {node['type']!r} is an {ancestor.__name__}, which it is not.")
+        return kind
+
+    def _object(self, node: dict[str, Any]) -> Any:
+        kind = self._type(node)
+        if issubclass(kind, Enum):
+            raise ModelFileError(f"It gives {node['type']!r} fields, which it has not.")
+        state = {name: self.value(part) for name, part in node["fields"].items()}
+        made = kind.__new__(kind)
+        for name, part in complete(kind, state).items():
+            object.__setattr__(made, name, part)  # frozen or not, and no code of the class
+        self._made.append(made)
+        return made
+
+
+def state_of(value: Any) -> dict[str, Any]:
+    """Return what an object is made of: the fields of a dataclass, the attributes of an estimator, without caches."""
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    state = {name: part for name, part in value.__getstate__().items() if not _is_defined(type(value), name)}
+    complete(type(value), state)
+    return state
+
+
+def complete(kind: type[Any], state: dict[str, Any]) -> dict[str, Any]:
+    """Return the state of an object with the defaults of what came into its class later, or refuse it.
+
+    >>> from oddsmith.records import Certificate
+    >>> read = dict(converged=True, gap=0.0, gradient_norm=0.0, condition=1.0, passes=3)
+    >>> complete(Certificate, read)["optimum_exists"]
+    True
+    """
+    if is_dataclass(kind):
+        known = {field.name: _default(field) for field in fields(kind)}
+        strange = [name for name in state if name not in known]
+    else:
+        signature = inspect.signature(kind.__init__).parameters.values()
+        known = {p.name: MISSING if p.default is p.empty else p.default for p in signature if p.name != "self"}
+        strange = [name for name in state if not name.isidentifier() or _is_defined(kind, name)]
+    missing = [name for name, default in known.items() if name not in state and default is MISSING]
+    if strange or missing:
+        what = f"has {strange[0]!r:.60}, which is none of its fields" if strange else f"lacks its field {missing[0]!r}"
+        raise ModelFileError(f"A {kind.__name__} in it {what}.")
+    return {**{name: default for name, default in known.items() if name not in state}, **state}
+
+
+def _default(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def _is_defined(kind: type[Any], name: str) -> bool:
+    """Whether a class defines a method, a property or a cache of that name: no place for a value."""
+    return name.startswith("__") or hasattr(inspect.getattr_static(kind, name, None), "__get__")
+
+
+def refusal(value: Any, path: str, what: str | None = None) -> InvalidTypeError:
+    """Return the error that says which part of a model cannot be kept in a file, and what to do."""
+    kind = type(value)
+    if kind.__module__.partition(".")[0] == "sklearn":
+        advice = (
+            "Objects of scikit-learn are kept by pickles alone, which can run any code when they are read. Use a model "
+            "or a basis of this library in its place, or a transformer before the model, in a pipeline"
+        )
+    else:
+        advice = (
+            "It keeps numbers, texts, arrays, collections of them and the types of this library. Register a class of "
+            "yours: a model in MODELS, a basis in BASES, others by oddsmith.persistence.register"
+        )
+    what = what or f"a {kind.__qualname__} of {kind.__module__}"
+    return InvalidTypeError(f"{path or 'This'} is {what}, which a model file cannot hold. {advice}.")
