@@ -85,7 +85,7 @@ def bin_truth(model: Stated, A: Any) -> dict[str, float]:
 
 def coverage(model: Stated, K: int, n: int, repeats: int, true: dict[str, float]) -> dict[str, float]:
     """The share of repeats in which each interval holds the truth."""
-    rng = np.random.default_rng(7)
+    rng = np.random.default_rng([K, n])
     held = dict.fromkeys(true, 0)
     for repeat in range(repeats):
         A, t = draw(n, K, rng)

@@ -122,10 +122,11 @@ def centred_interval(estimate: float, drawn: Array, level: float) -> tuple[float
 def inverted_interval(weight: Array, gap: Array, drawn: Array, power: int, level: float) -> tuple[float, float]:
     """Return the interval of ``Σ_b weight_b |gap_b|^power``, which noise alone makes larger than zero.
 
-    If the true gaps are c times those found, the score is distributed as ``Σ weight |c · gap + noise|^power``, with the
-    noise of the replicates (their gaps less those found). The interval has the scores of all c ≥ 0 for which
-    the value found is neither too large nor too small: a test turned round. Zero is in it unless the value found is
-    more than noise explains.
+    If the true gaps are c · shape, the score is distributed as ``Σ weight |c · shape + noise|^power``, with the noise
+    of the replicates (their gaps less those found). The interval has the scores of all c ≥ 0 for which the value found
+    is neither too large nor too small: a test turned round. Zero is in it unless the value found is more than noise
+    explains. The shape is not known: it is taken to be that of the gaps found, and that of equal gaps, and the outer
+    edges count.
 
     >>> gap = np.array([0.5, -0.5, 0.5, 0.5])
     >>> drawn = gap + 0.4 * np.random.default_rng(0).normal(size=(2000, 4))
@@ -135,13 +136,22 @@ def inverted_interval(weight: Array, gap: Array, drawn: Array, power: int, level
     """
     noise = drawn - gap
     value = float((weight * np.abs(gap) ** power).sum())
+    flat = np.sign(gap) * (value / weight.sum()) ** (1.0 / power)
+    lower, upper = np.transpose([_scales(weight, shape, noise, power, value, level) for shape in (gap, flat)])
+    return value * float(lower.min()) ** power, value * float(upper.max()) ** power
+
+
+def _scales(weight: Array, shape: Array, noise: Array, power: int, value: float, level: float) -> tuple[float, float]:
+    """Return the smallest and the largest c with which the value found agrees."""
 
     def share_below(c: float) -> float:
-        scores = np.abs(c * gap + noise) ** power @ weight
+        scores = np.abs(c * shape + noise) ** power @ weight
         return float((np.count_nonzero(scores < value) + 0.5 * np.count_nonzero(scores == value)) / len(scores))
 
     def solve(target: float) -> float:
         low, high = 0.0, 1.0
+        if share_below(low) <= target:
+            return 0.0
         while share_below(high) > target and high < 1e6:
             low, high = high, 2.0 * high
         for _ in range(25):
@@ -149,9 +159,7 @@ def inverted_interval(weight: Array, gap: Array, drawn: Array, power: int, level
             low, high = (middle, high) if share_below(middle) > target else (low, middle)
         return (low + high) / 2
 
-    lower = 0.0 if share_below(0.0) <= 0.5 + level / 2 else solve(0.5 + level / 2)
-    upper = 0.0 if share_below(0.0) <= 0.5 - level / 2 else solve(0.5 - level / 2)
-    return value * lower**power, value * upper**power
+    return solve(0.5 + level / 2), solve(0.5 - level / 2)
 
 
 def wilson_interval(share: float, n: float, level: float) -> tuple[float, float]:
