@@ -237,3 +237,24 @@ def test_partial_fit_keeps_no_shares_and_says_so() -> None:
         model.with_class_prior({"a": 0.5, "b": 0.5})
     moved = model.undo_resampling({"a": 0.5})
     np.testing.assert_allclose(moved.intercept_ - model.intercept_, -np.log(2.0))
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_predictive_distributions_move_along_and_what_needs_the_fit_is_refused(K: int) -> None:
+    X, y = rows(120, np.ones(K) / K)
+    model = LogisticRegression(prior=1.0).fit(X, y)
+    prior = [0.9, 0.1] if K == 2 else [0.1, 0.3, 0.6]
+    moved = model.with_class_prior(prior)
+    shift = np.log(np.array(prior) / model.class_prior_)
+    # The posterior of the weights is that of the fit, its mean moved in the intercepts.
+    before, after = model.posterior_, moved.posterior_
+    np.testing.assert_allclose(after.covariance, before.covariance, rtol=1e-12)
+    offset = np.full(120, shift[1] - shift[0]) if K == 2 else np.tile(shift, (120, 1))
+    np.testing.assert_allclose(moved.predictive(X).mean, model.predictive(X, offset=offset).mean, rtol=1e-6)
+    assert moved.decide(X, predictive=True).shape == y.shape
+    for question in (lambda: moved.leave_one_out(X, y), lambda: moved.log_evidence_):
+        with pytest.raises(InvalidInputError, match="were moved by with_class_prior"):
+            question()
+    assert np.isfinite(model.log_evidence_)
+    again = moved.fit(X, y)
+    assert np.isfinite(again.log_evidence_), "a new fit has an optimum again"

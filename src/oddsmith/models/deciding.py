@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -185,7 +186,7 @@ class Deciding:
 
     def _shifted(self, shift: Array, prior: Array | None) -> Any:
         """Return a model whose log odds are moved by ``shift``."""
-        if getattr(self, "link", None) == "logit":
+        if getattr(self, "link_", None) == "logit":
             return _move_intercepts(self, shift, prior)
         from oddsmith.models.recalibrated import RecalibratedClassifier
 
@@ -205,10 +206,13 @@ def _move_intercepts(model: Any, shift: Array, prior: Array | None) -> Any:
     moved._sgd_state = None
     learned = getattr(model, "_learned", None)
     if learned is not None:
-        # The curvature is that of the fit: it stays, around weights that have moved.
+        # The curvature is that of the fit (formed now, if its rows are still there): it stays, around other weights.
+        if learned.hessian is None:
+            with suppress(InvalidInputError):
+                learned = model._curved()
         x = learned.x.copy()
         x[:, 0] += np.linalg.solve(learned.coordinates.T, against_first)
-        moved._learned, moved._recall = replace(learned, x=x), None
+        moved._learned, moved._recall = replace(learned, x=x, moved=True), None
     if prior is not None:
         moved.class_prior_ = prior
     return moved

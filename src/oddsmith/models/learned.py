@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oddsmith.errors import InvalidInputError
 from oddsmith.models.coordinates import Coordinates
 from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.priors import Quadratic
@@ -53,6 +54,8 @@ class Learned:
         The Hessian that is expected under the model, prior included, where a link makes it differ.
     null_log_likelihood : float
         Of the intercepts and the offset alone.
+    moved : bool
+        Whether the intercepts were moved after the fit, for another class prior.
     """
 
     coordinates: Coordinates
@@ -67,6 +70,15 @@ class Learned:
     hessian: Array | None
     expected: Array | None
     null_log_likelihood: float = float("nan")
+    moved: bool = False
+
+    def require_optimum(self) -> None:
+        """Refuse what holds at the optimum of the fit only, if the weights were moved off it afterwards."""
+        if self.moved:
+            raise InvalidInputError(
+                "The intercepts of this model were moved by with_class_prior or undo_resampling: its weights are not "
+                "those of the fit, which this is about. Ask the model as it was fitted."
+            )
 
     @property
     def K(self) -> int:

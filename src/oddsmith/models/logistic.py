@@ -267,6 +267,7 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
             )
         if self._learned.hessian is not None:
             return self._learned
+        self._learned.require_optimum()
         arguments = self._recall() if X is None and self._recall is not None else (X, y, sample_weight, offset)
         if arguments is None or arguments[0] is None:
             raise InvalidInputError(needs_rows(self._learned))
