@@ -7,6 +7,7 @@ gives ``ℓ = −log p(t | a)``, ``∂ℓ/∂a`` and ``∂²ℓ/∂a∂aᵀ``. W
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -49,14 +50,16 @@ class _SoftmaxRows:
     gradient: Any
     P: Any
 
-    def curvature(self, j: int, k: int) -> Any:
+    @cached_property
+    def others(self) -> Any:
         # 1 − p is summed from the other classes: subtracting from one would lose the small ones.
         xp = namespace(self.P)
+        K = self.P.shape[1]
+        return self.P @ (xp.ones((K, K), dtype=self.P.dtype) - xp.eye(K, dtype=self.P.dtype))
+
+    def curvature(self, j: int, k: int) -> Any:
         p = self.P[:, j + 1]
-        if j != k:
-            return -p * self.P[:, k + 1]
-        others = xp.concat([self.P[:, : j + 1], self.P[:, j + 2 :]], axis=1)
-        return p * xp.sum(others, axis=1)
+        return p * self.others[:, j + 1] if j == k else -p * self.P[:, k + 1]
 
 
 def logistic_rows(A: Any, t: Any) -> Rows:

@@ -156,13 +156,12 @@ class SpdFactor:
     """A Cholesky factor of a symmetric matrix scaled to unit diagonal, dependent rows set aside.
 
     ``A = D (L Lᵀ) D`` on the rows in ``kept``; rows that depend linearly on earlier ones are listed in
-    ``aliased`` and get a zero in every solution, as R does. ``norm1`` is the 1-norm of ``L Lᵀ``.
+    ``aliased`` and get a zero in every solution, as R does.
     """
 
     L: Array
     d: Array
     kept: npt.NDArray[np.bool_]
-    norm1: float = 1.0
 
     @property
     def aliased(self) -> npt.NDArray[np.intp]:
@@ -207,7 +206,9 @@ class SpdFactor:
         """Return an estimate (in the 1-norm) of the condition number of ``A`` scaled to unit diagonal."""
         if not self.kept.any():
             return 1.0
-        reciprocal, _ = dpocon(self.L, self.norm1, uplo="L")
+        L = np.tril(self.L)
+        norm1 = float(np.abs(L @ L.T).sum(axis=0).max())
+        reciprocal, _ = dpocon(self.L, norm1, uplo="L")
         return float(1.0 / reciprocal) if reciprocal > 0 else np.inf
 
 
@@ -220,7 +221,7 @@ def _stands_out(L: Array, tol: float) -> bool:
     """Whether every pivot of a Cholesky factor (of unit diagonal) is above ``tol`` and its own rounding."""
     pivots = np.diag(L) ** 2
     smallest = pivots.min(initial=1.0)
-    if smallest <= tol or tol == 0.0 or smallest > 1e-6:
+    if smallest <= tol or smallest > 1e-6:
         return bool(smallest > tol)
     # Row j of L⁻¹ is (−weights, 1) / √pivot.
     inverse, _ = dtrtri(L, lower=1)
@@ -246,8 +247,8 @@ def factor_spd(A: Array, *, tol: float = 1e-13, may_alias: npt.NDArray[np.bool_]
     R = A / d / d[:, None]
     if kept.all():
         L, info = dpotrf(R, lower=1, clean=1)
-        if info == 0 and _stands_out(L, tol):
-            return SpdFactor(L, d, kept, float(np.abs(R).sum(axis=0).max(initial=0.0)))
+        if info == 0 and (tol == 0.0 or _stands_out(L, tol)):
+            return SpdFactor(L, d, kept)
     allowed = np.ones(len(d), dtype=bool) if may_alias is None else may_alias
     L = np.zeros_like(R)
     rows: list[int] = []
@@ -265,5 +266,4 @@ def factor_spd(A: Array, *, tol: float = 1e-13, may_alias: npt.NDArray[np.bool_]
         L[m, m] = np.sqrt(max(pivot, EPS))
         rows.append(j)
     m = len(rows)
-    norm1 = float(np.abs(R[np.ix_(rows, rows)]).sum(axis=0).max(initial=0.0))
-    return SpdFactor(np.asfortranarray(L[:m, :m]), d, kept, norm1)
+    return SpdFactor(np.asfortranarray(L[:m, :m]), d, kept)

@@ -30,16 +30,15 @@ def curvature(
     pair: the link of two classes, and whether the curvature is the expected one.
     """
     C, M = W.shape
-    value = 0.0
-    g = np.zeros((C, M + 1))
-    H = np.zeros((C, M + 1, C, M + 1)) if order >= 2 else None
     sums = _csr_tile if block.is_sparse else _dense_tile
+    value, g, H = 0.0, None, None
     for start, stop in _tiles(block):
         part = sums(block, start, stop, W, b, center, order, model)
         value += part[0]
-        g += part[1]
-        if H is not None:
-            H += part[2]
+        g = part[1] if g is None else g + part[1]
+        H = part[2] if H is None else np.add(H, part[2], out=H)
+    if g is None:
+        g, H = np.zeros((C, M + 1)), np.zeros((C, M + 1, C, M + 1)) if order >= 2 else None
     longest = 0.0 if inverse is None else _longest(block, center, inverse)
     return value, g, None if H is None else H.reshape(C * (M + 1), C * (M + 1)), longest
 

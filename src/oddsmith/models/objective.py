@@ -99,9 +99,14 @@ class FoldObjective:
 
     def raw(self, x: Array) -> tuple[Array, Array]:
         """Return ``(W, b)``: weights against class 0 on centred columns, for the kernels."""
-        X = self.T @ np.where(self.free, x.reshape(self.shape), 0.0)
-        W = X[:, 1:] / self.scale
+        X = x.reshape(self.shape) if self._all_free else np.where(self.free, x.reshape(self.shape), 0.0)
+        X = self.T @ X if len(X) > 1 else X
+        W = X[:, 1:] if self._unit is None else X[:, 1:] / self.scale
         return W if self.mix is None else W @ self.mix.T, np.ascontiguousarray(X[:, 0])
+
+    @property
+    def _all_free(self) -> bool:
+        return bool(self.free.all())
 
     @property
     def convex(self) -> bool:
@@ -133,13 +138,14 @@ class FoldObjective:
             g = g + self.penalty.gradient(X)
             if H is not None:
                 self.penalty.add_to(H, *self.shape)
-        g = np.where(self.free, g, 0.0).ravel()
-        if H is not None and not self.free.all():
+        if not self._all_free:
+            g = np.where(self.free, g, 0.0)
+        if H is not None and not self._all_free:
             fixed = ~self.free.ravel()
             H[fixed] = 0.0
             H[:, fixed] = 0.0
             H[fixed, fixed] = max(1.0, self.weight)
-        e = Evaluation(x, value, -sums.value, g, H)
+        e = Evaluation(x, value, -sums.value, g.ravel(), H)
         if not expected:
             self._last = e
         return e

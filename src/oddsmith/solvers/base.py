@@ -125,7 +125,7 @@ class Recorder:
                 len(self.records),
                 e.value,
                 e.log_likelihood,
-                float(np.linalg.norm(e.gradient)),
+                float(np.sqrt(e.gradient @ e.gradient)),
                 step_size,
                 self.objective.passes,
                 seconds,
