@@ -73,9 +73,9 @@ class LeftOutParams:
 class LeftOut:
     """``loss_l = Σ s ℓ₋ₙ``, the loss of each row without itself at each of L sets of weights; ``square_l = Σ s ℓ₋ₙ²``.
 
-    One pass serves all sets: rows are turned once into the basis in which every Hessian is diagonal. It is folded as a
-    statistic is, but is none of the registry's: rows of weight below one are left out whole, so two halves of a row
-    are not the row.
+    ``fitted_l = Σ s ℓ`` is the loss with all rows. One pass serves all sets: rows are turned once into the basis in
+    which every Hessian is diagonal. It is folded as a statistic is, but is none of the registry's: rows of weight below
+    one are left out whole, so two halves of a row are not the row.
 
     >>> block = Block(np.array([[1.0], [-1.0]]), np.array([1, 0], dtype=np.int32))
     >>> at = At(np.zeros((1, 2)), np.zeros(1), np.ones(1), np.ones((1, 1)))
@@ -87,11 +87,12 @@ class LeftOut:
     weight: float
     loss: Array
     square: Array
+    fitted: Array
 
     @classmethod
     def zero(cls, shape: Shape, params: LeftOutParams) -> LeftOut:
         """Return the sums over no rows."""
-        return cls(0.0, np.zeros(len(params.X)), np.zeros(len(params.X)))
+        return cls(0.0, *np.zeros((3, len(params.X))))
 
     @classmethod
     def of(cls, block: Block, params: LeftOutParams) -> LeftOut:
@@ -102,18 +103,25 @@ class LeftOut:
         V = np.einsum("jk,kpf->jpf", params.at.T, params.V.reshape(C, P, -1))
         X = np.einsum("jk,lkp->ljp", params.at.T, params.X)
         for tile in tiles(block, replace(params.at, x=params.X[0])):
-            losses_out = _losses(tile, X, V, params)
-            part = cls(float(tile.s.sum()), losses_out @ tile.s, (losses_out**2) @ tile.s)
-            result = result.merge(part)
+            out, fitted = _losses(tile, X, V, params)
+            result = result.merge(cls(float(tile.s.sum()), out @ tile.s, (out * out) @ tile.s, fitted @ tile.s))
+        return result
+
+    def error(self, share: float = 1.0) -> Array:
+        """Return the standard errors of the mean losses of all rows, of which these are a share."""
+        mean = self.loss / self.weight
+        variance = np.maximum(self.square / self.weight - mean * mean, 0.0)
+        result: Array = np.sqrt(variance / self.weight * share)
         return result
 
     def merge(self, other: LeftOut) -> LeftOut:
         """Add both."""
-        return LeftOut(self.weight + other.weight, self.loss + other.loss, self.square + other.square)
+        sums = (self.loss + other.loss, self.square + other.square, self.fitted + other.fitted)
+        return LeftOut(self.weight + other.weight, *sums)
 
 
-def _losses(tile: Tile, X: Array, V: Array, params: LeftOutParams) -> Array:
-    """Return the loss of each row when left out, L × n."""
+def _losses(tile: Tile, X: Array, V: Array, params: LeftOutParams) -> tuple[Array, Array]:
+    """Return the loss of each row when left out, and when not, both L × n."""
     L, C, _ = X.shape
     n = len(tile.Z)
     # What is not the weights' (the offset) is the same for all sets; the sets follow on one another.
@@ -125,6 +133,6 @@ def _losses(tile: Tile, X: Array, V: Array, params: LeftOutParams) -> Array:
         for k in range(j, C):
             B[:, j, k] = B[:, k, j] = (params.shrink @ (turned[j] * turned[k]).T).ravel()
     t, s = np.tile(tile.t, L), np.tile(tile.s, L)
-    change, *_ = leave_out(losses(A, t, tile.at.link), B, s)
-    result: Array = losses(A + change, t, tile.at.link).value
-    return result.reshape(L, n)
+    rows = losses(A, t, tile.at.link)
+    change, *_ = leave_out(rows, B, s)
+    return losses(A + change, t, tile.at.link).value.reshape(L, n), rows.value.reshape(L, n)

@@ -165,15 +165,6 @@ class Local:
         result: Array = delta @ self.gradient + 0.5 * ((delta @ self.H) * delta).sum(axis=1) - self.log_likelihood
         return result
 
-    def left_out(self, log_alpha: float, log_alphas: Array, meat: Array) -> Array:
-        """Return the leave-one-out loss (a sum) of one group at many precisions, to first order in the leverages.
-
-        ``−log p(t | w) + tr(H⁻¹ Σ g gᵀ)`` with ``meat`` the scatter of the rows' scores g.
-        """
-        X, V, factors = self.path(log_alpha, log_alphas)
-        result: Array = self.losses(X) + factors @ ((V.T @ meat) * V.T).sum(axis=1)
-        return result
-
     def path(self, log_alpha: float, log_alphas: Array) -> tuple[Array, Array, Array]:
         """Return weights (L × F), a basis V (F × F) and factors (L × F): the inverse Hessian is V diag(factor) Vᵀ.
 

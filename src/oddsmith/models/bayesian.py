@@ -28,6 +28,7 @@ from oddsmith.priors import Inherited
 from oddsmith.records import Certificate
 from oddsmith.solvers import Newton
 from oddsmith.solvers.truncated import LARGEST_HESSIAN
+from oddsmith.statistics import LeverageParams, LeverageSlope
 
 INTERCEPT = "(intercept)"
 BLOCK_NUMBERS = 1 << 22
@@ -225,6 +226,38 @@ class Bayesian:
                 stacklevel=2,
             )
         return result
+
+    def posterior_mean(self, X: Any = None, y: Any = None, *, sample_weight: Any = None, offset: Any = None) -> Array:
+        """Return the mean of the posterior, which is not its mode: a posterior of few rows is skew.
+
+        To the first order in which they differ the mean is ``w_MAP − H⁻¹ ∂/∂w ½ log det H``. The order of the weights
+        is that of ``posterior_.mean``, which is the mode.
+
+        Parameters
+        ----------
+        X, y, sample_weight, offset
+            Those of the fit; while they are in memory they need not be passed again.
+
+        Cost: one pass, O(C²M²) a row. For ``link="logit"``.
+
+        >>> from oddsmith import LogisticRegression
+        >>> X, y = [[-1.0], [0.0], [1.0], [2.0]], [0, 1, 0, 1]
+        >>> model = LogisticRegression(prior=1.0).fit(X, y)
+        >>> model.posterior_.mean.round(3).tolist(), model.posterior_mean(X, y).round(3).tolist()
+        ([-0.226, 0.453], [-0.285, 0.57])
+        """
+        problem: Problem = self._again(X, y, sample_weight, offset)  # type: ignore[attr-defined]
+        if problem.link is not None:
+            raise InvalidInputError(
+                f"posterior_mean is for link='logit', found link={problem.link.name!r}. Use posterior_.mean, the mode."
+            )
+        learned: Learned = self._curved(X, y, sample_weight, offset)  # type: ignore[attr-defined]
+        posterior = self._posterior(learned)
+        with one_blas_thread():
+            params = LeverageParams(posterior.at, posterior.solver_covariance)
+            slope = problem.engine.fold(LeverageSlope, problem.source, params).slope
+        x = learned.x - (posterior.solver_covariance @ slope.ravel()).reshape(learned.x.shape)
+        return replace(learned, x=x).weights().ravel()
 
     @all_or_nothing
     def update(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Any:

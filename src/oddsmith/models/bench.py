@@ -19,7 +19,7 @@ from oddsmith.priors import GaussianPrior, Quadratic
 from oddsmith.solvers import Newton
 from oddsmith.solvers.base import Evaluation
 
-SAMPLE_ROWS = 20_000
+SAMPLE_ROWS = 10_000
 """Rows that are enough for sums of second order."""
 NEAR = 0.05
 """Standard errors per weight within which the quadratic model of a likelihood is as good as the likelihood."""

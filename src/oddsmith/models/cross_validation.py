@@ -105,7 +105,7 @@ def folds(problem: Problem, cv: Any, seed: int | None) -> list[tuple[npt.NDArray
     """Return the rows of each fold, (train, test): stratified by class where ``cv`` is a number."""
     source = problem.source
     n = source.n_rows
-    if isinstance(cv, bool) or not (isinstance(cv, int | np.integer) or hasattr(cv, "split") or np.iterable(cv)):
+    if isinstance(cv, bool | str) or not (isinstance(cv, int | np.integer) or hasattr(cv, "split") or np.iterable(cv)):
         raise InvalidTypeError(f"cv must be a number of folds, a splitter or a list of (train, test); found {cv!r}.")
     if not isinstance(cv, int | np.integer):
         pairs = cv.split(np.zeros((n, 1)), source.t) if hasattr(cv, "split") else cv

@@ -128,14 +128,14 @@ def by_leave_one_out(bench: Bench, widths: Array) -> tuple[Selection, Array]:
 
     With few rows for each weight: along a warm-started path of fits, leave rows out at each width. With many, where
     leverages are below a thousandth:
-      1. Fit at a middle width.
-      2. Sum the scatter of the scores (one pass, or a sample of it): to first order in the leverages it gives the curve
-         of all widths.
-      3. Go to its minimum with a new Hessian, until the weights hardly move.
+      1. Fit at a middle width: the quadratic model there gives the loss of all rows at every width.
+      2. Add what leaving rows out adds to it, at all widths in one pass over the rows, or over a sample. It changes
+         with the Hessian, and the Hessian with the weights: that slope is summed on the way.
+      3. Go to the minimum with a new Hessian, until the weights hardly move.
     """
     grid = np.log(widths)
     if int(bench.objective.free.sum()) < 1e-3 * bench.objective.weight:
-        loss, error, local, log_width = _first_order(bench, grid)
+        loss, error, local, log_width = _by_model(bench, grid)
     else:
         curves, local = _exact_curves(bench, widths)
         loss, error = np.array(curves["loo"]), np.array(curves["loo_error"])
@@ -147,19 +147,36 @@ def by_leave_one_out(bench: Bench, widths: Array) -> tuple[Selection, Array]:
     return Selection("loo", prior, width, None, table, at_edge), bench.whole(local.x + local.step(goal))
 
 
-def _first_order(bench: Bench, grid: Array) -> tuple[Array, Array, Local, float]:
+def _by_model(bench: Bench, grid: Array) -> tuple[Array, Array, Local, float]:
+    """Return the curve with its standard errors, the quadratic model near its minimum, and where that is."""
     at = np.array([-2.0 * np.log(bench.typical())])
     local = bench.local(bench.first_fit(at), at)  # 1
-    fine = np.linspace(grid[0], grid[-1], 201)
+    source, share = bench.sample()
     for _ in range(8):
-        meat = _meat(bench, local)  # 2
-        log_width = lowest(fine, local.left_out(float(at[0]), -2.0 * fine, meat))[0]
+        sums = _left_out(bench, local, float(at[0]), grid, source)  # 2
+        X = local.path(float(at[0]), -2.0 * grid)[0]
+        added = (sums.loss - sums.fitted) / share + (X - local.x) @ _added_slope(bench, local, at)
+        loss = (local.losses(X) + added) / bench.objective.weight
+        log_width = lowest(grid, loss)[0]
         if bench.is_near(local, log_width):
             break
         local, at = bench.moved(local, log_width)  # 3
-    loss = local.left_out(float(at[0]), -2.0 * grid, meat) / bench.objective.weight
-    error = _left_out(bench, local, float(at[0]), np.array([log_width]), sample=True)[1]
-    return loss, np.full(len(grid), error[0]), local, log_width
+    return loss, sums.error(share), local, log_width
+
+
+def _added_slope(bench: Bench, local: Local, log_alpha: Array) -> Array:
+    """Return the slope of what leaving rows out adds, through the Hessian: that of ``tr(H⁻¹ Σ g gᵀ)`` with g held.
+
+    It is ``−tr(S ∂H)`` with the sandwich ``S = H⁻¹ (Σ g gᵀ) H⁻¹``.
+    """
+    source, share = bench.sample()
+    at, fold = bench.params(bench.whole(local.x)), bench.objective.engine.fold
+    kept = np.flatnonzero(bench.objective.free.ravel())
+    half = local.factor(log_alpha).solve(fold(ScoreScatter, source, at).meat[np.ix_(kept, kept)] / share)
+    S = np.zeros((bench.objective.size, bench.objective.size))
+    S[np.ix_(kept, kept)] = local.factor(log_alpha).solve(np.ascontiguousarray(half.T))
+    slope = fold(LeverageSlope, source, LeverageParams(at, S)).slope.ravel()[kept]
+    return -2.0 / share * np.asarray(slope)
 
 
 def _exact_curves(bench: Bench, widths: Array) -> tuple[dict[str, list[float]], Local]:
@@ -173,37 +190,26 @@ def _exact_curves(bench: Bench, widths: Array) -> tuple[dict[str, list[float]], 
         x = _start(bench.problem, objective) if local is None else bench.whole(local.x + local.step(at))
         x = path_solver(bench).minimise(objective, x, tol=1e-8, max_iter=bench.problem.max_iter).w
         local = bench.local(objective.evaluate(x, order=2), at)
-        loss, error = _left_out(bench, local, float(at[0]), np.array([log_width]))
-        best = local if best is None or loss[0] < min(result["loo"]) else best
-        for name, value in zip(result, (local.evidence(at)[0], loss[0], error[0]), strict=True):
+        sums = _left_out(bench, local, float(at[0]), np.array([log_width]))
+        loss = float(sums.loss[0] / sums.weight)
+        best = local if best is None or loss < min(result["loo"]) else best
+        for name, value in zip(result, (local.evidence(at)[0], loss, sums.error()[0]), strict=True):
             result[name].append(float(value))
     assert best is not None
     return result, best
 
 
-def _meat(bench: Bench, local: Local) -> Array:
-    """Return ``Σ s g gᵀ`` over the weights estimated."""
-    source, share = bench.sample()
-    kept = np.flatnonzero(bench.objective.free.ravel())
-    sums = bench.objective.engine.fold(ScoreScatter, source, bench.params(bench.whole(local.x)))
-    return sums.meat[np.ix_(kept, kept)] / share
-
-
-def _left_out(
-    bench: Bench, local: Local, log_alpha: float, log_widths: Array, *, sample: bool = False
-) -> tuple[Array, Array]:
-    """Return the mean leave-one-out loss at each width and its standard error, all rows counted."""
+def _left_out(bench: Bench, local: Local, log_alpha: float, log_widths: Array, source: Any = None) -> LeftOut:
+    """Return the sums of leave-one-out losses at some widths, over all rows or some."""
     o = bench.objective
-    source, share = bench.sample() if sample else (o.source, 1.0)
     X, V, factors = local.path(log_alpha, -2.0 * log_widths)
     kept = np.flatnonzero(o.free.ravel())
     weights, basis = np.zeros((len(X), o.size)), np.zeros((o.size, V.shape[1]))
     weights[:, kept], basis[kept] = X, V
     params = LeftOutParams(bench.params(np.zeros(o.size)), weights.reshape(-1, *o.shape), basis, factors)
-    sums: LeftOut = o.engine.fold(LeftOut, source, params)  # type: ignore[type-var]
-    mean = sums.loss / sums.weight
-    variance = np.maximum(sums.square / sums.weight - mean**2, 0.0)
-    return mean, np.sqrt(variance / sums.weight * share)
+    rows = o.source if source is None else source
+    sums: LeftOut = o.engine.fold(LeftOut, rows, params)  # type: ignore[type-var]
+    return sums
 
 
 def _check(problem: Problem, prior: GaussianPrior) -> None:

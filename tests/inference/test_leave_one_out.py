@@ -1,0 +1,113 @@
+"""Approximate leave-one-out, against refits without each row and against R."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
+from tests.bayesian_cases import codes
+from tests.reference_data import Case, cases
+
+from oddsmith import LogisticRegression
+from oddsmith.errors import InvalidInputError
+from oddsmith.inference.left_out import leave_out, losses
+
+
+def standardised(case: Case) -> tuple[np.ndarray, np.ndarray]:
+    return (case.X - case.X.mean(axis=0)) / case.X.std(axis=0), codes(case)
+
+
+def exact(X: np.ndarray, y: np.ndarray, prior: float, **how) -> np.ndarray:
+    """The probabilities of each row by the fit of all others."""
+    P, index = [], np.arange(len(y))
+    model = LogisticRegression(prior, warm_start=True, **how).fit(X, y)
+    for n in index:
+        P.append(model.fit(X[index != n], y[index != n]).predict_proba(X[[n]])[0])
+    return np.array(P)
+
+
+@pytest.mark.parametrize("name, prior", [("glm_birthwt", 1.0), ("glm_pima", 0.5), ("glm_infert", 1.0)])
+def test_log_loss_is_that_of_refits(name: str, prior: float) -> None:
+    X, y = standardised(cases(name)[0])
+    found = LogisticRegression(prior).fit(X, y).leave_one_out(X, y)
+    P = exact(X, y, prior)
+    loss = -np.log(P[np.arange(len(y)), y]).mean()
+    assert abs(found.log_loss / loss - 1.0) < 0.005
+    assert np.abs(found.proba - P).max() < 0.02
+
+
+def test_softmax_log_loss_is_that_of_refits() -> None:
+    X, y = standardised(cases("multinom_penguins")[0])
+    X, y = X[::2], y[::2]
+    found = LogisticRegression(0.5).fit(X, y).leave_one_out(X, y)
+    P = exact(X, y, 0.5)
+    assert abs(found.log_loss / -np.log(P[np.arange(len(y)), y]).mean() - 1.0) < 0.005
+
+
+def test_width_of_the_smallest_loss_is_that_of_refits() -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    X = ((X - X.mean(axis=0)) / X.std(axis=0))[::6, :6]
+    y = y[::6]
+    widths = np.logspace(-1.0, 1.5, 20)
+    found = [LogisticRegression(w).fit(X, y).leave_one_out(X, y).log_loss for w in widths]
+    k = int(np.argmin(found))
+    refits = {j: -np.log(exact(X, y, widths[j])[np.arange(len(y)), y]).mean() for j in range(k - 2, k + 3)}
+    assert abs(min(refits, key=refits.__getitem__) - k) <= 1
+
+
+# For other links R takes the expected information.
+LOGIT = [case for case in cases("inference_*") if "probit" not in case.name]
+
+
+@pytest.mark.parametrize("case", LOGIT, ids=str)
+def test_leverage_and_cooks_distance_equal_r(case: Case) -> None:
+    model = LogisticRegression().fit(case.X, case.y, sample_weight=case.weights)
+    found = model.leave_one_out(case.X, case.y, sample_weight=case.weights)
+    there = np.array([v is not None for v in case.expected["leverage"]])
+    leverage = np.array(case.expected["leverage"], dtype=float)[there]
+    assert np.allclose(found.leverage[: len(there)][there], leverage, rtol=1e-7)
+    if case.weights is None:  # R leaves out all of a row's weight
+        cook = np.array(case.expected["cooks_distance"], dtype=float)
+        assert np.allclose(found.influence[: len(there)], cook, rtol=1e-6)
+
+
+def test_leverages_add_up_to_the_number_of_weights() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(100, 4)), rng.integers(0, 3, 100)
+    model = LogisticRegression().fit(X, y)
+    assert np.isclose(model.leave_one_out(X, y).leverage.sum(), 10.0, rtol=1e-9)
+    assert LogisticRegression(0.3).fit(X, y).leave_one_out(X, y).leverage.sum() < 9.0
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_weight_two_is_the_row_twice(K: int) -> None:
+    rng = np.random.default_rng(K)
+    X, y = rng.normal(size=(60, 3)), rng.integers(0, K, 60)
+    s = rng.integers(0, 3, 60).astype(float)
+    s[:K], y[:K] = 1.0, np.arange(K)
+    offset = rng.normal(size=60 if K == 2 else (60, K))
+    times = s.astype(int)
+    weighted = LogisticRegression(1.0).fit(X, y, s, offset).leave_one_out(X, y, sample_weight=s, offset=offset)
+    written = (np.repeat(X, times, axis=0), np.repeat(y, times))
+    more = np.repeat(offset, times, axis=0)
+    twice = LogisticRegression(1.0).fit(*written, None, more).leave_one_out(*written, offset=more)
+    assert np.isclose(weighted.log_loss, twice.log_loss, rtol=1e-9)
+    assert np.allclose(np.repeat(weighted.proba, times, axis=0), twice.proba, rtol=1e-7)
+
+
+def test_row_that_determines_a_weight_alone_cannot_be_left_out() -> None:
+    # Curvature ¼ times variance 4 is a leverage of 1: nothing is left without the first row.
+    for A, B in (
+        (np.zeros((2, 1)), np.array([4.0, 1.0])[:, None, None]),
+        (np.zeros((2, 2)), np.array([9.0, 1.0])[:, None, None] * np.eye(2)),
+    ):
+        *_, possible = leave_out(losses(A, np.array([1, 0]), None), B, np.ones(2))
+        assert possible.tolist() == [False, True]
+
+
+def test_other_rows_are_refused() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(50, 2)), np.arange(50) % 2
+    model = LogisticRegression(1.0).fit(X, y)
+    with pytest.raises(InvalidInputError, match="classes"):
+        model.leave_one_out(X, np.arange(50) % 3)
+    assert model.leave_one_out().log_loss > 0.0  # the rows are still in memory
+    assert set(model.leave_one_out().to_dict()) == {"row", "loss", "leverage", "influence"}

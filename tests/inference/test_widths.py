@@ -1,0 +1,221 @@
+"""Widths of priors: stationary evidence, known widths, relevance, cross-validation, and what is refused."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegressionCV
+from sklearn.model_selection import StratifiedKFold
+
+from oddsmith import GaussianPrior, LogisticRegression, compare_widths
+from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
+
+
+def make(seed: int, N: int = 300, D: int = 8, K: int = 2, width: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(N, D)) * np.linspace(0.5, 2.0, D)
+    A = X @ rng.normal(size=(D, K)) * (width / np.sqrt(2.0) if K == 2 else width)
+    return X, (A + rng.gumbel(size=A.shape)).argmax(axis=1)
+
+
+def slope(X, y, variances: np.ndarray, j: int | None = None, **how) -> float:
+    """Numerical derivative of the log evidence in the log width (of column j)."""
+    ends = []
+    for h in (1e-3, -1e-3):
+        v = (
+            variances * np.exp(2 * h)
+            if j is None
+            else np.where(np.arange(len(variances)) == j, variances * np.exp(2 * h), variances)
+        )
+        ends.append(LogisticRegression(GaussianPrior(covariance=v), tol=1e-12, **how).fit(X, y).log_evidence_)
+    return (ends[0] - ends[1]) / 2e-3
+
+
+@pytest.mark.parametrize(
+    "K, how", [(2, {}), (3, {}), (3, {"reference": 0}), (2, {"link": "probit"}), (2, {"link": "cloglog"})]
+)
+def test_width_is_a_stationary_point_of_the_evidence(K: int, how: dict) -> None:
+    X, y = make(1, K=K, width=0.5)
+    model = LogisticRegression(GaussianPrior(scale="evidence"), **how).fit(X, y)
+    assert abs(slope(X, y, np.full(8, model.prior_.scale**2), **how)) < 1e-3
+    assert np.isclose(model.selection_.table["log_evidence"][-1], model.log_evidence_, atol=1e-6)
+    assert model.certificate_.converged
+    # It is a maximum, and the highest: no width of a grid is better.
+    grid = [LogisticRegression(float(w), **how).fit(X, y).log_evidence_ for w in np.logspace(-2, 2, 15)]
+    assert max(grid) <= model.log_evidence_ + 1e-9
+
+
+def test_nearly_separated_classes_have_a_width() -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    model = LogisticRegression(GaussianPrior(scale="evidence")).fit(X, y)
+    assert abs(slope(X, y, np.full(30, model.prior_.scale**2))) < 1e-3
+
+
+def test_known_width_is_found_on_average() -> None:
+    ratios = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(400, 20))
+        y = (rng.random(400) < 1.0 / (1.0 + np.exp(-X @ rng.normal(size=20) * 0.7))).astype(int)
+        ratios.append(LogisticRegression(GaussianPrior(scale="evidence")).fit(X, y).prior_.scale / 0.7)
+    assert 1.0 / 1.5 < np.exp(np.mean(np.log(ratios))) < 1.5
+
+
+def test_useless_columns_shrink_and_each_width_is_stationary() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 6))
+    y = (rng.random(500) < 1.0 / (1.0 + np.exp(-2.0 * X[:, 0] - X[:, 1]))).astype(int)
+    model = LogisticRegression(GaussianPrior(scale="evidence", groups="each")).fit(X, y)
+    width = model.selection_.width
+    assert width[:2].min() > 0.5 and width[2:].max() < 0.3 and (width[2:] < 0.01).any()
+    for j in range(6):
+        assert abs(slope(X, y, np.asarray(model.prior_.covariance), j)) < 1e-3
+    one = LogisticRegression(GaussianPrior(scale="evidence")).fit(X, y)
+    assert model.log_evidence_ > one.log_evidence_
+
+
+def test_groups_by_name_and_number_with_the_rest_as_one_more() -> None:
+    X, y = make(3)
+    model = LogisticRegression(GaussianPrior(scale="evidence", groups=[["x0", 1], [5]])).fit(X, y)
+    assert model.selection_.groups == (("x0", "x1"), ("x5",), ("x2", "x3", "x4", "x6", "x7"))
+    v = np.asarray(model.prior_.covariance)
+    assert v[0] == v[1] and v[2] == v[7] and v[5] not in (v[0], v[2])
+    assert "width[x0 x1]" in model.selection_.to_dict()
+
+
+def test_units_of_all_columns_move_the_width_along() -> None:
+    X, y = make(4)
+    for how in ("evidence", "loo", "cv"):
+        one = LogisticRegression(GaussianPrior(scale=how)).fit(X, y).prior_.scale
+        other = LogisticRegression(GaussianPrior(scale=how)).fit(X * 1e3, y).prior_.scale
+        assert np.isclose(one, 1e3 * other, rtol=1e-3)
+
+
+def test_leave_one_out_width_has_the_smallest_loss() -> None:
+    X, y = make(5, N=120)
+    model = LogisticRegression(GaussianPrior(scale="loo")).fit(X, y)
+    best = model.leave_one_out(X, y).log_loss
+    others = [LogisticRegression(w).fit(X, y).leave_one_out(X, y).log_loss for w in np.logspace(-2, 2, 20)]
+    assert best <= min(others) * 1.0005
+    table = model.selection_.to_dict()
+    assert list(table) == ["width", "log_loss", "std_error"] and len(table["width"]) == 20
+
+
+def test_first_order_curve_of_many_rows_is_that_of_leaving_rows_out() -> None:
+    X, y = make(6, N=20_000, D=4, width=0.05)
+    model = LogisticRegression(GaussianPrior(scale="loo")).fit(X, y)
+    table = model.selection_.to_dict()
+    for k in (4, 8, 12, 16):
+        exact = LogisticRegression(table["width"][k]).fit(X, y).leave_one_out(X, y).log_loss
+        assert np.isclose(table["log_loss"][k], exact, rtol=1e-6)
+
+
+def test_cross_validation_is_scikit_learns() -> None:
+    X, y = make(7, N=200, D=4)
+    widths = np.logspace(-1.5, 0.5, 6)
+    splits = list(StratifiedKFold(3, shuffle=True, random_state=0).split(X, y))
+    model = LogisticRegression(GaussianPrior(scale="cv", scales=widths, cv=splits)).fit(X, y)
+    how = {"Cs": widths**2, "cv": splits, "scoring": "neg_log_loss", "tol": 1e-7, "max_iter": 1000}
+    try:
+        peer = LogisticRegressionCV(**how, use_legacy_attributes=False, l1_ratios=(0,)).fit(X, y)
+        scores = np.asarray(peer.scores_).reshape(3, -1)
+    except TypeError:  # versions before 1.8
+        peer = LogisticRegressionCV(**how).fit(X, y)
+        scores = peer.scores_[1]
+    assert np.allclose(model.selection_.table["log_loss"], -scores.mean(axis=0), rtol=1e-5)
+    assert model.prior_.scale == widths[np.argmax(scores.mean(axis=0))]
+
+
+def test_one_standard_error_rule_takes_a_smaller_width() -> None:
+    X, y = make(8, N=100)
+    best = LogisticRegression(GaussianPrior(scale="cv")).fit(X, y)
+    careful = LogisticRegression(GaussianPrior(scale="cv", one_standard_error=True)).fit(X, y)
+    table = best.selection_.to_dict()
+    k = table["width"].index(careful.prior_.scale)
+    j = int(np.argmin(table["log_loss"]))
+    assert k <= j and table["log_loss"][k] <= table["log_loss"][j] + table["std_error"][j]
+    assert k == 0 or table["log_loss"][k - 1] > table["log_loss"][j] + table["std_error"][j]
+
+
+def test_folds_follow_the_seed_and_not_the_threads() -> None:
+    X, y = make(9)
+    curves = [
+        LogisticRegression(GaussianPrior(scale="cv"), seed=seed, threads=threads).fit(X, y).selection_.table["log_loss"]
+        for seed, threads in ((1, 1), (1, 2), (2, 2))
+    ]
+    assert curves[0] == curves[1] and curves[0] != curves[2]
+
+
+def test_comparison_holds_all_three() -> None:
+    X, y = make(10)
+    comparison = compare_widths(X, y, scales=np.logspace(-1.5, 1.0, 8))
+    assert list(comparison.to_dict()) == ["method", "width", "log_evidence", "loo", "cv"]
+    assert set(comparison.curve) == {"width", "log_evidence", "loo", "loo_error", "cv", "cv_error"}
+    for k, width in enumerate(comparison.curve["width"]):
+        model = LogisticRegression(width).fit(X, y)
+        assert np.isclose(comparison.curve["log_evidence"][k], model.log_evidence_, atol=1e-6)
+        assert np.isclose(comparison.curve["loo"][k], model.leave_one_out(X, y).log_loss, rtol=1e-6)
+    for method in ("evidence", "loo", "cv"):
+        prior = GaussianPrior(scale=method, scales=np.logspace(-1.5, 1.0, 8))
+        assert np.isclose(
+            comparison.selections[method].width, LogisticRegression(prior).fit(X, y).prior_.scale, rtol=1e-6
+        )
+
+
+def test_mean_of_the_prior_counts() -> None:
+    X, y = make(11)
+    w = LogisticRegression().fit(X, y).coef_[0]
+    at_zero = LogisticRegression(GaussianPrior(scale="evidence")).fit(X, y).prior_.scale
+    near = LogisticRegression(GaussianPrior(scale="evidence", mean=w)).fit(X, y)
+    assert near.prior_.scale < 0.1 * at_zero
+    assert near.prior_.mean is w
+
+
+def test_found_prior_serves_all_that_comes_after() -> None:
+    X, y = make(12)
+    model = LogisticRegression(GaussianPrior(scale="evidence")).fit(X, y)
+    same = LogisticRegression(model.prior_).fit(X, y)
+    assert np.allclose(model.coef_, same.coef_, rtol=1e-6)
+    assert np.isclose(model.leave_one_out(X, y).log_loss, same.leave_one_out(X, y).log_loss, rtol=1e-6)
+    assert not hasattr(same, "selection_")
+    assert not hasattr(model.set_params(prior=1.0).fit(X, y), "selection_")
+
+
+@pytest.mark.parametrize(
+    "prior, error, words",
+    [
+        (GaussianPrior(scale="evidense"), UnknownNameError, "Did you mean 'evidence'"),
+        (GaussianPrior(scale="evidence", covariance=1.0), InvalidInputError, "not both"),
+        (GaussianPrior(scale="evidence", groups=[[0, 1], [1]]), InvalidInputError, "Column 'x1' is in two groups"),
+        (GaussianPrior(scale="evidence", groups=[["x9"]]), UnknownNameError, "Unknown column in groups= 'x9'"),
+        (GaussianPrior(scale="evidence", groups=[[12]]), InvalidInputError, "there are columns 0 to 7"),
+        (GaussianPrior(scale="evidence", groups=[[0], []]), InvalidInputError, "Group 1 has no columns"),
+        (GaussianPrior(scale="evidence", groups="all"), UnknownNameError, "Known: 'each'"),
+        (GaussianPrior(scale="cv", groups="each"), InvalidInputError, "groups= is for scale='evidence'"),
+        (GaussianPrior(scale="cv", cv=1), InvalidInputError, "number of folds from 2"),
+        (GaussianPrior(scale="cv", cv="five"), InvalidTypeError, "a number of folds, a splitter"),
+        (GaussianPrior(scale="cv", cv=[([0, 1], [99])]), InvalidInputError, "row numbers below 60"),
+        (GaussianPrior(scale="cv", scales=[1.0, -1.0]), InvalidInputError, "positive numbers"),
+        (GaussianPrior(scale="loo", scales="wide"), InvalidTypeError, "list of numbers"),
+        (GaussianPrior(covariance=[[1.0, 2.0], [2.0, 1.0]]), InvalidInputError, "its size must be one of 8"),
+        (
+            GaussianPrior(covariance=np.eye(8) - 0.5),
+            InvalidInputError,
+            "not positive definite: its smallest eigenvalue",
+        ),
+    ],
+)
+def test_bad_requests_are_refused_in_words(prior: GaussianPrior, error: type, words: str) -> None:
+    X, y = make(0, N=60)
+    model = LogisticRegression(prior)
+    with pytest.raises(error, match=words):
+        model.fit(X, y)
+    assert not hasattr(model, "coef_")
+
+
+def test_other_models_refuse_an_open_width() -> None:
+    from oddsmith import LeastSquaresClassifier
+
+    X, y = make(0, N=60)
+    with pytest.raises(InvalidInputError, match="which finds the width"):
+        LeastSquaresClassifier(prior=GaussianPrior(scale="evidence")).fit(X, y)
