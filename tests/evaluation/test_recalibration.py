@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from oddsmith import (
     PerceptronClassifier,
     RecalibratedClassifier,
     evaluate,
+    load,
     recalibrate,
 )
 from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithWarning, UnknownNameError
@@ -89,7 +91,7 @@ def test_a_recalibrated_model_takes_another_prior_and_can_be_recalibrated_again(
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_map_is_plain_arrays_and_travels(method: str) -> None:
+def test_the_map_is_plain_arrays_and_travels_in_the_file_of_the_model(method: str, tmp_path: Path) -> None:
     X, y = rows(3, 600, 0)
     model = recalibrate(NaiveBayes().fit(X, y), *rows(3, 600, 1), method)
     for value in vars(model.map_).values():
@@ -98,6 +100,10 @@ def test_the_map_is_plain_arrays_and_travels(method: str) -> None:
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     assert repr(model).startswith("RecalibratedClassifier(")
+    model.save(tmp_path / "model")
+    kept = load(tmp_path / "model")
+    np.testing.assert_array_equal(kept.predict_proba(X), model.predict_proba(X))
+    assert kept.method == method and type(kept.map_) is type(model.map_)
 
 
 def test_predictive_decisions_are_mapped_too() -> None:
