@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import narwhals as nw
@@ -13,6 +14,18 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.numerics import Array
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Rows that have come through a design: numeric columns, checked, with names that the design knows."""
+
+    rows: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows × columns."""
+        return int(self.rows.shape[0]), int(self.rows.shape[1])
 
 
 def as_table(X: Any) -> nw.DataFrame[Any] | None:
@@ -49,8 +62,13 @@ def read_rows(estimator: Any, X: Any, *, reset: bool, sparse_ok: bool = True) ->
     """Return ``X`` as a float array or CSR matrix, without a copy where it is one already.
 
     Column names and their number are kept on the estimator (``reset=True``) or compared with those seen in fit.
-    Values are not yet checked for NaN: `check_finite` does that.
+    Values are not yet checked for NaN: `check_finite` does that. What a design encoded is taken as it is, and an
+    estimator that was fitted through one (``design_``) reads later rows through it.
     """
+    if isinstance(X, Encoded):
+        return X.rows
+    if not reset and getattr(estimator, "design_", None) is not None:
+        return estimator.design_.transform(X)
     table = as_table(X)
     with as_input_errors():
         if table is not None:
@@ -101,10 +119,31 @@ def _table_rows(table: nw.DataFrame[Any]) -> Array:
             except (TypeError, ValueError) as error:
                 raise InvalidInputError(
                     f"Column {column.name!r} is of type {column.dtype} and could not be read as numbers ({error}). "
-                    "Encode it as numbers first (0/1 columns for its levels, say), or leave it out."
+                    "Encode it as numbers first (0/1 columns for its levels, say: oddsmith.Design does that), or leave "
+                    "it out."
                 ) from None
-        columns.append(np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64))
+        elif column.dtype == nw.Decimal:
+            columns.append(arrow_numbers(column.to_arrow()))
+        else:
+            columns.append(np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64))
     return np.column_stack(columns)
+
+
+def arrow_numbers(array: Any) -> Array:
+    """Return an Arrow array of numbers as float64, NaN where it is null; of decimals the nearest ones.
+
+    Libraries turn decimals into floats in ways of their own, which differ in the last bit.
+
+    >>> from decimal import Decimal
+    >>> import pyarrow as pa
+    >>> arrow_numbers(pa.array([Decimal("0.1"), None])).tolist()
+    [0.1, nan]
+    """
+    import pyarrow as pa
+
+    array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    array = array.cast(pa.string()) if pa.types.is_decimal(array.type) else array
+    return np.asarray(array.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def check_finite(rows: Any, names: npt.NDArray[Any] | None) -> None:

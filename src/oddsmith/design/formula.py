@@ -1,0 +1,130 @@
+"""Formulas such as ``low ~ age + C(race) * smoke``: formulaic reads their operators, and nothing of them is run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from oddsmith.design.expressions import Expression, plain_column, read_expression
+from oddsmith.errors import InvalidInputError, InvalidTypeError
+
+LONGEST = 20_000
+"""Characters in a formula."""
+MOST_FACTORS, MOST_TERMS = 16, 300_000
+"""Factors of a product, and terms that products may write out to."""
+
+HOW_TO_INSTALL = "A formula is read by the package formulaic, which is not installed: install oddsmith[formula]."
+
+
+@dataclass(frozen=True)
+class Formula:
+    """The terms of a formula, by degree; each is a product of expressions. ``intercept`` says if there is a constant.
+
+    >>> formula = read_formula("low ~ age + C(race):smoke", ["low", "age", "race", "smoke"])
+    >>> formula.target, formula.intercept, [[factor.text for factor in term] for term in formula.terms]
+    ('low', True, [['age'], ['C(race)', 'smoke']])
+    """
+
+    target: str | None
+    terms: tuple[tuple[Expression, ...], ...]
+    intercept: bool = True
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the right side names, in order."""
+        return tuple(dict.fromkeys(name for term in self.terms for factor in term for name in factor.columns))
+
+
+def read_formula(text: Any, columns: Iterable[str]) -> Formula:
+    """Return the formula, or say what is wrong with it; ``.`` stands for all ``columns`` but the target."""
+    if not isinstance(text, str):
+        raise InvalidTypeError(f"formula must be a string such as 'low ~ age + race', found {text!r}.")
+    _check_size(text)
+    sides = _parsed(text, columns)
+    left, right = getattr(sides, "lhs", None), getattr(sides, "rhs", sides)
+    intercept, terms = False, []
+    for factors in map(_factors, _terms(right, text)):
+        if factors is None:
+            intercept = True
+        else:
+            terms.append(factors)
+    if not terms:
+        raise InvalidInputError(f"The formula {text!r} has no columns on its right side.")
+    # As in R: factors in the order in which the formula first names them, terms by degree.
+    order = {factor: i for i, factor in enumerate(dict.fromkeys(factor for term in terms for factor in term))}
+    inside = [tuple(sorted(dict.fromkeys(term), key=order.__getitem__)) for term in terms]
+    formula = Formula(_target(left, text), tuple(sorted(dict.fromkeys(inside), key=len)), intercept)
+    if formula.target in formula.columns:
+        raise InvalidInputError(
+            f"The formula {text!r} has {formula.target!r} on both sides: labels cannot explain themselves."
+        )
+    return formula
+
+
+def _check_size(text: str) -> None:
+    """Refuse what could write out to very many terms: n names in p + 1 factors make up to (1 + n / (p + 1))^(p + 1)."""
+    text = re.sub(r"\w+\([^()]*\)", "f", text)  # what stands inside a function is arithmetic
+    powers = sum(int(power[:9]) for power in re.findall(r"(?:\*\*|\^)\s*(\d+)", text))
+    products = len(re.findall(r"(?<!\*)[*/](?!\*)|\)\s*:|:\s*\(", text))
+    names = 1 + len(re.findall(r"[-+*/:]", text))
+    factors = products + 1
+    if len(text) <= LONGEST and factors + powers <= MOST_FACTORS:
+        terms = (1.0 + names / factors) ** factors * (1.0 + names) ** powers
+        if terms <= MOST_TERMS:
+            return
+    raise InvalidInputError(
+        f"The formula of {len(text)} characters, with {products} products and powers up to {powers}, may write out to "
+        "more terms than can be handled. Write down those that you need."
+    )
+
+
+def _parsed(text: str, columns: Iterable[str]) -> Any:
+    try:
+        from formulaic.parser import DefaultFormulaParser
+    except ImportError:
+        raise InvalidInputError(HOW_TO_INSTALL) from None
+    try:
+        return DefaultFormulaParser().get_terms(text, context={"__formulaic_variables_available__": list(columns)})
+    except Exception as error:
+        why = re.sub(r"\x1b\[[0-9;]*m|[⧛⧚]", "", str(error)).split("\n")[0].rstrip(". ")
+        raise InvalidInputError(
+            f"The formula {text!r} cannot be read ({why}). Write it as in 'low ~ age + C(race) * smoke + spline(lwt)'."
+        ) from None
+
+
+def _terms(side: Any, text: str) -> list[Any]:
+    terms = list(side) if side is not None and not isinstance(side, tuple) else [None]
+    if any(not hasattr(term, "factors") for term in terms):
+        raise InvalidInputError(f"The formula {text!r} has several parts on a side; one on each is expected.")
+    return terms
+
+
+def _factors(term: Any) -> tuple[Expression, ...] | None:
+    """Return the expressions of a term, None for the constant."""
+    if [factor.expr for factor in term.factors] == ["1"]:
+        return None
+    found = []
+    for factor in term.factors:
+        how = factor.eval_method.value
+        if how == "literal":
+            raise InvalidInputError(
+                f"{str(term)!r} in the formula multiplies a column by a number, which changes no fit. Leave the number "
+                "out, or write I(2 * column) if you mean it."
+            )
+        found.append(plain_column(factor.expr) if how == "lookup" else read_expression(factor.expr))
+    return tuple(found)
+
+
+def _target(left: Any, text: str) -> str | None:
+    if left is None:
+        return None
+    terms = _terms(left, text)
+    factors: list[Any] = list(terms[0].factors) if len(terms) == 1 else []
+    if len(factors) != 1 or factors[0].eval_method.value != "lookup":
+        raise InvalidInputError(
+            f"The left side of the formula {text!r} must be the name of one column, the labels. Compute them before "
+            "the fit, and pass them as y."
+        )
+    return str(factors[0].expr)

@@ -1,0 +1,248 @@
+"""The columns of a table by kind, the same whatever library it comes from: numbers, and categories as codes.
+
+| kind | columns of | as numbers |
+|---|---|---|
+| ``"number"`` | whole numbers, floats, decimals | themselves |
+| ``"boolean"`` | truth values | 0 and 1 |
+| ``"date"`` | dates and times (UTC, if they have a zone) | days since 1970-01-01, with fractions |
+| ``"category"`` | words, categoricals, enumerations | none: they have levels |
+| ``"empty"`` | nothing but missing values | all missing |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.design.columns import _arrow
+from oddsmith.design.inputs import arrow_numbers, as_table
+from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.numerics import Array
+
+Codes = npt.NDArray[np.intp]
+
+KIND_WORDS = {
+    "number": "numbers",
+    "boolean": "truth values",
+    "date": "dates",
+    "category": "categories",
+    "empty": "nothing but missing values",
+}
+
+DESIGNED = (nw.String, nw.Categorical, nw.Enum, nw.Date, nw.Datetime)
+"""Types that are no numbers at first sight."""
+
+TICKS = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+"""Ticks of a clock in a day."""
+
+
+@dataclass(frozen=True)
+class Coded:
+    """A column as codes of its levels: −1 where it is missing. ``ordered``: the levels have an order of their own.
+
+    >>> import pyarrow as pa
+    >>> coded = code(pa.array(["b", None, "a", "b"]))
+    >>> coded.levels, coded.codes.tolist(), coded.ordered
+    (('b', 'a'), [0, -1, 1, 0], False)
+    """
+
+    levels: tuple[Any, ...]
+    codes: Codes
+    ordered: bool = False
+
+    def weights(self, s: Array | None) -> Array:
+        """Return the weight of the rows of each level, the missing ones last."""
+        where = np.where(self.codes < 0, len(self.levels), self.codes)
+        total = np.bincount(where, weights=s, minlength=len(self.levels) + 1)
+        return np.asarray(total, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Some columns of a table: narwhals series where they are numbers, Arrow arrays where they are not.
+
+    >>> import polars
+    >>> frame = read_frame(polars.DataFrame({"age": [19, None], "race": ["black", "white"]}))
+    >>> frame.kinds, frame.numbers("age").tolist(), frame.coded("race").codes.tolist()
+    ({'age': 'number', 'race': 'category'}, [19.0, nan], [0, 1])
+    """
+
+    columns: dict[str, Any]
+    kinds: dict[str, str]
+    n_rows: int
+
+    def take(self, rows: npt.NDArray[np.intp]) -> Frame:
+        """Return the frame of some rows."""
+        taken = {name: _taken(column, rows) for name, column in self.columns.items()}
+        return Frame(taken, self.kinds, len(rows))
+
+    def numbers(self, name: str, rows: slice | None = None) -> Array:
+        """Return a column as float64, missing values as NaN."""
+        column, kind = self.columns[name], self.kinds[name]
+        if rows is not None:
+            column = column[rows]
+        if kind == "empty":
+            return np.full(len(column), np.nan)
+        if kind == "category":
+            raise InvalidTypeError(
+                f"Column {name!r} holds categories, such as {_example(column)!r}, where numbers are expected."
+            )
+        if isinstance(column, nw.Series):
+            return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
+        return _days(column) if kind == "date" else arrow_numbers(column)
+
+    def coded(self, name: str) -> Coded:
+        """Return a column as codes of levels; numbers and truth values are levels in the order of their size."""
+        kind = self.kinds[name]
+        if kind == "category":
+            return code(self.columns[name])
+        if kind == "empty":
+            return Coded((), np.full(self.n_rows, -1, dtype=np.intp))
+        values = self.numbers(name)
+        there = ~np.isnan(values)
+        different, inverse = np.unique(values[there], return_inverse=True)
+        codes = np.full(len(values), -1, dtype=np.intp)
+        codes[there] = inverse.ravel()
+        return Coded(tuple(_level(value, kind) for value in different.tolist()), codes)
+
+    def missing(self, name: str) -> npt.NDArray[np.bool_]:
+        """Return where a column is missing."""
+        if self.kinds[name] == "category":
+            null = self.columns[name].is_null().to_numpy(zero_copy_only=False)
+            return np.asarray(null, dtype=bool)
+        return np.isnan(self.numbers(name))
+
+
+def read_frame(X: Any, names: Iterable[str] | None = None) -> Frame:
+    """Return the named columns of a table (default: all), or say which of them is not there."""
+    table = as_table(X)
+    if table is None:
+        raise InvalidTypeError(
+            f"A design reads tables with named columns (pandas, polars, Arrow), found a {type(X).__name__}. Pass a "
+            "table, or fit the model without design=."
+        )
+    wanted = [str(name) for name in table.columns] if names is None else list(names)
+    given = {str(name): name for name in table.columns}
+    for name in wanted:
+        if name not in given:
+            found = ", ".join(map(repr, given)) or "none"
+            raise InvalidInputError(f"Column {name!r} is missing from the table. Its columns are: {found}.")
+    columns, kinds = {}, {}
+    for name in wanted:
+        columns[name], kinds[name] = _read(table[given[name]])
+    return Frame(columns, kinds, len(table))
+
+
+def is_plain(table: nw.DataFrame[Any]) -> bool:
+    """Whether a table holds numbers and truth values only, so that it is an array with names.
+
+    >>> import polars
+    >>> (
+    ...     is_plain(nw.from_native(polars.DataFrame({"a": [1, 2]}))),
+    ...     is_plain(nw.from_native(polars.DataFrame({"a": "b"}))),
+    ... )
+    (True, False)
+    """
+    for column in table.iter_columns():
+        if _is_number(column) or column.dtype == nw.Decimal:
+            continue
+        if column.dtype in DESIGNED:
+            return False
+        with suppress(InvalidInputError):  # the reader of numbers says what is wrong with it
+            if _read(column)[1] in ("category", "date"):
+                return False
+    return True
+
+
+def code(array: Any) -> Coded:
+    """Return the codes of an Arrow array; levels that are missing values themselves count as such."""
+    import pyarrow as pa
+
+    if not isinstance(array, pa.DictionaryArray):
+        array = array.dictionary_encode()
+    codes = np.asarray(array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.intp)
+    levels, ordered = array.dictionary.to_pylist(), bool(array.type.ordered)
+    kept: dict[Any, int] = {}
+    # A dictionary may hold nulls, NaN, or a level twice.
+    place = [-1 if level is None or level != level else kept.setdefault(level, len(kept)) for level in levels]
+    if place != list(range(len(levels))):
+        codes = np.array([*place, -1], dtype=np.intp)[codes]
+    return Coded(tuple(kept), codes, ordered)
+
+
+def _is_number(column: nw.Series[Any]) -> bool:
+    return (column.dtype.is_numeric() and column.dtype != nw.Decimal) or column.dtype == nw.Boolean
+
+
+def _read(column: nw.Series[Any]) -> tuple[Any, str]:
+    if _is_number(column):
+        return column, "boolean" if column.dtype == nw.Boolean else "number"
+    import pyarrow as pa
+
+    try:
+        array = _arrow(column)
+    except (pa.ArrowNotImplementedError, TypeError, OverflowError) as error:
+        raise _unreadable(column.name, column.dtype, str(error)) from None
+    return array, _kind(column.name, array.type)
+
+
+def _kind(name: str, type_: Any) -> str:
+    import pyarrow.types as is_
+
+    if is_.is_null(type_):
+        return "empty"
+    if is_.is_boolean(type_):
+        return "boolean"
+    if is_.is_integer(type_) or is_.is_floating(type_) or is_.is_decimal(type_):
+        return "number"
+    if is_.is_date(type_) or is_.is_timestamp(type_):
+        return "date"
+    if is_.is_dictionary(type_):
+        type_ = type_.value_type
+        if not (is_.is_date(type_) or is_.is_timestamp(type_) or is_.is_nested(type_) or is_.is_binary(type_)):
+            return "category"
+    if is_.is_string(type_) or is_.is_large_string(type_) or is_.is_string_view(type_):
+        return "category"
+    raise _unreadable(name, type_, "")
+
+
+def _unreadable(name: str, type_: Any, why: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"Column {name!r} is of type {type_}, which is neither numbers, truth values, dates nor categories"
+        f"{f' ({why})' if why else ''}. Turn it into one of these, or leave it out."
+    )
+
+
+def _taken(column: Any, rows: npt.NDArray[np.intp]) -> Any:
+    return column[rows] if isinstance(column, nw.Series) else column.take(rows)
+
+
+def _days(array: Any) -> Array:
+    """Return days since 1970-01-01; whole days and the rest apart, so that the unit of the clock shows in no digit."""
+    import pyarrow as pa
+
+    if pa.types.is_date32(array.type):
+        return arrow_numbers(array.cast(pa.int32()))
+    per_day = TICKS["ms" if pa.types.is_date64(array.type) else array.type.unit]
+    ticks = array.cast(pa.int64())
+    there = ~np.asarray(ticks.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+    whole, rest = np.divmod(np.asarray(ticks.drop_null(), dtype=np.int64), per_day)
+    days = np.full(len(ticks), np.nan)
+    days[there] = whole + rest / per_day
+    return days
+
+
+def _level(value: float, kind: str) -> Any:
+    if kind == "boolean":
+        return bool(value)
+    return int(value) if value.is_integer() else value
+
+
+def _example(array: Any) -> Any:
+    return next((value for value in array[:1000].to_pylist() if value is not None), None)

@@ -1,0 +1,458 @@
+"""From a table to numeric columns: categories, dates, missing values, unseen levels, formulas."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from oddsmith.design.expressions import Expression, States, evaluate, learn, learns, not_finite, plain_column
+from oddsmith.design.formula import Formula, read_formula
+from oddsmith.design.frame import KIND_WORDS, Codes, Frame, read_frame
+from oddsmith.design.inputs import as_table, read_weights, split_target
+from oddsmith.design.levels import MISSING, Category, Seen, choose_reference, see
+from oddsmith.design.terms import Factor, Term, contrasts, encode, is_sparse
+from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, NotFittedError, UnknownNameError
+from oddsmith.numerics import Array
+
+POLICIES = {"missing": ("error", "drop", "indicator"), "unseen": ("error", "reference")}
+
+Rows = npt.NDArray[np.intp]
+
+
+class Design(TransformerMixin, BaseEstimator):
+    """Numeric columns from a table of pandas, polars or Arrow: the same numbers from each, to the last bit.
+
+    | a column of | becomes |
+    |---|---|
+    | numbers (whole, floats, decimals) | itself |
+    | truth values | 0 and 1 |
+    | dates and times | days since 1970-01-01 (UTC), with fractions |
+    | words, categoricals, enumerations | a 0/1 column ``race[black]`` for each level that occurs, but the reference |
+
+    The reference is the first level: in the order of the column's own levels if that is an ordered categorical (pandas,
+    Arrow) or an enumeration (polars), sorted otherwise. A model adds the constant.
+
+    Parameters
+    ----------
+    formula : str, optional
+        As in R, ``"low ~ age + C(race) * smoke + spline(lwt)"``, or its right side alone; default: every column. A left
+        side names the labels, so that ``fit(table)`` of a model needs no ``y``. Operators are ``+ - : * / ^ %in%`` and
+        brackets, and ``.`` for all other columns; functions are ``C(x)`` (numbers as categories;
+        ``C(x, reference="a")``), ``log``, ``exp``, ``sqrt``, ``I(…)`` with arithmetic, ``center``, ``scale``,
+        ``poly(x, degree)``, ``spline(x, knots)`` (see `Spline`), ``ns(x, df)`` and ``bs(x, df, degree)``. It is data:
+        nothing else is understood, and nothing of it is run as code. It needs the package formulaic (the extra
+        ``formula``).
+    missing : "error", "drop" or "indicator"
+        ``"error"`` refuses missing values (null, None, NaN, NaT). ``"drop"`` fits without the rows that have some in a
+        column of the design; such rows cannot be predicted, and are refused then. ``"indicator"`` fills numbers with
+        their mean and adds a 0/1 column ``age[missing]``; a missing category is a level of its own, ``race[missing]``.
+    unseen : "error" or "reference"
+        What happens to levels that were not there in the fit: refused, or counted as the reference.
+    reference : None, "most frequent", or {column: level}
+        The level without a column: the first, the one whose rows weigh most, or the one named.
+
+    Attributes
+    ----------
+    feature_names_in_ : array
+        The columns that are read. Others are ignored later, and the order does not matter; one that is missing or of
+        another kind is an error with its name.
+    kinds_ : dict
+        ``"number"``, ``"boolean"``, ``"date"`` or ``"category"``, by column.
+    categories_ : {column: Category}
+        Levels and reference.
+    fills_ : {column: float}
+        What stands for missing numbers.
+    terms_ : tuple of Term
+        What the columns are products of.
+    sparse_ : bool
+        Whether rows come out as CSR: a category has more than 20 levels, or less than a tenth is not zero.
+    target_ : str or None
+        The left side of the formula.
+    intercept_ : bool
+        Whether the formula has a constant.
+
+    Notes
+    -----
+    Levels, means and kinds are sums over rows and merge: ``partial_fit`` learns from part after part (no formula with
+    ``center``, ``scale``, ``poly`` or splines, which need all rows). Cost: one pass to learn, one to encode, a block of
+    rows at a time; O(N) integers for each category, never N × levels. Contrasts of products follow R's rule.
+
+    >>> import polars
+    >>> table = polars.DataFrame({"age": [19, 33, 20], "race": ["black", "other", "white"]})
+    >>> design = Design().fit(table)
+    >>> design.get_feature_names_out().tolist(), design.transform(table).tolist()
+    (['age', 'race[other]', 'race[white]'], [[19.0, 0.0, 0.0], [33.0, 1.0, 0.0], [20.0, 0.0, 1.0]])
+    """
+
+    feature_names_in_: npt.NDArray[Any]
+    n_features_in_: int
+    kinds_: dict[str, str]
+    categories_: dict[str, Category]
+    fills_: dict[str, float]
+    states_: States
+    terms_: tuple[Term, ...]
+    sparse_: bool
+    target_: str | None
+    intercept_: bool
+
+    def __init__(
+        self, formula: str | None = None, *, missing: str = "error", unseen: str = "error", reference: Any = None
+    ) -> None:
+        self.formula = formula
+        self.missing = missing
+        self.unseen = unseen
+        self.reference = reference
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Design:
+        """Learn levels, kinds and means from a table; ``y`` may name a column to leave out, and is not used otherwise.
+
+        >>> import polars
+        >>> Design("~ I(age > 30)").fit(polars.DataFrame({"age": [19, 33]})).get_feature_names_out().tolist()
+        ['I(age > 30)']
+        """
+        self.learn(split_target(X, y)[0] if isinstance(y, str) else X, sample_weight)
+        return self
+
+    def learn(self, X: Any, sample_weight: Any = None) -> tuple[Any, Rows | None]:
+        """Learn from a table, and return its encoded rows, with the numbers of those kept if some were dropped."""
+        with self._or_as_before():
+            formula, frame = self._read(X)
+            s = read_weights(sample_weight, frame.n_rows)
+            frame, kept = self._complete(frame)
+            s = s if s is None or kept is None else s[kept]
+            self._settle(formula, frame, self._see(formula, frame, frame.kinds, s), s)
+            self.__dict__.pop("_seen", None)
+            return self._encode(frame, s), kept
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Design:
+        """Learn from one more part of a table: the design is then that of all parts so far, exactly.
+
+        >>> import polars
+        >>> parts = [polars.DataFrame({"x": x}) for x in (["a", "b"], ["c"])]
+        >>> Design().partial_fit(parts[0]).partial_fit(parts[1]).get_feature_names_out().tolist()
+        ['x[b]', 'x[c]']
+        """
+        with self._or_as_before():
+            formula, frame = self._read(split_target(X, y)[0] if isinstance(y, str) else X)
+            s = read_weights(sample_weight, frame.n_rows)
+            if self.missing == "error":
+                for name in frame.columns:
+                    if frame.missing(name).any():
+                        raise self._missing_error(name, frame)
+            frame, kept = self._complete(frame, empty_ok=True)
+            earlier = getattr(self, "_seen", {})
+            kinds = _join_kinds(self.kinds_ if earlier else {}, frame.kinds)
+            seen = self._see(formula, frame, kinds, s if s is None or kept is None else s[kept])
+            for name, levels in seen:
+                # A column of nothing but missing values has no levels and no numbers: what was seen serves as both.
+                before = earlier.get((name, levels)) or earlier.get((name, not levels))
+                if before is not None:
+                    seen[name, levels] = before.merge(seen[name, levels])
+            self._settle(formula, replace(frame, kinds=kinds), seen, s, all_rows=False)
+            self._seen = seen
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the columns of the design for the rows of a table: N × M, an array or (``sparse_``) a CSR matrix.
+
+        >>> import polars
+        >>> design = Design(unseen="reference").fit(polars.DataFrame({"x": ["a", "b"]}))
+        >>> design.transform(polars.DataFrame({"other": [1, 2], "x": ["b", "z"]})).tolist()
+        [[1.0], [0.0]]
+        """
+        return self._encode(self._again(X))
+
+    def retrain(self, X: Any, sample_weight: Any = None) -> tuple[Any, Rows | None]:
+        """Return encoded rows to fit with once more, and the numbers of those kept if some were dropped."""
+        frame = self._again(X)
+        s = read_weights(sample_weight, frame.n_rows)
+        frame, kept = self._complete(frame)
+        return self._encode(frame, s if s is None or kept is None else s[kept]), kept
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[Any]:
+        """Return the names of the columns, such as ``age``, ``race[black]``, ``race[black]:smoke``."""
+        self._check_fitted()
+        return np.array([name for term in self.terms_ for name in term.names], dtype=object)
+
+    # ------------------------------------------------------------------------------------------ reading
+
+    @contextmanager
+    def _or_as_before(self) -> Iterator[None]:
+        """Leave the design as it was if what is done here fails."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _check_fitted(self) -> None:
+        try:
+            check_is_fitted(self)
+        except ValueError:
+            raise NotFittedError("This Design instance is not fitted yet. Call fit(table) first.") from None
+
+    def _read(self, X: Any) -> tuple[Formula, Frame]:
+        """Return the formula (that of all columns, where none is given), and the columns that it names."""
+        for name, known in POLICIES.items():
+            if getattr(self, name) not in known:
+                raise UnknownNameError(name, getattr(self, name), known)
+        wanted = self.reference
+        if not (wanted is None or wanted == "most frequent" or isinstance(wanted, dict)):
+            raise InvalidTypeError(f"reference must be None, 'most frequent' or {{column: level}}, found {wanted!r}.")
+        table = as_table(X)
+        columns = [] if table is None else [str(name) for name in table.columns]
+        if self.formula is None:
+            formula = Formula(None, tuple((plain_column(name),) for name in columns))
+        else:
+            formula = read_formula(self.formula, columns)
+        frame = read_frame(X, formula.columns)
+        _check_rows(frame)
+        if not frame.columns:
+            raise InvalidInputError("The table has no columns to make a design of: a minimum of 1 is required.")
+        return formula, frame
+
+    def _again(self, X: Any) -> Frame:
+        """Return the columns of a later table, of the kinds that they had."""
+        self._check_fitted()
+        frame = read_frame(X, self.feature_names_in_.tolist())
+        for name, kind in self.kinds_.items():
+            found = frame.kinds[name]
+            if found not in (kind, "empty"):
+                raise InvalidTypeError(
+                    f"Column {name!r} holds {KIND_WORDS[found]}; in the fit it held {KIND_WORDS[kind]}. Give it the "
+                    "type that it had then."
+                )
+        _check_rows(frame)
+        return frame
+
+    def _complete(self, frame: Frame, *, empty_ok: bool = False) -> tuple[Frame, Rows | None]:
+        """Return the rows to fit with, and which they are if some are dropped."""
+        if self.missing != "drop":
+            return frame, None
+        complete = np.ones(frame.n_rows, dtype=bool)
+        for name in frame.columns:
+            complete &= ~frame.missing(name)
+        if complete.all():
+            return frame, None
+        if not complete.any() and not empty_ok:
+            most = max(frame.columns, key=lambda name: frame.missing(name).sum())
+            raise InvalidInputError(
+                f"Every row has a missing value (most often in column {most!r}), so missing='drop' leaves none. Leave "
+                "that column out, or use missing='indicator'."
+            )
+        kept = np.flatnonzero(complete)
+        return frame.take(kept), kept
+
+    # ----------------------------------------------------------------------------------------- learning
+
+    def _see(
+        self, formula: Formula, frame: Frame, kinds: dict[str, str], s: Array | None
+    ) -> dict[tuple[str, bool], Seen]:
+        """Return what the columns hold, by name and by whether their levels are looked for."""
+        uses = dict.fromkeys(_uses(formula, kinds))
+        wanted = [(name, levels) for name, levels in uses if levels or self.missing == "indicator"]
+        return {(name, levels): see(frame, name, s, levels=levels) for name, levels in wanted}
+
+    def _settle(
+        self,
+        formula: Formula,
+        frame: Frame,
+        seen: dict[tuple[str, bool], Seen],
+        s: Array | None,
+        *,
+        all_rows: bool = True,
+    ) -> None:
+        """Set the fitted attributes from what was seen."""
+        names = list(formula.columns)
+        self.feature_names_in_, self.n_features_in_ = np.array(names, dtype=object), len(names)
+        self.target_, self.intercept_ = formula.target, formula.intercept
+        self.kinds_ = {name: frame.kinds[name] for name in names}
+        for name, kind in self.kinds_.items():
+            if kind == "empty" and all_rows:
+                raise InvalidInputError(f"Column {name!r} is missing in every row. Leave it out.")
+        given = {f.category: f.reference for term in formula.terms for f in term if f.reference is not None}
+        self.categories_, self.fills_, self.states_ = {}, {}, {}
+        for (name, levels), sight in seen.items():
+            if levels:
+                self.categories_[name] = self._category(name, sight, given, all_rows)
+            elif sight.missing > 0:
+                self.fills_[name] = sight.mean
+        if isinstance(self.reference, dict):
+            for name in self.reference:
+                if name not in self.categories_:
+                    raise UnknownNameError("column of categories in reference", name, self.categories_)
+        for expression in dict.fromkeys(factor for term in formula.terms for factor in term):
+            if self._proto(expression)[0] == "numbers":
+                self._learn_functions(expression, frame, s, all_rows)
+        self.terms_ = tuple(self._terms(formula))
+        self.sparse_ = is_sparse(self.terms_)
+
+    def _category(self, name: str, seen: Seen, given: dict[str | None, Any], all_rows: bool) -> Category:
+        if not len(seen.levels) and all_rows:
+            raise InvalidInputError(f"Column {name!r} is missing in every row (of positive weight). Leave it out.")
+        category = Category(name, seen.kind, seen.levels)
+        wanted = {name: given[name]} if name in given else self.reference
+        category = choose_reference(category, seen.weight, wanted)
+        if self.missing == "indicator" and seen.missing > 0:
+            if MISSING in map(str, seen.levels):
+                raise InvalidInputError(
+                    f"Column {name!r} has the level {MISSING!r} and missing values, which would have the same name. "
+                    "Call one of them otherwise."
+                )
+            return Category(name, seen.kind, (*seen.levels, None), category.reference)
+        if len(seen.levels) == 1 and all_rows:
+            warnings.warn(
+                f"Column {name!r} holds one level only, {seen.levels[0]!r}, so it tells no rows apart and has no "
+                "column. Leave it out.",
+                CollinearityWarning,
+                stacklevel=6,
+            )
+        return category
+
+    def _learn_functions(self, expression: Expression, frame: Frame, s: Array | None, all_rows: bool) -> None:
+        if all_rows:
+            weights = np.ones(frame.n_rows) if s is None else s
+            learn(expression, lambda name: self._numbers(frame, name), weights, self.states_)
+        elif learns(expression):
+            raise InvalidInputError(
+                f"{expression.text} in the formula is learned from all rows at once, so partial_fit cannot. Use fit."
+            )
+
+    def _terms(self, formula: Formula) -> list[Term]:
+        """Return the terms with the names of their columns; marks of missing numbers follow these, or come last."""
+        protos = list(dict.fromkeys(tuple(dict.fromkeys(map(self._proto, term))) for term in formula.terms))
+        categories = {proto for term in protos for proto in term if proto[0] == "levels"}
+        made = []
+        for term, full in zip(protos, contrasts(protos, categories, intercept=self.intercept_), strict=True):
+            made.append(Term(tuple(self._factor(*proto, full=f) for proto, f in zip(term, full, strict=True))))
+            if self.formula is None and term[0][0] == "numbers" and term[0][1].column in self.fills_:
+                made.append(_indicator(term[0][1].column))
+        if self.formula is not None:
+            made += [_indicator(name) for name in self.feature_names_in_.tolist() if name in self.fills_]
+        names = [name for term in made for name in term.names]
+        if not names:
+            raise InvalidInputError("The design has no columns: every category holds one level only.")
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InvalidInputError(
+                f"Two columns of the design would be called {twice!r}. Rename a column of the table, or a level."
+            )
+        return [term for term in made if term.width]
+
+    def _proto(self, factor: Expression) -> tuple[str, Any]:
+        """Return what a factor is before it has names: levels of a column, or numbers of an expression."""
+        category = factor.category or (factor.column if factor.column in self.categories_ else None)
+        return ("numbers", factor) if category is None else ("levels", category)
+
+    def _factor(self, what: str, of: Any, *, full: bool) -> Factor:
+        if what == "levels":
+            return Factor(what, of, tuple(self.categories_[of].names(full=full)), full)
+        width = evaluate(of, lambda name: np.ones(1), self.states_).shape[1]
+        names = (of.text,) if width == 1 else tuple(f"{of.text}[{i}]" for i in range(1, width + 1))
+        return Factor(what, of, names)
+
+    # ----------------------------------------------------------------------------------------- encoding
+
+    def _numbers(self, frame: Frame, name: str, rows: slice | None = None) -> Array:
+        """Return a column of numbers, missing ones filled, or refuse them."""
+        x = frame.numbers(name, rows)
+        missing = np.isnan(x)
+        if missing.any():
+            if name not in self.fills_:
+                raise self._missing_error(name, frame)
+            x = np.where(missing, self.fills_[name], x)
+        return x
+
+    def _missing_error(self, name: str, frame: Frame) -> InvalidInputError:
+        missing = frame.missing(name)
+        why, remedy = {
+            "error": (
+                "and this design takes complete rows only",
+                "Use Design(missing='drop') or Design(missing='indicator'), or fill them first.",
+            ),
+            "drop": (
+                "and rows with missing values were left out of the fit, so nothing is known about them",
+                "Leave them out, or fit with missing='indicator'.",
+            ),
+            "indicator": (
+                "and had none in the fit, so nothing is known about them",
+                "Fill them first, or fit with rows that have some.",
+            ),
+        }[self.missing]
+        return InvalidInputError(
+            f"Column {name!r} has {int(missing.sum())} missing values (NaN), the first in row "
+            f"{int(np.argmax(missing))}, {why}. {remedy}"
+        )
+
+    def _encode(self, frame: Frame, s: Array | None = None) -> Any:
+        """Return the columns of all terms; rows of weight 0 are not there, so they may have any level."""
+        absent = None if s is None else s == 0.0
+        places = {name: self._places(category, frame, absent) for name, category in self.categories_.items()}
+
+        def values(factor: Factor, rows: slice) -> Any:
+            if factor.what == "levels":
+                return places[factor.of][1 if factor.full else 0][rows]
+            if factor.what == "indicator":
+                return np.isnan(frame.numbers(factor.of, rows))[:, None].astype(np.float64)
+            made = evaluate(factor.of, lambda name: self._numbers(frame, name, rows), self.states_)
+            if not np.isfinite(made).all():
+                raise not_finite(factor.of.text, rows.start + int(np.argmin(np.isfinite(made).all(axis=1))))
+            return made
+
+        return encode(self.terms_, values, frame.n_rows, as_csr=self.sparse_)
+
+    def _places(self, category: Category, frame: Frame, absent: npt.NDArray[np.bool_] | None) -> tuple[Codes, Codes]:
+        """Return the column of each row's level, without that of the reference (−1) and with it."""
+        coded = frame.coded(category.name)
+        if None not in category.levels and (coded.codes < 0).any():
+            raise self._missing_error(category.name, frame)
+        places = category.places(coded, self.unseen, absent)
+        column = np.full(len(category.levels), -1, dtype=np.intp)
+        others = category.columns(full=False)
+        column[others] = np.arange(len(others))
+        return column[places], places
+
+
+def _indicator(name: str) -> Term:
+    return Term((Factor("indicator", name, (f"{name}[{MISSING}]",)),))
+
+
+def _join_kinds(earlier: dict[str, str], kinds: dict[str, str]) -> dict[str, str]:
+    """Return the kinds of columns in two parts of a table; a part without values has any kind."""
+    joined = {}
+    for name, kind in kinds.items():
+        before = earlier.get(name, "empty")
+        if "empty" not in (before, kind) and before != kind:
+            raise InvalidTypeError(
+                f"Column {name!r} holds {KIND_WORDS[before]} in one part of the table and {KIND_WORDS[kind]} in "
+                "another. Make them alike."
+            )
+        joined[name] = kind if before == "empty" else before
+    return joined
+
+
+def _uses(formula: Formula, kinds: dict[str, str]) -> Iterator[tuple[str, bool]]:
+    """Yield the columns of a formula, and whether each is used for its levels."""
+    for term in formula.terms:
+        for factor in term:
+            if factor.category is not None:
+                yield factor.category, True
+            elif factor.column is not None:
+                yield factor.column, kinds[factor.column] == "category"
+            else:
+                yield from ((name, False) for name in factor.columns)
+
+
+def _check_rows(frame: Frame) -> None:
+    if not frame.n_rows:
+        raise InvalidInputError("The table has 0 rows: found array with 0 sample(s), while a minimum of 1 is required.")
