@@ -19,7 +19,7 @@ LAYERS = (
     # Decisions take numbers, and the model file takes objects of types that models register with it: neither knows a
     # model, so models can decide and save themselves.
     *("decision", "persistence", "models", "evaluation"),
-    *("plots", "report", "cli", "testing", "demo"),
+    *("data", "plots", "report", "cli", "testing", "demo"),
 )
 LEVEL = {room: level for level, room in enumerate(LAYERS)}
 MODULES = sorted(path for path in SRC.rglob("*.py") if path != SRC / "__init__.py")

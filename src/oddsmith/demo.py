@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
-from importlib.resources import files
+import gzip
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from oddsmith.data import dataset_path
 
 COLUMNS = ("bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g")
 
@@ -19,7 +21,7 @@ def penguins() -> tuple[npt.NDArray[np.float64], npt.NDArray[Any]]:
     >>> X.shape, sorted(set(species.tolist()))
     ((342, 4), ['Adelie', 'Chinstrap', 'Gentoo'])
     """
-    with files("oddsmith.data").joinpath("penguins.csv").open(encoding="utf-8") as file:
+    with gzip.open(dataset_path("penguins"), "rt", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if all(row[name] not in ("", "NA") for name in COLUMNS)]
     X = np.array([[float(row[name]) for name in COLUMNS] for row in rows])
     return X, np.array([row["species"] for row in rows])

@@ -1,0 +1,60 @@
+"""The small tables that the examples use; README.md beside them has their sources and licences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A bundled table: its name, what it holds, the column to predict, its size, and its licence."""
+
+    name: str
+    about: str
+    target: str
+    rows: int
+    columns: int
+    classes: int
+    licence: str
+
+
+DATASETS = {
+    table.name: table
+    for table in (
+        Dataset("breast_cancer", "cell nuclei of benign and malignant tumours", "diagnosis", 569, 31, 2, "CC BY 4.0"),
+        Dataset("budworm", "moths that died of a dose; count has the number of each row", "dead", 24, 4, 2, "facts"),
+        Dataset("iris", "leaves of three species of iris", "species", 150, 5, 3, "CC BY 4.0"),
+        Dataset("penguins", "three species of penguins, with missing values", "species", 344, 8, 3, "CC0 1.0"),
+        Dataset("wine", "chemistry of wines from three cultivars", "cultivar", 178, 14, 3, "CC BY 4.0"),
+    )
+}
+
+
+def dataset_path(name: str) -> Any:
+    """Return where a bundled table lies, or say which there are.
+
+    >>> dataset_path("penguins").name
+    'penguins.csv.gz'
+    """
+    if name not in DATASETS:
+        from oddsmith.errors import UnknownNameError
+
+        raise UnknownNameError("data set", name, DATASETS)
+    return files(__name__).joinpath(f"{name}.csv.gz")
+
+
+def load_dataset(name: str) -> Any:
+    """Return a bundled table (Arrow); missing values are null.
+
+    >>> table = load_dataset("penguins")
+    >>> table.num_rows, table.column_names[:2], table["sex"].null_count
+    (344, ['species', 'island'], 11)
+    """
+    import pyarrow as pa
+    from pyarrow import csv
+
+    options = csv.ConvertOptions(strings_can_be_null=True)
+    with dataset_path(name).open("rb") as file, pa.CompressedInputStream(file, "gzip") as stream:
+        return csv.read_csv(stream, convert_options=options)
