@@ -10,9 +10,11 @@ import numpy.typing as npt
 
 from oddsmith.engines import MemorySource
 from oddsmith.inference.left_out import leave_out, losses
+from oddsmith.inference.refine import INFLUENTIAL, MOST_WORK, Without, follow
 from oddsmith.kernels.rowwise import At, tiles
 from oddsmith.links import Link
 from oddsmith.numerics import Array, log_normaliser, sigmoid
+from oddsmith.priors import Quadratic
 from oddsmith.records import Table
 
 
@@ -31,9 +33,12 @@ class LeaveOneOut(Table):
         The row's share in its own prediction, 0 … 1 for rows of weight one. Their sum is the effective number of
         weights.
     influence : array of length N
-        Cook's distance: how far the weights move without the row, squared, in the metric of the Hessian, per weight.
+        Cook's distance: how far one Newton step without the row moves the weights, squared, in the metric of the
+        Hessian, per weight.
     loss : array of length N
         ``−log proba`` of the row's own class.
+    std_error : float
+        Standard error of ``log_loss``.
     """
 
     proba: Array
@@ -41,6 +46,7 @@ class LeaveOneOut(Table):
     leverage: Array
     influence: Array
     loss: Array
+    std_error: float
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Return one row per row: the loss without it, leverage, influence."""
@@ -54,29 +60,61 @@ class LeaveOneOut(Table):
     def __str__(self) -> str:
         most = int(np.nanargmax(self.influence))
         return (
-            f"leave-one-out log loss {self.log_loss:.6g} over {len(self.loss)} rows; "
+            f"leave-one-out log loss {self.log_loss:.6g} ± {self.std_error:.2g} over {len(self.loss)} rows; "
             f"effective weights {self.leverage.sum():.4g}; "
             f"most influential row {most} ({self.influence[most]:.3g})"
         )
 
 
-def leave_one_out(source: MemorySource, at: At, S: Array, n_weights: int) -> LeaveOneOut:
-    """Leave out every row of a source by one Newton step from weights ``at`` with the inverse Hessian ``S`` (CP × CP).
+def leave_one_out(
+    source: MemorySource, at: At, S: Array, n_weights: int, penalty: Quadratic | None = None
+) -> LeaveOneOut:
+    """Leave out every row of a source, from weights ``at`` with the inverse Hessian ``S`` (CP × CP) of all rows.
 
-    Cost: one pass, O(N C² M²), a tile of rows at a time.
+    1. One Newton step for each row, in closed form: one pass, O(N C² M²), a tile of rows at a time.
+    2. Rows that move the weights farther than such a step can be trusted are followed by a few gradient steps, all of
+       them at once: a pass each. Where rows are many for each weight there are none.
     """
-    parts: list[tuple[Array, ...]] = []
+    A, leverage, influence, possible = _one_step(source, at, S)  # 1
+    far = np.flatnonzero((influence > INFLUENTIAL) & possible)
+    most = int(MOST_WORK / (source.n_rows * at.x.size)) + 1
+    far = np.sort(far[np.argsort(-influence[far])][:most])
+    if len(far):  # 2
+        A[far] = _followed(source, at, S, penalty, far)
+    t, s = source.t, np.ones(source.n_rows) if source.s is None else source.s
+    loss = losses(A, t, at.link).value
+    log_loss = float(np.average(loss[s > 0], weights=s[s > 0]))
+    variance = float(np.average((loss[s > 0] - log_loss) ** 2, weights=s[s > 0]))
+    error = float(np.sqrt(variance / s.sum()))
+    return LeaveOneOut(_proba(A, at.link), log_loss, leverage, influence / n_weights, loss, error)
+
+
+def _one_step(source: MemorySource, at: At, S: Array) -> tuple[Array, Array, Array, npt.NDArray[np.bool_]]:
+    parts: list[tuple[Any, ...]] = []
     for start, stop in source.slices():
         for tile in tiles(source.block(start, stop), at):
             change, leverage, influence, possible = leave_out(losses(tile.A, tile.t, at.link), tile.spread(S), tile.s)
             A = tile.A + np.where(possible[:, None], change, np.nan)
-            influence = np.where(possible, influence, np.nan)
-            parts.append((_proba(A, at.link), losses(A, tile.t, at.link).value, leverage, influence / n_weights))
-    proba, loss, leverage, influence = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    weight = np.ones(len(loss)) if source.s is None else source.s
-    present = weight > 0
-    log_loss = float(np.average(loss[present], weights=weight[present]))
-    return LeaveOneOut(proba, log_loss, leverage, influence, loss)
+            parts.append((A, leverage, np.where(possible, influence, np.nan), possible))
+    A, leverage, influence, possible = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return A, leverage, influence, possible
+
+
+def _followed(source: MemorySource, at: At, S: Array, penalty: Quadratic | None, rows: npt.NDArray[np.intp]) -> Array:
+    """Return the activations of rows without themselves."""
+    C, P = at.x.shape
+    own = list(tiles(source.take(rows).block(0, len(rows)), at))
+    Z, A, B = (np.concatenate(c) for c in zip(*((tile.Z, tile.A, tile.spread(S)) for tile in own), strict=True))
+    t, out = source.t[rows], np.ones(len(rows)) if source.s is None else np.minimum(source.s[rows], 1.0)
+    loss = losses(A, t, at.link)
+    R = out[:, None, None] * np.stack([np.stack([loss.curvature(j, k) for k in range(C)], -1) for j in range(C)], 1)
+    left = np.linalg.solve(np.eye(C) - R @ B, np.concatenate([R, (out[:, None] * loss.gradient)[:, :, None]], axis=2))
+    without = Without(source, at, penalty, S, Z, t, out, A - Z @ (at.T @ at.x).T, left[:, :, :C])
+    step = np.einsum("jk,mj,mp->mkp", at.T, left[:, :, C], Z).reshape(len(rows), C * P) @ S
+    X = follow(without, at.x.ravel() + step)
+    W = np.einsum("jk,mkp->mjp", at.T, X.reshape(len(rows), C, P))
+    result: Array = np.einsum("mcp,mp->mc", W, Z) + without.offset
+    return result
 
 
 def _proba(A: Array, link: Link | None) -> Array:

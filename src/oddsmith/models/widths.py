@@ -9,6 +9,7 @@ import numpy as np
 
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
+from oddsmith.inference.leave_one_out import leave_one_out
 from oddsmith.inference.left_out import LeftOut, LeftOutParams
 from oddsmith.inference.widths import Local, Selection, lowest, with_slope
 from oddsmith.models.bench import NEAR, Bench
@@ -190,10 +191,12 @@ def _exact_curves(bench: Bench, widths: Array) -> tuple[dict[str, list[float]], 
         x = _start(bench.problem, objective) if local is None else bench.whole(local.x + local.step(at))
         x = path_solver(bench).minimise(objective, x, tol=1e-8, max_iter=bench.problem.max_iter).w
         local = bench.local(objective.evaluate(x, order=2), at)
-        sums = _left_out(bench, local, float(at[0]), np.array([log_width]))
-        loss = float(sums.loss[0] / sums.weight)
-        best = local if best is None or loss < min(result["loo"]) else best
-        for name, value in zip(result, (local.evidence(at)[0], loss, sums.error()[0]), strict=True):
+        S = np.zeros((objective.size, objective.size))
+        kept = np.flatnonzero(objective.free.ravel())
+        S[np.ix_(kept, kept)] = local.factor(at).solve(np.eye(len(kept)))
+        out = leave_one_out(objective.source, bench.params(x), S, len(kept), objective.penalty)
+        best = local if best is None or out.log_loss < min(result["loo"]) else best
+        for name, value in zip(result, (local.evidence(at)[0], out.log_loss, out.std_error), strict=True):
             result[name].append(float(value))
     assert best is not None
     return result, best
