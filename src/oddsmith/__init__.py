@@ -33,6 +33,7 @@ _HOME = {
     "evaluate": "oddsmith.evaluation.scoring",
     "recalibrate": "oddsmith.evaluation.recalibration",
     "ProbitRegression": "oddsmith.models.probit",
+    "Design": "oddsmith.design.table",
     "GaussianKernel": "oddsmith.design.basis.radial",
     "Polynomial": "oddsmith.design.basis.polynomial",
     "RadialBasis": "oddsmith.design.basis.radial",
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from oddsmith.design.basis.radial import RadialBasis as RadialBasis
     from oddsmith.design.basis.spline import Spline as Spline
     from oddsmith.design.basis.standardize import Standardize as Standardize
+    from oddsmith.design.table import Design as Design
     from oddsmith.evaluation.class_prior import estimate_class_prior as estimate_class_prior
     from oddsmith.evaluation.comparing import compare as compare
     from oddsmith.evaluation.recalibration import recalibrate as recalibrate

@@ -105,7 +105,7 @@ class Poly:
         return np.column_stack(columns)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Splines:
     """A fitted `Spline` of one column.
 
@@ -126,6 +126,13 @@ class Splines:
         source = MemorySource(x[:, None], np.zeros(len(x), dtype=np.int32), 1, weights)
         basis.learn(source, MemoryEngine(), np.array(["x"], dtype=object))
         return cls(basis)
+
+    def __eq__(self, other: object) -> bool:
+        # Knots say it all: the options are in the text of the formula.
+        return isinstance(other, Splines) and np.array_equal(self.basis.knots_, other.basis.knots_)
+
+    def __hash__(self) -> int:
+        return hash(self.basis.knots_[0].tobytes())
 
     def __call__(self, x: Array) -> Array:
         """Return the splines, a column for each."""

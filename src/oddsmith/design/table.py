@@ -177,6 +177,11 @@ class Design(TransformerMixin, BaseEstimator):
         frame, kept = self._complete(frame)
         return self._encode(frame, s if s is None or kept is None else s[kept]), kept
 
+    def is_like(self, other: Design) -> bool:
+        """Whether two fitted designs make the same columns of every table."""
+        names = ("kinds_", "categories_", "fills_", "states_", "terms_", "unseen", "missing")
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[Any]:
         """Return the names of the columns, such as ``age``, ``race[black]``, ``race[black]:smoke``."""
         self._check_fitted()

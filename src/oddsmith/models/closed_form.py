@@ -16,8 +16,8 @@ from oddsmith.design.inputs import (
     read_labels,
     read_rows,
     read_weights,
-    split_target,
 )
+from oddsmith.design.reading import through_design
 from oddsmith.engines import MemoryEngine, MemorySource, one_blas_thread
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError
 from oddsmith.models.expanding import check_same_basis, has_basis, learn_basis
@@ -30,7 +30,7 @@ LARGEST_SCATTER = 20_000
 
 def read_source(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[npt.NDArray[Any], MemorySource]:
     """Return the classes, and rows, labels and weights as something to fold; NaN in the rows is not yet looked for."""
-    X, y = split_target(X, y)
+    X, y, sample_weight, _ = through_design(model, model.design, X, y, sample_weight, reset=True)
     rows = read_rows(model, X, reset=True)
     classes, t = read_labels(y, rows.shape[0])
     s = read_weights(sample_weight, rows.shape[0])

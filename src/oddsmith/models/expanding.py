@@ -84,7 +84,9 @@ def split_basis(model: Any, source: MemorySource) -> tuple[MemorySource, Array |
 
 
 def input_names(model: Any) -> npt.NDArray[Any]:
-    """Return the names of the columns that come in, ``x0``, ``x1`` … where they had none."""
+    """Return the names of the columns that come in, those of the design, or ``x0``, ``x1`` … where they had none."""
+    if hasattr(model, "design_"):
+        return model.design_.get_feature_names_out()  # type: ignore[no-any-return]
     names = getattr(model, "feature_names_in_", None)
     return np.array([f"x{j}" for j in range(model.n_features_in_)], dtype=object) if names is None else names
 
@@ -148,8 +150,19 @@ def whole(rows: Any) -> Any:
     return rows[:] if isinstance(rows, ExpandedRows) else rows
 
 
+def check_same_design(one: Any, other: Any) -> None:
+    """Refuse to merge models whose designs learned different levels, or different numbers for what is missing."""
+    mine, its = getattr(one, "design_", None), getattr(other, "design_", None)
+    if (mine is None) != (its is None) or (mine is not None and not mine.is_like(its)):
+        raise InvalidInputError(
+            "Models merge only if their designs are the same, and these learned different levels or means. Make one "
+            "Design of all rows first, and fit both models to the columns that its transform gives."
+        )
+
+
 def check_same_basis(one: Any, other: Any) -> None:
     """Refuse to merge models whose bases learned different things."""
+    check_same_design(one, other)
     mine, its = getattr(one, "basis_", None), getattr(other, "basis_", None)
     if mine is None and its is None:
         return

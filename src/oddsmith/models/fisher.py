@@ -68,6 +68,9 @@ class FisherDiscriminant(Mergeable, LinearGeometry, ClassNamePrefixFeaturesOutMi
         learned with the model and kept in it (``basis_``); "columns" are then theirs.
     threads : int, optional
         Number of threads; the result does not depend on it, to the bit.
+    design : Design, optional
+        How the columns of a table become numbers; default: categories and dates by `Design()`, numbers as they are. It
+        is learned with the model and kept in it (``design_``).
 
     Attributes
     ----------
@@ -127,15 +130,17 @@ class FisherDiscriminant(Mergeable, LinearGeometry, ClassNamePrefixFeaturesOutMi
         shrinkage: float | str = 0.0,
         basis: Any = None,
         threads: int | None = None,
+        design: Any = None,
     ) -> None:
         self.n_components = n_components
         self.class_prior = class_prior
         self.shrinkage = shrinkage
         self.basis = basis
         self.threads = threads
+        self.design = design
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FisherDiscriminant:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> FisherDiscriminant:
         """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
 
         >>> X = [[0.0, 1.0], [1.0, 0.0], [2.0, 3.0], [4.0, 1.0], [5.0, 0.0], [5.0, 4.0]]
@@ -237,7 +242,7 @@ class FisherDiscriminant(Mergeable, LinearGeometry, ClassNamePrefixFeaturesOutMi
         rows = self._rows(X)
         return np.asarray(rows @ self.scalings_ - self.mean_ @ self.scalings_)
 
-    def fit_transform(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit, and return the projected rows.
 
         >>> FisherDiscriminant().fit_transform([[0.0], [2.0], [4.0], [6.0]], [0, 0, 1, 1]).ravel().tolist()

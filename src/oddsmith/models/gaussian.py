@@ -88,6 +88,9 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
         learned with the model and kept in it (``basis_``); "columns" are then theirs.
     threads : int, optional
         Number of threads; the result does not depend on it, to the bit.
+    design : Design, optional
+        How the columns of a table become numbers; default: categories and dates by `Design()`, numbers as they are. It
+        is learned with the model and kept in it (``design_``).
 
     Attributes
     ----------
@@ -148,6 +151,7 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
         missing: str = "auto",
         basis: Any = None,
         threads: int | None = None,
+        design: Any = None,
     ) -> None:
         self.covariance = covariance
         self.class_prior = class_prior
@@ -155,6 +159,7 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
         self.missing = missing
         self.basis = basis
         self.threads = threads
+        self.design = design
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

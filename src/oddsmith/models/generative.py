@@ -21,7 +21,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import column_or_1d
 
 from oddsmith.decision.class_prior import read_class_prior
-from oddsmith.design.inputs import as_table, read_labels, read_weights, split_target
+from oddsmith.design.inputs import as_table, read_labels, read_weights
+from oddsmith.design.reading import through_design
 from oddsmith.engines import one_blas_thread
 from oddsmith.engines.memory import available_cores
 from oddsmith.errors import InvalidInputError, InvalidTypeError, NotFittedError, as_input_errors
@@ -84,7 +85,7 @@ class Generative:
     # ------------------------------------------------------------------------------------------ fitting
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
 
         One pass over the data. ``sample_weight`` counts rows: a row of weight 2 is the row twice.
@@ -94,7 +95,7 @@ class Generative:
         [[0.5], [4.5]]
         """
         self._check_parameters()
-        X, y = split_target(X, y)
+        X, y, sample_weight, _ = through_design(self, self._design(), X, y, sample_weight, reset=True)
         rows, plan = self._read(X, reset=True)
         classes, t = read_labels(y, rows.shape[0])
         s = read_weights(sample_weight, rows.shape[0])
@@ -119,7 +120,7 @@ class Generative:
         """
         self._check_parameters()
         first = not hasattr(self, "_folded")
-        X, y = split_target(X, y)
+        X, y, sample_weight, _ = through_design(self, self._design(), X, y, sample_weight, reset=first)
         rows, plan = self._read(X, reset=first)
         known, t = _codes(y, rows.shape[0], classes)
         s = read_weights(sample_weight, rows.shape[0])
@@ -305,10 +306,10 @@ class Generative:
         if not isinstance(n, int | np.integer) or n < 1:
             raise InvalidInputError(f"n must be a whole number of at least 1, found {n!r}.")
         model: Any = self
-        if has_basis(model):
+        if has_basis(model) or hasattr(model, "design_"):
             raise InvalidInputError(
-                "sample draws from the densities of the columns. With basis functions these are of φ(x), from "
-                "which no x can be had: fit a model without a basis to draw from."
+                "sample draws from the densities of the columns. With basis functions or a design these are of φ(x), "
+                "from which no x can be had: fit a model of numeric columns, without a basis, to draw from."
             )
         rng = np.random.default_rng(seed)
         solution = self._solved()
@@ -336,6 +337,10 @@ class Generative:
         return int(self._solved().densities.n_parameters) + estimated
 
     # ------------------------------------------------------------------------- what each model defines
+
+    def _design(self) -> Any:
+        """Return the design of tables, False for a model that takes their columns as they are."""
+        return getattr(self, "design", False)
 
     def _check_parameters(self) -> None:
         check_threads(self.threads)
@@ -459,14 +464,14 @@ def _codes(y: Any, n: int, classes: Any) -> tuple[Labels, npt.NDArray[np.int32]]
 
 
 def _fitted_attributes(model: Any) -> dict[str, Any]:
-    names = ("classes_", "n_features_in_", "feature_names_in_", "basis_", "_folded", "_solution", "_table")
+    names = ("classes_", "n_features_in_", "feature_names_in_", "design_", "basis_", "_folded", "_solution", "_table")
     return {name: value for name, value in vars(model).items() if name in names}
 
 
 def _same(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return np.array_equal(a, b)
-    return bool(a == b)
+    return bool(a == b) or repr(a) == repr(b)
 
 
 def _few(names: Any) -> str:

@@ -61,6 +61,9 @@ class LeastSquaresClassifier(Mergeable, LinearGeometry, Classifier):
         Whether a constant is added.
     threads : int, optional
         Number of threads; the result does not depend on it, to the bit.
+    design : Design, optional
+        How the columns of a table become numbers; default: categories and dates by `Design()`, numbers as they are. It
+        is learned with the model and kept in it (``design_``).
 
     Attributes
     ----------
@@ -108,15 +111,17 @@ class LeastSquaresClassifier(Mergeable, LinearGeometry, Classifier):
         basis: Any = None,
         fit_intercept: bool = True,
         threads: int | None = None,
+        design: Any = None,
     ) -> None:
         self.targets = targets
         self.prior = prior
         self.basis = basis
         self.fit_intercept = fit_intercept
         self.threads = threads
+        self.design = design
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LeastSquaresClassifier:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LeastSquaresClassifier:
         """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
 
         >>> model = LeastSquaresClassifier().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"])

@@ -17,8 +17,8 @@ from oddsmith.design.inputs import (
     read_offset,
     read_rows,
     read_weights,
-    split_target,
 )
+from oddsmith.design.reading import through_design
 from oddsmith.engines import MemoryEngine, MemorySource, one_blas_thread
 from oddsmith.errors import (
     CollinearityWarning,
@@ -106,6 +106,9 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         Whether ``fit`` starts from the weights of the last fit.
     threads : int, optional
         Number of threads; the result does not depend on it, to the bit.
+    design : Design, optional
+        How the columns of a table become numbers; default: categories and dates by `Design()`, numbers as they are. It
+        is learned with the model and kept in it (``design_``).
 
     Attributes
     ----------
@@ -166,6 +169,7 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         seed: int | None = None,
         warm_start: bool = False,
         threads: int | None = None,
+        design: Any = None,
     ) -> None:
         self.prior = prior
         self.link = link
@@ -178,6 +182,7 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         self.seed = seed
         self.warm_start = warm_start
         self.threads = threads
+        self.design = design
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -185,7 +190,7 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         return tags
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> LogisticRegression:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None) -> LogisticRegression:
         """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
 
         ``sample_weight`` counts rows; ``offset`` is added to the activation: a vector for two classes, N × K
@@ -211,7 +216,7 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
 
         With ``known`` the classes are those of the model, whether or not the labels hold them all.
         """
-        X, y = split_target(X, y)
+        X, y, sample_weight, offset = through_design(self, self.design, X, y, sample_weight, offset, reset=reset)
         rows = read_rows(self, X, reset=reset)
         classes, t = read_known_labels(y, rows.shape[0], self.classes_) if known else read_labels(y, rows.shape[0])
         s = read_weights(sample_weight, rows.shape[0])
@@ -412,6 +417,7 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         first = not hasattr(self, "classes_")
         if first and classes is None:
             raise InvalidInputError("The first call of partial_fit needs classes=, the list of all labels.")
+        X, y, sample_weight, _ = through_design(self, self.design, X, y, sample_weight, reset=first)
         rows = read_rows(self, X, reset=first)
         check_finite(rows, getattr(self, "feature_names_in_", None))
         rows = whole(learn_rows(self, rows, reset=first))

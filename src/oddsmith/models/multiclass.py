@@ -17,14 +17,15 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_array, has_fit_parameter, validate_data
 
 from oddsmith.design.inputs import (
+    Encoded,
     _with_names,
     as_table,
     check_class_weights,
     read_labels,
     read_rows,
     read_weights,
-    split_target,
 )
+from oddsmith.design.reading import through_design
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
@@ -82,7 +83,9 @@ class Reduction(LinearGeometry, Classifier):
         ['c']
         """
         model = self._template()
-        X, y = split_target(X, y)
+        # A part that would make a design of its own gets numbers, from one design for all.
+        design = None if getattr(model, "design", False) is None else False
+        X, y, sample_weight, _ = through_design(self, design, X, y, sample_weight, reset=True)
         rows = self._input(X, reset=True)
         if self.basis is None:
             self.__dict__.pop("basis_", None)
@@ -116,6 +119,8 @@ class Reduction(LinearGeometry, Classifier):
 
     def _input(self, X: Any, *, reset: bool) -> Any:
         """Return rows for the parts, who check values: tables as they are, all else as an array or CSR matrix."""
+        if isinstance(X, Encoded) or hasattr(self, "design_"):
+            return read_rows(self, X, reset=reset)
         table = as_table(X)
         with as_input_errors():
             if table is None:

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from oddsmith.design.inputs import check_finite, read_labels, read_rows, split_target
+from oddsmith.design.inputs import check_finite, read_labels, read_rows
+from oddsmith.design.reading import through_design
 from oddsmith.errors import ConvergenceWarning, InvalidInputError
 from oddsmith.kernels.perceptron import Walk, correct, margins, rounding, run_epoch
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
@@ -53,6 +54,9 @@ class PerceptronClassifier(LinearGeometry, Classifier):
         The rows are visited one by one, so all of φ is made at once.
     fit_intercept : bool
         Whether a constant is added.
+    design : Design, optional
+        How the columns of a table become numbers; default: categories and dates by `Design()`, numbers as they are. It
+        is learned with the model and kept in it (``design_``).
 
     Attributes
     ----------
@@ -115,22 +119,24 @@ class PerceptronClassifier(LinearGeometry, Classifier):
         seed: int | None = 0,
         basis: Any = None,
         fit_intercept: bool = True,
+        design: Any = None,
     ) -> None:
         self.step_size = step_size
         self.max_epochs = max_epochs
         self.seed = seed
         self.basis = basis
         self.fit_intercept = fit_intercept
+        self.design = design
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any) -> PerceptronClassifier:
+    def fit(self, X: Any, y: Any = None) -> PerceptronClassifier:
         """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
 
         >>> PerceptronClassifier().fit([[-2.0], [-1.0], [1.0], [3.0]], ["a", "a", "b", "b"]).n_errors_
         0
         """
         self._check_parameters()
-        X, y = split_target(X, y)
+        X, y, _, _ = through_design(self, self.design, X, y, reset=True)
         rows = read_rows(self, X, reset=True)
         check_finite(rows, getattr(self, "feature_names_in_", None))
         classes, t = read_labels(y, rows.shape[0])

@@ -34,6 +34,7 @@ class ProbitRegression(LogisticRegression):
         seed: int | None = None,
         warm_start: bool = False,
         threads: int | None = None,
+        design: Any = None,
     ) -> None:
         super().__init__(
             prior,
@@ -47,4 +48,5 @@ class ProbitRegression(LogisticRegression):
             seed=seed,
             warm_start=warm_start,
             threads=threads,
+            design=design,
         )
