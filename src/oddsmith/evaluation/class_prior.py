@@ -11,7 +11,8 @@ from oddsmith.decision.class_prior import ClassPrior, estimate_prior, read_class
 from oddsmith.errors import ConvergenceWarning, InvalidInputError, InvalidTypeError
 from oddsmith.models.recalibrated import activations
 
-TOLERANCE = 1e-4
+TOLERANCE = 1e-3
+"""Distance from the largest log likelihood: less than a twentieth of a standard error."""
 
 
 def estimate_class_prior(model: Any, X_new: Any, *, trained: Any = None, max_iter: int = 10_000) -> ClassPrior:
@@ -33,7 +34,7 @@ def estimate_class_prior(model: Any, X_new: Any, *, trained: Any = None, max_ite
     max_iter : int
         Most iterations of EM.
 
-    Cost: one prediction, then O(N K) an iteration, until the log likelihood is within 1e-4 of its maximum.
+    Cost: one prediction, then O(N K) an iteration, until the log likelihood is within 1e-3 of its maximum.
 
     References
     ----------

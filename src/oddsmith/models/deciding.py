@@ -89,8 +89,8 @@ class Deciding:
         """Return a model for the same class densities under another class prior, {class: probability}.
 
         ``p'(C_k | x) ∝ p(C_k | x) π'_k / π_k``, with π = ``class_prior_``, the shares of the classes in training. Where
-        log odds are linear only the intercepts move, by ``log(π'_k / π_k)``. With another link than the logit that is
-        no model of the same kind: a `RecalibratedClassifier` around this one is returned.
+        log odds are linear only the intercepts move, by ``log(π'_k / π_k)``. With another link than the logit, and for
+        models made of models, that is no model of the same kind: a `RecalibratedClassifier` around it is returned.
 
         Nothing is refitted; log likelihood, certificate and trace remain those of the fit.
 
