@@ -337,10 +337,10 @@ REFUSED_DATA: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "minus infinity": ({"X": at(X, (0, 0), -np.inf)}, InvalidInputError, "column 0 has 1 infinite.*row 0"),
     "NaN in CSR": ({"X": sparse.csr_array(at(X, (7, 1), np.nan))}, InvalidInputError, "column 1 has 1 missing"),
     "text": ({"X": np.full((40, 3), "much")}, InvalidInputError, "much|numeric|numbers"),
-    "text in a table": (
-        {"X": table(X, ["age", "dose", "sex"]).with_columns(sex=__import__("polars").lit("f"))},
+    "bytes in a table": (
+        {"X": table(X, ["age", "dose", "sex"]).with_columns(sex=__import__("polars").lit(b"f"))},
         InvalidInputError,
-        "Column 'sex' is of type String",
+        "Column 'sex' is of type Binary",
     ),
     "complex": ({"X": X + 0j}, InvalidInputError, "[Cc]omplex"),
     "one dimension": ({"X": X[:, 0]}, InvalidInputError, "2D array"),
