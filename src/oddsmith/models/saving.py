@@ -7,6 +7,7 @@ from their registries; what else a fitted model is made of stands here.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,7 +18,7 @@ import oddsmith
 from oddsmith import statistics as _statistics  # noqa: F401
 from oddsmith.decision.calibration import IsotonicMap, LinearMap
 from oddsmith.design.basis import BASES, Expansion
-from oddsmith.errors import ModelFileError
+from oddsmith.errors import InvalidInputError, ModelFileError
 from oddsmith.inference.separation import Separation
 from oddsmith.inference.widths import Selection
 from oddsmith.models import MODELS
@@ -54,6 +55,10 @@ RECORDS = (
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file; see ``Classifier.save``."""
     model._check_fitted()
+    if hasattr(model, "_curved"):
+        # A fit that needed no Hessian has no posterior yet: formed now, if its rows are still there.
+        with suppress(InvalidInputError):
+            model._curved()
     _register_types()
     write_model(path, model, provenance(model))
 

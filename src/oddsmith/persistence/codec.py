@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, Field, fields, is_dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from enum import Enum
 from math import isfinite
 from typing import Any
@@ -41,6 +41,8 @@ DEEPEST = 100
 
 TYPES: Registry[type[Any]] = Registry("type of a model file")
 _NAMES: dict[type[Any], str] = {}
+
+VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 # The states of these are numbers in any range: a broken one is refused by NumPy, where others would be believed.
 GENERATORS = {kind.__name__: kind for kind in (np.random.PCG64, np.random.PCG64DXSM)}
@@ -129,14 +131,16 @@ class Encoder:
             return {"bytes": value.hex()}
         if kind is complex:
             return {"complex": [self.node(value.real, path), self.node(value.imag, path)]}
-        if kind is date or (kind is datetime and value.tzinfo is None):
+        if kind is date or (kind is datetime and value.tzinfo in (None, UTC)):
             return {kind.__name__: value.isoformat()}
+        if kind is timedelta:
+            return {"timedelta": [value.days, value.seconds, value.microseconds]}
         if isinstance(value, np.generic) and is_kept(value.dtype):
             return {"scalar": np.array(value).tobytes().hex(), "dtype": value.dtype.str}
         if id(value) in self._met:
             return self._met[id(value)]
         if kind is np.ndarray:
-            return self._remember(value, self._array(value, path))
+            return self._array(value, path)
         return self._object(value, kind, path)
 
     def _items(self, values: Any, path: str) -> list[Node]:
@@ -145,14 +149,14 @@ class Encoder:
     def _array(self, array: npt.NDArray[Any], path: str) -> Node:
         if is_kept(array.dtype):
             said, self.tensors[path] = to_tensor(array)
-            return {"array": path, **said}
+            return self._remember(array, {"array": path, **said})
         if array.dtype.kind != "O":
             raise refusal(array, path, f"an array of type {array.dtype}")
         values = array.ravel().tolist()
         if all(type(value) is str for value in values):
             joined, lengths = f"{path}.text", f"{path}.lengths"
             self.tensors[joined], self.tensors[lengths] = pack_texts(values)
-            return {"texts": joined, "lengths": lengths, "shape": list(array.shape)}
+            return self._remember(array, {"texts": joined, "lengths": lengths, "shape": list(array.shape)})
         return {"objects": self._items(values, path), "shape": list(array.shape)}
 
     def _object(self, value: Any, kind: type[Any], path: str) -> Node:
@@ -191,6 +195,7 @@ class Decoder:
             "complex": lambda node: complex(*self._items(node["complex"])),
             "date": lambda node: date.fromisoformat(node["date"]),
             "datetime": lambda node: datetime.fromisoformat(node["datetime"]),
+            "timedelta": lambda node: timedelta(*node["timedelta"]),
             "scalar": self._scalar,
             "array": self._array,
             "texts": self._texts,
@@ -228,13 +233,17 @@ class Decoder:
         return from_bytes(buffer, {"dtype": node["dtype"], "shape": [], "order": "C"})[()]
 
     def _array(self, node: dict[str, Any]) -> npt.NDArray[Any]:
-        name = node["array"]
-        if name not in self._arrays:
-            self._arrays[name] = from_bytes(self._tensors[name], node)
-        return self._arrays[name]
+        return self._once(node["array"], lambda name: from_bytes(self._tensors[name], node))
 
     def _texts(self, node: dict[str, Any]) -> npt.NDArray[Any]:
-        return unpack_texts(self._tensors[node["texts"]], self._tensors[node["lengths"]], as_shape(node["shape"]))
+        lengths, shape = self._tensors[node["lengths"]], as_shape(node["shape"])
+        return self._once(node["texts"], lambda name: unpack_texts(self._tensors[name], lengths, shape))
+
+    def _once(self, name: str, make: Callable[[str], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """Return the array of a tensor, the same one wherever it was the same."""
+        if name not in self._arrays:
+            self._arrays[name] = make(name)
+        return self._arrays[name]
 
     def _generator(self, node: dict[str, Any]) -> np.random.Generator:
         state = self.value(node["generator"])
@@ -286,8 +295,8 @@ def complete(kind: type[Any], state: dict[str, Any]) -> dict[str, Any]:
         known = {field.name: _default(field) for field in fields(kind)}
         strange = [name for name in state if name not in known]
     else:
-        signature = inspect.signature(kind.__init__).parameters.values()
-        known = {p.name: MISSING if p.default is p.empty else p.default for p in signature if p.name != "self"}
+        defaults = {p.name: p.default for p in inspect.signature(kind).parameters.values() if p.kind not in VARIADIC}
+        known = {name: MISSING if default is inspect.Parameter.empty else default for name, default in defaults.items()}
         strange = [name for name in state if not name.isidentifier() or _is_defined(kind, name)]
     missing = [name for name, default in known.items() if name not in state and default is MISSING]
     if strange or missing:
