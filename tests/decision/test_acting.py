@@ -81,6 +81,17 @@ def test_names_of_classes_and_actions_in_any_order_mean_the_same() -> None:
     assert named.tolist() == expected.tolist() and set(named) == {"go", "stay"}
 
 
+def test_a_pandas_table_of_losses_is_read_by_its_names() -> None:
+    import pandas
+
+    P = np.random.default_rng(2).dirichlet(np.ones(2), 50)
+    table = pandas.DataFrame({"go": [1, 0], "stay": [0, 4]}, index=["b", "a"])
+    expected = decide(P, [[0, 4], [1, 0]], classes="ab", actions=["go", "stay"])
+    assert decide(P, table, classes=["a", "b"]).tolist() == expected.tolist()
+    with pytest.raises(UnknownNameError, match="Unknown class in loss 0"):
+        decide(P, table.reset_index(drop=True), classes=["a", "b"])
+
+
 def test_actions_are_the_classes_or_numbers_unless_named() -> None:
     P = [[0.1, 0.9]]
     assert decide(P, [[0, 1], [1, 0]], classes=["no", "yes"]).tolist() == ["yes"]

@@ -266,6 +266,9 @@ def test_rows_of_one_class_are_scored_as_far_as_they_can_be() -> None:
     with pytest.warns(OddsmithWarning, match="All rows are of class 'a'"):
         found = evaluate(model, [[0.0], [1.0], [2.0]], ["a", "a", "a"])
     assert np.isnan(found.auc) and np.isnan(found.calibration_slope) and np.isfinite(found.log_loss)
+    with pytest.warns(OddsmithWarning, match="All rows are of class 'b'"):
+        single = evaluate(model, [[1.0]], ["b"])
+    assert np.isfinite(single.log_loss) and np.isnan(single.interval("log_loss")).all()
 
 
 def test_a_class_without_rows_is_left_out_of_auc_and_calibration() -> None:
@@ -289,7 +292,8 @@ def test_bad_input_is_refused_in_words() -> None:
         ((model, P[:0], y[:0]), InvalidInputError, "no rows"),
         ((LogisticRegression(), P, y), InvalidTypeError, "fitted classifier"),
         ((model, P, y, np.ones((3, 2))), InvalidInputError, "expected 2 × A"),
-        ((model, P, np.arange(400)), InvalidInputError, "Unknown class"),
+        ((model, P, np.arange(400)), InvalidTypeError, "words and numbers"),
+        ((model, P, [None, *y[1:]]), InvalidInputError, "Unknown class"),
     ]
     for arguments, error, words in refused:
         with pytest.raises(error, match=words):

@@ -95,7 +95,7 @@ def read_probabilities(proba: Any, K: int | None = None) -> Array:
 def read_loss(loss: Any, classes: Any, actions: Any = None) -> LossMatrix:
     """Return the loss matrix: from None (every error costs 1), K × A numbers, or {class: {action: cost}}.
 
-    Actions are the classes where there are as many and none are named, else 0, 1, … .
+    A pandas table, classes down and actions across, is read by its names. Actions are the classes where there are as many and none are named, else 0, 1, … .
 
     >>> read_loss({"sick": {"go": 100, "stay": 0}, "well": {"go": 0, "stay": 5}}, ["sick", "well"]).values.tolist()
     [[100.0, 0.0], [0.0, 5.0]]
@@ -108,6 +108,8 @@ def read_loss(loss: Any, classes: Any, actions: Any = None) -> LossMatrix:
         return LossMatrix(1.0 - np.eye(K), labels, labels)
     if isinstance(loss, LossMatrix):
         loss = {k: dict(zip(loss.actions.tolist(), row, strict=True)) for k, row in _by_class(loss)}
+    if hasattr(loss, "index") and hasattr(loss, "columns"):
+        loss = loss.to_dict("index")  # a pandas table: its names count, not its order
     if isinstance(loss, Mapping):
         loss, actions = _from_names(loss, labels.tolist(), actions)
     values = _numbers(loss, "loss")

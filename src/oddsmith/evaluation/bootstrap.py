@@ -83,11 +83,12 @@ def bca_interval(estimate: float, drawn: Array, without: Array, level: float) ->
     1.0
     """
     drawn = drawn[np.isfinite(drawn)]
-    if not np.isfinite(estimate) or len(drawn) < 2:
+    if not np.isfinite(estimate) or len(drawn) < 2 or len(without) < 2:
         return np.nan, np.nan
     below = np.count_nonzero(drawn < estimate) + 0.5 * np.count_nonzero(drawn == estimate)
     z0 = float(ndtri(np.clip(below / len(drawn), 0.5 / len(drawn), 1.0 - 0.5 / len(drawn))))
-    d = np.nanmean(without) - without[np.isfinite(without)]
+    without = without[np.isfinite(without)]
+    d = without.sum() / max(len(without), 1) - without
     spread = float((d**2).sum()) ** 1.5
     a = float((d**3).sum()) / (6.0 * spread) if spread > 0 else 0.0
     z = z0 + ndtri(np.array([0.5 - level / 2, 0.5 + level / 2]))

@@ -16,6 +16,7 @@ from oddsmith.models.base import Classifier
 from oddsmith.numerics import Array
 
 EPS = float(np.finfo(np.float64).eps)
+WORDS = "UST"
 TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -108,6 +109,12 @@ def codes_of(y: Any, classes: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
         labels = column_or_1d(np.asarray(y))
     if not len(labels):
         raise InvalidInputError("There are no rows.")
+    kinds = {labels.dtype.kind, classes.dtype.kind}
+    if "O" not in kinds and len({kind in WORDS for kind in kinds}) > 1:
+        raise InvalidTypeError(
+            f"y holds labels such as {labels.tolist()[0]!r}, and the model's classes are {classes.tolist()[:8]}: words "
+            "and numbers. Give y in the type that the model was fitted to."
+        )
     order = np.argsort(classes)
     try:
         places = np.searchsorted(classes[order], labels)

@@ -175,7 +175,8 @@ def evaluate(
             stacklevel=2,
         )
     resampled = Resampled.of(collector.sums, replicates, rng)
-    found = {score.name: _estimate(score, resampled, answers, level) for score in scores}
+    with np.errstate(divide="ignore", invalid="ignore"):  # a replicate may lack what a score needs
+        found = {score.name: _estimate(score, resampled, answers, level) for score in scores}
     order = [name for key in NAMES for name in found if name == key or name.startswith(f"{key}[")]
     return Evaluation(
         {name: found[name] for name in order},
