@@ -95,7 +95,8 @@ def read_probabilities(proba: Any, K: int | None = None) -> Array:
 def read_loss(loss: Any, classes: Any, actions: Any = None) -> LossMatrix:
     """Return the loss matrix: from None (every error costs 1), K × A numbers, or {class: {action: cost}}.
 
-    A pandas table, classes down and actions across, is read by its names. Actions are the classes where there are as many and none are named, else 0, 1, … .
+    A pandas table, classes down and actions across, is read by its names. Actions are the classes where there are as
+    many and none are named, else 0, 1, … .
 
     >>> read_loss({"sick": {"go": 100, "stay": 0}, "well": {"go": 0, "stay": 5}}, ["sick", "well"]).values.tolist()
     [[100.0, 0.0], [0.0, 5.0]]
