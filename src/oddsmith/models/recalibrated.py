@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone, is_regressor
-from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, has_fit_parameter, validate_data
 
@@ -180,6 +179,8 @@ class RecalibratedClassifier(Classifier):
 
     def _folds(self, t: npt.NDArray[np.int32], s: Array | None, classes: npt.NDArray[Any]) -> Any:
         """Yield the rows to train on and to test on, fold by fold."""
+        from sklearn.model_selection import StratifiedKFold, check_cv  # slow to load, and rarely needed
+
         if not isinstance(self.cv, int | np.integer):
             yield from check_cv(self.cv).split(np.zeros(len(t)), t)
             return
