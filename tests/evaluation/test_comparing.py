@@ -75,6 +75,10 @@ def test_one_broken_model_does_not_lose_the_others() -> None:
         assert row(result, "broken")["note"] == "RuntimeError: broken on purpose"
         assert np.isnan(row(result, "broken")["accuracy"])
         assert Broken.folds == fold + 1, "it is not tried again"
+    Broken.folds = 0
+    many = compare(["all", Broken(0)], X, Y, cv=2)
+    assert many.columns["model"][-1] == "Broken()" and set(default_models(3)) < set(many.columns["model"])
+    assert many.columns["verdict"].count("failed") == 1 and many.best is not None
     only = compare([Broken(0)], X, Y)
     assert only.best is None and "No model has a log_loss" in str(only)
 

@@ -98,7 +98,8 @@ def compare(
     Parameters
     ----------
     models : "all", classifier, list of classifiers, or {name: classifier}
-        Of this library or of scikit-learn; ``"all"``: every family of this library with sensible settings.
+        Of this library or of scikit-learn; ``"all"``, which may stand in a list too: every family of this library with
+        sensible settings.
     X, y : rows and labels
         ``y`` may be the name of a column of the table ``X``.
     cv : int or splitter
@@ -188,6 +189,9 @@ def _named(models: Any, K: int) -> dict[str, Any]:
     elif isinstance(models, Iterable) and not hasattr(models, "fit"):
         named = {}
         for model in models:
+            if isinstance(model, str) and model == "all":
+                named |= default_models(K)
+                continue
             name = str(model) if len(str(model)) <= 60 else type(model).__name__
             twice = sum(1 for other in named if other == name or other.startswith(f"{name} #"))
             named[f"{name} #{twice + 1}" if twice else name] = model
