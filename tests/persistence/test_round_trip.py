@@ -222,6 +222,7 @@ class Unregistered:
         (Path("a"), "Path"),
         (np.array([1], dtype=np.longdouble), "longdouble|float128|float64"),
         (np.array([(1, 2)], dtype=[("a", int), ("b", int)]), "type"),
+        (np.array(["a"], dtype=np.dtypes.StringDType(na_object=None)), "StringDType"),
         (np.ma.masked_array([1.0]), "MaskedArray"),
         (np.random.Generator(np.random.MT19937(0)), "Generator"),
         (enum.Enum("Colour", "RED"), "EnumType"),
@@ -234,6 +235,20 @@ def test_values_that_are_no_data_are_refused(value: Any, what: str) -> None:
         pytest.skip("long double is double here")
     with pytest.raises(InvalidTypeError, match=what):
         encode([value])
+
+
+def test_objects_that_are_one_stay_one() -> None:
+    @register
+    @dataclass(frozen=True)
+    class Knot:
+        x: Any
+
+    knot, weights = Knot(1), np.arange(3.0)
+    first, table, pair, again = decode(
+        *encode([knot, {Knot(2): knot, knot: [weights]}, Knot((knot, weights)), weights])
+    )
+    assert table[Knot(2)] is first and list(table)[1] is first and pair.x[0] is first
+    assert table[first][0] is again and pair.x[1] is again
 
 
 def test_value_that_holds_itself_is_refused() -> None:
@@ -333,6 +348,7 @@ def test_arrays_come_back_with_type_shape_order_and_bits(
         np.array(["a", "", "čau\0", "\ud800"], dtype=object),
         np.array([["a", "b"], ["c", "d"]], dtype=object),
         np.array([], dtype=object),
+        np.array(["a", "", "čau"], dtype=np.dtypes.StringDType()),
         np.array([None, 1, "a", 2.5, (1, 2)], dtype=object),
         np.array([date(2020, 1, 2)], dtype=object),
     ],

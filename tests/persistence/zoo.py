@@ -36,6 +36,7 @@ LABELS: dict[str, Any] = {
     "bool": np.array([False, True]),
     "str": np.array(["no", "yes", "čau"]),
     "object": np.array(["no", "so-so", "yes"], dtype=object),
+    "strings": np.array(["no", "so-so", "yes"], dtype=np.dtypes.StringDType()),
     "bytes": np.array([b"no", b"so", b"yes"]),
     "date": np.array(["2020-01-01", "2021-01-01", "2022-01-01"], dtype="datetime64[D]"),
     "time": np.array([1, 2, 3], dtype="datetime64[ns]"),
@@ -171,6 +172,8 @@ def same(a: Any, b: Any) -> bool:
     """Whether two values are the same to the bit, types included."""
     if type(a) is not type(b):
         return False
+    if isinstance(a, np.ndarray) and a.dtype.kind == "T":
+        return bool(a.dtype == b.dtype) and a.tolist() == b.tolist()
     if isinstance(a, np.ndarray) and a.dtype != object:
         return a.dtype == b.dtype and a.dtype.str == b.dtype.str and a.shape == b.shape and a.tobytes() == b.tobytes()
     if isinstance(a, np.ndarray | list | tuple):

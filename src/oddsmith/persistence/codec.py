@@ -44,6 +44,9 @@ _NAMES: dict[type[Any], str] = {}
 
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
+STRINGS = np.dtypes.StringDType()
+"""The type of arrays of texts of any length; another one of its kind, with a mark for what is missing, is refused."""
+
 # The states of these are numbers in any range: a broken one is refused by NumPy, where others would be believed.
 GENERATORS = {kind.__name__: kind for kind in (np.random.PCG64, np.random.PCG64DXSM)}
 
@@ -102,7 +105,7 @@ class Encoder:
         self.tensors: Tensors = {}
         self._met: dict[int, Node] = {}
         self._alive: list[Any] = []  # an id stands for its object only while that lives
-        self._objects = 0
+        self._numbers = 0
         self._depth = 0
 
     def node(self, value: Any, path: str) -> Node:
@@ -125,8 +128,7 @@ class Encoder:
         if kind in (tuple, set, frozenset):
             return {kind.__name__: self._items(value, path)}
         if kind is dict:
-            keys, values = self._items(list(value), f"{path}.keys"), self._items(value.values(), path)
-            return {"dict": [[key, part] for key, part in zip(keys, values, strict=True)]}
+            return {"dict": [self._pair(pair, f"{path}[{place}]") for place, pair in enumerate(value.items())]}
         if kind is bytes:
             return {"bytes": value.hex()}
         if kind is complex:
@@ -135,10 +137,10 @@ class Encoder:
             return {kind.__name__: value.isoformat()}
         if kind is timedelta:
             return {"timedelta": [value.days, value.seconds, value.microseconds]}
-        if isinstance(value, np.generic) and is_kept(value.dtype):
-            return {"scalar": np.array(value).tobytes().hex(), "dtype": value.dtype.str}
+        if isinstance(value, np.generic) and is_kept(np.array(value).dtype):
+            return {"scalar": np.array(value).tobytes().hex(), "dtype": np.array(value).dtype.str}
         if id(value) in self._met:
-            return self._met[id(value)]
+            return self._again(self._met[id(value)])
         if kind is np.ndarray:
             return self._array(value, path)
         return self._object(value, kind, path)
@@ -146,18 +148,22 @@ class Encoder:
     def _items(self, values: Any, path: str) -> list[Node]:
         return [self.node(value, f"{path}[{place}]") for place, value in enumerate(values)]
 
+    def _pair(self, pair: tuple[Any, Any], path: str) -> list[Node]:
+        return [self.node(pair[0], f"{path}.key"), self.node(pair[1], path)]
+
     def _array(self, array: npt.NDArray[Any], path: str) -> Node:
         if is_kept(array.dtype):
             said, self.tensors[path] = to_tensor(array)
             return self._remember(array, {"array": path, **said})
-        if array.dtype.kind != "O":
+        if array.dtype.kind != "O" and array.dtype != STRINGS:
             raise refusal(array, path, f"an array of type {array.dtype}")
-        values = array.ravel().tolist()
-        if all(type(value) is str for value in values):
-            joined, lengths = f"{path}.text", f"{path}.lengths"
-            self.tensors[joined], self.tensors[lengths] = pack_texts(values)
-            return self._remember(array, {"texts": joined, "lengths": lengths, "shape": list(array.shape)})
-        return {"objects": self._items(values, path), "shape": list(array.shape)}
+        values, shape = array.ravel().tolist(), list(array.shape)
+        if not all(type(value) is str for value in values):
+            return {"objects": self._items(values, path), "shape": shape}
+        joined, lengths = f"{path}.text", f"{path}.lengths"
+        self.tensors[joined], self.tensors[lengths] = pack_texts(values)
+        as_objects = array.dtype.kind == "O"
+        return self._remember(array, {"texts": joined, "lengths": lengths, "shape": shape, "objects": as_objects})
 
     def _object(self, value: Any, kind: type[Any], path: str) -> Node:
         if kind is np.random.Generator and type(value.bit_generator).__name__ in GENERATORS:
@@ -167,9 +173,16 @@ class Encoder:
         if isinstance(value, Enum):
             return {"member": value.name, "type": _NAMES[kind]}
         state = {name: self.node(part, f"{path}.{name}".lstrip(".")) for name, part in state_of(value).items()}
-        place, self._objects = self._objects, self._objects + 1
-        self._remember(value, {"same": place})
-        return {"type": _NAMES[kind], "fields": state}
+        return self._remember(value, {"type": _NAMES[kind], "fields": state})
+
+    def _again(self, node: Node) -> Node:
+        """Return the node of what was met before: an array names its tensor again, an object is given a number."""
+        if "type" not in node:
+            return node
+        if "number" not in node:
+            self._numbers += 1
+            node["number"] = self._numbers
+        return {"same": node["number"]}
 
     def _remember(self, value: Any, node: Node) -> Node:
         self._met[id(value)] = node
@@ -183,7 +196,7 @@ class Decoder:
     def __init__(self, tensors: dict[str, Any]) -> None:
         self._tensors = {name: np.ascontiguousarray(t).reshape(-1).view(np.uint8) for name, t in tensors.items()}
         self._arrays: dict[str, npt.NDArray[Any]] = {}
-        self._made: list[Any] = []
+        self._made: dict[int, Any] = {}
         self._depth = 0
         self._readers: dict[str, Callable[[Any], Any]] = {
             "float": lambda node: {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}[node["float"]],
@@ -203,7 +216,7 @@ class Decoder:
             "generator": self._generator,
             "member": lambda node: self._type(node, Enum)[node["member"]],
             "type": self._object,
-            "same": lambda node: self._made[as_shape([node["same"]])[0]],
+            "same": lambda node: self._made[node["same"]],
         }
 
     def value(self, node: Node) -> Any:
@@ -237,7 +250,8 @@ class Decoder:
 
     def _texts(self, node: dict[str, Any]) -> npt.NDArray[Any]:
         lengths, shape = self._tensors[node["lengths"]], as_shape(node["shape"])
-        return self._once(node["texts"], lambda name: unpack_texts(self._tensors[name], lengths, shape))
+        kind = np.dtype(object) if node["objects"] else STRINGS
+        return self._once(node["texts"], lambda name: unpack_texts(self._tensors[name], lengths, shape).astype(kind))
 
     def _once(self, name: str, make: Callable[[str], npt.NDArray[Any]]) -> npt.NDArray[Any]:
         """Return the array of a tensor, the same one wherever it was the same."""
@@ -270,7 +284,7 @@ class Decoder:
         made = kind.__new__(kind)
         for name, part in complete(kind, state).items():
             object.__setattr__(made, name, part)  # frozen or not, and no code of the class
-        self._made.append(made)
+        self._made[node.get("number", 0)] = made
         return made
 
 
