@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import optimize
+from scipy.special import logsumexp
+from tests.inference.test_separation import extreme_rays, integer_design, margin_rows
 from tests.reference_data import Case, _read_table, cases
 
 from oddsmith import (
@@ -336,6 +338,36 @@ def test_completely_separated_classes_have_unbounded_intervals() -> None:
     firth = LogisticRegression(JeffreysPrior()).fit(x[:, None], y)
     assert np.isfinite(firth.coef_).all() and firth.certificate_.converged
     assert np.isfinite(firth.summary().std_error).all()
+
+
+@pytest.mark.filterwarnings("ignore::oddsmith.errors.SeparationWarning")
+def test_infinite_ends_are_those_of_the_cone_of_ordering_directions() -> None:
+    """Separated designs in whole numbers; finite ends are held against constrained fits of scipy."""
+    checked = 0
+    for seed in range(24):
+        X, t, K, D = integer_design(seed)
+        rays = extreme_rays(margin_rows(X[:, :D], t, K))
+        if not len(rays):
+            continue
+        model = LogisticRegression(reference=0 if K > 2 else None).fit(X[:, :D], t)
+        found = model.summary(X[:, :D], t, intervals="profile")
+        np.testing.assert_array_equal(np.isinf(found.upper), (rays > 0).any(axis=0))
+        np.testing.assert_array_equal(np.isinf(found.lower), (rays < 0).any(axis=0))
+        Z = np.column_stack([np.ones(len(X)), X[:, :D]])
+
+        def loss(w: np.ndarray, Z: np.ndarray = Z, t: np.ndarray = t, K: int = K) -> float:
+            A = np.column_stack([np.zeros(len(Z)), Z @ w.reshape(K - 1, -1).T])
+            return float((logsumexp(A, axis=1) - A[np.arange(len(Z)), t]).sum())
+
+        for j in np.flatnonzero(np.isfinite(found.lower))[:1]:
+            start = np.delete(np.clip(found.estimate, -20.0, 20.0), j)
+            inner = [
+                optimize.minimize(lambda r: loss(np.insert(r, j, found.lower[j])), x0, options={"gtol": 1e-7}).fun  # noqa: B023
+                for x0 in (start, 0.0 * start)
+            ]
+            assert 2.0 * (min(inner) + model.log_likelihood_) == pytest.approx(3.841458820694124, abs=1e-4)
+            checked += 1
+    assert checked > 4
 
 
 @pytest.mark.parametrize("K", [2, 3])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,7 +18,6 @@ MEMORY = 12
 SMALLEST_STEP = 2.0**-30
 ROUNDING = 1e-12
 """Of a value that is the sum of a likelihood and a determinant."""
-FLAT = 1e-3
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,6 @@ def minimise(
     tol: float,
     max_iter: int,
     exact: bool = True,
-    flat: bool = False,
     on_step: Callable[[Evaluation, float], None] | None = None,
 ) -> Minimum:
     """Minimise over the points with the same ``A x`` as the start (A may have no rows: no constraint).
@@ -111,9 +109,8 @@ def minimise(
     Each iteration
       1. solves for the Newton direction inside the constraints; where the Hessian is not ``exact`` the last steps
          correct it,
-      2. stops when the decrement √(gᵀp) is below ``tol``, or no longer falls for rounding; where a constrained
-         likelihood has no minimum, ``flat`` stops at the value that it tends to, when the decrement is below 10⁻³ and
-         falls at the slow rate of weights that run away,
+      2. stops when the decrement √(gᵀp) is below ``tol``, or no longer falls for rounding (where weights run away, what
+         the value can still fall is about the square of the decrement),
       3. shortens the step until the value falls, and evaluates there.
     """
     memory, decrements = Memory(), []
@@ -141,11 +138,6 @@ def minimise(
         e = f
         if on_step is not None:
             on_step(e, step)
-        if flat and decrements[-1] < FLAT and len(decrements) > 5 and decrements[-1] > 0.2 * decrements[-2]:
-            # The value still falls by λ²(1 + e⁻¹ + …): what is left of a geometric series.
-            left = decrements[-1] ** 2 / (np.e - 1.0)
-            if left < tol:
-                return Minimum(replace(e, value=e.value - left), decrements[-1], True, iteration, tangent)
     raise AssertionError("unreachable")
 
 

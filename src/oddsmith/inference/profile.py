@@ -19,22 +19,33 @@ LAST_STEP = 1e-6
 """A step this short (in standard errors) is the last: convergence is quadratic."""
 FARTHEST = 2.0**24
 """How many standard errors (or units of Wald's interval) away an end is looked for."""
-SHORTEST = 2.0**-20
+SHORTEST = 2.0**-12
 
 
 @dataclass(frozen=True)
 class Profiler:
     """Finds the ends of profile intervals of an objective around its minimum ``best``.
 
-    ``exact`` says that ``evaluate`` gives the Hessian itself rather than something close. ``existing`` is false where
-    the classes are separated and ``best`` is only near the value that cannot be fallen below.
+    ``exact`` says that ``evaluate`` gives the Hessian itself rather than something close. Where no minimum exists,
+    because the classes are separated, ``best`` has the value that cannot be fallen below, and ``anchor`` is the origin,
+    from which constrained fits begin: where weights ran off to there is no curvature to go by.
     """
 
     evaluate: Evaluate
     best: Evaluation
     q: float
     exact: bool = True
-    existing: bool = True
+    anchor: Evaluation | None = None
+
+    @property
+    def existing(self) -> bool:
+        """Whether there is a minimum."""
+        return self.anchor is None
+
+    @property
+    def tol(self) -> float:
+        """The decrement at which a constrained fit ends; where weights run away, D is then right to its square."""
+        return 1e-9 if self.existing else 2e-5
 
     def end(self, c: Array, side: int) -> float:
         """Return how far from the estimate the interval of ``cᵀx`` ends on a side (±1): a signed number, or ±∞.
@@ -65,7 +76,7 @@ class Profiler:
                 return None
             delta = side * float(np.sqrt(under)) - slope
             p = tangent.step(e.gradient, np.array([delta]))
-            size = float(np.sqrt(max(p @ (e.hessian @ p), 0.0)))
+            size = float(np.sqrt(max(float(p @ (e.hessian @ p)), 0.0)))
             if not size < max(last, 2.0 * np.sqrt(self.q)):
                 return None
             v, last = v + delta, size
@@ -77,46 +88,60 @@ class Profiler:
         return None
 
     def _searched(self, c: Array, side: int) -> float:
-        """Return the end by constrained fits: Newton's method on √D, kept inside a bracket."""
-        A = c[None, :]
-        assert self.best.hessian is not None
-        unit = float(np.sqrt(Tangent.of(self.best.hessian, A).gram[0, 0] * self.q))
-        reached = abs(float(c @ self.best.w))
-        if not self.existing and reached > 0.0:  # where weights ran off to, errors are no measure of anything
-            unit = min(unit, 0.5 * reached)
-        inside, outside, v = 0.0, np.inf, side * unit
-        near: Minimum | Evaluation = self.best
-        start = v
-        for _ in range(200):
+        """Return the end by constrained fits: Newton's method on √D, kept inside a bracket.
+
+        Each fit begins at the nearest one before it.
+        """
+        x, v = self.best.w, self._first(c, side)
+        known: list[Minimum | Evaluation] = [self.best]
+        if self.anchor is not None:
+            known = [minimise(self.evaluate, self.anchor, c[None, :], tol=self.tol, max_iter=200)]
+        inside, outside, start = 0.0, np.inf, v
+        close = 1e-11 if self.existing else 1e-8
+        for _ in range(100):
+            near = min(known, key=lambda point: abs(float(c @ (_place(point) - x)) - v))
             found = self.fit(near, c, v)
             D = np.inf if found is None else 2.0 * (found.e.value - self.best.value)
-            if found is None or D > self.q:
-                outside = abs(v)
-            else:
-                inside, near = abs(v), found
-            if found is not None and abs(D - self.q) <= 1e-11 * max(1.0, self.q):
+            inside, outside = (inside, abs(v)) if D > self.q else (abs(v), outside)
+            if abs(D - self.q) <= close * max(1.0, self.q):
                 return v
-            if np.isfinite(outside) and outside - inside <= 1e-11 * outside:
-                return side * outside
+            if np.isinf(outside) and inside >= FARTHEST * abs(start):
+                return side * np.inf
             new = np.nan
-            if found is not None and D > 0.0:
-                slope = side * float(found.tangent.multiplier(found.e.gradient)[0])
-                root = float(np.sqrt(D))
-                if slope > 0.0:
-                    new = abs(v) - (root - float(np.sqrt(self.q))) * root / slope
+            if found is not None:
+                known.append(found)
+                new = self._newton(found, c, side, abs(v), D)
             if np.isinf(outside):
-                if inside >= FARTHEST * abs(start):
-                    return side * np.inf
                 new = float(np.clip(new, 1.1 * inside, 8.0 * inside)) if np.isfinite(new) else 2.0 * inside
-            elif not (inside < new < outside):
+            elif not inside < new < outside:
                 new = 0.5 * (inside + outside)
+            if abs(new - abs(v)) <= 1e-12 * new:
+                return side * new
             v = side * new
         return v
+
+    def _first(self, c: Array, side: int) -> float:
+        """Return where the search begins: at Wald's end, with the curvature of the origin if there is no minimum.
+
+        Then it begins at the origin itself if that is farther off, on this side.
+        """
+        around = self.best if self.anchor is None else self.anchor
+        assert around.hessian is not None
+        unit = float(np.sqrt(Tangent.of(around.hessian, c[None, :]).gram[0, 0] * self.q))
+        reached = 0.0 if self.anchor is None else float(c @ self.best.w)
+        return side * max(unit, -side * reached)
+
+    def _newton(self, found: Minimum, c: Array, side: int, size: float, D: float) -> float:
+        """Return the root of √D = √q on its tangent, whose slope is the multiplier of the constraint over √D."""
+        slope = side * float(found.tangent.multiplier(found.e.gradient)[0])
+        root = float(np.sqrt(max(D, 0.0)))
+        return size - (root - float(np.sqrt(self.q))) * root / slope if slope > 0.0 and root > 0.0 else np.nan
 
     def fit(self, near: Minimum | Evaluation, c: Array, v: float) -> Minimum | None:
         """Return the minimum with ``cᵀ(x − x̂) = v``, from a point near it; None if the way there ends.
 
-        A step that leaves the domain of the objective is shortened, and taken again from the minimum there.
+        A step that leaves the domain of the objective, or from which no minimum is found, is shortened, and taken again
+        from the minimum there.
         """
         A, share = c[None, :], 1.0
         while share > SHORTEST:
@@ -125,14 +150,17 @@ class Profiler:
             tangent = near.tangent if isinstance(near, Minimum) else Tangent.of(e.hessian, A)
             left = np.array([v]) - A @ (e.w - self.best.w)
             f = self.evaluate(e.w + tangent.step(np.zeros_like(e.w), share * left))
-            if not np.isfinite(f.value):
+            found = None
+            if np.isfinite(f.value):
+                found = minimise(self.evaluate, f, A, tol=self.tol, max_iter=100, exact=self.exact)
+            if found is None or not found.converged:
                 share *= 0.5
                 continue
-            existing = self.existing
-            near = minimise(self.evaluate, f, A, tol=1e-9, max_iter=200, exact=self.exact, flat=not existing)
-            if not near.tangent.definite:
-                return None
             if share == 1.0:
-                return near
-            share = min(1.0, 2.0 * share)
+                return found
+            near, share = found, min(1.0, 2.0 * share)
         return None
+
+
+def _place(point: Minimum | Evaluation) -> Array:
+    return point.w if isinstance(point, Evaluation) else point.e.w

@@ -106,21 +106,22 @@ class Dropping:
 
     def fit(self, profiler: Profiler, A: Array) -> Minimum:
         """Return the fit with ``A x = 0``, from the point on it that is nearest in the metric of the Hessian."""
-        e = profiler.best
-        assert e.hessian is not None
-        start, share = e, 1.0
+        start, share = profiler.best if profiler.anchor is None else profiler.anchor, 1.0
         while share > 1e-6:
             tangent = Tangent.of(start.hessian, A)  # type: ignore[arg-type]
-            f = profiler.evaluate(start.w + tangent.step(np.zeros_like(e.w), -share * (A @ start.w)))
-            if not np.isfinite(f.value):
+            f = profiler.evaluate(start.w + tangent.step(np.zeros_like(start.w), -share * (A @ start.w)))
+            found = None
+            if np.isfinite(f.value):
+                found = minimise(profiler.evaluate, f, A, tol=profiler.tol, max_iter=200, exact=profiler.exact)
+            if found is None or not found.converged:
                 share *= 0.5
-                continue
-            flat = self.model.link == "logit" and not self.problem.jeffreys
-            found = minimise(profiler.evaluate, f, A, tol=1e-9, max_iter=200, exact=profiler.exact, flat=flat)
-            if share == 1.0:
+            elif share == 1.0:
                 return found
-            start, share = found.e, min(1.0, 2.0 * share)
-        raise InvalidInputError("The model without these columns leaves the domain of the link: it cannot be fitted.")
+            else:
+                start, share = found.e, min(1.0, 2.0 * share)
+        raise InvalidInputError(
+            "The model without these columns could not be fitted: the way there leaves the domain of the link."
+        )
 
     def score(self, profiler: Profiler, A: Array) -> float:
         """Return Rao's score statistic: ``gᵀ I⁻¹ g`` at the fit with ``A x = 0``, with the expected information."""

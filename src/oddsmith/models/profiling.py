@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from oddsmith.errors import InvalidInputError
+from oddsmith.inference.constrained import minimise
 from oddsmith.inference.interpolated import interpolated_ends
 from oddsmith.inference.profile import Profiler
 from oddsmith.inference.separation import runs_away
@@ -44,7 +46,7 @@ def make_profiler(learned: Learned, problem: Problem, q: float, *, existing: boo
         def evaluate(w: Array) -> Evaluation:
             return objective.evaluate(w, order=2, expected=expected)
 
-        profiler = Profiler(evaluate, evaluate(x), q, not expected, existing)
+        profiler = Profiler(evaluate, evaluate(x), q, not expected)
     e = profiler.best
     assert e.hessian is not None
     check_rows(learned, e.log_likelihood)
@@ -54,7 +56,12 @@ def make_profiler(learned: Learned, problem: Problem, q: float, *, existing: boo
             f"This needs the optimum of the likelihood, and the weights are {decrement:.3g} standard errors from it: "
             "the fit stopped early. Fit again with solver='newton', or with a larger max_iter."
         )
-    return profiler
+    if existing:
+        return profiler
+    anchor = profiler.evaluate(np.zeros_like(x))
+    profiler = replace(profiler, anchor=anchor)
+    limit = minimise(profiler.evaluate, anchor, np.zeros((0, len(x))), tol=profiler.tol, max_iter=200)
+    return replace(profiler, best=replace(e, value=min(e.value, limit.e.value)))
 
 
 def check_rows(learned: Learned, log_likelihood: float) -> None:
@@ -101,5 +108,5 @@ def _runs_away(learned: Learned, problem: Problem, c: Array) -> bool:
     dense = np.asarray(rows.toarray() if block.is_sparse else rows, dtype=np.float64)
     Z = np.column_stack([np.ones(len(dense)), (dense - coordinates.center) / coordinates.scale])
     # From the solver's contrasts to those against class 0, which the margins are about.
-    towards = np.linalg.solve(coordinates.T.T, c.reshape(learned.x.shape))
-    return runs_away(Z, block.t[inside], learned.K, towards, learned.free.all(axis=0))
+    towards: Array = np.asarray(np.linalg.solve(coordinates.T.T, c.reshape(learned.x.shape)), dtype=np.float64)
+    return runs_away(Z, block.t[inside], learned.K, towards, np.asarray(learned.free.all(axis=0)))

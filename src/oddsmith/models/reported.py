@@ -57,5 +57,5 @@ class Weights:
 
     def errors(self, V: Array) -> Array:
         """Return the standard errors if the solver's weights have covariance ``V``; NaN for aliased ones."""
-        variance = np.einsum("ij,jk,ik->i", self.J, V, self.J)
+        variance = ((self.J @ V) * self.J).sum(axis=1)
         return np.where(self.aliased, np.nan, np.sqrt(np.maximum(variance, 0.0)))
