@@ -246,9 +246,12 @@ def test_bad_bases_are_refused_in_a_sentence(basis: Any, message: str) -> None:
     assert not [name for name in vars(model) if name.endswith("_")]
 
 
-def test_words_in_a_column_are_refused_by_name() -> None:
+def test_a_basis_sees_the_columns_of_the_design() -> None:
     import pandas
 
     table = pandas.DataFrame({"age": [1.0, 2.0, 3.0, 4.0], "colour": ["red", "blue", "red", "blue"]})
+    model = LogisticRegression(prior=1.0, basis=Polynomial(2)).fit(table, [0, 1, 0, 1])
+    assert model.basis_.names.tolist() == ["age", "colour[red]", "age^2", "age colour[red]", "colour[red]^2"]
+    table["colour"] = [b"red", b"blue", b"red", b"blue"]
     with pytest.raises(InvalidInputError, match=r"Column 'colour' .* could not be read as numbers"):
         LogisticRegression(prior=1.0, basis=Polynomial(2)).fit(table, [0, 1, 0, 1])

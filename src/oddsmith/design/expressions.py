@@ -85,6 +85,7 @@ def evaluate(expression: Expression, column: Callable[[str], Array], states: Sta
     if expression.column is not None:
         return column(expression.column)[:, None]
     tree, quoted = _parsed(expression.text)
+    _check(tree, expression.text, {}, quoted, top=True)  # it may come from a file
     with np.errstate(all="ignore"):  # what is not finite is refused by the caller, with the row
         values = np.asarray(_value(tree, column, states, quoted), dtype=np.float64)
     return values if values.ndim == 2 else values[:, None]
@@ -102,7 +103,7 @@ def learn(expression: Expression, column: Callable[[str], Array], s: Array, stat
         with np.errstate(all="ignore"):
             x = np.asarray(_value(node.args[0], column, states, quoted), dtype=np.float64)
         if not np.isfinite(x).all():
-            raise not_finite(expression.text, int(np.argmin(np.isfinite(x))))
+            raise not_finite(expression, int(np.argmin(np.isfinite(x))))
         try:
             states[key] = LEARNED[_name(node)](x, s, **_options(node, expression.text))
         except InvalidInputError as error:
@@ -123,10 +124,15 @@ def _learning(tree: ast.expr) -> list[ast.Call]:
     return [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _name(node) in LEARNED]
 
 
-def not_finite(text: str, row: int) -> InvalidInputError:
+def not_finite(expression: Expression, row: int) -> InvalidInputError:
     """Return the error that says where an expression has no finite value."""
+    if expression.column is not None:
+        return InvalidInputError(
+            f"Column {expression.column!r} has infinite values (inf), the first in row {row}. Replace them by finite "
+            "numbers."
+        )
     return InvalidInputError(
-        f"{text} is not a finite number in row {row}. Correct the value there, or choose another function of it."
+        f"{expression.text} is not a finite number in row {row}. Correct the value there, or choose another function."
     )
 
 

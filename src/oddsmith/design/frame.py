@@ -135,7 +135,7 @@ def read_frame(X: Any, names: Iterable[str] | None = None) -> Frame:
             raise InvalidInputError(f"Column {name!r} is missing from the table. Its columns are: {found}.")
     columns, kinds = {}, {}
     for name in wanted:
-        columns[name], kinds[name] = _read(table[given[name]])
+        columns[name], kinds[name] = _read(table.get_column(given[name]))
     return Frame(columns, kinds, len(table))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -246,6 +247,8 @@ class Design(TransformerMixin, BaseEstimator):
             return frame, None
         complete = np.ones(frame.n_rows, dtype=bool)
         for name in frame.columns:
+            if frame.kinds[name] == "empty" and not empty_ok:
+                raise _empty_error(name)
             complete &= ~frame.missing(name)
         if complete.all():
             return frame, None
@@ -284,7 +287,7 @@ class Design(TransformerMixin, BaseEstimator):
         self.kinds_ = {name: frame.kinds[name] for name in names}
         for name, kind in self.kinds_.items():
             if kind == "empty" and all_rows:
-                raise InvalidInputError(f"Column {name!r} is missing in every row. Leave it out.")
+                raise _empty_error(name)
         given = {f.category: f.reference for term in formula.terms for f in term if f.reference is not None}
         self.categories_, self.fills_, self.states_ = {}, {}, {}
         for (name, levels), sight in seen.items():
@@ -304,7 +307,7 @@ class Design(TransformerMixin, BaseEstimator):
 
     def _category(self, name: str, seen: Seen, given: dict[str | None, Any], all_rows: bool) -> Category:
         if not len(seen.levels) and all_rows:
-            raise InvalidInputError(f"Column {name!r} is missing in every row (of positive weight). Leave it out.")
+            raise _empty_error(name)
         category = Category(name, seen.kind, seen.levels)
         wanted = {name: given[name]} if name in given else self.reference
         category = choose_reference(category, seen.weight, wanted)
@@ -320,7 +323,7 @@ class Design(TransformerMixin, BaseEstimator):
                 f"Column {name!r} holds one level only, {seen.levels[0]!r}, so it tells no rows apart and has no "
                 "column. Leave it out.",
                 CollinearityWarning,
-                stacklevel=6,
+                stacklevel=_outside(),
             )
         return category
 
@@ -411,7 +414,7 @@ class Design(TransformerMixin, BaseEstimator):
                 return np.isnan(frame.numbers(factor.of, rows))[:, None].astype(np.float64)
             made = evaluate(factor.of, lambda name: self._numbers(frame, name, rows), self.states_)
             if not np.isfinite(made).all():
-                raise not_finite(factor.of.text, rows.start + int(np.argmin(np.isfinite(made).all(axis=1))))
+                raise not_finite(factor.of, rows.start + int(np.argmin(np.isfinite(made).all(axis=1))))
             return made
 
         return encode(self.terms_, values, frame.n_rows, as_csr=self.sparse_)
@@ -426,6 +429,18 @@ class Design(TransformerMixin, BaseEstimator):
         others = category.columns(full=False)
         column[others] = np.arange(len(others))
         return column[places], places
+
+
+def _outside() -> int:
+    """Return the level of the first caller that is not of this package: the one that a warning is for."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("oddsmith."):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _empty_error(name: str) -> InvalidInputError:
+    return InvalidInputError(f"Column {name!r} is missing in every row (of positive weight). Leave it out.")
 
 
 def _indicator(name: str) -> Term:

@@ -40,7 +40,9 @@ def learn_basis(model: Any, source: MemorySource) -> MemorySource:
 def takes_sparse(basis: Any) -> bool:
     """Whether a basis, the first of a list, takes sparse rows; where there is none they are taken as they are."""
     bases = list(basis) if isinstance(basis, list | tuple) else [basis]
-    return not bases or not hasattr(bases[0], "__sklearn_tags__") or bool(get_tags(bases[0]).input_tags.sparse)
+    if not bases or isinstance(bases[0], type) or not hasattr(bases[0], "__sklearn_tags__"):
+        return True  # what is no basis is refused when it is learned
+    return bool(get_tags(bases[0]).input_tags.sparse)
 
 
 def has_basis(model: Any) -> bool:
