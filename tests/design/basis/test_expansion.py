@@ -134,7 +134,7 @@ def test_weights_reach_a_transformer_or_are_refused() -> None:
     np.testing.assert_allclose(np.abs(learn(PCA(2), s=some)(X)), np.abs(PCA(2).fit(X[s > 0]).transform(X)), atol=1e-9)
 
 
-@pytest.mark.parametrize("basis", ["polynomial", 3, Polynomial, object(), [Standardize(), None]], ids=str)
+@pytest.mark.parametrize("basis", ["polynomial", 3, Polynomial, {"degree": 2}, [Standardize(), None]], ids=str)
 def test_what_is_no_basis_is_refused_with_the_known_ones(basis: Any) -> None:
     with pytest.raises(InvalidTypeError, match=r"GaussianKernel\(\), Polynomial\(\), RadialBasis\(\)"):
         learn(basis)
