@@ -523,6 +523,8 @@ def test_jeffreys_prior_is_refused_where_it_cannot_be() -> None:
     with pytest.raises(InvalidInputError, match="solver='auto'"):
         LogisticRegression(JeffreysPrior(), solver="sgd").fit(X, y)
     assert not hasattr(LogisticRegression(JeffreysPrior()), "partial_fit")
+    with pytest.raises(InvalidInputError, match="has no estimate"):
+        LogisticRegression(JeffreysPrior(), link="log").fit(X, y)
     firth = LogisticRegression(JeffreysPrior()).fit(X, y)
     with pytest.raises(InvalidInputError, match="maximum likelihood fits"):
         likelihood_ratio_test(firth, firth)
@@ -592,6 +594,19 @@ def test_bad_arguments_are_refused_in_words() -> None:
     assert "NOT CONVERGED" in str(early.summary())
     with pytest.raises(InvalidInputError, match="stopped early"):
         early.summary(X, y, intervals="profile")
+
+
+def test_null_likelihood_of_a_bounded_link_with_an_offset() -> None:
+    """One constant besides the offset, found by a search on a line."""
+    rng = np.random.default_rng(17)
+    x, offset = rng.uniform(0.0, 1.0, 60), rng.uniform(-0.1, 0.1, 60)
+    y = (rng.random(60) < 0.3 + 0.4 * x + offset).astype(int)
+    found = LogisticRegression(link="identity").fit(x[:, None], y, offset=offset).summary()
+    best = optimize.minimize_scalar(
+        lambda b: -np.log(np.where(y == 1, b + offset, 1.0 - b - offset)).sum(), bounds=(0.1, 0.9), method="bounded"
+    )
+    assert found.null_log_likelihood == pytest.approx(-best.fun, rel=1e-9)
+    assert "odds_ratio" not in found.to_dict()
 
 
 def test_models_that_do_not_nest_are_refused() -> None:

@@ -58,6 +58,11 @@ def fit_firth(problem: Problem) -> Fit:
             f"A JeffreysPrior is fitted by its own Newton-like method; found solver={problem.solver!r}. "
             "Use solver='auto'."
         )
+    if problem.link is not None and not np.isinf(problem.link.domain).all():
+        raise InvalidInputError(
+            f"Under JeffreysPrior() a model with link={problem.link.name!r} has no estimate: the information grows "
+            "without bound as a probability goes to the end of its range. Use link='logit', 'probit' or 'cloglog'."
+        )
     with np.errstate(over="ignore", invalid="ignore"):
         objective, coordinates, common = make_objective(problem)
     _check_scale(coordinates.scale, problem)

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from oddsmith.errors import InvalidInputError
+from oddsmith.models.bounded import fit_bounded
 from oddsmith.models.likelihood import Problem, fit_likelihood
 
 
@@ -24,4 +26,10 @@ def null_log_likelihood(problem: Problem) -> float:
         return float(W[1] * log_p[0] + W[0] * log_p[1])
     source = replace(problem.source, X=np.zeros((problem.source.n_rows, 1)), transform=None, M=None, memo=None)
     alone = replace(problem, source=source, prior=None, jeffreys=False, solver="newton", start=None, explain=None)
-    return fit_likelihood(replace(alone, names=["(none)"], max_iter=200)).result.final.log_likelihood
+    alone = replace(alone, names=["(none)"], max_iter=200)
+    if alone.link is None or np.isinf(alone.link.domain).all():
+        return fit_likelihood(alone).result.final.log_likelihood
+    try:
+        return fit_bounded(alone).result.final.log_likelihood
+    except InvalidInputError:  # with this offset no constant keeps every probability inside (0, 1)
+        return float("nan")
