@@ -1,0 +1,1 @@
+"""The command line: ``oddsmith fit``, ``predict``, ``evaluate`` and so on. Heavy things load when they are needed."""

@@ -1,0 +1,160 @@
+"""What DATA means on the command line: files, folders, globs, databases, standard input, bundled tables."""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from oddsmith.cli import databases, files
+from oddsmith.data import DATASETS, dataset_path
+from oddsmith.errors import InvalidInputError
+
+HOW = (
+    "DATA is a CSV, Parquet, Arrow or JSON-lines file, a folder or glob of them, a database table or query "
+    "(shop.db::orders, 'shop.duckdb::SELECT …', postgresql://host/shop::orders), - for standard input, or a bundled "
+    "data set"
+)
+
+
+@dataclass(frozen=True)
+class Data:
+    """A place where rows are: read whole, or some rows at a time."""
+
+    name: str
+    read: Callable[[files.Types | None], Any]
+    stream: Callable[[files.Types | None], Iterator[Any]]
+
+    def table(self, types: files.Types | None = None) -> Any:
+        """Return all rows (Arrow)."""
+        return _named(self.read(types), self.name)
+
+    def batches(self, types: files.Types | None = None) -> Iterator[Any]:
+        """Yield rows, some at a time; columns in ``types`` are read as these where a format leaves types open."""
+        for batch in self.stream(types):
+            yield _named(batch, self.name)
+
+
+def open_data(text: str) -> Data:
+    """Return the data that DATA names, or say what was looked for.
+
+    >>> open_data("penguins").table().num_rows
+    344
+    """
+    if text == "-":
+        return _standard_input()
+    if os.path.isdir(text):
+        return _files(text, _folder(text))
+    if os.path.exists(text):
+        return _file(text)
+    place, separator, what = text.partition("::")
+    if place.startswith(databases.POSTGRES):
+        return _database(text, "postgres", place, what)
+    if separator and os.path.isfile(place):
+        kind = _sniffed(place)
+        if kind not in ("sqlite", "duckdb"):
+            raise InvalidInputError(f"{place!r} is no database of SQLite or DuckDB, so it has no table {what!r}.")
+        return _database(text, kind, place, what)
+    if text in DATASETS:
+        return _files(text, [str(dataset_path(text))])
+    if any(sign in text for sign in "*?["):
+        return _files(text, sorted(path for path in glob.glob(text, recursive=True) if os.path.isfile(path)))
+    raise InvalidInputError(
+        f"There is no file, folder or data set {text!r}.{_hint(text)} {HOW} ({', '.join(DATASETS)})."
+    )
+
+
+def _hint(text: str) -> str:
+    from difflib import get_close_matches
+
+    folder = Path(text).parent
+    beside = [str(path) for path in folder.iterdir()] if folder.is_dir() else []
+    close = get_close_matches(text, [*DATASETS, *beside], n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def _file(path: str) -> Data:
+    kind = files.format_of(os.path.basename(path)) or _sniffed(path)
+    return _database(path, kind, path, "") if kind in ("sqlite", "duckdb") else _files(path, [path])
+
+
+def _sniffed(path: str) -> str:
+    with open(path, "rb") as file:
+        return files.sniff(file.read(64))
+
+
+def _folder(path: str) -> list[str]:
+    return sorted(str(file) for file in Path(path).rglob("*") if file.is_file() and files.format_of(file.name))
+
+
+def _files(name: str, paths: list[str]) -> Data:
+    if not paths:
+        raise InvalidInputError(f"{name!r} holds no files that can be read: {', '.join(files.FORMATS)} are known.")
+    kinds = [files.format_of(os.path.basename(path)) or _sniffed(path) for path in paths]
+
+    def read(types: files.Types | None) -> Any:
+        import pyarrow as pa
+
+        tables = [files.read_table(path, kind, path, types) for path, kind in zip(paths, kinds, strict=True)]
+        for path, table in zip(paths, tables, strict=True):
+            _check_same(tables[0].column_names, table.column_names, paths[0], path)
+        try:
+            return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise InvalidInputError(f"The files of {name!r} have columns of different types: {error}.") from None
+
+    def stream(types: files.Types | None) -> Iterator[Any]:
+        for path, kind in zip(paths, kinds, strict=True):
+            yield from files.batches(path, kind, path, types)
+
+    return Data(name, read, stream)
+
+
+def _standard_input() -> Data:
+    name = "standard input"
+
+    def stream(types: files.Types | None) -> Iterator[Any]:
+        import io
+
+        raw = sys.stdin.buffer
+        file = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)  # type: ignore[type-var]
+        yield from files.batches(file, files.sniff(file.peek(64)[:64]), name, types)
+
+    def read(types: files.Types | None) -> Any:
+        import io
+
+        content = sys.stdin.buffer.read()
+        return files.read_table(io.BufferedReader(io.BytesIO(content)), files.sniff(content[:64]), name, types)
+
+    return Data(name, read, stream)
+
+
+def _database(name: str, kind: str, place: str, what: str) -> Data:
+    def stream(types: files.Types | None) -> Iterator[Any]:
+        return databases.batches(kind, place, what, types)
+
+    def read(types: files.Types | None) -> Any:
+        import pyarrow as pa
+
+        return pa.concat_tables(list(stream(types)), promote_options="permissive")
+
+    return Data(name, read, stream)
+
+
+def _named(table: Any, name: str) -> Any:
+    """Return the table if every column has a name of its own, or say which has not."""
+    names = table.column_names
+    if len(set(names)) < len(names):
+        twice = next(column for column in names if names.count(column) > 1)
+        raise InvalidInputError(f"{name!r} has two columns of the name {twice!r}. Give every column a name of its own.")
+    return table
+
+
+def _check_same(first: list[str], other: list[str], one: str, two: str) -> None:
+    if set(first) != set(other):
+        odd = sorted(set(first) ^ set(other))[0]
+        raise InvalidInputError(f"{one!r} and {two!r} have different columns: {odd!r} is in one of them only.")

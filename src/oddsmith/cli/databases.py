@@ -1,0 +1,145 @@
+"""Tables and queries of SQLite, DuckDB and PostgreSQL, opened for reading only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+from oddsmith.errors import InvalidInputError, UnknownNameError
+
+POSTGRES = ("postgresql://", "postgres://")
+ROWS = 1 << 16
+QUERY = re.compile(r"\s*(select|with|values|from|table)\s", re.IGNORECASE)
+
+
+def batches(kind: str, place: str, what: str, types: Any = None) -> Iterator[Any]:
+    """Yield the rows of a table or query, some at a time."""
+    readers = {"sqlite": _sqlite, "duckdb": _duckdb, "postgres": _postgres}
+    return readers[kind](place, what, types)
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL writes it, whatever signs it has.
+
+    >>> print(quoted('a"; DROP TABLE b'))
+    "a""; DROP TABLE b"
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def choose(what: str, tables: Sequence[str]) -> str:
+    """Return the query for what was asked for: a table by name, a query, or nothing, if there is one table only.
+
+    >>> choose("orders", ["orders", "people"]), choose("", ["orders"]), choose("SELECT 1", ["orders"])
+    ('SELECT * FROM "orders"', 'SELECT * FROM "orders"', 'SELECT 1')
+    """
+    if not what and len(tables) == 1:
+        what = tables[0]
+    if what in tables:
+        return f"SELECT * FROM {quoted(what)}"
+    if QUERY.match(what):
+        return what.rstrip().rstrip(";")
+    if not what:
+        raise InvalidInputError(
+            f"The database has {len(tables)} tables ({', '.join(map(repr, tables)) or 'none'}). Say which: "
+            "shop.db::orders, or a query: 'shop.db::SELECT …'."
+        )
+    raise UnknownNameError("table", what, tables)
+
+
+def _sqlite(place: str, what: str, types: Any) -> Iterator[Any]:
+    import sqlite3
+    from pathlib import Path
+
+    with closing(sqlite3.connect(f"{Path(place).resolve().as_uri()}?mode=ro", uri=True)) as connection:
+        try:
+            found = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name")
+            cursor = connection.execute(choose(what, [name for (name,) in found]))
+            names = [column[0] for column in cursor.description]
+            yield from _from_rows(lambda: cursor.fetchmany(ROWS), names, types)
+        except sqlite3.Error as error:
+            raise InvalidInputError(f"SQLite refuses {what or place!r}: {error}.") from error
+
+
+def _duckdb(place: str, what: str, types: Any) -> Iterator[Any]:
+    try:
+        import duckdb
+    except ImportError:
+        raise _not_installed("a DuckDB database", "duckdb", "oddsmith[duckdb]") from None
+    import pyarrow as pa
+
+    try:
+        with closing(duckdb.connect(place, read_only=True)) as connection:
+            # A query reads this database, and no other file.
+            connection.execute("SET enable_external_access = false")
+            found = connection.execute("SELECT table_name FROM information_schema.tables ORDER BY 1").fetchall()
+            result: Any = connection.sql(choose(what, [name for (name,) in found]))
+            # Its name differs between versions.
+            reader = getattr(result, "fetch_record_batch", None) or result.to_arrow_reader
+            reader = reader(ROWS)
+            yield reader.schema.empty_table()
+            for batch in reader:
+                yield pa.Table.from_batches([batch])
+    except duckdb.Error as error:
+        raise InvalidInputError(f"DuckDB refuses {what or place!r}: {str(error).splitlines()[0]}.") from error
+
+
+def _postgres(place: str, what: str, types: Any) -> Iterator[Any]:
+    try:
+        import psycopg
+    except ImportError:
+        raise _not_installed("PostgreSQL", "psycopg", "oddsmith[postgres]") from None
+
+    try:
+        with psycopg.connect(place) as connection:
+            connection.read_only = True
+            found = connection.execute(
+                "SELECT CASE WHEN table_schema = 'public' THEN table_name ELSE table_schema || '.' || table_name END "
+                "FROM information_schema.tables "
+                "WHERE table_schema NOT IN ('pg_catalog', 'information_schema') ORDER BY 1"
+            ).fetchall()
+            tables = [str(name) for (name,) in found]
+            query = choose(what, tables)
+            if what in tables and "." in what and not QUERY.match(what):
+                query = "SELECT * FROM " + ".".join(map(quoted, what.split(".", 1)))
+            with connection.cursor("oddsmith") as cursor:  # with a name it stays on the server
+                cursor.execute(query)
+                names = [column.name for column in cursor.description or ()]
+                yield from _from_rows(lambda: cursor.fetchmany(ROWS), names, types)
+    except psycopg.Error as error:
+        raise InvalidInputError(f"PostgreSQL refuses: {str(error).splitlines()[0]}.") from error
+
+
+def _from_rows(fetch: Callable[[], Sequence[Any]], names: list[str], types: Any) -> Iterator[Any]:
+    """Yield tables of fetched rows; a column that a database leaves without type has that of its values."""
+    import pyarrow as pa
+
+    rows = fetch()
+    while True:
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+        arrays = [
+            _array(list(column), name, (types or {}).get(name)) for column, name in zip(columns, names, strict=True)
+        ]
+        yield pa.Table.from_arrays(arrays, names=names)
+        rows = fetch()
+        if not rows:
+            return
+
+
+def _array(values: list[Any], name: str, type_: Any) -> Any:
+    import pyarrow as pa
+
+    try:
+        return pa.array(values, type=type_, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InvalidInputError(
+            f"Column {name!r} holds values that do not go together ({str(error).rstrip('.')}). Convert them in a query."
+        ) from None
+
+
+def _not_installed(what: str, package: str, extra: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"To read {what} the package {package} is needed, which is not installed. Install it: pip install '{extra}'."
+    )

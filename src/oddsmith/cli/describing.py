@@ -1,0 +1,104 @@
+"""``oddsmith summary`` and ``oddsmith datasets``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from oddsmith.cli import options
+from oddsmith.cli.output import note, print_json, print_line, print_table, warnings_as_sentences
+from oddsmith.cli.running import guarded
+
+SUMMARY_EXAMPLES = (
+    "oddsmith summary penguins.odds",
+    "oddsmith summary budworm.odds --level 0.9 --json",
+)
+DATASETS_EXAMPLES = ("oddsmith datasets", "oddsmith datasets penguins -o penguins.csv")
+
+
+@guarded
+def summary(model: options.Model, level: options.Level = 0.95, as_json: options.Json = False) -> None:
+    """Show what a model has learned: weights with errors and intervals, or the parameters of its densities."""
+    from oddsmith.cli.loading import load_model
+    from oddsmith.errors import OddsmithError
+    from oddsmith.models.saving import provenance
+
+    fitted = load_model(model)
+    with warnings_as_sentences() as said:
+        try:
+            found = fitted.summary(level=level) if hasattr(fitted, "summary") else None
+        except OddsmithError as error:
+            # An average of SGD's last weights, say, has no errors: what it has is shown.
+            found, said = None, [str(error)]
+    heading = f"{type(fitted).__name__} of {len(fitted.classes_)} classes" if found is None else found.title
+    columns = _weights(fitted) if found is None else found.to_dict()
+    notes = () if found is None else found.notes
+    if as_json:
+        facts = {"kind": type(fitted).__name__, **provenance(fitted), "classes": fitted.classes_}
+        scores = (
+            {}
+            if found is None
+            else {name: getattr(found, name) for name in ("log_likelihood", "deviance", "aic", "bic")}
+        )
+        print_json({**facts, **scores, "columns": columns, "notes": notes, "warnings": said})
+        return
+    print_line(heading, "bold")
+    headers = (lambda name: name.replace("_", " ")) if found is None else found._header
+    print_table(columns, headers=headers, optional=("odds_ratio", "z", "std_error", "posterior_sd"), group="class")
+    for line in notes:
+        print_line(line)
+
+
+@guarded
+def datasets(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One of them, to print or write out.")] = None,
+    output: options.Table = None,
+    as_json: options.Json = False,
+) -> None:
+    """List the bundled data sets, or write one of them."""
+    from oddsmith.data import DATASETS
+
+    if name is None:
+        columns: dict[str, list[Any]] = {}
+        for table in DATASETS.values():
+            for key, value in vars(table).items():
+                columns.setdefault(key, []).append(value)
+        if as_json:
+            print_json({"datasets": [vars(table) for table in DATASETS.values()]})
+        else:
+            print_table(columns, optional=("licence", "columns", "rows", "about"))
+        return
+    from oddsmith.cli.writing import table_writer
+    from oddsmith.data import load_dataset
+
+    table = load_dataset(name)
+    if as_json and output is None:
+        print_json({**vars(DATASETS[name]), "table": table.to_pydict()})
+        return
+    with table_writer(output) as writer:
+        writer.write(table)
+    if as_json:
+        print_json({"file": output, "rows": writer.rows})
+    elif output is not None:
+        note(f"Wrote {writer.rows:,} rows to {output}.")
+
+
+def _weights(model: Any) -> dict[str, list[Any]]:
+    """Return what a model without a summary knows, class by class: weights, or means and shares of the classes."""
+    classes = [str(label) for label in model.classes_.tolist()]
+    names = [str(name) for name in model._names()] if hasattr(model, "_names") else []
+    if hasattr(model, "coef_") and len(names) == model.coef_.shape[1]:
+        several = len(model.coef_) == len(classes)
+        labels = classes if several else [""] * len(model.coef_)
+        rows = [
+            (label, term, float(value))
+            for label, row, start in zip(labels, model.coef_, model.intercept_, strict=True)
+            for term, value in [("(intercept)", start), *zip(names, row, strict=True)]
+        ]
+        columns = dict(zip(("class", "term", "weight"), map(list, zip(*rows, strict=True)), strict=True))
+        if not several:
+            del columns["class"]
+        return columns
+    shares = getattr(model, "class_prior_", None)
+    return {"class": classes, **({} if shares is None else {"share": [float(share) for share in shares]})}

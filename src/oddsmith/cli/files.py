@@ -1,0 +1,244 @@
+"""Tables in files: CSV, Parquet, Arrow and JSON lines, whole or some rows at a time, each broken line by its number."""
+
+from __future__ import annotations
+
+import csv as python_csv
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import csv
+
+from oddsmith.errors import InvalidInputError
+
+ROWS = 1 << 16
+"""Rows of a batch."""
+BYTES = 1 << 22
+"""Bytes of a batch of text."""
+
+FORMATS = {
+    **dict.fromkeys(("csv", "tsv", "txt"), "csv"),
+    **dict.fromkeys(("parquet", "pq"), "parquet"),
+    **dict.fromkeys(("arrow", "feather", "ipc"), "arrow"),
+    **dict.fromkeys(("jsonl", "ndjson", "json"), "jsonl"),
+}
+COMPRESSED = ("gz", "bz2", "zst", "lz4")
+DELIMITERS = ("\t", ";", "|")
+
+Types = Mapping[str, Any]
+"""Arrow types by column, None for a number or a truth value."""
+
+
+BAD_VALUE = re.compile(r"column #(\d+): .*conversion error to (\w+): invalid value '(.*)'")
+
+
+def format_of(name: str) -> str | None:
+    """Return the format that the name of a file says, None where it says none.
+
+    >>> format_of("a.csv.gz"), format_of("a.parquet"), format_of("m.odds")
+    ('csv', 'parquet', None)
+    """
+    parts = name.lower().split(".")[1:]
+    if parts and parts[-1] in COMPRESSED:
+        parts.pop()
+    return FORMATS.get(parts[-1]) if parts else None
+
+
+def sniff(start: bytes) -> str:
+    """Return the format of a file that begins with these bytes; what is nothing else is CSV."""
+    if start.startswith(b"PAR1"):
+        return "parquet"
+    if start.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
+        return "arrow"
+    if start.startswith(b"SQLite format 3\0"):
+        return "sqlite"
+    if start[8:12] == b"DUCK":
+        return "duckdb"
+    return "jsonl" if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") else "csv"
+
+
+def read_table(file: Any, kind: str, name: str, types: Types | None = None) -> Any:
+    """Return the whole table in a file (a path, or something to read bytes from)."""
+    with _problems(file, kind, name):
+        if kind == "csv":
+            stream, head = _peek(file)
+            dialect = _dialect(head)
+            conversion = _conversion(_settled(types, head, dialect))
+            return csv.read_csv(stream, parse_options=dialect, convert_options=conversion)
+        tables = list(batches(file, kind, name, types))
+        return pa.concat_tables(tables, promote_options="permissive")
+
+
+def batches(file: Any, kind: str, name: str, types: Types | None = None) -> Iterator[Any]:
+    """Yield the table in a file some rows at a time; at least one part, perhaps empty."""
+    readers = {"csv": _csv_batches, "parquet": _parquet_batches, "arrow": _arrow_batches, "jsonl": _json_batches}
+    with _problems(file, kind, name):
+        yield from readers[kind](file, types)
+
+
+def _csv_batches(file: Any, types: Types | None) -> Iterator[Any]:
+    stream, head = _peek(file)
+    dialect = _dialect(head)
+    reading = csv.ReadOptions(block_size=BYTES, use_threads=False)  # one after the other, rows have numbers
+    with csv.open_csv(stream, reading, dialect, _conversion(_settled(types, head, dialect))) as reader:
+        yield reader.schema.empty_table()
+        for batch in reader:
+            yield pa.Table.from_batches([batch])
+
+
+def _parquet_batches(file: Any, types: Types | None) -> Iterator[Any]:
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(_seekable(file)) as reader:
+        yield reader.schema_arrow.empty_table()
+        for batch in reader.iter_batches(batch_size=ROWS):
+            yield pa.Table.from_batches([batch])
+
+
+def _arrow_batches(file: Any, types: Types | None) -> Iterator[Any]:
+    data = _seekable(file)
+    source = pa.memory_map(data) if isinstance(data, str) else pa.PythonFile(data, "r")
+    with source:
+        start = source.read(6)
+        source.seek(0)
+        if start == b"ARROW1":
+            reader = pa.ipc.open_file(source)
+            found = (reader.get_batch(i) for i in range(reader.num_record_batches))
+        else:
+            reader = pa.ipc.open_stream(source)
+            found = iter(reader)
+        yield reader.schema.empty_table()
+        for batch in found:
+            for first in range(0, batch.num_rows, ROWS):
+                yield pa.Table.from_batches([batch.slice(first, ROWS)])
+
+
+def _json_batches(file: Any, types: Types | None) -> Iterator[Any]:
+    from pyarrow import json as arrow_json
+
+    stream, _ = _peek(file)
+    rest = b""
+    parsing = arrow_json.ParseOptions()
+    if types is not None:
+        schema = pa.schema([(name, kind) for name, kind in types.items() if kind is not None])
+        parsing = arrow_json.ParseOptions(explicit_schema=schema)
+        yield schema.empty_table()
+    while chunk := stream.read(BYTES):
+        lines, _, rest = (rest + chunk).rpartition(b"\n")
+        if lines.strip():
+            yield arrow_json.read_json(io.BytesIO(lines), parse_options=parsing)
+    if rest.strip():
+        yield arrow_json.read_json(io.BytesIO(rest), parse_options=parsing)
+
+
+def _settled(types: Types | None, head: bytes, dialect: Any) -> Types | None:
+    """Return the types of a CSV; where a number or a truth value is expected, the first rows say which."""
+    if types is None or None not in types.values():
+        return types
+    whole = head[: head.rfind(b"\n") + 1] or head
+    first = csv.read_csv(io.BytesIO(whole), parse_options=dialect).schema
+    truth = {field.name for field in first if pa.types.is_boolean(field.type)}
+    return {name: kind or (pa.bool_() if name in truth else pa.float64()) for name, kind in types.items()}
+
+
+def _conversion(types: Types | None) -> Any:
+    return csv.ConvertOptions(strings_can_be_null=True, column_types=types)
+
+
+def _dialect(head: bytes) -> Any:
+    """Return how a CSV is split: at commas, or, if its header has none, at tabs, semicolons or bars."""
+    header = head.splitlines()[0] if head.strip() else b""
+    text = header.decode("utf-8-sig", errors="replace")
+    delimiter = ","
+    if '"' not in text and "," not in text:
+        delimiter = next((sign for sign in DELIMITERS if sign in text), ",")
+    return csv.ParseOptions(delimiter=delimiter, newlines_in_values=b'"' in head)
+
+
+def _peek(file: Any) -> tuple[Any, bytes]:
+    """Return a stream that decompresses, and how it begins."""
+    if isinstance(file, str):
+        with pa.input_stream(file) as stream:
+            head = stream.read(1 << 16)
+        return pa.input_stream(file), head
+    buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(file)
+    return buffered, buffered.peek(1 << 16)
+
+
+def _seekable(file: Any) -> Any:
+    return file if isinstance(file, str) else io.BytesIO(file.read())
+
+
+@contextmanager
+def _problems(file: Any, kind: str, name: str) -> Iterator[None]:
+    """Say in a sentence what is wrong with a file, and in which line."""
+    try:
+        yield
+    except (pa.ArrowException, UnicodeDecodeError, EOFError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None and not isinstance(error, pa.ArrowException):
+            raise
+        why = _explain(file, kind, str(error).strip().splitlines()[0])
+        raise InvalidInputError(f"{name!r} cannot be read as {kind.upper()}: {why}") from error
+
+
+def _explain(file: Any, kind: str, why: str) -> str:
+    if "Empty CSV" in why or "Cannot parse empty" in why:
+        return "it is empty."
+    if "UTF8" in why or "utf-8" in why:
+        return "it holds text that is not UTF-8. Save it in that encoding."
+    if isinstance(file, str) and kind == "csv" and (value := BAD_VALUE.search(why)):
+        return _bad_value(file, int(value[1]), value[2], value[3])
+    if isinstance(file, str) and kind in ("csv", "jsonl"):
+        found = _broken_csv_line(file) if kind == "csv" else _broken_json_line(file)
+        if found:
+            return found
+    return f"{why.removeprefix('CSV parse error: ').rstrip('.')}."
+
+
+def _csv_lines(path: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the fields of a CSV with the number of the line that they begin in; fields may have several."""
+    stream, head = _peek(path)
+    with io.TextIOWrapper(io.BufferedReader(stream), encoding="utf-8-sig", errors="replace", newline="") as text:
+        lines = python_csv.reader(text, delimiter=_dialect(head).delimiter)
+        before = 0
+        for row in lines:
+            yield before + 1, row
+            before = lines.line_num
+
+
+def _broken_csv_line(path: str) -> str:
+    """Return what is wrong with the first line that has another number of fields than the header, if one has."""
+    lines = _csv_lines(path)
+    header = next(lines, (0, []))[1]
+    shown = f"{', '.join(header[:4])}{', …' if len(header) > 4 else ''}"
+    for number, row in lines:
+        if row and len(row) != len(header):
+            return (
+                f"line {number} has {len(row)} fields, and the header has {len(header)} ({shown}). Correct that line."
+            )
+    return ""
+
+
+def _bad_value(path: str, place: int, kind: str, value: str) -> str:
+    """Return in which column and line a value is that is not of the type that the model expects."""
+    lines = _csv_lines(path)
+    header = next(lines, (0, []))[1]
+    where = next((f"line {number}" for number, row in lines if len(row) > place and row[place] == value), "a line")
+    expected = {"double": "a number", "int64": "a whole number", "bool": "a truth value"}.get(kind, kind)
+    return f"column {header[place]!r} holds {value!r} in {where}, where the model expects {expected}, as in its fit."
+
+
+def _broken_json_line(path: str) -> str:
+    stream, _ = _peek(path)
+    with io.BufferedReader(stream) as text:
+        for number, line in enumerate(text, 1):
+            try:
+                if line.strip() and not isinstance(json.loads(line), dict):
+                    return f"line {number} is no object such as {{'age': 19, 'smoke': true}}."
+            except ValueError as error:
+                return f"line {number} is no valid JSON ({error}). Correct that line."
+    return ""

@@ -1,0 +1,149 @@
+"""Models as the command line describes them, and the tables that they are fitted to."""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oddsmith.cli.specs import make, read_basis, read_call, read_prior
+from oddsmith.errors import InvalidInputError
+from oddsmith.models import MODELS
+
+SCALED = "standardize(center=False)"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What makes a model: the texts after --model, --basis, --prior, --formula, --missing and --unseen."""
+
+    model: str
+    basis: str | None = None
+    prior: str | None = None
+    formula: str | None = None
+    missing: str | None = None
+    unseen: str | None = None
+
+    def arguments(self) -> list[str]:
+        """Return the options that give this recipe to ``oddsmith fit``.
+
+        >>> Recipe("logistic", prior="1.0").arguments()
+        ['--model', 'logistic', '--prior', '1.0']
+        """
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        return [word for name, value in given.items() for word in (f"--{name}", value)]
+
+    def build(self) -> Any:
+        """Return the model, not fitted yet.
+
+        >>> Recipe("logistic", basis="polynomial(3)", prior="2").build()
+        LogisticRegression(basis=[Polynomial(degree=3)], prior=2.0)
+        """
+        from oddsmith.design.table import Design
+
+        name = read_call(self.model, "model")[0]
+        takes = inspect.signature(MODELS[name]).parameters
+        policies = {key: getattr(self, key) for key in ("formula", "missing", "unseen")}
+        policies = {key: value for key, value in policies.items() if value is not None}
+        design = Design(**policies) if policies else None
+        if design is not None and "design" not in takes and "model" not in takes:
+            raise InvalidInputError(
+                f"{name} reads categories and missing values by itself and takes no --{next(iter(policies))}. "
+                "Leave that out, or choose another model."
+            )
+        given: dict[str, Any] = {} if self.basis is None else {"basis": read_basis(self.basis)}
+        if self.prior is not None:
+            given["prior"] = read_prior(self.prior)
+        if design is not None:
+            given["design"] = design
+        if given and "model" in takes:  # one of these for each class, or each pair of classes
+            given = {"model": make("logistic", MODELS, {"prior": 1.0, **given})}
+        return make(self.model, MODELS, given)
+
+
+def contestants(classes: int, models: str, policies: dict[str, Any]) -> dict[str, Recipe]:
+    """Return recipes by name: those listed, or with ``"all"`` every family with settings that suit most tables.
+
+    >>> list(contestants(2, "logistic,naive-bayes", {}))
+    ['logistic', 'naive-bayes']
+    """
+    from oddsmith.cli.specs import split_list
+
+    listed = list(MODELS) if models == "all" else split_list(models)
+    if models == "all":
+        listed.remove("recalibrated")  # a wrapper, no family
+        listed.remove("one-vs-one")  # a pair of classes need not have every level of a category
+        if classes > 2:
+            listed.remove("probit")
+        listed[listed.index("gaussian") : listed.index("gaussian") + 1] = ["gaussian('shared')", "gaussian('separate')"]
+    return {text: _usual(text, policies, scaled=models == "all") for text in listed}
+
+
+def _usual(text: str, policies: dict[str, Any], *, scaled: bool) -> Recipe:
+    """Return a recipe in which weights have a prior, so that separated classes do no harm."""
+    name = read_call(text, "model")[0]
+    if name == "naive-bayes":
+        return Recipe(text)
+    if name in ("logistic", "probit"):
+        return Recipe(text, SCALED, "1.0", **policies)
+    if name == "gaussian" and scaled:
+        return Recipe(text[:-1] + ", shrinkage='oas')", SCALED, **policies)
+    if name in ("one-vs-rest", "one-vs-one", "perceptron"):
+        return Recipe(text, SCALED, **policies)
+    return Recipe(text, **policies)
+
+
+def fit_command(data: str, target: str, recipe: Recipe, output: str) -> str:
+    """Return the command that fits a recipe.
+
+    >>> fit_command("my data.csv", "y", Recipe("naive-bayes"), "m.odds")
+    "oddsmith fit 'my data.csv' --target y --model naive-bayes -o m.odds"
+    """
+    return shlex.join(["oddsmith", "fit", data, "--target", target, *recipe.arguments(), "-o", output])
+
+
+def check_column(table: Any, name: str, what: str) -> None:
+    """Refuse a column that is not there, with those that are."""
+    if name not in table.column_names:
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, table.column_names, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise InvalidInputError(
+            f"There is no column {name!r} for {what}.{hint} "
+            f"The columns are: {', '.join(map(repr, table.column_names))}."
+        )
+
+
+def without(table: Any, names: Sequence[str], what: str) -> Any:
+    """Return a table without some columns, all of which it must have."""
+    for name in names:
+        check_column(table, name, what)
+    return table.drop_columns(list(names))
+
+
+def make_splits(table: Any, target: str, cv: int, seed: int) -> list[tuple[Any, Any]]:
+    """Return folds as (train, test) with equal shares of the classes and of what is missing.
+
+    So a column with missing values in two rows has them in every training part, where they are learned from.
+
+    >>> import pyarrow as pa
+    >>> table = pa.table({"x": [None, 1, 2, 3, None, 4], "y": [0, 0, 0, 1, 1, 1]})
+    >>> [sum(i in test for i in (0, 4)) for _, test in make_splits(table, "y", 2, seed=0)]
+    [1, 1]
+    """
+    import numpy as np
+
+    n = table.num_rows
+    missing = np.zeros(n, dtype=object)
+    for name in table.column_names:
+        if table[name].null_count:
+            missing = missing * 2 + table[name].is_null().to_numpy().astype(int)
+    patterns = np.unique(missing, return_inverse=True)[1]
+    classes = table[target].combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    order = np.lexsort((np.random.default_rng(seed).random(n), classes, patterns))
+    fold = np.empty(n, dtype=np.intp)
+    fold[order] = np.arange(n) % cv
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(cv)]

@@ -1,0 +1,59 @@
+"""The arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="CSV, Parquet, Arrow or JSON-lines file, folder or glob of them; database table or query "
+        "(shop.db::orders); - for standard input; or the name of a bundled data set.",
+        show_default=False,
+    ),
+]
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A model file that 'oddsmith fit' wrote.", show_default=False)
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Target = Annotated[
+    str, typer.Option("--target", "-t", metavar="COLUMN", help="The column with the classes.", show_default=False)
+]
+Missing = Annotated[
+    str | None,
+    typer.Option(help="Missing values: error, drop (fit without these rows) or indicator (mean and a 0/1 column)."),
+]
+Unseen = Annotated[
+    str | None,
+    typer.Option(help="Levels that were not there in the fit: error, or reference (count as that level)."),
+]
+Ignore = Annotated[
+    list[str] | None,
+    typer.Option("--ignore", metavar="COLUMN", help="A column to leave out; can be given again.", show_default=False),
+]
+Table = Annotated[
+    str | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Where to: a .csv, .parquet or .arrow file, written whole or not at all; default: CSV to standard output.",
+        show_default=False,
+    ),
+]
+Loss = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LOSS",
+        help="Cost of each action in each class: [[0, 1], [5, 0]] or {class: {action: cost}}, or a JSON or CSV file.",
+        show_default=False,
+    ),
+]
+Reject = Annotated[
+    str | None, typer.Option(metavar="COST", help="What it costs to leave a row undecided.", show_default=False)
+]
+Level = Annotated[float, typer.Option(help="Of the intervals.")]
+Seed = Annotated[int, typer.Option(help="Seed of what is random.")]

@@ -1,0 +1,170 @@
+"""What the commands print: tables that fit the terminal, JSON, warnings as sentences, progress; names stay names.
+
+Results go to standard output; warnings, errors and progress to standard error. Where standard output is no terminal
+there are no colours and no folded lines, and nothing but the result.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+PLAIN = {"markup": False, "emoji": False, "highlight": False}
+"""Nothing in a text means anything to rich: ``[red]`` and ``:smile:`` are names like others."""
+
+GAP = 2
+
+
+def stdout() -> Console:
+    """Return the console for results; lines are as long as they are, unless there is a terminal."""
+    console = Console(**PLAIN)  # type: ignore[arg-type]
+    return console if console.is_terminal else Console(**PLAIN, width=100_000)  # type: ignore[arg-type]
+
+
+def stderr() -> Console:
+    """Return the console for everything else."""
+    return Console(stderr=True, soft_wrap=True, **PLAIN)  # type: ignore[arg-type]
+
+
+def visible(text: object) -> str:
+    r"""Return a text in which signs that would move the cursor or colour the terminal are written out.
+
+    >>> visible("age\x1b[31m"), visible("[red]bärtig")
+    ('age\\x1b[31m', '[red]bärtig')
+    """
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in str(text))
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: NumPy numbers as numbers, NaN as null, infinities as words.
+
+    >>> plain({"a": float("nan"), "b": [float("inf"), 1]})
+    {'a': None, 'b': ['Infinity', 1]}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def print_json(result: Mapping[str, Any]) -> None:
+    """Print a result as JSON."""
+    print(json.dumps(plain(result), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def print_line(text: str, style: str = "") -> None:
+    """Print a line of a result."""
+    stdout().print(Text(visible(text), style=style), soft_wrap=not stdout().is_terminal)
+
+
+def note(text: str) -> None:
+    """Say something that is no result: only to somebody who looks, on a terminal."""
+    if Console().is_terminal:
+        stderr().print(Text(visible(text), style="dim"))
+
+
+def complain(kind: str, text: str) -> None:
+    """Print an error or a warning."""
+    console = stderr()
+    style = "bold red" if kind == "Error" else "yellow"
+    console.print(Text.assemble((f"{kind}: ", style), visible(text)))
+
+
+def print_table(
+    columns: Mapping[str, Sequence[Any]],
+    *,
+    headers: Callable[[str], str] = lambda name: name.replace("_", " "),
+    optional: Sequence[str] = (),
+    group: str | None = None,
+) -> None:
+    """Print columns of equal length as a table.
+
+    On a terminal that is too narrow the ``optional`` columns go, the last of them first, and long words are folded;
+    numbers never are. A ``group`` column becomes headings there.
+    """
+    from oddsmith.inference.tables import format_column
+
+    console = stdout()
+    cells = {name: [visible(cell) for cell in _cells(format_column, name, values)] for name, values in columns.items()}
+    words = {name for name, values in columns.items() if not all(isinstance(v, int | float) for v in values)}
+    heads = {name: visible(headers(name)) for name in cells}
+    groups = cells.pop(group, None) if group is not None and console.is_terminal else None
+    left_out = _fit(cells, heads, optional, console.width)
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+    for name in cells:
+        is_text = name in words
+        table.add_column(
+            Text(heads[name]), justify="left" if is_text else "right", no_wrap=not is_text, overflow="fold"
+        )
+    before = None
+    for i, row in enumerate(zip(*cells.values(), strict=True)):
+        if groups is not None and groups[i] != before:
+            before = groups[i]
+            table.add_row(Text(before, style="bold cyan"))
+        table.add_row(*map(Text, row))
+    if console.is_terminal:
+        console.print(table)
+    else:
+        with console.capture() as lines:
+            console.print(table)
+        print("\n".join(line.rstrip() for line in lines.get().splitlines()))
+    if left_out:
+        note(f"(Not shown, for want of space: {', '.join(left_out)}. They are in --json, and in wider terminals.)")
+
+
+def _cells(format_column: Any, name: str, values: Sequence[Any]) -> list[str]:
+    values = ["" if value is None else value for value in values]
+    return list(format_column(name, values))
+
+
+def _fit(cells: dict[str, list[str]], heads: dict[str, str], optional: Sequence[str], width: int) -> list[str]:
+    """Take optional columns out of ``cells`` until the rest fits; return their headers."""
+    wide = {name: max(map(cell_len, [heads[name], *column])) for name, column in cells.items()}
+    left_out: list[str] = []
+    for name in reversed([name for name in optional if name in cells]):
+        if sum(wide[kept] for kept in cells) + GAP * len(cells) <= width:
+            break
+        del cells[name]
+        left_out.insert(0, heads[name])
+    return left_out
+
+
+@contextmanager
+def warnings_as_sentences() -> Iterator[list[str]]:
+    """Collect the warnings of what is done inside; at its end they are printed, each once."""
+    said: list[str] = []
+    try:
+        with warnings.catch_warnings(record=True) as raised:
+            warnings.simplefilter("default")
+            yield said
+    finally:
+        from oddsmith.errors import OddsmithWarning
+
+        said += dict.fromkeys(str(w.message) for w in raised if issubclass(w.category, OddsmithWarning))
+        for text in said:
+            complain("Warning", text)
+
+
+@contextmanager
+def working(what: str) -> Iterator[Callable[[str], None]]:
+    """Show a spinner on standard error while something takes time, and yield a function that changes its words."""
+    console = stderr()
+    if not console.is_terminal:
+        yield lambda words: None
+        return
+    with console.status(Text(visible(what))) as status:
+        yield lambda words: status.update(Text(visible(words)))

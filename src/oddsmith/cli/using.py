@@ -1,0 +1,185 @@
+"""``oddsmith predict``, ``decide``, ``evaluate`` and ``sample``: what a fitted model is for."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from oddsmith.cli import options
+from oddsmith.cli.output import note, print_json, print_line, print_table, warnings_as_sentences, working
+from oddsmith.cli.running import guarded
+
+PREDICT_EXAMPLES = (
+    "oddsmith predict penguins.odds penguins -o predictions.parquet",
+    "oddsmith predict penguins.odds penguins --keep species --keep island --intervals -o predictions.csv",
+)
+DECIDE_EXAMPLES = (
+    "oddsmith decide penguins.odds penguins --reject 0.1 -o decisions.csv",
+    'oddsmith decide budworm.odds budworm --loss \'{"no": {"spray": 1, "wait": 0}, "yes": {"spray": 0, "wait": 5}}\'',
+)
+EVALUATE_EXAMPLES = (
+    "oddsmith evaluate penguins.odds penguins --target species",
+    "oddsmith evaluate budworm.odds budworm -t dead --loss '[[0, 1], [5, 0]]' --json",
+)
+SAMPLE_EXAMPLES = ("oddsmith sample iris.odds --rows 100 --seed 1 --target species -o drawn.csv",)
+
+Keep = Annotated[
+    list[str] | None,
+    typer.Option("--keep", metavar="COLUMN", help="A column of DATA to copy; can be given again.", show_default=False),
+]
+All = Annotated[bool, typer.Option("--keep-all", help="Copy all columns of DATA.")]
+
+
+@guarded
+def predict(
+    model: options.Model,
+    data: options.Data,
+    output: options.Table = None,
+    keep: Keep = None,
+    keep_all: All = False,
+    intervals: Annotated[bool, typer.Option(help="Intervals of the probabilities, from the posterior.")] = False,
+    level: options.Level = 0.95,
+    as_json: options.Json = False,
+) -> None:
+    """Predict the class of each row, with the probability of every class.
+
+    The columns are 'prediction' and 'p_CLASS' for each class; with --intervals 'lower_CLASS' and 'upper_CLASS', too.
+    Rows are read and written some at a time, so there may be more than fit into memory.
+    """
+    from oddsmith.cli.loading import load_model
+    from oddsmith.cli.predicting import predictions
+
+    fitted = load_model(model)
+    _stream(fitted, data, output, keep, keep_all, as_json, lambda rows: predictions(fitted, rows, intervals, level))
+
+
+@guarded
+def decide(
+    model: options.Model,
+    data: options.Data,
+    loss: options.Loss = None,
+    reject: options.Reject = None,
+    output: options.Table = None,
+    keep: Keep = None,
+    keep_all: All = False,
+    as_json: options.Json = False,
+) -> None:
+    """Decide for each row: the action of smallest expected loss, or none.
+
+    The columns are 'decision' (empty where that is cheaper, with --reject) and 'expected_loss'.
+    """
+    from oddsmith.cli.loading import load_model
+    from oddsmith.cli.predicting import Decisions
+    from oddsmith.cli.specs import read_loss, read_reject
+
+    fitted = load_model(model)
+    classes = fitted.classes_.tolist()
+    costs = None if loss is None else read_loss(loss, classes)
+    rule = Decisions(fitted, costs, None if reject is None else read_reject(reject, classes))
+    _stream(fitted, data, output, keep, keep_all, as_json, rule)
+
+
+@guarded
+def evaluate(
+    model: options.Model,
+    data: options.Data,
+    target: options.Target,
+    loss: options.Loss = None,
+    reject: options.Reject = None,
+    bins: Annotated[int, typer.Option(help="Bins of the calibration scores.")] = 10,
+    level: options.Level = 0.95,
+    seed: options.Seed = 0,
+    as_json: options.Json = False,
+) -> None:
+    """Measure a model on a table: proper scores, calibration, ranking and costs, each with an interval.
+
+    Use rows that it was not fitted to: the scores of others are too good.
+    """
+    from oddsmith.cli.data import open_data
+    from oddsmith.cli.loading import expected_types, inputs, load_model
+    from oddsmith.cli.making import check_column
+    from oddsmith.cli.specs import read_loss, read_reject
+    from oddsmith.evaluation.scoring import evaluate as run
+
+    fitted = load_model(model)
+    classes = fitted.classes_.tolist()
+    costs = None if loss is None else read_loss(loss, classes)
+    rejecting = None if reject is None else read_reject(reject, classes)
+    with warnings_as_sentences() as said, working(f"reading {data}") as update:
+        table = open_data(data).table(expected_types(fitted))
+        check_column(table, target, "--target")
+        update(f"evaluating {table.num_rows:,} rows")
+        rows, labels = inputs(fitted, table, data), table[target].to_numpy()
+        result = run(fitted, rows, labels, costs, reject=rejecting, bins=bins, level=level, seed=seed)
+    if as_json:
+        scores = {name: vars(score) for name, score in result.scores.items()}
+        confusion = {"classes": result.classes, "counts": result.confusion}
+        print_json({"rows": result.n_rows, "level": level, "scores": scores, "confusion": confusion, "warnings": said})
+        return
+    print_line(f"{type(fitted).__name__} on {result.n_rows:,} rows of {data}, {level:.0%} intervals", "bold")
+    print_table(result.to_dict(), optional=("interval",))
+    print_line("")
+    print_line("Rows by true class, columns by prediction", "bold")
+    names = [str(label) for label in result.classes.tolist()]
+    counts = {f"{name} ": result.confusion[:, k].tolist() for k, name in enumerate(names)}
+    print_table({"": names, **counts}, headers=str.strip)
+
+
+@guarded
+def sample(
+    model: options.Model,
+    rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="How many rows to draw.")] = 10,
+    target: Annotated[
+        str, typer.Option("--target", "-t", metavar="COLUMN", help="Name of the column of classes.")
+    ] = "class",
+    seed: options.Seed = 0,
+    output: options.Table = None,
+    as_json: options.Json = False,
+) -> None:
+    """Draw rows and classes from a generative model (gaussian, naive-bayes)."""
+    from oddsmith.cli.loading import load_model
+    from oddsmith.cli.predicting import drawn
+    from oddsmith.cli.writing import table_writer
+
+    table = drawn(load_model(model), rows, target, seed)
+    if as_json and output is None:
+        print_json({"rows": rows, "columns": table.to_pydict()})
+        return
+    with table_writer(output) as writer:
+        writer.write(table)
+    _wrote(writer.rows, output, as_json)
+
+
+def _stream(
+    model: Any, data: str, output: str | None, keep: list[str] | None, keep_all: bool, as_json: bool, rule: Any
+) -> None:
+    """Write what a rule says about each row, batch after batch."""
+    from oddsmith.cli.data import open_data
+    from oddsmith.cli.loading import batches
+    from oddsmith.cli.predicting import beside
+    from oddsmith.cli.writing import table_writer
+
+    if as_json and output in (None, "-"):
+        raise typer.BadParameter(
+            "goes with -o FILE: what was written is then described as JSON.", param_hint="'--json'"
+        )
+    with warnings_as_sentences(), working(f"reading {data}") as update, table_writer(output) as writer:
+        for table, rows in batches(model, open_data(data)):
+            said = rule(rows) if len(table) else None
+            if said is None:
+                continue
+            writer.write(beside(table, table.column_names if keep_all else keep or [], said))
+            update(f"{writer.rows:,} rows written")
+        if not writer.rows:
+            from oddsmith.errors import InvalidInputError
+
+            raise InvalidInputError(f"{data!r} has no rows.")
+    _wrote(writer.rows, output, as_json)
+
+
+def _wrote(rows: int, output: str | None, as_json: bool) -> None:
+    if as_json:
+        print_json({"file": output, "rows": rows})
+    elif output not in (None, "-"):
+        note(f"Wrote {rows:,} rows to {output}.")
