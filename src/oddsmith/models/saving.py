@@ -18,6 +18,11 @@ import oddsmith
 from oddsmith import statistics as _statistics  # noqa: F401
 from oddsmith.decision.calibration import IsotonicMap, LinearMap
 from oddsmith.design.basis import BASES, Expansion
+from oddsmith.design.expressions import Expression
+from oddsmith.design.functions import Center, Poly, Scale, Splines
+from oddsmith.design.levels import Category, Seen
+from oddsmith.design.table import Design
+from oddsmith.design.terms import Factor, Term
 from oddsmith.errors import InvalidInputError, ModelFileError
 from oddsmith.inference.separation import Separation
 from oddsmith.inference.widths import Selection
@@ -48,6 +53,7 @@ RECORDS = (
     *(Folded, Solution, Plan, NaiveDensities, GaussianDensities),
     *(BernoulliColumns, CategoricalColumns, GaussianColumns, MultinomialColumns, PoissonColumns),
     *(LinearMap, IsotonicMap),
+    *(Design, Category, Seen, Term, Factor, Expression, Center, Poly, Scale, Splines),
     Implementation,  # of the table that a model was fitted to: samples come back as one
 )
 
