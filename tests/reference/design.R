@@ -73,3 +73,16 @@ for (name in names(cases)) {
     versions("stats", "splines")
   ), paste0(name, ".json"))
 }
+
+# Which factors of which terms are coded by contrasts: the names of the columns for all sets of up to four terms.
+table <- data.frame(
+  x = 1:12, f = rep(c("a", "b", "c"), 4), g = c(rep(c("u", "u", "v"), 2), rep(c("v", "v", "u"), 2)), stringsAsFactors = TRUE
+)
+terms <- c("x", "f", "g", "x:f", "x:g", "f:g", "x:f:g")
+sets <- unlist(lapply(1:4, function(k) combn(terms, k, paste, collapse = " + ")))
+sets <- c(sets, paste("0 +", sets))
+columns <- lapply(sets, function(right) setdiff(colnames(model.matrix(as.formula(paste("~", right)), table)), "(Intercept)"))
+save_json(c(
+  list(name = "contrasts", table = lapply(lapply(table, as.vector), I), formulas = I(sets), names = lapply(columns, I)),
+  versions("stats")
+), "contrasts.json")

@@ -189,7 +189,21 @@ def _read(column: nw.Series[Any]) -> tuple[Any, str]:
         array = _arrow(column)
     except (pa.ArrowNotImplementedError, TypeError, OverflowError) as error:
         raise _unreadable(column.name, column.dtype, str(error)) from None
+    if column.dtype == nw.Enum:
+        array = _in_declared_order(array, column.dtype.categories)  # type: ignore[attr-defined]
     return array, _kind(column.name, array.type)
+
+
+def _in_declared_order(array: Any, categories: tuple[str, ...]) -> Any:
+    """Return the array as an ordered dictionary of the categories, which older libraries do not make by themselves."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not isinstance(array, pa.DictionaryArray) or array.type.ordered:
+        return array
+    values = array.dictionary_decode()
+    levels = pa.array(list(categories), values.type)
+    return pa.DictionaryArray.from_arrays(pc.index_in(values, value_set=levels), levels, ordered=True)
 
 
 def _kind(name: str, type_: Any) -> str:

@@ -291,6 +291,8 @@ class Design(TransformerMixin, BaseEstimator):
         given = {f.category: f.reference for term in formula.terms for f in term if f.reference is not None}
         self.categories_, self.fills_, self.states_ = {}, {}, {}
         for (name, levels), sight in seen.items():
+            if all_rows and not sight.observed > 0:
+                raise _empty_error(name)
             if levels:
                 self.categories_[name] = self._category(name, sight, given, all_rows)
             elif sight.missing > 0:
@@ -306,8 +308,6 @@ class Design(TransformerMixin, BaseEstimator):
         self.sparse_ = is_sparse(self.terms_)
 
     def _category(self, name: str, seen: Seen, given: dict[str | None, Any], all_rows: bool) -> Category:
-        if not len(seen.levels) and all_rows:
-            raise _empty_error(name)
         category = Category(name, seen.kind, seen.levels)
         wanted = {name: given[name]} if name in given else self.reference
         category = choose_reference(category, seen.weight, wanted)
