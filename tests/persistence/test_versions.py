@@ -34,9 +34,8 @@ def test_file_of_version_1_predicts_what_it_did_then(name: str) -> None:
 
 
 def test_there_is_a_file_of_every_model() -> None:
-    assert {describe(VERSION_1 / f"{name}.odds")["model"] for name in NAMES} == {
-        kind.__name__ for _, kind in MODELS.items()
-    }
+    there = {describe(VERSION_1 / f"{name}.odds")["model"] for name in NAMES}
+    assert there == {kind.__name__ for _, kind in MODELS.items()}, "Add the new model in version_1/make.py, and run it."
 
 
 def test_newer_schema_is_refused_in_a_sentence(tmp_path: Path) -> None:

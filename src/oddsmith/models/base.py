@@ -73,7 +73,15 @@ class Classifier(Deciding, ClassifierMixin, BaseEstimator):
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted model to a file, from which ``oddsmith.load(path)`` makes it again, to the bit.
 
-        The file holds numbers and JSON, never code; it is written whole or not at all. See ``docs/model_file.md``.
+        The file holds numbers and JSON, never code, and no rows; it is written whole or not at all. Its format is in
+        ``docs/model_file.md``. A model or transformer of scikit-learn inside this one is refused.
+
+        >>> import tempfile, oddsmith
+        >>> model = oddsmith.LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "b", "a", "b"])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(f"{folder}/m.odds")
+        ...     oddsmith.load(f"{folder}/m.odds").predict([[3.0]]).tolist()
+        ['b']
         """
         from oddsmith.models.saving import save
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import Enum
+from functools import cached_property
 from math import isfinite
 from typing import Any
 
@@ -289,11 +290,11 @@ class Decoder:
 
 
 def state_of(value: Any) -> dict[str, Any]:
-    """Return what an object is made of: the fields of a dataclass, the attributes of an estimator, without caches."""
+    """Return what an object is made of: the fields of a dataclass, the attributes of an estimator, but no caches."""
     if is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in fields(value)}
-    state = {name: part for name, part in value.__getstate__().items() if not _is_defined(type(value), name)}
-    complete(type(value), state)
+    state = {name: part for name, part in value.__getstate__().items() if not _is_cache(type(value), name)}
+    complete(type(value), state)  # refuses now what could not be loaded
     return state
 
 
@@ -321,6 +322,10 @@ def complete(kind: type[Any], state: dict[str, Any]) -> dict[str, Any]:
 
 def _default(field: Field[Any]) -> Any:
     return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def _is_cache(kind: type[Any], name: str) -> bool:
+    return isinstance(inspect.getattr_static(kind, name, None), cached_property)
 
 
 def _is_defined(kind: type[Any], name: str) -> bool:

@@ -64,17 +64,27 @@ def write(path: str | os.PathLike[str], data: bytes) -> None:
       3. and only then that file takes the name, in one step of the operating system.
 
     A process that is killed in 1 or 2 leaves a file ``.odds-….tmp`` behind, which can be deleted.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write(f"{folder}/m.odds", pack({"schema": 1}, {"w": np.ones(2)}))
+    ...     document, tensors = read(f"{folder}/m.odds")
+    >>> document["schema"], tensors["w"].view("<f8").tolist()
+    (1, [1.0, 1.0])
     """
     target = Path(os.path.realpath(path))  # a link goes on pointing to the file
     temporary = target.with_name(f".odds-{secrets.token_hex(8)}.tmp")
     try:
-        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        descriptor = os.open(temporary, flags, 0o666 if mode is None else 0o600)
         try:
             with open(descriptor, "wb") as file:
                 file.write(data)  # 1
                 file.flush()
                 os.fsync(file.fileno())  # 2
+            if mode is not None:  # the permissions of the old file are those of the new one
+                os.chmod(temporary, mode)
             os.replace(temporary, target)  # 3
         except BaseException:
             with suppress(OSError):
@@ -90,18 +100,23 @@ def write(path: str | os.PathLike[str], data: bytes) -> None:
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Bytes]]:
     """Return the document of a file, and the bytes of each tensor.
 
-    Nothing is allocated that is larger than the file: sizes that it claims are held against its real size first.
+      1. The length of the header is held against the size of the file,
+      2. the file against its checksum,
+      3. and the places of the tensors against one another, and against what is there.
+
+    So nothing is allocated that is larger than the file. It is not mapped into memory: being cut short while it is read
+    would end the process.
     """
     with _open(path) as file:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
-        if size < 10 or not 2 <= length <= LARGEST_HEADER:
+        if size < 10 or not 2 <= length <= LARGEST_HEADER:  # 1
             raise ModelFileError("It is no model file of oddsmith.")
         if length > size - 8:
             raise ModelFileError(f"It has {size} bytes, and its header alone should have {length}: it was cut short.")
         header = file.read(length)
-        _verify(header, file)
-        document, places = _parse(header, size - 8 - length)
+        _verify(header, file)  # 2
+        document, places = _parse(header, size - 8 - length)  # 3
         tensors = {}
         for name, (start, end) in places.items():
             file.seek(8 + length + start)

@@ -20,7 +20,16 @@ MIGRATIONS: dict[int, Callable[[Document], Document]] = {}
 
 
 def write_model(path: str | os.PathLike[str], model: Any, provenance: dict[str, Any]) -> None:
-    """Write an object of registered types, and where it comes from (plain JSON)."""
+    """Write an object of registered types, and where it comes from (plain JSON).
+
+    >>> import tempfile
+    >>> from oddsmith.persistence import register
+    >>> from oddsmith.records import Certificate
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_model(f"{folder}/c.odds", register(Certificate)(True, 1e-20, 1e-9, 10.0, 6), {"from": "a test"})
+    ...     read_model(f"{folder}/c.odds").gap
+    1e-20
+    """
     node, tensors = encode(model)
     write(path, pack({"schema": SCHEMA, "provenance": provenance, "model": node}, tensors))
 
