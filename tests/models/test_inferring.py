@@ -327,6 +327,22 @@ def test_separated_profile_is_infinite_on_one_side_and_exact_on_the_other() -> N
     assert found.lower[1] == pytest.approx(optimize.brentq(profile, -3.0, 8.0, xtol=1e-12), abs=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::oddsmith.errors.SeparationWarning")
+@pytest.mark.parametrize("K", [2, 3])
+def test_columns_of_separated_classes_are_dropped_at_the_limit(K: int) -> None:
+    for seed in range(4):
+        X = np.random.default_rng(seed).normal(size=(60, 3))
+        y = np.digitize(X[:, 0], [0.0] if K == 2 else [-0.5, 0.5])
+        model = LogisticRegression().fit(X, y)
+        found = model.drop_one(X, y)
+        without = LogisticRegression().fit(X[:, 1:], y)
+        assert found.statistic[1] == pytest.approx(-2.0 * without.log_likelihood_, abs=1e-5)
+        np.testing.assert_allclose(found.statistic[2:], 0.0, atol=1e-5)
+        for call in (lambda: model.test_linear("x0 = 0"), lambda: model.drop_one(X, y, test="wald")):  # noqa: B023
+            with pytest.raises(InvalidInputError, match="Wald's test says nothing"):
+                call()
+
+
 def test_completely_separated_classes_have_unbounded_intervals() -> None:
     x = np.arange(8.0)
     y = (x > 3).astype(int)

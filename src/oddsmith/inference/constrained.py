@@ -31,8 +31,8 @@ class Tangent:
 
     @property
     def definite(self) -> bool:
-        """Whether there is curvature in every direction: far out, nothing may be left of it."""
-        return bool(self.factor.kept.all() and np.isfinite(self.gram).all() and np.all(np.diag(self.gram) > 0.0))
+        """Whether the constraints can be moved along: far out, no curvature may be left to say how."""
+        return bool(np.isfinite(self.gram).all() and factor_spd(self.gram, tol=0.0).kept.all())
 
     @classmethod
     def of(cls, H: Array, A: Array) -> Tangent:
@@ -120,7 +120,9 @@ def minimise(
         if not tangent.definite:
             return Minimum(e, np.inf, False, iteration, tangent)
         p = tangent.step(e.gradient)  # 1
-        decrements.append(float(np.sqrt(max(-float(p @ e.gradient), 0.0))))
+        # A direction without curvature is left out of the step, not out of what is still to be gained.
+        left_out = float(np.abs(e.gradient[~tangent.factor.kept]).sum())
+        decrements.append(float(np.sqrt(max(-float(p @ e.gradient), 0.0) + left_out)))
         if not exact:
             p = memory.direction(e.gradient, tangent)
         noise = 64.0 * EPS * abs(e.value)

@@ -67,7 +67,7 @@ class Profiler:
         for _ in range(12):
             assert e.hessian is not None
             tangent = Tangent.of(e.hessian, A)
-            if not tangent.definite:
+            if not (tangent.definite and tangent.factor.kept.all()):
                 return None
             y = tangent.factor.solve(e.gradient)
             k, slope = float(tangent.gram[0, 0]), float(c @ y)

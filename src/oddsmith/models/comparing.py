@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
-from oddsmith.inference.constrained import Minimum, Tangent, minimise
+from oddsmith.inference.constrained import Tangent, minimise
 from oddsmith.inference.hypotheses import ChiSquareTest, DropOne, wald_test
 from oddsmith.inference.profile import Profiler
 from oddsmith.inference.sandwich import CovarianceKind
@@ -19,6 +19,8 @@ from oddsmith.models.likelihood import Problem
 from oddsmith.models.profiling import make_profiler, objective_of
 from oddsmith.numerics import Array, factor_spd
 from oddsmith.priors import split_prior
+from oddsmith.solvers import Newton
+from oddsmith.solvers.base import Evaluation
 
 TESTS = ("likelihood-ratio", "score", "wald")
 
@@ -104,9 +106,11 @@ class Dropping:
         places = [c * P + 1 + j for c in range(C) for j in columns if self.learned.free[c, 1 + j]]
         return np.eye(C * P)[places]
 
-    def fit(self, profiler: Profiler, A: Array) -> Minimum:
+    def fit(self, profiler: Profiler, A: Array) -> Evaluation:
         """Return the fit with ``A x = 0``, from the point on it that is nearest in the metric of the Hessian."""
-        start, share = profiler.best if profiler.anchor is None else profiler.anchor, 1.0
+        if profiler.anchor is not None:
+            return self._towards_the_limit(profiler, A)
+        start, share = profiler.best, 1.0
         while share > 1e-6:
             tangent = Tangent.of(start.hessian, A)  # type: ignore[arg-type]
             f = profiler.evaluate(start.w + tangent.step(np.zeros_like(start.w), -share * (A @ start.w)))
@@ -116,23 +120,27 @@ class Dropping:
             if found is None or not found.converged:
                 share *= 0.5
             elif share == 1.0:
-                return found
+                return found.e
             else:
                 start, share = found.e, min(1.0, 2.0 * share)
         raise InvalidInputError(
             "The model without these columns could not be fitted: the way there leaves the domain of the link."
         )
 
+    def _towards_the_limit(self, profiler: Profiler, A: Array) -> Evaluation:
+        """Return the fit with ``A x = 0`` where classes may be separated without these columns too."""
+        objective = objective_of(self.learned, self.problem)
+        objective.free = objective.free & (A.sum(axis=0) == 0.0).reshape(objective.shape)
+        solver = Newton(watch_divergence=False)
+        return profiler.evaluate(solver.minimise(objective, np.zeros(objective.size), tol=1e-8, max_iter=60).w)
+
     def score(self, profiler: Profiler, A: Array) -> float:
         """Return Rao's score statistic: ``gᵀ I⁻¹ g`` at the fit with ``A x = 0``, with the expected information."""
-        e = self.fit(profiler, A).e
+        e, kept = self.fit(profiler, A), self.learned.kept
         objective = objective_of(self.learned, self.problem)
         H = objective.evaluate(e.w, order=2, expected=not objective.canonical).hessian
         assert H is not None
-        return (
-            factor_spd(H[np.ix_(self.learned.kept, self.learned.kept)], tol=0.0).norm(e.gradient[self.learned.kept])
-            ** 2
-        )
+        return factor_spd(H[np.ix_(kept, kept)], tol=0.0).norm(e.gradient[kept]) ** 2
 
     def wald(self, A: Array) -> float:
         """Return Wald's statistic."""
@@ -151,6 +159,8 @@ def drop_one(model: Any, learned: Learned, problem: Problem, groups: Any, test: 
             f"drop_one with test={test!r} compares likelihoods, and this model has the prior {model.prior!r}. Fit it "
             "with prior=None, or with JeffreysPrior() for penalised likelihood-ratio tests."
         )
+    if test == "wald":
+        refuse_separated(model)
     chosen = _read_groups(groups, [str(name) for name in model._names()], set(model.aliased_))
     dropping = Dropping(model, learned, problem)
     profiler = make_profiler(learned, problem, 0.0, existing=model._separation is None)
@@ -165,13 +175,22 @@ def drop_one(model: Any, learned: Learned, problem: Problem, groups: Any, test: 
         elif test == "score":
             statistic = dropping.score(profiler, A)
         else:
-            statistic = max(2.0 * (dropping.fit(profiler, A).e.value - profiler.best.value), 0.0)
+            statistic = max(2.0 * (dropping.fit(profiler, A).value - profiler.best.value), 0.0)
             without = deviance + statistic
         aic = without + 2.0 * (model.n_parameters_ - df)
         rows.append((name, df, without, aic, statistic, chi_square_p(statistic, df)))
     names = ("term", "df", "deviance", "aic", "statistic", "p_value")
     columns_ = {name: np.array(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}
     return DropOne(columns_, ("penalised " if jeffreys and test == TESTS[0] else "") + test)
+
+
+def refuse_separated(model: Any) -> None:
+    """Refuse a Wald test of weights that have no estimate."""
+    if model._separation is not None:
+        raise InvalidInputError(
+            "The classes are separated: some weights have no estimate, and Wald's test says nothing about them. "
+            "Use a likelihood-ratio test, drop_one(X, y), or prior=JeffreysPrior()."
+        )
 
 
 def _read_groups(groups: Any, names: list[str], aliased: set[str]) -> dict[str, list[int]]:

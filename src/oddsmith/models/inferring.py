@@ -15,7 +15,7 @@ from oddsmith.inference.residuals import Diagnostics
 from oddsmith.inference.sandwich import CovarianceKind, cluster_scatter, read_covariance, sandwich
 from oddsmith.inference.summary import POSTERIOR, Summary, check_level, wald_columns
 from oddsmith.kernels.rowwise import At
-from oddsmith.models.comparing import drop_one
+from oddsmith.models.comparing import drop_one, refuse_separated
 from oddsmith.models.examining import diagnostics, marginal_effects
 from oddsmith.models.learned import Learned, Recall
 from oddsmith.models.likelihood import Problem
@@ -133,6 +133,7 @@ class Inferring:
         kind = read_covariance(covariance)
         learned = self._curved(X, y, sample_weight, offset)  # type: ignore[attr-defined]
         weights = Weights.of(learned, self._names(), self.classes_.tolist())  # type: ignore[attr-defined]
+        refuse_separated(self)
         matrix, side, text = read_hypotheses(R, r, weights.labels)
         about = (matrix != 0.0).any(axis=0)
         if (about & weights.aliased).any():
