@@ -1,9 +1,14 @@
-"""The demonstration behind ``make demo``: three penguin species from four body measurements."""
+"""The demonstration behind ``make demo``: penguins from a table to a decision, all by the command line."""
 
 from __future__ import annotations
 
 import csv
 import gzip
+import os
+import shlex
+import sys
+import tempfile
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -12,6 +17,24 @@ import numpy.typing as npt
 from oddsmith.data import dataset_path
 
 COLUMNS = ("bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g")
+
+STEPS = {
+    "Three species, missing values, categories: which model is best?": (
+        "oddsmith compare penguins --target species --missing indicator --ignore year -o penguins.odds"
+    ),
+    "The best was fitted to all rows. What has it learned?": "oddsmith summary penguins.odds",
+    "How good is it? (On the rows of its fit, so a little too good.)": (
+        "oddsmith evaluate penguins.odds penguins --target species"
+    ),
+    "A prediction for each row, with probabilities.": (
+        "oddsmith predict penguins.odds penguins --keep species -o predictions.csv"
+    ),
+    "A decision only where an error is less likely than one in twenty.": (
+        "oddsmith decide penguins.odds penguins --reject 0.05 --keep species -o decisions.csv"
+    ),
+    "The same model where there is no Python.": ("oddsmith export sql penguins.odds --table penguins --dialect duckdb"),
+}
+SHOWN = 4
 
 
 def penguins() -> tuple[npt.NDArray[np.float64], npt.NDArray[Any]]:
@@ -27,32 +50,48 @@ def penguins() -> tuple[npt.NDArray[np.float64], npt.NDArray[Any]]:
     return X, np.array([row["species"] for row in rows])
 
 
-def main() -> None:
-    """Fit, certify, and predict; print what a reader should see."""
-    from rich.console import Console
-    from rich.table import Table
+def main() -> int:
+    """Run the steps in a folder of their own, and return 1 if one of them fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        before = os.getcwd()
+        os.chdir(folder)
+        try:
+            return max(run(words, command) for words, command in STEPS.items() if _is_there(command))
+        finally:
+            os.chdir(before)
 
+
+def _is_there(command: str) -> bool:
+    """Whether this version of the library has what a step shows."""
     from oddsmith import LogisticRegression
 
-    console = Console()
-    X, species = penguins()
-    model = LogisticRegression(prior=2.0).fit(X, species)
-    console.print(f"[bold]{len(X)} penguins, {len(COLUMNS)} measurements, softmax regression with a prior of σ = 2[/]")
-    weights = Table("weights", *map(str, model.classes_))
-    for term, values in zip(("(intercept)", *COLUMNS), [model.intercept_, *model.coef_.T], strict=True):
-        weights.add_row(term, *(f"{value:.4f}" for value in values))
-    console.print(weights)
-    certificate = Table("certificate", "", show_header=True)
-    for name, (value,) in model.certificate_.to_dict().items():
-        certificate.add_row(name, f"{value:.3g}" if isinstance(value, float) else str(value))
-    console.print(certificate)
-    console.print(f"log likelihood {model.log_likelihood_:.4f}, training accuracy {model.score(X, species):.3f}")
-    for row in (0, 200, 300):
-        chances = ", ".join(
-            f"{c}: {p:.3f}" for c, p in zip(model.classes_, model.predict_proba(X[[row]])[0], strict=True)
-        )
-        console.print(f"penguin {row} ({species[row]}): {chances}")
+    return "export" not in command or hasattr(LogisticRegression, "to_sql")
+
+
+def run(words: str, command: str) -> int:
+    """Say what a command is for, run it, and show what it wrote; return its exit code."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from oddsmith.cli.app import app
+
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(Text(f"\n# {words}", style="bold green"))
+    console.print(Text(f"$ {command}\n", style="bold"))
+    sys.stdout.flush()
+    arguments = shlex.split(command)[1:]
+    try:
+        app(arguments)
+    except SystemExit as end:
+        code = int(end.code or 0)
+    written = arguments[-1]
+    if written.endswith(".csv") and not code:
+        with open(written, encoding="utf-8") as file:
+            for line in islice(file, SHOWN):
+                print(line, end="")
+        print("…")
+    return code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -44,8 +44,12 @@ def summary(model: options.Model, level: options.Level = 0.95, as_json: options.
         print_json({**facts, **scores, "columns": columns, "notes": notes, "warnings": said})
         return
     print_line(heading, "bold")
-    headers = (lambda name: name.replace("_", " ")) if found is None else found._header
-    print_table(columns, headers=headers, optional=("odds_ratio", "z", "std_error", "posterior_sd"), group="class")
+    if found is None:
+        print_table(columns, group="class")
+    else:
+        cells = dict(zip(columns, map(list, zip(*found._cells()[2], strict=True)), strict=True))
+        shrinking = ("posterior_sd", "std_error", "z", "odds_ratio")
+        print_table(columns, headers=found._header, optional=shrinking, group="class", formatted=cells)
     for line in notes:
         print_line(line)
 
@@ -67,7 +71,7 @@ def datasets(
         if as_json:
             print_json({"datasets": [vars(table) for table in DATASETS.values()]})
         else:
-            print_table(columns, optional=("licence", "columns", "rows", "about"))
+            print_table(columns, optional=("rows", "columns", "licence"))
         return
     from oddsmith.cli.writing import table_writer
     from oddsmith.data import load_dataset

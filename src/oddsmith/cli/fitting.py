@@ -124,9 +124,10 @@ def compare(
         return
     print_line(result.title, "bold")
     shown = {name: values for name, values in result.to_dict().items() if name not in ("predict_seconds", "note")}
-    print_table(shown, optional=("std_error", "difference", "fit_seconds", "auc", "brier"))
-    for name, text in result.notes.items():
-        note(f"{name}: {text}")
+    print_table(shown, optional=("difference", "std_error", "brier", "auc", "fit_seconds"))
+    for name, text in zip(result.columns["model"], result.columns["note"], strict=True):
+        if text:
+            note(f"{name}: {text}")
     if output is not None:
         note(f"Wrote {result.best} to {output}, fitted to {table.num_rows} rows.")
     elif command:

@@ -90,16 +90,18 @@ def print_table(
     headers: Callable[[str], str] = lambda name: name.replace("_", " "),
     optional: Sequence[str] = (),
     group: str | None = None,
+    formatted: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
     """Print columns of equal length as a table.
 
     On a terminal that is too narrow the ``optional`` columns go, the last of them first, and long words are folded;
-    numbers never are. A ``group`` column becomes headings there.
+    numbers never are. A ``group`` column becomes headings there. ``formatted`` has the cells as texts, if not as usual.
     """
     from oddsmith.inference.tables import format_column
 
     console = stdout()
-    cells = {name: [visible(cell) for cell in _cells(format_column, name, values)] for name, values in columns.items()}
+    texts = formatted or {name: format_column(name, values) for name, values in columns.items()}
+    cells = {name: list(map(visible, column)) for name, column in texts.items()}
     words = {name for name, values in columns.items() if not all(isinstance(v, int | float) for v in values)}
     heads = {name: visible(headers(name)) for name in cells}
     groups = cells.pop(group, None) if group is not None and console.is_terminal else None
@@ -123,12 +125,7 @@ def print_table(
             console.print(table)
         print("\n".join(line.rstrip() for line in lines.get().splitlines()))
     if left_out:
-        note(f"(Not shown, for want of space: {', '.join(left_out)}. They are in --json, and in wider terminals.)")
-
-
-def _cells(format_column: Any, name: str, values: Sequence[Any]) -> list[str]:
-    values = ["" if value is None else value for value in values]
-    return list(format_column(name, values))
+        note(f"(Not shown for want of space, but in --json: {', '.join(left_out)}.)")
 
 
 def _fit(cells: dict[str, list[str]], heads: dict[str, str], optional: Sequence[str], width: int) -> list[str]:
