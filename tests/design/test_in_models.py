@@ -21,6 +21,7 @@ from oddsmith import (
     PerceptronClassifier,
     Polynomial,
     ProbitRegression,
+    detect_separation,
     load,
     merge,
 )
@@ -319,6 +320,17 @@ def test_designs_are_kept_in_model_files(model: Any, tmp_path: Any) -> None:
         again = load(tmp_path / "m.odds")
         assert np.array_equal(outcome(again, frame), outcome(fitted, frame))
         assert again._names().tolist() == fitted._names().tolist()
+
+
+def test_separation_is_found_in_the_columns_of_the_design() -> None:
+    frame = table().with_columns(
+        race=polars.when(polars.col("low") == "yes").then(polars.lit("x")).otherwise(polars.lit("a"))
+    )
+    assert detect_separation(frame, "low").infinite["race[x]"] == 1
+    found = detect_separation(with_holes(table()), design=Design("low ~ age * race", missing="drop"))
+    assert found.kind == "none"
+    with pytest.raises(InvalidInputError, match="no constant"):
+        detect_separation(frame, design=Design("low ~ 0 + race"))
 
 
 def test_warnings_of_a_design_point_at_the_line_that_called_fit() -> None:

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg, optimize, sparse
 
-from oddsmith.design.inputs import check_finite, read_labels, read_offset, read_rows, read_weights, split_target
+from oddsmith.design.inputs import check_finite, read_labels, read_offset, read_rows, read_weights
+from oddsmith.design.reading import through_design
 from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.records import Table
 
@@ -61,13 +62,20 @@ class Separation(Table):
 
 
 def detect_separation(
-    X: Any, y: Any, *, sample_weight: Any = None, offset: Any = None, fit_intercept: bool = True
+    X: Any,
+    y: Any = None,
+    *,
+    sample_weight: Any = None,
+    offset: Any = None,
+    fit_intercept: bool = True,
+    design: Any = None,
 ) -> Separation:
     """Return whether the maximum likelihood estimate exists, and which weights run away if not.
 
     Rows of weight 0 do not count; other weights and an offset do not matter: however large, they are finite, and
-    weights that run away outgrow them. Cost: a few linear programs over a working set of rows that grows by those
-    that the last answer got wrong, so that large data needs few rows in the program.
+    weights that run away outgrow them. Tables are read as models read them (``design``). Cost: a few linear programs
+    over a working set of rows that grows by those that the last answer got wrong, so that large data needs few rows in
+    the program.
 
     >>> detect_separation([[1.0], [2.0], [3.0], [4.0]], [0, 0, 1, 1]).kind
     'complete'
@@ -78,10 +86,12 @@ def detect_separation(
     """
     from sklearn.base import BaseEstimator
 
-    X, y = split_target(X, y)
     probe = BaseEstimator()
+    probe.fit_intercept = fit_intercept
+    X, y, sample_weight, offset = through_design(probe, design, X, y, sample_weight, offset, reset=True)
     rows = read_rows(probe, X, reset=True)
-    names = getattr(probe, "feature_names_in_", None)
+    designed = hasattr(probe, "design_")
+    names = probe.design_.get_feature_names_out() if designed else getattr(probe, "feature_names_in_", None)
     check_finite(rows, names)
     classes, t = read_labels(y, rows.shape[0])
     s = read_weights(sample_weight, rows.shape[0])
