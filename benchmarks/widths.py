@@ -58,22 +58,26 @@ def cv(quick: bool) -> None:
     from sklearn.linear_model import LogisticRegressionCV
     from sklearn.model_selection import StratifiedKFold
 
+    widths = np.logspace(-2.0, 2.0, 20)
     for N, D in ((20_000, 20),) if quick else ((2_000, 20), (20_000, 50), (200_000, 50)):
         X, y = rows(N, D)
-        widths = np.logspace(-2.0, 2.0, 20)
         splits = list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))
-        began = time.perf_counter()
-        own = LogisticRegression(GaussianPrior(scale="cv", scales=widths, cv=splits)).fit(X, y)
-        middle = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            peer = LogisticRegressionCV(Cs=widths**2, cv=splits, scoring="neg_log_loss", n_jobs=-1).fit(X, y)
-        end = time.perf_counter()
-        theirs = float(np.sqrt(np.ravel(peer.C_)[0]))
-        steps = abs(np.argmin(abs(widths - own.prior_.scale)) - np.argmin(abs(widths - theirs)))
-        seconds, others = middle - began, end - middle
-        print(f"cv at {N} × {D}: {seconds:.2f} s, scikit-learn {others:.2f} s, {others / seconds:.1f} times as long")
-        print(f"  widths {own.prior_.scale:.3g} and {theirs:.3g}: {steps} steps apart")
+        prior = GaussianPrior(scale="cv", scales=widths, cv=splits)
+        how = {"Cs": widths**2, "cv": splits, "scoring": "neg_log_loss", "n_jobs": -1}
+
+        def peer(X: Any = X, y: Any = y, how: dict[str, Any] = how) -> Any:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return LogisticRegressionCV(**how).fit(X, y)
+
+        functions = {"own": lambda X=X, y=y, prior=prior: LogisticRegression(prior).fit(X, y), "scikit-learn": peer}
+        times, models = interleaved(functions, 1 if quick or N > 100_000 else 3)
+        ratio = times["scikit-learn"] / times["own"]
+        both = f"{times['own']:.2f} s, scikit-learn {times['scikit-learn']:.2f} s"
+        print(f"cv at {N} × {D}: {both}, {ratio:.1f} times as long")
+        found = [models["own"].prior_.scale, float(np.sqrt(np.ravel(models["scikit-learn"].C_)[0]))]
+        k, j = (int(np.argmin(abs(widths - width))) for width in found)
+        print(f"  widths {found[0]:.3g} and {found[1]:.3g}: {abs(k - j)} steps apart")
 
 
 def real(quick: bool) -> dict[str, tuple[Any, Any]]:
@@ -112,9 +116,7 @@ def loo(quick: bool) -> None:
         exact = {j: exact_loss(X, y, grid[j]) for j in near}
         best = min(exact, key=exact.__getitem__)
         off = approximate[k] / exact[k] - 1.0
-        print(
-            f"loo {name:14} {X.shape}: {100 * off:+.2f}% at width {grid[k]:.3g}; {abs(best - k)} steps from the exact best"
-        )
+        print(f"loo {name:14} {X.shape}: {100 * off:+.2f}% at width {grid[k]:.3g}, {abs(best - k)} steps from the best")
 
 
 def known(quick: bool) -> None:

@@ -27,7 +27,6 @@ from oddsmith.numerics import Array
 from oddsmith.priors import Inherited
 from oddsmith.records import Certificate
 from oddsmith.solvers import Newton
-from oddsmith.solvers.truncated import LARGEST_HESSIAN
 from oddsmith.statistics import LeverageParams, LeverageSlope
 
 INTERCEPT = "(intercept)"
@@ -324,8 +323,8 @@ class Bayesian:
             from oddsmith.models.widths import choose_width
 
             model.selection_, start = choose_width(problem, model.seed)
-            problem = replace(problem, prior=model.selection_.prior, start=start)
-            if problem.solver == "auto" and is_large(problem.source) and start[0].size <= LARGEST_HESSIAN:
+            problem = replace(problem, prior=model.selection_.prior, start=start or problem.start)
+            if start is not None and problem.solver == "auto" and is_large(problem.source):
                 # So near the optimum a sample of the rows would only lead away.
                 problem = replace(problem, solver=Newton(watch_divergence=False, strict=False))
         model.prior_ = problem.prior if not problem.jeffreys else model.prior

@@ -46,11 +46,14 @@ class Bench:
         group, names = column_groups(prior, problem.names)
         return cls(problem, prior, objective, coordinates, objective.penalty, np.append(0, group), names)
 
-    def at(self, log_alpha: Array, **changes: Any) -> FoldObjective:
+    def at(self, log_alpha: Array) -> FoldObjective:
         """Return the objective with a prior of these precisions."""
+        return self.with_prior(self.objective, log_alpha)
+
+    def with_prior(self, objective: FoldObjective, log_alpha: Array) -> FoldObjective:
+        """Return an objective of other rows with a prior of these precisions."""
         alpha = np.where(self.unit.Q > 0, np.exp(log_alpha)[self.group], 0.0)
-        penalty = Quadratic(self.unit.mean, self.unit.Q * alpha)
-        return replace(self.objective, penalty=penalty, _last=None, **changes)
+        return replace(objective, penalty=Quadratic(self.unit.mean, self.unit.Q * alpha), _last=None)
 
     def typical(self) -> float:
         """Return the width at which a weight moves the activation by about one."""
@@ -64,7 +67,7 @@ class Bench:
         return objective.evaluate(result.w, order=2)
 
     def local(self, e: Evaluation, log_alpha: Array) -> Local:
-        """Return the quadratic model of the likelihood at an evaluation."""
+        """Return the quadratic model of the likelihood at an evaluation of the objective with these precisions."""
         assert e.hessian is not None
         kept = np.flatnonzero(self.objective.free.ravel())
         C = self.objective.shape[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,8 @@ from oddsmith.engines import MemoryEngine
 from oddsmith.engines.memory import available_cores
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.inference.widths import Local, Selection, one_standard_error
-from oddsmith.models.bench import Bench
-from oddsmith.models.coordinates import is_large
+from oddsmith.models.bench import NEAR, Bench
+from oddsmith.models.coordinates import LARGE, is_large
 from oddsmith.models.likelihood import Problem, _choose, _start
 from oddsmith.models.objective import FoldObjective
 from oddsmith.numerics import Array
@@ -23,21 +23,26 @@ from oddsmith.priors import GaussianPrior
 from oddsmith.solvers import Newton
 from oddsmith.solvers.truncated import LARGEST_HESSIAN
 
+ENOUGH = 1e-2
+"""Squared Newton decrement per weight before the last step: the weights are then well within their standard errors."""
+
 
 def by_cross_validation(
     bench: Bench, widths: Array, splits: Sequence[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]
-) -> tuple[Selection, Array]:
+) -> Selection:
     """Minimise the loss of rows left out in folds, along a path of widths from small to large.
 
     Each fit starts where the quadratic model of the last one puts it, and keeps that one's Hessian while it serves.
     Folds are fitted in parallel if the rows are few; of large data the rows of a fold are.
     """
     widths = np.sort(widths)
-    many = is_large(bench.objective.source)
+    # Compiled kernels pay once all fits together are large.
+    fits = len(widths) * len(splits)
+    many = is_large(bench.objective.source) or bench.objective.source.n_rows * bench.unit.Q.size * fits >= 16 * LARGE
     threads = 1 if many else min(bench.problem.engine.threads or available_cores(), len(splits))  # type: ignore[attr-defined]
     engine = bench.problem.engine if many or threads == 1 else MemoryEngine(1)
     with ThreadPoolExecutor(threads) as pool:
-        losses = np.array(list(pool.map(lambda split: _path(bench, engine, widths, *split), splits)))
+        losses = np.array(list(pool.map(lambda split: _path(bench, engine, many, widths, *split), splits)))
     loss = losses.mean(axis=0)
     error = losses.std(axis=0, ddof=1) / np.sqrt(len(losses)) if len(losses) > 1 else np.full(len(loss), np.nan)
     k = int(np.argmin(loss))
@@ -47,9 +52,7 @@ def by_cross_validation(
     log_alpha = np.array([-2.0 * np.log(widths[k])])
     prior, width = bench.concrete(log_alpha)
     table = {"width": widths.tolist(), "log_loss": loss.tolist(), "std_error": error.tolist()}
-    objective = bench.at(log_alpha)
-    result = path_solver(bench).minimise(objective, _start(bench.problem, objective), tol=1e-4, max_iter=200)
-    return Selection("cv", prior, width, None, table, at_edge), result.w
+    return Selection("cv", prior, width, None, table, at_edge)
 
 
 def path_solver(bench: Bench) -> Any:
@@ -59,45 +62,100 @@ def path_solver(bench: Bench) -> Any:
     return _choose(replace(bench.problem, prior=GaussianPrior(scale=1.0)), bench.coordinates)
 
 
-def _path(bench: Bench, engine: Any, widths: Array, train: Any, test: Any) -> Array:
+@dataclass(frozen=True)
+class Reached:
+    """Weights at a width, and a quadratic model near there: of all rows (``exact``), of a sample, or none."""
+
+    x: Array
+    local: Local | None = None
+    exact: bool = False
+
+
+def _path(bench: Bench, engine: Any, large: bool, widths: Array, train: Any, test: Any) -> Array:
     """Return the mean loss of the test rows at each width, fitted to the training rows."""
     source = bench.objective.source
     inside, outside = source.take(train), source.take(test)
     weight = float(len(train) if inside.s is None else inside.s.sum())
     tested = float(len(test) if outside.s is None else outside.s.sum())
-    solver, result = path_solver(bench), np.empty(len(widths))
-    x: Array | None = None
-    local: Local | None = None
+    how = {"source": inside, "weight": weight, "engine": engine, "large": large}
+    unit = replace(bench.objective, **how, passes=0, _last=None)
+    rows = max(8000, 40 * unit.size)
+    many = unit.size <= LARGEST_HESSIAN and inside.n_rows >= 2 * rows
+    sample = unit.sample(rows, seed=4) if many else None
+    result = np.empty(len(widths))
     for k, log_alpha in enumerate(-2.0 * np.log(widths)):
         at = np.array([log_alpha])
-        objective = bench.at(at, source=inside, weight=weight, engine=engine, passes=0)
-        x = _start(replace(bench.problem, source=inside), objective) if x is None else x
-        reached = None if local is None else _chord(bench, objective, local, at)
-        if reached is None:
-            found = solver.minimise(objective, x, tol=1e-6, max_iter=bench.problem.max_iter)
-            x = found.w
-            local = bench.local(found.final, at) if found.final.hessian is not None else None
-        else:
-            x = reached
+        objective = bench.with_prior(unit, at)
+        if k == 0:
+            reached = Reached(_start(replace(bench.problem, source=inside), objective))
+        reached = _next(bench, objective, sample, at, reached)
         held = replace(objective, source=outside, penalty=None, _last=None)
-        result[k] = held.evaluate(x).value / tested
+        result[k] = held.evaluate(reached.x).value / tested
     return result
 
 
-def _chord(bench: Bench, objective: FoldObjective, local: Local, at: Array) -> Array | None:
-    """Return the optimum at another width by the Hessian of an earlier one, a gradient a step; None if it is far."""
-    factor = local.factor(at)
-    x, last = local.x + local.step(at, factor), np.inf
-    kept = np.flatnonzero(objective.free.ravel())
-    for _ in range(4):
-        e = objective.evaluate(bench.whole(x))
-        p = factor.solve(e.gradient[kept])
-        decrement = float(p @ e.gradient[kept])
-        if not decrement < 0.25 * last:
+def _next(bench: Bench, objective: FoldObjective, sample: FoldObjective | None, at: Array, last: Reached) -> Reached:
+    """Return the optimum at the next width of a path.
+
+    With many rows: by steps with a sample's Hessian and the gradient of all rows, while widths move the weights far.
+    Then losses are so nearly equal that every digit counts: by the Hessian of all rows, one for all widths that follow.
+    """
+    x, local = last.x, last.local
+    if local is not None:
+        x = bench.whole(local.x + local.step(at))
+        distance = local.distance(at) if sample is not None else np.inf
+        if distance < 6.0 * NEAR:
+            if not last.exact or distance > 2.0 * NEAR:
+                local = bench.local(objective.evaluate(x, order=2), at)
+            return Reached(bench.whole(local.x + local.step(at)), local, exact=True)
+    if sample is not None:
+        found = _chord(bench, objective, bench.with_prior(sample, at), at, x)
+    else:
+        found = _plain_newton(bench, objective, at, x)
+    if found is not None:
+        return found
+    final = path_solver(bench).minimise(objective, x, tol=1e-6, max_iter=bench.problem.max_iter).final
+    return Reached(final.w, None if final.hessian is None else bench.local(final, at), exact=True)
+
+
+def _plain_newton(bench: Bench, objective: FoldObjective, at: Array, x: Array) -> Reached | None:
+    """Return the optimum by Newton's method, without line search or certificate; None if it does not just converge."""
+    if objective.size > LARGEST_HESSIAN:
+        return None
+    last = np.inf
+    for _ in range(8):
+        e = objective.evaluate(x, order=2)
+        local = bench.local(e, at)
+        p = local.factor(at).solve(e.gradient[objective.free.ravel()])
+        decrement = float(p @ e.gradient[objective.free.ravel()])
+        if not 0.0 <= decrement < last:
             return None
-        x, last = x - p, decrement
-        if decrement <= 1e-7 * max(1.0, abs(e.value)):
-            return bench.whole(x)
+        x, last = x - bench.whole(p), decrement
+        if decrement <= 1e-3 * ENOUGH * len(p):
+            return Reached(x, local, exact=True)
+    return None
+
+
+def _chord(bench: Bench, objective: FoldObjective, sample: FoldObjective, at: Array, x: Array) -> Reached | None:
+    """Return the optimum, by steps with a sample's Hessian and the gradient of all rows; None if they do not converge.
+
+    It is near enough when what is left would not show in the loss of other rows.
+    """
+    kept = objective.free.ravel()
+    for _ in range(4):
+        local = bench.local(sample.evaluate(x, order=2), at)
+        factor, last = local.factor(at), np.inf
+        for _ in range(4):
+            e = objective.evaluate(x)
+            p = factor.solve(e.gradient[kept])
+            decrement = float(p @ e.gradient[kept])
+            if not decrement < 0.3 * last:
+                break
+            x, last = x - bench.whole(p), decrement
+            if decrement <= ENOUGH * len(p):
+                there = x[kept]
+                gradient = -local.precision(at) * (there - local.mean)
+                return Reached(x, replace(local, x=there, gradient=gradient, log_likelihood=e.log_likelihood))
     return None
 
 

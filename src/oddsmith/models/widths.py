@@ -27,8 +27,8 @@ GRID = 20
 Start = tuple[Array, Array]
 
 
-def choose_width(problem: Problem, seed: int | None) -> tuple[Selection, Start]:
-    """Return the selection that a prior with a name for its scale asks for, and weights to start the fit from."""
+def choose_width(problem: Problem, seed: int | None) -> tuple[Selection, Start | None]:
+    """Return the selection that a prior with a name for its scale asks for, and weights near the optimum if known."""
     prior = problem.prior
     assert prior is not None
     _check(problem, prior)
@@ -38,7 +38,7 @@ def choose_width(problem: Problem, seed: int | None) -> tuple[Selection, Start]:
     elif prior.scale == "loo":
         selection, x = by_leave_one_out(bench, _grid(prior, bench))
     else:
-        selection, x = by_cross_validation(bench, _grid(prior, bench), folds(problem, prior.cv, seed))
+        return by_cross_validation(bench, _grid(prior, bench), folds(problem, prior.cv, seed)), None
     return selection, bench.coordinates.to_user(x)
 
 
@@ -314,7 +314,7 @@ def compare_widths(
     with one_blas_thread():
         bench = Bench.of(problem, prior)
         widths = _grid(prior, bench)
-        by_cv, _ = by_cross_validation(bench, widths, folds(problem, cv, probe.seed))
+        by_cv = by_cross_validation(bench, widths, folds(problem, cv, probe.seed))
         selections = {"evidence": by_evidence(bench)[0], "loo": by_leave_one_out(bench, widths)[0], "cv": by_cv}
         curve = {"width": widths.tolist(), **_exact_curves(bench, widths)[0]}
     curve |= {"cv": by_cv.table["log_loss"], "cv_error": by_cv.table["std_error"]}
