@@ -118,7 +118,7 @@ class Profiler:
             if abs(new - abs(v)) <= 1e-12 * new:
                 return side * new
             v = side * new
-        return v
+        return float("nan")  # no number is better than a wrong one
 
     def _first(self, c: Array, side: int) -> float:
         """Return where the search begins: at Wald's end, with the curvature of the origin if there is no minimum.
