@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.utils import get_tags
 
 from oddsmith import LogisticRegression
 from oddsmith.engines import ENGINES, MemoryEngine, MemorySource
@@ -66,6 +67,13 @@ def models() -> list[Any]:
     return many + [model.set_params(max_epochs=10) for model in all_models() if "max_epochs" in model.get_params()]
 
 
+MODELS_AND_CLASSES = [
+    pytest.param(model, K, id=f"{type(model).__name__}-{K}")
+    for model in models()
+    for K in ([2, 3] if get_tags(model).classifier_tags.multi_class else [2])
+]
+
+
 def on_threads(model: Any, threads: int) -> Any:
     """Return a copy that uses so many threads, its inner models too."""
     names = [name for name in model.get_params() if name.split("__")[-1] == "threads"]
@@ -99,8 +107,7 @@ def test_statistic_is_the_same_in_blocks_of_any_size(name: str, block_rows: int)
 
 @pytest.mark.filterwarnings("ignore::oddsmith.errors.ConvergenceWarning")
 @pytest.mark.parametrize("block_rows", BLOCKS)
-@pytest.mark.parametrize("K", [2, 3])
-@pytest.mark.parametrize("model", models(), ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize(("model", "K"), MODELS_AND_CLASSES)
 def test_model_is_the_same_in_blocks_of_any_size(
     model: Any, K: int, block_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,8 +118,7 @@ def test_model_is_the_same_in_blocks_of_any_size(
 
 
 @pytest.mark.filterwarnings("ignore::oddsmith.errors.ConvergenceWarning")
-@pytest.mark.parametrize("K", [2, 3])
-@pytest.mark.parametrize("model", models(), ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize(("model", "K"), MODELS_AND_CLASSES)
 def test_model_has_the_same_bits_on_any_number_of_threads_and_again(
     model: Any, K: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
