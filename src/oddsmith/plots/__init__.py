@@ -1,0 +1,53 @@
+"""Figures in scikit-learn's convention: ``X.from_…(…)`` computes, ``.plot(ax=None)`` draws, nothing is shown or saved.
+
+>>> from oddsmith import GaussianClassifier
+>>> X, y = [[0.0, 0.0], [1.0, 2.0], [2.0, 1.0], [3.0, 3.0]], ["a", "a", "b", "b"]
+>>> model = GaussianClassifier("spherical").fit(X, y)
+>>> display = DecisionRegionDisplay.from_estimator(model, X, y)
+>>> display.class_at(3, 3)
+'b'
+"""
+
+from oddsmith.plots.coefficients import CoefficientDisplay
+from oddsmith.plots.comparison import ComparisonDisplay
+from oddsmith.plots.curves import (
+    CostDisplay,
+    PrecisionRecallDisplay,
+    ReliabilityDisplay,
+    RiskCoverageDisplay,
+    RocDisplay,
+)
+from oddsmith.plots.densities import ClassDensityDisplay, LaplaceDisplay
+from oddsmith.plots.links import LinkDisplay
+from oddsmith.plots.maps import PosteriorMapDisplay, UncertaintyMapDisplay
+from oddsmith.plots.profile import ProfileDisplay
+from oddsmith.plots.regions import DecisionRegionDisplay
+from oddsmith.plots.residuals import InfluenceDisplay, ResidualDisplay
+from oddsmith.plots.style import Display, new_axes, style
+from oddsmith.plots.traces import PathDisplay, TraceDisplay
+from oddsmith.plots.widths import WidthDisplay
+
+__all__ = [
+    "ClassDensityDisplay",
+    "CoefficientDisplay",
+    "ComparisonDisplay",
+    "CostDisplay",
+    "DecisionRegionDisplay",
+    "Display",
+    "InfluenceDisplay",
+    "LaplaceDisplay",
+    "LinkDisplay",
+    "PathDisplay",
+    "PosteriorMapDisplay",
+    "PrecisionRecallDisplay",
+    "ProfileDisplay",
+    "ReliabilityDisplay",
+    "ResidualDisplay",
+    "RiskCoverageDisplay",
+    "RocDisplay",
+    "TraceDisplay",
+    "UncertaintyMapDisplay",
+    "WidthDisplay",
+    "new_axes",
+    "style",
+]

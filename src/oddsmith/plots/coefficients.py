@@ -1,0 +1,130 @@
+"""Weights with their intervals: the forest plot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.models.reported import INTERCEPT
+from oddsmith.numerics import Array
+from oddsmith.plots.style import QUIET, Display, color_of, legend_above, marker_of
+
+
+@dataclass(eq=False)
+class CoefficientDisplay(Display):
+    """Estimates with intervals, a line per term; an interval that goes to infinity ends in an arrow.
+
+    Attributes
+    ----------
+    terms : list of str
+    classes : list, one entry per row, or None
+        The class that a weight belongs to, for more than two.
+    estimate, lower, upper : arrays
+        NaN for aliased terms.
+    level : float
+        Of the intervals.
+    kind : str
+        "confidence" or "credible".
+
+    >>> from oddsmith import LogisticRegression
+    >>> model = LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]], [0, 0, 1, 0, 1, 1])
+    >>> display = CoefficientDisplay.from_estimator(model)
+    >>> display.terms, display.estimate.round(3).tolist()
+    (['x0'], [1.214])
+    """
+
+    terms: list[str]
+    classes: list[Any] | None
+    estimate: Array
+    lower: Array
+    upper: Array
+    level: float
+    kind: str
+
+    @classmethod
+    def from_estimator(
+        cls, model: Any, X: Any = None, y: Any = None, *, intercept: bool = False, **options: Any
+    ) -> Self:
+        """Take the summary of a fitted model; ``options`` go to ``model.summary`` (``level``, ``intervals``, …)."""
+        if not hasattr(model, "summary"):
+            raise InvalidTypeError(
+                f"{type(model).__name__} has no summary(), where estimates and intervals come from. Use "
+                "LogisticRegression or ProbitRegression."
+            )
+        return cls.from_summary(model.summary(X, y, **options), intercept=intercept)
+
+    @classmethod
+    def from_summary(cls, summary: Any, *, intercept: bool = False) -> Self:
+        """Take a summary that was made before."""
+        table = summary.to_dict()
+        kept = [i for i, term in enumerate(table["term"]) if intercept or term != INTERCEPT]
+        if not kept:
+            raise InvalidInputError("The model has an intercept alone: pass intercept=True to see it.")
+        prefix = "credible_" if summary.is_posterior else ""
+        columns = [
+            np.asarray(table[name], dtype=np.float64)[kept] for name in ("estimate", f"{prefix}lower", f"{prefix}upper")
+        ]
+        classes = [table["class"][i] for i in kept] if "class" in table else None
+        kind = "credible" if summary.is_posterior else "confidence"
+        terms = [str(table["term"][i]) for i in kept]
+        estimate, lower, upper = columns
+        return cls(terms, classes, estimate, lower, upper, summary.level, kind)
+
+    def plot(self, ax: Any = None, *, sort: bool = False, odds_ratio: bool = False) -> Self:
+        """Draw the terms from top to bottom; ``odds_ratio`` has a log scale of exp(weight)."""
+        terms = list(dict.fromkeys(self.terms))
+        groups = [None] if self.classes is None else list(dict.fromkeys(self.classes))
+        if sort:
+            size = {
+                t: max(np.nan_to_num(abs(e)) for u, e in zip(self.terms, self.estimate, strict=True) if u == t)
+                for t in terms
+            }
+            terms.sort(key=lambda term: -size[term])
+        place = {term: -i for i, term in enumerate(terms)}
+        height = max(2.2, 0.9 + (0.24 + 0.1 * (len(groups) - 1)) * len(terms))
+        low, high = self._limits()
+        with self._canvas(ax, size=(6.0, min(height, 12.0))) as (ax,):
+            ax.axvline(0.0, color=QUIET, lw=0.8, zorder=0)
+            for k, group in enumerate(groups):
+                rows = [i for i in range(len(self.terms)) if self.classes is None or self.classes[i] == group]
+                where = np.array([place[self.terms[i]] for i in rows]) + 0.22 * ((len(groups) - 1) / 2 - k)
+                self._draw(ax, rows, where, k, "" if group is None else str(group), low, high)
+            ax.set_yticks([place[term] for term in terms], terms)
+            ax.set(xlim=(low, high), ylim=(min(place.values()) - 0.7, 0.7))
+            what = f"with {100 * self.level:g}% {self.kind} interval"
+            ax.set_xlabel(f"{'odds ratio' if odds_ratio else 'weight'} {what}")
+            if odds_ratio:
+                _as_odds(ax, low, high)
+            ax.tick_params(axis="y", length=0)
+            ax.spines["left"].set_visible(False)
+            if len(groups) > 1:
+                legend_above(ax)
+        return self
+
+    def _limits(self) -> tuple[float, float]:
+        """Return limits that hold zero, all estimates and all finite ends."""
+        values = np.concatenate([[0.0], self.estimate, self.lower, self.upper])
+        values = values[np.isfinite(values)]
+        pad = 0.05 * max(float(values.max() - values.min()), 1e-12)
+        return float(values.min()) - pad, float(values.max()) + pad
+
+    def _draw(self, ax: Any, rows: list[int], where: Array, k: int, label: str, low: float, high: float) -> None:
+        lower, upper = np.maximum(self.lower[rows], low), np.minimum(self.upper[rows], high)
+        color = color_of(k)
+        ax.hlines(where, lower, upper, color=color, lw=1.6)
+        ax.plot(self.estimate[rows], where, marker_of(k), color=color, ms=6, mec="white", mew=0.6, label=label)
+        for ends, side, arrow in ((self.lower[rows], low, "<"), (self.upper[rows], high, ">")):
+            away = np.isinf(ends)
+            ax.plot(np.full(away.sum(), side), where[away], arrow, color=color, ms=6, clip_on=False)
+
+
+def _as_odds(ax: Any, low: float, high: float) -> None:
+    """Label the axis of weights with odds ratios: 1, 2, 5, 10 … and their inverses."""
+    nice = np.concatenate([10.0**k * np.array([1.0, 2.0, 5.0]) for k in range(-12, 13)])
+    ticks = nice[(np.log(nice) >= low) & (np.log(nice) <= high)]
+    step = int(np.ceil(len(ticks) / 10))
+    ticks = ticks[(np.arange(len(ticks)) - int(np.searchsorted(ticks, 1.0))) % step == 0]
+    ax.set_xticks(np.log(ticks), [f"{t:g}" for t in ticks])

@@ -1,0 +1,205 @@
+"""The usual curves of evaluation: reliability, ROC, precision–recall, cost, risk and coverage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from oddsmith.design.inputs import split_target
+from oddsmith.errors import InvalidInputError
+from oddsmith.evaluation.curves import (
+    Curve,
+    cost_curve,
+    precision_recall_curve,
+    reliability_curve,
+    risk_coverage_curve,
+    roc_curve,
+)
+from oddsmith.evaluation.reading import codes_of
+from oddsmith.plots.style import QUIET, Display, color_of, dashes_of, legend_above, marker_of, named
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(eq=False)
+class CurveDisplay(Display):
+    """What the displays of curves share: one curve for each model.
+
+    Attributes
+    ----------
+    curves : dict from name to Curve
+        As the functions of `oddsmith.evaluation` return them.
+    """
+
+    curves: dict[str, Curve]
+
+    @classmethod
+    def from_curve(cls, curves: Any) -> Self:
+        """Take a curve that was computed before, or several, ``{name: curve}``."""
+        return cls(named(curves, ""))
+
+    def _lines(self, ax: Axes, x: str, y: str, fact: str = "", short: str = "", **options: Any) -> None:
+        for k, (name, curve) in enumerate(self.curves.items()):
+            value = f"{short} {getattr(curve, fact):.3f}" if fact else ""
+            label = ", ".join(part for part in (name, value) if part)
+            ax.plot(
+                getattr(curve, x), getattr(curve, y), color=color_of(k), ls=dashes_of(k), label=label or None, **options
+            )
+        if ax.get_legend_handles_labels()[1]:
+            legend_above(ax, columns=2)
+
+
+class RocDisplay(CurveDisplay):
+    """The ROC curve: true positives over false positives, for every threshold.
+
+    >>> from oddsmith import GaussianClassifier
+    >>> X, y = [[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"]
+    >>> display = RocDisplay.from_estimator(GaussianClassifier().fit(X, y), X, y)
+    >>> display.curves["GaussianClassifier"].area
+    0.75
+    """
+
+    @classmethod
+    def from_estimator(cls, models: Any, X: Any, y: Any, *, label: Any = None) -> Self:
+        """Compute the curve of a fitted classifier, or of several ``{name: model}``, for the class ``label``."""
+        return cls({name: roc_curve(model, X, y, label) for name, model in named(models).items()})
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the curves and the diagonal of a guess; the legend has the areas."""
+        with self._canvas(ax, size=(4.6, 4.6)) as (ax,):
+            ax.plot([0, 1], [0, 1], color=QUIET, lw=0.8, zorder=0)
+            self._lines(ax, "false_positive_rate", "true_positive_rate", "area", "AUC")
+            ax.set(xlabel="false positive rate", ylabel="true positive rate", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+            ax.set_aspect("equal")
+        return self
+
+
+@dataclass(eq=False)
+class PrecisionRecallDisplay(CurveDisplay):
+    """Precision over recall, for every threshold; a guess has the share of the positive class as its precision.
+
+    >>> from oddsmith import GaussianClassifier
+    >>> X, y = [[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"]
+    >>> PrecisionRecallDisplay.from_estimator(GaussianClassifier().fit(X, y), X, y).share
+    0.5
+    """
+
+    share: float | None = None
+
+    @classmethod
+    def from_estimator(cls, models: Any, X: Any, y: Any, *, label: Any = None) -> Self:
+        """Compute the curve of a fitted classifier, or of several ``{name: model}``, for the class ``label``."""
+        several = named(models)
+        curves = {name: precision_recall_curve(model, X, y, label) for name, model in several.items()}
+        classes = np.asarray(next(iter(several.values())).classes_)
+        positive = 1 if label is None else classes.tolist().index(label)
+        return cls(curves, float(np.mean(codes_of(split_target(X, y)[1], classes) == positive)))
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the curves as the steps that they are; the legend has the average precisions."""
+        with self._canvas(ax, size=(4.6, 4.6)) as (ax,):
+            if self.share is not None:
+                ax.axhline(self.share, color=QUIET, lw=0.8, zorder=0)
+            self._lines(ax, "recall", "precision", "average_precision", "AP", drawstyle="steps-post")
+            ax.set(xlabel="recall", ylabel="precision", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+            ax.set_aspect("equal")
+        return self
+
+
+class ReliabilityDisplay(CurveDisplay):
+    """The reliability diagram: how often a class occurs where its probability is said to be p, with a band.
+
+    For more than two classes there is a line for each class, of one model.
+
+    >>> from oddsmith import GaussianClassifier
+    >>> X, y = [[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"]
+    >>> display = ReliabilityDisplay.from_estimator(GaussianClassifier().fit(X, y), X, y, bins=2)
+    >>> display.curves["GaussianClassifier"].frequency.tolist()
+    [0.5, 0.5]
+    """
+
+    @classmethod
+    def from_estimator(cls, models: Any, X: Any, y: Any, *, bins: int = 10, level: float = 0.95) -> Self:
+        """Compute the diagram of a fitted classifier, or of several ``{name: model}`` for two classes."""
+        return cls({name: reliability_curve(m, X, y, bins=bins, level=level) for name, m in named(models).items()})
+
+    def plot(self, ax: Any = None, *, band: bool = True) -> Self:
+        """Draw frequency over probability, the band of the frequency, and the diagonal of a calibrated model."""
+        lines = []
+        for name, curve in self.curves.items():
+            labels = list(dict.fromkeys(curve.columns["class"].tolist()))
+            if len(labels) > 1 and len(self.curves) > 1:
+                raise InvalidInputError(f"{name!r} has {len(labels)} classes: draw one model at a time.")
+            lines += [(str(c) if len(labels) > 1 else name, curve, curve.columns["class"] == c) for c in labels]
+        with self._canvas(ax, size=(4.6, 4.6)) as (ax,):
+            ax.plot([0, 1], [0, 1], color=QUIET, lw=0.8, zorder=0)
+            for k, (name, curve, own) in enumerate(lines):
+                p, color = curve.probability[own], color_of(k)
+                if band:
+                    ax.fill_between(p, curve.lower[own], curve.upper[own], color=color, alpha=0.16, linewidth=0)
+                mark = {"marker": marker_of(k), "ms": 5.5, "mec": "white", "mew": 0.6}
+                ax.plot(p, curve.frequency[own], color=color, ls=dashes_of(k), label=name or None, **mark)
+            ax.set(xlabel="probability said", ylabel="frequency seen", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+            ax.set_aspect("equal")
+            if ax.get_legend_handles_labels()[1]:
+                legend_above(ax, columns=2)
+        return self
+
+
+class CostDisplay(CurveDisplay):
+    """The mean cost over the threshold of the second class's probability, under a loss.
+
+    >>> from oddsmith import GaussianClassifier
+    >>> X, y = [[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"]
+    >>> display = CostDisplay.from_estimator(GaussianClassifier().fit(X, y), X, y, [[0, 1], [4, 0]])
+    >>> display.curves["GaussianClassifier"].right_threshold
+    0.2
+    """
+
+    @classmethod
+    def from_estimator(cls, models: Any, X: Any, y: Any, loss: Any = None) -> Self:
+        """Compute the curve of a fitted classifier, or of several ``{name: model}``; ``loss`` as in ``decide``."""
+        return cls({name: cost_curve(model, X, y, loss) for name, model in named(models).items()})
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the costs as the steps that they are, and the threshold that is right if the probabilities are."""
+        with self._canvas(ax) as (ax,):
+            for k, (name, curve) in enumerate(self.curves.items()):
+                threshold = np.append(np.clip(curve.threshold, 0.0, 1.0), 1.0)
+                cost = np.append(curve.cost, curve.cost[-1])
+                ax.plot(threshold, cost, color=color_of(k), ls=dashes_of(k), label=name or None, drawstyle="steps-post")
+            for right in dict.fromkeys(curve.right_threshold for curve in self.curves.values()):
+                ax.axvline(right, color=QUIET, lw=1.0, ls=":", label=f"right threshold {right:.3g}")
+            for k, curve in enumerate(self.curves.values()):
+                mark = {"color": color_of(k), "mec": "white", "ms": 8, "ls": "", "zorder": 4}
+                ax.plot(curve.right_threshold, curve.cost_there, marker=marker_of(k), **mark)
+            ax.set(xlabel="threshold of the probability", ylabel="mean cost of a row", xlim=(0, 1), ylim=(0, None))
+            legend_above(ax, columns=3)
+        return self
+
+
+class RiskCoverageDisplay(CurveDisplay):
+    """The risk of the decisions if only the surest rows get one, over the share of rows that do.
+
+    >>> from oddsmith import GaussianClassifier
+    >>> X, y = [[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"]
+    >>> display = RiskCoverageDisplay.from_estimator(GaussianClassifier().fit(X, y), X, y)
+    >>> display.curves["GaussianClassifier"].risk.tolist()
+    [0.0, 0.5]
+    """
+
+    @classmethod
+    def from_estimator(cls, models: Any, X: Any, y: Any, loss: Any = None) -> Self:
+        """Compute the curve of a fitted classifier, or of several ``{name: model}``; ``loss`` as in ``decide``."""
+        return cls({name: risk_coverage_curve(model, X, y, loss) for name, model in named(models).items()})
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw risk over coverage; the legend has the areas."""
+        with self._canvas(ax) as (ax,):
+            self._lines(ax, "coverage", "risk", "area", "area")
+            ax.set(xlabel="coverage: share of rows decided", ylabel="risk: mean loss of these", xlim=(0, 1))
+            ax.set_ylim(bottom=0.0)
+        return self

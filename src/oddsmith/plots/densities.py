@@ -1,0 +1,168 @@
+"""Densities of one variable: those of the classes with their posterior, and one with Laplace's Gaussian."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from oddsmith.design.inputs import split_target
+from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.inference.laplace import Laplace, laplace
+from oddsmith.models.expanding import input_names
+from oddsmith.numerics import Array
+from oddsmith.plots.style import INK, QUIET, Display, color_of, dashes_of, legend_above
+
+
+@dataclass(eq=False)
+class ClassDensityDisplay(Display):
+    """Bayes' rule in a picture: the densities of the classes times their priors, and the posterior that they make.
+
+        p(C_k | x) = p(x | C_k) p(C_k) / Σ_j p(x | C_j) p(C_j)
+
+    Attributes
+    ----------
+    x : array of length n
+    joint, posterior : arrays, n × K
+    boundaries : array
+        Where the most probable class changes.
+    classes : list
+    name : str
+        Of the variable.
+
+    Cost: the densities of n points.
+
+    >>> from oddsmith import GaussianClassifier
+    >>> model = GaussianClassifier().fit([[0.0], [2.0], [2.0], [4.0]], ["a", "a", "b", "b"])
+    >>> display = ClassDensityDisplay.from_estimator(model)
+    >>> display.boundaries.round(2).tolist(), bool(np.allclose(display.posterior.sum(axis=1), 1.0))
+    ([2.0], True)
+    """
+
+    x: Array
+    joint: Array
+    posterior: Array
+    boundaries: Array
+    classes: list[Any]
+    name: str
+
+    @classmethod
+    def from_estimator(cls, model: Any, X: Any = None, *, limits: Any = None, resolution: int = 400) -> Self:
+        """Ask a fitted generative model of one column; limits are those of ``X``, or of samples of the model."""
+        if not hasattr(model, "log_density") or not hasattr(model, "sample"):
+            raise InvalidTypeError(
+                f"{type(model).__name__} has no class densities. Use a generative model, such as GaussianClassifier."
+            )
+        model._check_fitted()
+        names = [str(name) for name in input_names(model)]
+        if len(names) != 1:
+            raise InvalidInputError(
+                f"Densities are drawn over one column, and this model has {len(names)}: fit one to a single column, or "
+                "use PosteriorMapDisplay."
+            )
+        if limits is None:
+            seen = model.sample(2000, seed=0)[0] if X is None else split_target(X, None)[0]
+            values = np.asarray(seen, dtype=np.float64).ravel()
+            pad = 0.15 * (values.max() - values.min()) if len(values) > 1 else 1.0
+            limits = (values.min() - pad, values.max() + pad)
+        x = np.linspace(limits[0], limits[1], resolution)
+        rows = x[:, None]
+        if hasattr(model, "feature_names_in_"):
+            import pyarrow
+
+            rows = pyarrow.table({names[0]: x})
+        joint = np.exp(model.log_density(rows)) * model.class_prior_
+        P = np.asarray(model.predict_proba(rows))
+        best = P.argmax(axis=1)
+        return cls(x, joint, P, _crossings(x, P, best), np.asarray(model.classes_).tolist(), names[0])
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw densities times priors above, the posterior below; the hatched area is the probability of error."""
+        with self._canvas(ax, 2, 1, (6.0, 5.0), sharex=True) as (top, below):
+            for k, label in enumerate(self.classes):
+                top.fill_between(self.x, self.joint[:, k], color=color_of(k), alpha=0.18, linewidth=0)
+                line = {"color": color_of(k), "ls": dashes_of(k), "label": str(label)}
+                top.plot(self.x, self.joint[:, k], **line)
+                below.plot(self.x, self.posterior[:, k], **line)
+            error = self.joint.sum(axis=1) - self.joint.max(axis=1)
+            top.fill_between(self.x, error, facecolor="none", edgecolor=QUIET, hatch="////", linewidth=0, label="error")
+            for one in (top, below):
+                for place in self.boundaries:
+                    one.axvline(place, color=INK, lw=0.8, ls=":", zorder=0)
+            top.set(ylabel=f"p({self.name}, class)", ylim=(0.0, None), xlim=(self.x[0], self.x[-1]))
+            below.set(xlabel=self.name, ylabel=f"p(class | {self.name})", ylim=(-0.03, 1.03))
+            legend_above(top)
+        return self
+
+
+def _crossings(x: Array, P: Array, best: Any) -> Array:
+    """Return where the largest column changes, interpolated."""
+    places = []
+    for i in np.flatnonzero(np.diff(best)):
+        gap = P[i : i + 2, best[i]] - P[i : i + 2, best[i + 1]]
+        places.append(x[i] + (x[i + 1] - x[i]) * gap[0] / (gap[0] - gap[1]))
+    return np.array(places)
+
+
+@dataclass(eq=False)
+class LaplaceDisplay(Display):
+    """A density of one variable and Laplace's Gaussian, which has its mode and the curvature there.
+
+    Attributes
+    ----------
+    x : array of length n
+    density, gaussian : arrays of length n
+        Both normalised, the density by quadrature.
+    approximation : Laplace
+
+    >>> display = LaplaceDisplay.from_density(lambda x: -0.5 * (x - 3.0) ** 2, start=0.0)
+    >>> bool(np.allclose(display.density, display.gaussian, atol=1e-3))
+    True
+    """
+
+    x: Array
+    density: Array
+    gaussian: Array
+    approximation: Laplace
+    name: str
+
+    @classmethod
+    def from_density(
+        cls, log_density: Callable[[float], float], start: float, *, limits: Any = None, name: str = "x"
+    ) -> Self:
+        """Approximate ``exp(log_density)``; default limits are four standard deviations from the mode."""
+        found = laplace(log_density, start)
+        if np.ndim(found.mode):
+            raise InvalidInputError("This figure is about one variable: start must be a number.")
+        reach = 4.0 * float(np.sqrt(found.covariance))
+        low, high = (found.mode - reach, found.mode + reach) if limits is None else limits
+        x = np.linspace(low, high, 601)
+        values = np.array([log_density(float(v)) for v in x])
+        p = np.exp(values - values.max())
+        return cls(x, p / np.trapezoid(p, x), np.exp(found.logpdf(x)), found, name)
+
+    @property
+    def log_density(self) -> Array:
+        """Minus the logarithm is what the expansion is about."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.density))
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw both densities on the left and minus their logarithms, of which one is a parabola, on the right."""
+        with self._canvas(ax, 1, 2, (6.6, 3.2)) as (left, right):
+            for k, (label, p) in enumerate((("density", self.density), ("Laplace's Gaussian", self.gaussian))):
+                line = {"color": color_of(2 * k), "ls": dashes_of(k), "label": label}
+                left.plot(self.x, p, **line)
+                with np.errstate(divide="ignore"):
+                    right.plot(self.x, -np.log(p), **line)
+            left.fill_between(self.x, self.density, color=color_of(0), alpha=0.15, linewidth=0)
+            for one in (left, right):
+                one.axvline(self.approximation.mode, color=INK, lw=0.8, ls=":", zorder=0)
+                one.set_xlabel(self.name)
+            at_mode = -float(np.log(self.gaussian.max()))
+            left.set(ylabel=f"p({self.name})", ylim=(0.0, None))
+            right.set(ylabel=f"−log p({self.name})", ylim=(at_mode - 0.5, at_mode + 9.0))
+            legend_above(left)
+        return self

@@ -1,0 +1,82 @@
+"""Links: the maps from an activation to a probability."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from oddsmith.errors import InvalidInputError
+from oddsmith.links import LINKS
+from oddsmith.numerics import Array
+from oddsmith.plots.style import QUIET, Display, color_of, dashes_of, legend_above
+
+
+@dataclass(eq=False)
+class LinkDisplay(Display):
+    """Inverse links ``y = f(a)`` over the activation, one curve each.
+
+    Attributes
+    ----------
+    a : array of length n
+        Activations, or values of x where curves differ by the length of w.
+    curves : dict from name to array of length n
+    xlabel : str
+
+    >>> display = LinkDisplay.from_links(["logit", "probit"])
+    >>> list(display.curves), round(float(np.interp(0.0, display.a, display.curves["logit"])), 6)
+    (['logit', 'probit'], 0.5)
+    """
+
+    a: Array
+    curves: dict[str, Array]
+    xlabel: str
+
+    @classmethod
+    def from_links(
+        cls, links: str | Iterable[str] = ("logit", "probit"), *, limits: Any = (-6.0, 6.0), match_slopes: bool = False
+    ) -> Self:
+        """Compute inverse links by name; ``match_slopes`` rescales activations so that all are as steep at zero."""
+        names = [links] if isinstance(links, str) else list(links)
+        a = np.linspace(limits[0], limits[1], 601)
+        curves = {}
+        for name in names:
+            link = LINKS[name]
+            scale = float(LINKS["logit"].derivative(np.zeros(1))[0]) / float(link.derivative(np.zeros(1))[0])
+            curves[_label(name, scale) if match_slopes else name] = _inverse(link, scale * a if match_slopes else a)
+        return cls(a, curves, "activation a")
+
+    @classmethod
+    def from_lengths(cls, lengths: Iterable[float], *, link: str = "logit", limits: Any = (-6.0, 6.0)) -> Self:
+        """Compute ``f(‖w‖ x)`` for several lengths of w: the longer, the steeper."""
+        x = np.linspace(limits[0], limits[1], 601)
+        values = [float(length) for length in lengths]
+        if not values or min(values) < 0:
+            raise InvalidInputError(f"lengths must be numbers that are not negative, found {values}.")
+        return cls(x, {f"‖w‖ = {w:g}": _inverse(LINKS[link], w * x) for w in values}, "distance from the boundary")
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the curves with the lines of ½ and of zero."""
+        with self._canvas(ax) as (ax,):
+            ax.axhline(0.5, color=QUIET, lw=0.6, zorder=0)
+            ax.axvline(0.0, color=QUIET, lw=0.6, zorder=0)
+            for k, (name, values) in enumerate(self.curves.items()):
+                ax.plot(self.a, values, color=color_of(k), ls=dashes_of(k), label=name)
+            ax.set(xlabel=self.xlabel, ylabel="probability y", ylim=(-0.03, 1.03), xlim=(self.a[0], self.a[-1]))
+            ax.set_yticks([0.0, 0.25, 0.5, 0.75, 1.0])
+            legend_above(ax)
+        return self
+
+
+def _label(name: str, scale: float) -> str:
+    return name if np.isclose(scale, 1.0) else f"{name} of {scale:.3g} a"
+
+
+def _inverse(link: Any, a: Array) -> Array:
+    """Return the inverse link; NaN where an activation has no probability (links log and identity)."""
+    low, high = link.domain
+    inside = (a >= low) & (a <= high)
+    result: Array = np.where(inside, link.inverse(np.clip(a, low, high)), np.nan)
+    return result

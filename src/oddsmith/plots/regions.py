@@ -1,0 +1,149 @@
+"""Decision regions with the samples that they were learned from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.evaluation.reading import codes_of
+from oddsmith.numerics import Array
+from oddsmith.plots.grid import make_plane
+from oddsmith.plots.style import INK, QUIET, Display, color_of, legend_above, scatter_classes
+
+
+@dataclass(eq=False)
+class DecisionRegionDisplay(Display):
+    """The class that a model decides for, all over the plane of two columns.
+
+    Attributes
+    ----------
+    x, y : arrays of length n and m
+        The grid.
+    regions : array, m × n
+        Code of the class at each point: ``classes[regions[i, j]]`` is what the model predicts at ``(x[j], y[i])``.
+    lead : array, m × n × K
+        By how much the value of each class is above the largest of the others: its zeros are the boundary.
+    classes, names : lists
+        The labels; the names of the two columns.
+    points, codes : arrays, N × 2 and N, or None
+        The samples and their classes.
+    ambiguous : array of bool, m × n, or None
+        Where `OneVsRest` or `OneVsOne` leave no unique class.
+
+    Cost: one prediction for each of m · n points.
+
+    >>> from oddsmith import GaussianClassifier
+    >>> X, y = [[0.0, 0.0], [1.0, 2.0], [2.0, 1.0], [3.0, 3.0]], ["a", "a", "b", "b"]
+    >>> display = DecisionRegionDisplay.from_estimator(GaussianClassifier("spherical").fit(X, y), X, y)
+    >>> display.class_at(0, 0), display.class_at(3, 3)
+    ('a', 'b')
+    """
+
+    x: Array
+    y: Array
+    regions: npt.NDArray[np.intp]
+    lead: Array
+    classes: list[Any]
+    names: tuple[str, str]
+    points: Array | None = None
+    codes: npt.NDArray[np.intp] | None = None
+    ambiguous: npt.NDArray[np.bool_] | None = None
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        columns: Any = None,
+        at: Any = None,
+        limits: Any = None,
+        resolution: int = 200,
+    ) -> Self:
+        """Ask a fitted classifier, ours or scikit-learn's, about a grid of points.
+
+        Parameters
+        ----------
+        model : fitted classifier
+        X, y : rows and labels
+            They give the limits, and are drawn. ``y`` may be the name of a column of ``X``, or missing.
+        columns : two names or numbers of columns
+            Needed where there are more than two.
+        at : mapping from column to value
+            Where the other columns are held; default: their median, or most frequent word.
+        limits : ((left, right), (bottom, top)), optional
+        resolution : int
+            Points along each axis.
+        """
+        plane = make_plane(model, X, y, columns=columns, at=at, limits=limits, resolution=resolution)
+        classes = np.asarray(model.classes_)
+        codes = codes_of(np.asarray(model.predict(plane.rows)), classes)
+        lead = _lead(model, plane.rows, codes, len(classes))
+        unclear = np.asarray(model.ambiguous(plane.rows)).reshape(plane.shape) if hasattr(model, "ambiguous") else None
+        return cls(
+            plane.x,
+            plane.y,
+            codes.reshape(plane.shape),
+            lead.reshape(*plane.shape, -1),
+            classes.tolist(),
+            plane.names,
+            None if plane.codes is None else plane.points,
+            plane.codes,
+            unclear,
+        )
+
+    def class_at(self, x: float, y: float) -> Any:
+        """Return the class of the grid point nearest to ``(x, y)``."""
+        return self.classes[self.regions[np.abs(self.y - y).argmin(), np.abs(self.x - x).argmin()]]
+
+    def plot(self, ax: Any = None, *, samples: bool = True, legend: bool = True) -> Self:
+        """Draw the regions in light colours, their boundary as a line, and the samples."""
+        from matplotlib.patches import Patch
+
+        with self._canvas(ax) as (ax,):
+            for k in range(len(self.classes)):
+                if (self.regions == k).any():
+                    lead = self.lead[:, :, k]
+                    ax.contourf(self.x, self.y, lead, levels=[0.0, lead.max() + 1.0], colors=[color_of(k)], alpha=0.22)
+                    if lead.min() < 0.0 < lead.max():
+                        ax.contour(self.x, self.y, lead, levels=[0.0], colors=[INK], linewidths=1.1)
+            if self.ambiguous is not None and self.ambiguous.any():
+                ax.contourf(self.x, self.y, self.ambiguous * 1.0, levels=[0.5, 1.5], colors="none", hatches=["////"])
+            if samples and self.points is not None and self.codes is not None:
+                scatter_classes(ax, self.points, self.codes, self.classes)
+            else:
+                for k, label in enumerate(self.classes):
+                    ax.add_patch(Patch(facecolor=color_of(k), alpha=0.4, label=str(label), visible=False))
+            ax.set(xlabel=self.names[0], ylabel=self.names[1])
+            ax.set(xlim=(self.x[0], self.x[-1]), ylim=(self.y[0], self.y[-1]))
+            if legend:
+                if self.ambiguous is not None and self.ambiguous.any():
+                    ax.plot([], [], marker="s", ls="", mfc="none", mec=QUIET, label="no unique class (hatched)")
+                legend_above(ax)
+        return self
+
+
+def _lead(model: Any, rows: Any, codes: npt.NDArray[np.intp], K: int) -> Array:
+    """Return by how much each class leads, from the model's values where these decide, else +1 and −1."""
+    values = np.full((len(codes), K), np.nan)
+    for method in ("decision_function", "predict_proba"):
+        if hasattr(model, method):
+            found = np.asarray(getattr(model, method)(rows), dtype=np.float64)
+            values = np.column_stack([-found, found]) if found.ndim == 1 else found
+            break
+    picked = np.arange(len(codes)), codes
+    if values.shape == (len(codes), K) and np.isfinite(values).all():
+        others = values.copy()
+        others[picked] = -np.inf
+        gap = values[picked] - others.max(axis=1)
+        if (gap >= -1e-9 * np.abs(values).max(initial=1.0)).all():  # the largest value does decide
+            lead: Array = values - values[picked][:, None]
+            lead[picked] = gap
+            return lead
+    lead = np.full((len(codes), K), -1.0)
+    lead[picked] = 1.0
+    return lead

@@ -1,0 +1,219 @@
+"""What single rows say: residuals over fitted probabilities, and influence over leverage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.design.inputs import split_target
+from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
+from oddsmith.evaluation.reading import codes_of
+from oddsmith.evaluation.sums import bin_of
+from oddsmith.numerics import Array
+from oddsmith.plots.style import INK, QUIET, Display, color_of, legend_above, marker_of
+
+
+def _diagnose(model: Any, X: Any, y: Any, rows: dict[str, Any]) -> Any:
+    if not hasattr(model, "diagnostics"):
+        raise InvalidTypeError(
+            f"{type(model).__name__} has no diagnostics(X, y), which these residuals come from. Use LogisticRegression "
+            "or ProbitRegression."
+        )
+    return model.diagnostics(X, y, **rows)
+
+
+@dataclass(eq=False)
+class ResidualDisplay(Display):
+    """Residuals over the fitted probability, and their means in bins, which a model that fits keeps near zero.
+
+    Attributes
+    ----------
+    fitted, residual : arrays of length N
+        Probability of the class looked at; ``t − y``, divided by √(y (1 − y)).
+    codes : array of length N
+        1 for rows of that class, else 0.
+    middle, mean, limit : arrays, one entry for each bin
+        Mean fitted probability, mean of ``t − y``, and two standard errors of that mean if the model is right.
+    classes : list
+        What codes 0 and 1 stand for.
+
+    Cost: one pass.
+
+    >>> from oddsmith import LogisticRegression
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]], [0, 0, 1, 0, 1, 1]
+    >>> display = ResidualDisplay.from_estimator(LogisticRegression().fit(X, y), X, y, bins=2)
+    >>> bool((np.abs(display.mean) < display.limit).all()), len(display.residual)
+    (True, 6)
+    """
+
+    fitted: Array
+    residual: Array
+    codes: npt.NDArray[np.intp]
+    middle: Array
+    mean: Array
+    limit: Array
+    classes: list[str]
+
+    @classmethod
+    def from_estimator(
+        cls, model: Any, X: Any, y: Any, *, label: Any = None, bins: int | None = None, **rows: Any
+    ) -> Self:
+        """Take the diagnostics of a fit with its rows; ``label`` names the class where there are more than two.
+
+        There are about √N bins unless ``bins`` says otherwise. ``rows``: ``sample_weight`` and ``offset`` of the fit.
+        """
+        found = _diagnose(model, X, y, rows)
+        labels = np.asarray(model.classes_).tolist()
+        if label is None and len(labels) > 2:
+            raise InvalidInputError(f"There are {len(labels)} classes: say which one, label=… of {labels[:8]}.")
+        if label is not None and label not in labels:
+            raise UnknownNameError("class", label, labels)
+        k = 1 if label is None else labels.index(label)
+        t = codes_of(split_target(X, y)[1], np.asarray(model.classes_)) == k
+        P, r = found.fitted, found.pearson
+        fitted, residual = (P[:, k], r[:, k]) if P.ndim == 2 else (P, r) if k == 1 else (1.0 - P, -r)
+        cell = bin_of(fitted, int(np.clip(np.sqrt(len(t)), 2, 40)) if bins is None else bins)
+        count = np.bincount(cell)
+        mean = np.bincount(cell, weights=t - fitted) / count
+        limit = 2.0 * np.sqrt(np.bincount(cell, weights=fitted * (1.0 - fitted))) / count
+        rest = str(labels[1 - k]) if len(labels) == 2 else f"not {labels[k]}"
+        middle = np.bincount(cell, weights=fitted) / count
+        return cls(fitted, residual, t.astype(np.intp), middle, mean, limit, [rest, str(labels[k])])
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw single rows above and the means of bins, with two standard errors, below."""
+        with self._canvas(ax, 2, 1, (6.0, 5.0), sharex=True) as (top, below):
+            for k, label in enumerate(self.classes):
+                own = self.codes == k
+                dots = {"s": 14, "c": color_of(k), "marker": marker_of(k), "alpha": 0.7, "linewidths": 0}
+                top.scatter(self.fitted[own], self.residual[own], label=label, **dots)
+            top.set_yscale("symlog", linthresh=1.0, linscale=0.6)
+            below.fill_between(
+                self.middle, -self.limit, self.limit, color=QUIET, alpha=0.2, linewidth=0, label="two standard errors"
+            )
+            below.plot(
+                self.middle, self.mean, "D-", color=color_of(2), ms=5, lw=1.0, mec="white", label="mean of a bin"
+            )
+            for one in (top, below):
+                one.axhline(0.0, color=INK, lw=0.8, zorder=0)
+            top.set(ylabel="Pearson residual")
+            below.set(xlabel=f"fitted probability of {self.classes[1]}", ylabel="mean of t − y", xlim=(-0.02, 1.02))
+            legend_above(top)
+            legend_above(below)
+        return self
+
+
+@dataclass(eq=False)
+class InfluenceDisplay(Display):
+    """Residual over leverage with Cook's distance: rows on which the fit depends are far out on both.
+
+    Attributes
+    ----------
+    leverage, residual, cooks_distance : arrays of length N
+        The residuals are standardised Pearson residuals (deviance residuals for more than two classes).
+    n_weights : float
+        Number of weights, the sum of the leverages.
+    codes : array of length N
+    classes : list
+    rows : list
+        Names of the rows.
+
+    Cost: one pass.
+
+    >>> from oddsmith import LogisticRegression
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]], [0, 0, 1, 0, 1, 1]
+    >>> display = InfluenceDisplay.from_estimator(LogisticRegression().fit(X, y), X, y)
+    >>> round(display.n_weights, 6), display.most(1)
+    (2.0, [2])
+    """
+
+    leverage: Array
+    residual: Array
+    cooks_distance: Array
+    n_weights: float
+    codes: npt.NDArray[np.intp]
+    classes: list[Any]
+    rows: Sequence[Any]
+    what: str = "standardised Pearson residual"
+
+    @classmethod
+    def from_estimator(cls, model: Any, X: Any, y: Any, **rows: Any) -> Self:
+        """Take the diagnostics of a fit with its rows; rows have the names of the table's index, else their numbers."""
+        found = _diagnose(model, X, y, rows)
+        two = found.standardized_pearson.ndim == 1
+        residual = found.standardized_pearson if two else found.standardized_deviance
+        codes = codes_of(split_target(X, y)[1], np.asarray(model.classes_))
+        names = list(X.index) if hasattr(X, "iloc") else list(range(len(found)))
+        what = "standardised Pearson residual" if two else "standardised deviance residual"
+        weights = float(found.leverage.sum())
+        return cls(
+            found.leverage,
+            residual,
+            found.cooks_distance,
+            weights,
+            codes,
+            np.asarray(model.classes_).tolist(),
+            names,
+            what,
+        )
+
+    def most(self, n: int) -> list[Any]:
+        """Return the names of the n most influential rows."""
+        return [self.rows[i] for i in self._order()[:n]]
+
+    def _order(self) -> npt.NDArray[np.intp]:
+        return np.argsort(-np.nan_to_num(self.cooks_distance), kind="stable")
+
+    def plot(self, ax: Any = None, *, annotate: int = 3) -> Self:
+        """Draw rows with an area that is their Cook's distance, and name the most influential ones."""
+        with self._canvas(ax) as (ax,):
+            largest = max(float(np.nanmax(self.cooks_distance)), 1e-300)
+            area = 10.0 + 240.0 * np.nan_to_num(self.cooks_distance) / largest
+            for k, label in enumerate(self.classes):
+                own = self.codes == k
+                look = {
+                    "c": color_of(k),
+                    "marker": marker_of(k),
+                    "alpha": 0.65,
+                    "edgecolors": "white",
+                    "linewidths": 0.6,
+                }
+                ax.scatter(self.leverage[own], self.residual[own], s=area[own], label=str(label), **look)
+            ax.margins(0.09)
+            self._contours(ax)
+            ax.axhline(0.0, color=INK, lw=0.8, zorder=0)
+            for i in self._order()[:annotate]:
+                up = 1 if self.residual[i] >= 0 else -1
+                ax.annotate(
+                    f"{self.rows[i]}",
+                    (self.leverage[i], self.residual[i]),
+                    (9, 5 * up),
+                    textcoords="offset points",
+                    fontsize=9,
+                    va="center",
+                )
+            ax.set(xlabel="leverage", ylabel=self.what)
+            legend = legend_above(ax)
+            for handle in legend.legend_handles:
+                handle.set_sizes([30.0])  # type: ignore[union-attr]
+        return self
+
+    def _contours(self, ax: Any) -> None:
+        """Draw lines of equal Cook's distance, r² h / ((1 − h) k)."""
+        left, right = max(ax.get_xlim()[0], 0.0), min(ax.get_xlim()[1], 0.999)
+        bottom, top = ax.get_ylim()
+        h = np.linspace(max(left, 1e-4 * right), right, 200)
+        drawn = ""
+        for level in (0.1, 0.5, 1.0):
+            r = np.sqrt(level * self.n_weights * (1.0 - h) / h)
+            if r.min() < max(abs(bottom), abs(top)):
+                drawn += f"{', ' if drawn else ''}{level:g}"
+                for side in (-1.0, 1.0):
+                    ax.plot(h, side * r, color=QUIET, lw=0.8, ls="--", zorder=0)
+        if drawn:
+            ax.plot([], [], color=QUIET, lw=0.8, ls="--", label=f"Cook's distance {drawn}")
+        ax.set(xlim=(left, right), ylim=(bottom, top))

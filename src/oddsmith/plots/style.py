@@ -1,0 +1,196 @@
+"""One look for all figures, which never touches the user's settings of matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.numerics import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
+
+# The first four differ by 20 in lightness (CIE L*), so that they are apart in grey too; all are apart for all kinds of
+# colour vision. Markers tell classes apart where colours cannot.
+PALETTE = ("#004488", "#DDAA33", "#BB5566", "#222222", "#44AA99", "#88CCEE", "#AA4499", "#999933")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 2)), (0, (3, 3)))
+INK = "#222222"
+QUIET = "#777777"
+
+SETTINGS: Any = {
+    "figure.figsize": (6.0, 4.0),
+    "figure.dpi": 100,
+    "figure.facecolor": "white",
+    "figure.constrained_layout.use": True,
+    "font.size": 10,
+    "axes.edgecolor": INK,
+    "axes.facecolor": "white",
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10,
+    "axes.titlepad": 8,
+    "axes.labelsize": 10,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "lines.linewidth": 1.8,
+    "text.color": INK,
+    "hatch.linewidth": 0.6,
+    "hatch.color": QUIET,
+}
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Use the look of this library inside a ``with`` block; the settings outside stay as they are.
+
+    >>> import matplotlib
+    >>> before = matplotlib.rcParams["axes.spines.top"]
+    >>> with style():
+    ...     inside = matplotlib.rcParams["axes.spines.top"]
+    >>> inside, matplotlib.rcParams["axes.spines.top"] == before
+    (False, True)
+    """
+    import matplotlib
+
+    with matplotlib.rc_context(SETTINGS):
+        yield
+
+
+def color_of(k: int) -> str:
+    """Return the colour of class or line ``k``.
+
+    >>> color_of(0), color_of(8) == color_of(0)
+    ('#004488', True)
+    """
+    return PALETTE[k % len(PALETTE)]
+
+
+def marker_of(k: int) -> str:
+    """Return the marker of class ``k``; after a round of colours the markers are others.
+
+    >>> marker_of(0), marker_of(8)
+    ('o', 's')
+    """
+    return MARKERS[(k + k // len(PALETTE)) % len(MARKERS)]
+
+
+def dashes_of(k: int) -> Any:
+    """Return the dashes of line ``k``.
+
+    >>> dashes_of(0), dashes_of(1)
+    ('-', '--')
+    """
+    return DASHES[k % len(DASHES)]
+
+
+def new_axes(rows: int = 1, columns: int = 1, size: tuple[float, float] | None = None, **layout: Any) -> list[Axes]:
+    """Return the axes of a new figure in our look, row by row; ``layout`` is passed to ``plt.subplots``."""
+    import matplotlib.pyplot as plt
+
+    with style():
+        _, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, **layout)
+        flat: list[Axes] = list(axes.ravel())
+        for ax in flat:
+            # Ticks are made when they are first drawn, outside of our settings: said here, they stay.
+            ax.tick_params(labelsize=9, color=INK, labelcolor=INK, length=3.5, width=0.8)
+    return flat
+
+
+def figure_of(axes: Any) -> Figure:
+    """Return the figure that axes, or the first of several, belong to."""
+    figure: Figure = np.ravel(axes)[0].figure
+    return figure
+
+
+class Display:
+    """What every display shares: it holds plain arrays, draws on request and returns itself.
+
+    ``plot(ax=None)`` draws on new axes or those given (as many as there are panels) and sets ``ax_`` (the first),
+    ``axes_`` (all) and ``figure_``. Nothing is shown or saved.
+    """
+
+    ax_: Axes
+    axes_: npt.NDArray[Any]
+    figure_: Figure
+
+    @contextmanager
+    def _canvas(
+        self, ax: Any, rows: int = 1, columns: int = 1, size: tuple[float, float] | None = None, **layout: Any
+    ) -> Iterator[list[Any]]:
+        with style():
+            if ax is None:
+                axes = new_axes(rows, columns, size, **layout)
+            else:
+                axes = list(np.ravel(np.asarray(ax, dtype=object)))
+            if len(axes) != rows * columns:
+                raise InvalidInputError(
+                    f"{type(self).__name__} has {rows * columns} panels here and {len(axes)} axes were given. "
+                    "Pass one for each, or none for a new figure."
+                )
+            if not all(hasattr(one, "plot") for one in axes):
+                raise InvalidTypeError(f"ax must be matplotlib axes, found {type(axes[0]).__name__}.")
+            self.axes_ = np.array(axes, dtype=object)
+            self.ax_, self.figure_ = axes[0], figure_of(axes)
+            yield axes
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw on new axes or those given, and return this display."""
+        raise TypeError(f"{type(self).__name__} must define plot().")
+
+
+def legend_above(ax: Axes, *others: Axes, columns: int = 4) -> Legend:
+    """Put a legend above the axes, where it hides nothing; it lists what is drawn on ``others`` too."""
+    found = [one.get_legend_handles_labels() for one in (ax, *others)]
+    handles = [handle for handles, _ in found for handle in handles]
+    labels = [label for _, labels in found for label in labels]
+    return ax.legend(
+        handles,
+        labels,
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        ncols=max(1, min(len(labels), columns)),
+        borderaxespad=0.3,
+        handletextpad=0.5,
+        columnspacing=1.4,
+    )
+
+
+def named(things: Any, default: str | None = None) -> dict[str, Any]:
+    """Return one thing or a mapping of things as ``{name: thing}``; one alone is named by its type.
+
+    >>> named({"a": 1}), named(1.5), named(1.5, "")
+    ({'a': 1}, {'float': 1.5}, {'': 1.5})
+    """
+    if isinstance(things, Mapping):
+        if not things:
+            raise InvalidInputError("There is nothing to draw: the mapping is empty.")
+        return {str(name): thing for name, thing in things.items()}
+    return {type(things).__name__ if default is None else default: things}
+
+
+def scatter_classes(ax: Axes, points: Array, codes: npt.NDArray[Any], classes: Sequence[Any], **more: Any) -> None:
+    """Draw samples, each class with its colour and marker; the more there are, the smaller."""
+    size = float(np.clip(3500.0 / max(len(points), 1), 8.0, 26.0))
+    for k, label in enumerate(classes):
+        own = points[codes == k]
+        options: dict[str, Any] = {
+            "s": size,
+            "c": color_of(k),
+            "marker": marker_of(k),
+            "edgecolors": "white",
+            "linewidths": 0.5,
+            "label": str(label),
+            "zorder": 3,
+        }
+        ax.scatter(own[:, 0], own[:, 1], **{**options, **more})

@@ -1,0 +1,160 @@
+"""How a fit went: the trace of its log likelihood, and the paths of optimisers over contours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
+from oddsmith.numerics import Array
+from oddsmith.plots.style import INK, Display, color_of, dashes_of, legend_above, marker_of, named
+
+AXIS = {
+    "iteration": "iteration",
+    "passes": "passes over the data",
+    "seconds": "seconds",
+    "log_likelihood": "log likelihood",
+    "objective": "objective",
+    "gradient_norm": "length of the gradient",
+    "step_size": "step size",
+}
+
+
+@dataclass(eq=False)
+class TraceDisplay(Display):
+    """A column of the trace of one or more fits, over the iterations, passes or seconds.
+
+    Attributes
+    ----------
+    traces : dict from name to dict of arrays
+        The columns of each trace.
+
+    >>> from oddsmith import LogisticRegression
+    >>> model = LogisticRegression(prior=1.0, solver="newton").fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
+    >>> display = TraceDisplay.from_estimator(model)
+    >>> bool((np.diff(display.traces["LogisticRegression"]["log_likelihood"]) > 0).all())
+    True
+    """
+
+    traces: dict[str, dict[str, Array]]
+
+    @classmethod
+    def from_estimator(cls, models: Any) -> Self:
+        """Take the traces of a fitted model, or of several, ``{name: model}``."""
+        traces = {}
+        for name, model in named(models).items():
+            if not hasattr(model, "trace_"):
+                raise InvalidTypeError(
+                    f"{name!r} has no trace_: either it is not fitted, or its fit is a solve without iterations."
+                )
+            traces[name] = {c: np.asarray(v, dtype=np.float64) for c, v in model.trace_.to_dict().items()}
+        return cls(traces)
+
+    def plot(self, ax: Any = None, *, what: str = "log_likelihood", over: str = "iteration", gap: bool = False) -> Self:
+        """Draw column ``what`` over column ``over``; with ``gap`` how far it is from its best value, on a log scale."""
+        for name, columns in self.traces.items():
+            for wanted in (what, over):
+                if wanted not in columns:
+                    raise UnknownNameError(f"column in the trace of {name!r}", wanted, columns)
+        with self._canvas(ax) as (ax,):
+            ends = [columns[what] for columns in self.traces.values()]
+            best = max(v.max() for v in ends) if ends[0][-1] >= ends[0][0] else min(v.min() for v in ends)
+            for k, (name, columns) in enumerate(self.traces.items()):
+                values = columns[what]
+                if gap:
+                    # What is left at the end is rounding: a log scale has no place for zero.
+                    values = np.where(values == best, np.nan, np.abs(values - best))
+                every = max(1, len(values) // 12)
+                mark = {"marker": marker_of(k), "ms": 5, "markevery": every, "mec": "white", "mew": 0.6}
+                ax.plot(columns[over], values, color=color_of(k), ls=dashes_of(k), label=name, **mark)
+            label = AXIS.get(what, what)
+            ax.set(xlabel=AXIS.get(over, over), ylabel=f"distance from the best {label}" if gap else label)
+            if gap:
+                ax.set_yscale("log")
+            if len(self.traces) > 1:
+                legend_above(ax)
+        return self
+
+
+@dataclass(eq=False)
+class PathDisplay(Display):
+    """The paths of optimisers over the contours of a function of two variables.
+
+    Attributes
+    ----------
+    x, y : arrays of length n and m
+        The grid.
+    values : array, m × n
+        The function.
+    paths : dict from name to array, points × 2
+        Every point visited.
+
+    Cost: m · n calls of the function.
+
+    >>> from oddsmith import newton_raphson
+    >>> A = np.diag([1.0, 9.0])
+    >>> f, g, H = lambda x: 0.5 * x @ A @ x, lambda x: A @ x, lambda x: A
+    >>> display = PathDisplay.from_paths(f, newton_raphson(f, g, H, [3.0, 1.0]))
+    >>> {name: len(path) for name, path in display.paths.items()}
+    {'Optimum': 2}
+    """
+
+    x: Array
+    y: Array
+    values: Array
+    paths: dict[str, Array]
+    names: tuple[str, str]
+
+    @classmethod
+    def from_paths(
+        cls,
+        function: Callable[[Array], float],
+        paths: Any,
+        *,
+        names: tuple[str, str] = ("w₁", "w₂"),
+        limits: Any = None,
+        resolution: int = 80,
+    ) -> Self:
+        """Take results of `newton_raphson` or `gradient_descent` (or arrays of points), ``{name: result}``."""
+        found = {name: np.asarray(getattr(p, "path", p), dtype=np.float64) for name, p in named(paths).items()}
+        for name, path in found.items():
+            if path.ndim != 2 or path.shape[1] != 2 or not np.isfinite(path).all():
+                raise InvalidInputError(f"The path {name!r} has shape {path.shape}; expected finite points × 2.")
+        points = np.vstack(list(found.values()))
+        if limits is None:
+            low, high = points.min(axis=0), points.max(axis=0)
+            pad = 0.15 * max(float((high - low).max()), 1e-6)
+            limits = [(low[0] - pad, high[0] + pad), (low[1] - pad, high[1] + pad)]
+        x, y = (np.linspace(low, high, resolution) for low, high in limits)
+        values = np.array([[float(function(np.array([a, b]))) for a in x] for b in y])
+        return cls(x, y, values, found, names)
+
+    def plot(self, ax: Any = None, *, levels: int = 14) -> Self:
+        """Draw contours, closer near the minimum, and the paths with a mark at each step."""
+        with self._canvas(ax, size=(6.0, 4.2)) as (ax,):
+            ax.contour(
+                self.x, self.y, self.values, levels=_levels(self.values, levels), colors="#AAAAAA", linewidths=0.7
+            )
+            for k, (name, path) in enumerate(self.paths.items()):
+                steps = len(path) - 1
+                label = f"{name}: {steps} step{'' if steps == 1 else 's'}"
+                mark = {"marker": marker_of(k), "ms": 5 if steps < 40 else 3, "mec": "white", "mew": 0.5}
+                ax.plot(path[:, 0], path[:, 1], color=color_of(2 * k), lw=1.2, ls=dashes_of(k), label=label, **mark)
+            start, end = next(iter(self.paths.values()))[0], next(reversed(self.paths.values()))[-1]
+            ax.plot(*start, marker="o", ms=8, mfc="none", mec=INK, ls="")
+            ax.plot(*end, marker="+", ms=11, mew=1.6, mec=INK, ls="")
+            ax.annotate("start", start, xytext=(8, 6), textcoords="offset points")
+            ax.set(xlabel=self.names[0], ylabel=self.names[1])
+            ax.set(xlim=(self.x[0], self.x[-1]), ylim=(self.y[0], self.y[-1]))
+            legend_above(ax)
+        return self
+
+
+def _levels(values: Array, count: int) -> npt.NDArray[np.float64]:
+    """Return levels whose distances from the minimum grow as squares: even rings around a quadratic's minimum."""
+    low, high = float(values.min()), float(values.max())
+    return low + (high - low) * (np.arange(1, count + 1) / count) ** 2

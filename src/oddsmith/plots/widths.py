@@ -1,0 +1,107 @@
+"""How good each width of a prior is: by the evidence, by leave-one-out, by cross-validation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.numerics import Array
+from oddsmith.plots.style import Display, color_of, dashes_of, legend_above, marker_of
+
+CRITERIA = {"log_evidence": "log evidence", "loo": "leave-one-out", "cv": "cross-validation"}
+
+
+@dataclass(eq=False)
+class WidthDisplay(Display):
+    """Criteria for the width of a Gaussian prior over that width, with the best of each.
+
+    Attributes
+    ----------
+    width : array of length n
+    criteria : dict from ``"log_evidence"``, ``"loo"``, ``"cv"`` to array of length n
+        The log evidence is to be large, the log losses of the others are to be small.
+    errors : dict from ``"loo"``, ``"cv"`` to array of length n
+        Standard errors.
+    chosen : dict from criterion to width
+
+    >>> from oddsmith import compare_widths
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 2))
+    >>> display = WidthDisplay.from_comparison(compare_widths(X, X[:, 0] + rng.normal(size=60) > 0))
+    >>> sorted(display.chosen)
+    ['cv', 'log_evidence', 'loo']
+    """
+
+    width: Array
+    criteria: dict[str, Array]
+    errors: dict[str, Array]
+    chosen: dict[str, float]
+
+    @classmethod
+    def from_comparison(cls, comparison: Any) -> Self:
+        """Take what `compare_widths` returned."""
+        curve = {name: np.asarray(values, dtype=np.float64) for name, values in comparison.curve.items()}
+        chosen = {"log_evidence" if m == "evidence" else m: float(s.width) for m, s in comparison.selections.items()}
+        errors = {name: curve[f"{name}_error"] for name in ("loo", "cv")}
+        return cls(curve["width"], {name: curve[name] for name in CRITERIA}, errors, chosen)
+
+    @classmethod
+    def from_estimator(cls, model: Any) -> Self:
+        """Take the widths that a fit with ``GaussianPrior(scale="loo")`` or ``"cv"`` tried."""
+        selection = getattr(model, "selection_", None)
+        if selection is None:
+            raise InvalidTypeError(
+                f"{type(model).__name__} has no selection_: fit it with GaussianPrior(scale='loo') or 'cv', or use "
+                "from_comparison(compare_widths(X, y))."
+            )
+        if selection.method == "evidence":
+            raise InvalidInputError(
+                "The evidence climbs to its maximum and tries no list of widths. Use from_comparison(compare_widths(X, "
+                "y)) for its curve."
+            )
+        table = {name: np.asarray(values, dtype=np.float64) for name, values in selection.table.items()}
+        method = selection.method
+        return cls(
+            table["width"], {method: table["log_loss"]}, {method: table["std_error"]}, {method: float(selection.width)}
+        )
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the evidence, if there is one, above the losses, which have a band of one standard error."""
+        losses = [name for name in self.criteria if name != "log_evidence"]
+        panels = [["log_evidence"], losses] if "log_evidence" in self.criteria else [losses]
+        with self._canvas(ax, len(panels), 1, (6.0, 2.0 + 1.5 * len(panels)), sharex=True) as axes:
+            for one, names in zip(axes, panels, strict=True):
+                for name in names:
+                    self._draw(one, name)
+                evidence = names == ["log_evidence"]
+                one.set_ylabel("log evidence" if evidence else "log loss of a row left out")
+                one.set_xscale("log")
+                if evidence:
+                    self._lift(one)
+            axes[-1].set(xlabel="width σ of the prior", xlim=(self.width[0], self.width[-1]))
+            legend_above(*axes)
+        return self
+
+    def _draw(self, ax: Any, name: str) -> None:
+        k = list(CRITERIA).index(name)
+        values, color = self.criteria[name], color_of(k)
+        label = f"{CRITERIA[name]}: σ = {self.chosen[name]:.3g}"
+        ax.plot(self.width, values, color=color, ls=dashes_of(k), label=label)
+        if name in self.errors:
+            error = self.errors[name]
+            ax.fill_between(self.width, values - error, values + error, color=color, alpha=0.14, linewidth=0)
+        best = self.chosen[name]
+        height = np.interp(np.log(best), np.log(self.width), values)
+        ax.axvline(best, color=color, lw=0.9, ls=":", zorder=0)
+        ax.plot(best, height, marker_of(k), color=color, ms=8, mec="white", zorder=4)
+
+    def _lift(self, ax: Any) -> None:
+        """Show the top of the evidence: its fall towards narrow priors would flatten it."""
+        values = self.criteria["log_evidence"]
+        top, low = float(values.max()), float(max(values.min(), values.max() - 3.0 * (values.max() - values[-1])))
+        pad = 0.08 * (top - low)
+        if pad > 0:
+            ax.set_ylim(low - pad, top + pad)
