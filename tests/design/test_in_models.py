@@ -21,6 +21,8 @@ from oddsmith import (
     PerceptronClassifier,
     Polynomial,
     ProbitRegression,
+    RecalibratedClassifier,
+    compare,
     detect_separation,
     load,
     merge,
@@ -320,6 +322,19 @@ def test_designs_are_kept_in_model_files(model: Any, tmp_path: Any) -> None:
         again = load(tmp_path / "m.odds")
         assert np.array_equal(outcome(again, frame), outcome(fitted, frame))
         assert again._names().tolist() == fitted._names().tolist()
+
+
+def test_other_forms_of_a_model_read_tables_as_it_does() -> None:
+    frame = table()
+    other = frame.select("smoke", "race", "age", polars.lit(1).alias("new"))
+    prior = {"no": 0.9, "yes": 0.1}
+    for model in (LogisticRegression(), ProbitRegression(), GaussianClassifier(), FisherDiscriminant()):
+        moved = clone(model).fit(frame, "low").with_class_prior(prior)
+        assert np.array_equal(moved.predict_proba(other), moved.predict_proba(frame))
+    calibrated = RecalibratedClassifier(LogisticRegression(prior=1.0)).fit(frame, "low")
+    assert np.array_equal(calibrated.predict_proba(other), calibrated.predict_proba(frame))
+    result = compare({"all": LogisticRegression(), "age": LogisticRegression(design=Design("age"))}, frame, "low", cv=3)
+    assert sorted(result.columns["model"]) == ["age", "all"]
 
 
 def test_separation_is_found_in_the_columns_of_the_design() -> None:

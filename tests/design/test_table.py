@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
 
-from oddsmith import Design
+from oddsmith import Design, LogisticRegression
 from oddsmith.design import terms
 from oddsmith.design.frame import read_frame
 from oddsmith.design.levels import see
@@ -85,6 +85,21 @@ def test_every_library_gives_the_same_bits(formula: str | None) -> None:
     for names, rows in made[1:]:
         assert names == made[0][0]
         assert np.array_equal(rows, made[0][1])
+
+
+def test_one_csv_through_every_reader_gives_the_same_weights(tmp_path: Any) -> None:
+    from pyarrow import csv
+
+    file = tmp_path / "table.csv"
+    chosen = mixed(200).select("race", "smoke", "age", polars.col("weight").round(2), "born")
+    chosen.with_columns(low=np.arange(200) % 3 == 0).write_csv(file)
+    tables = [polars.read_csv(file, try_parse_dates=True), csv.read_csv(file)]
+    frame = pandas.read_csv(file, parse_dates=["born"])
+    tables += [frame, frame.astype({"race": "category"})]
+    models = [LogisticRegression().fit(table, "low") for table in tables]
+    for model in models[1:]:
+        assert np.array_equal(model.coef_, models[0].coef_) and model.intercept_ == models[0].intercept_
+        assert model._names().tolist() == models[0]._names().tolist()
 
 
 def test_kinds_and_names_of_the_columns() -> None:
@@ -380,6 +395,12 @@ ODD: dict[str, tuple[Any, list[str]]] = {
     "categorical": (polars.DataFrame({"x": polars.Series(["b", "a"], dtype=polars.Categorical)}), ["x[b]"]),
     "dictionary": (pyarrow.table({"x": pyarrow.array(["b", "a"]).dictionary_encode()}), ["x[b]"]),
     "whole numbers as levels": (pandas.DataFrame({"x": pandas.Categorical([10, 9])}), ["x[10]"]),
+    "intervals": (pandas.DataFrame({"x": pandas.cut([1, 2, 9], [0, 5, 10])}), ["x[(5, 10]]"]),
+    "categories of dates": (
+        pandas.DataFrame({"x": pandas.Categorical(pandas.to_datetime(["2020-01-02", "2020-01-01"]))}),
+        ["x[2020-01-02 00:00:00]"],
+    ),
+    "numbers in a sparse array": (pandas.DataFrame({"x": pandas.arrays.SparseArray([0.0, 1.0])}), ["x"]),
     "objects of words": (pandas.DataFrame({"x": pandas.Series(["b", "a"], dtype=object)}), ["x[b]"]),
     "objects of numbers": (pandas.DataFrame({"x": pandas.Series([1, 2.5], dtype=object)}), ["x"]),
     "objects of dates": (pandas.DataFrame({"x": pandas.Series([date(2000, 1, 1)] * 2, dtype=object)}), ["x"]),

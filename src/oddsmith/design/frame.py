@@ -187,8 +187,16 @@ def _read(column: nw.Series[Any]) -> tuple[Any, str]:
 
     try:
         array = _arrow(column)
-    except (pa.ArrowNotImplementedError, TypeError, OverflowError) as error:
-        raise _unreadable(column.name, column.dtype, str(error)) from None
+    except (InvalidInputError, pa.ArrowNotImplementedError, TypeError, OverflowError) as error:
+        values = column.to_numpy()
+        if values.dtype.kind in "biuf":  # numbers in a form that Arrow does not know, such as a sparse array of pandas
+            array = pa.array(values, from_pandas=True)
+        elif isinstance(error, InvalidInputError):
+            raise
+        else:
+            raise _unreadable(column.name, column.dtype, str(error)) from None
+    if isinstance(array, pa.DictionaryArray) and not _is_level(array.type.value_type):
+        array = _in_words(column, array)
     if column.dtype == nw.Enum:
         array = _in_declared_order(array, column.dtype.categories)  # type: ignore[attr-defined]
     return array, _kind(column.name, array.type)
@@ -217,13 +225,30 @@ def _kind(name: str, type_: Any) -> str:
         return "number"
     if is_.is_date(type_) or is_.is_timestamp(type_):
         return "date"
-    if is_.is_dictionary(type_):
-        type_ = type_.value_type
-        if not (is_.is_date(type_) or is_.is_timestamp(type_) or is_.is_nested(type_) or is_.is_binary(type_)):
-            return "category"
+    if is_.is_dictionary(type_) and _is_level(type_.value_type):
+        return "category"
     if is_.is_string(type_) or is_.is_large_string(type_) or is_.is_string_view(type_):
         return "category"
     raise _unreadable(name, type_, "")
+
+
+def _is_level(type_: Any) -> bool:
+    """Whether values of an Arrow type can be levels as they are: words, numbers, truth values, or nothing."""
+    import pyarrow.types as is_
+
+    words = is_.is_string(type_) or is_.is_large_string(type_) or is_.is_string_view(type_)
+    return bool(words or is_.is_integer(type_) or is_.is_floating(type_) or is_.is_boolean(type_) or is_.is_null(type_))
+
+
+def _in_words(column: nw.Series[Any], array: Any) -> Any:
+    """Return a categorical of pandas whose levels are no plain values (intervals, dates) with their names as levels."""
+    import pyarrow as pa
+
+    native = column.to_native()
+    if not hasattr(native, "cat") or not hasattr(native.cat, "categories"):
+        return array
+    levels = pa.array([str(level) for level in native.cat.categories])
+    return pa.DictionaryArray.from_arrays(array.indices, levels, ordered=array.type.ordered)
 
 
 def _unreadable(name: str, type_: Any, why: str) -> InvalidInputError:

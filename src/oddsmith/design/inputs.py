@@ -170,10 +170,9 @@ def nonfinite_error(rows: Any, names: npt.NDArray[Any] | None) -> InvalidInputEr
     count, first = int(inside.sum()), int(where[inside, 0].min())
     label = repr(str(names[column])) if names is not None else str(column)
     if missing[inside].any():
-        what, remedy = (
-            "missing values (NaN)",
-            "Drop those rows or fill them first; this model fits complete rows.",
-        )
+        what, remedy = "missing values (NaN)", "Drop those rows or fill them first; this model fits complete rows."
+        if names is not None:
+            remedy += " For tables, design=Design(missing='drop') or Design(missing='indicator') does that."
     else:
         what, remedy = "infinite values (inf)", "Replace them by finite numbers."
     return InvalidInputError(

@@ -123,7 +123,13 @@ class Design(TransformerMixin, BaseEstimator):
         return self
 
     def learn(self, X: Any, sample_weight: Any = None) -> tuple[Any, Rows | None]:
-        """Learn from a table, and return its encoded rows, with the numbers of those kept if some were dropped."""
+        """Learn from a table, and return its encoded rows, with the numbers of those kept if some were dropped.
+
+        >>> import polars
+        >>> rows, kept = Design(missing="drop").learn(polars.DataFrame({"x": [1, None, 3]}))
+        >>> rows.tolist(), kept.tolist()
+        ([[1.0], [3.0]], [0, 2])
+        """
         with self._or_as_before():
             formula, frame = self._read(X)
             s = read_weights(sample_weight, frame.n_rows)
@@ -172,14 +178,26 @@ class Design(TransformerMixin, BaseEstimator):
         return self._encode(self._again(X))
 
     def retrain(self, X: Any, sample_weight: Any = None) -> tuple[Any, Rows | None]:
-        """Return encoded rows to fit with once more, and the numbers of those kept if some were dropped."""
+        """Return encoded rows to fit with once more, and the numbers of those kept if some were dropped.
+
+        >>> import polars
+        >>> design = Design(missing="drop").fit(polars.DataFrame({"x": ["a", "b", None]}))
+        >>> design.retrain(polars.DataFrame({"x": [None, "b"]}))[0].tolist()
+        [[1.0]]
+        """
         frame = self._again(X)
         s = read_weights(sample_weight, frame.n_rows)
         frame, kept = self._complete(frame)
         return self._encode(frame, s if s is None or kept is None else s[kept]), kept
 
     def is_like(self, other: Design) -> bool:
-        """Whether two fitted designs make the same columns of every table."""
+        """Whether two fitted designs make the same columns of every table.
+
+        >>> import polars
+        >>> one, two = (Design().fit(polars.DataFrame({"x": list(levels)})) for levels in ("ab", "ba"))
+        >>> one.is_like(two), one.is_like(Design().fit(polars.DataFrame({"x": ["a", "c"]})))
+        (True, False)
+        """
         names = ("kinds_", "categories_", "fills_", "states_", "terms_", "unseen", "missing")
         return all(getattr(self, name) == getattr(other, name) for name in names)
 

@@ -201,6 +201,8 @@ class RecalibratedClassifier(Classifier):
 
     def _input(self, X: Any, *, reset: bool) -> Any:
         """Return rows for the model, which checks values: tables as they are, all else as an array or CSR matrix."""
+        if not reset and hasattr(self._inner, "design_"):
+            return X  # the design looks for its columns by name, in any order
         table = as_table(X)
         with as_input_errors():
             if table is None:
