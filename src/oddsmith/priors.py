@@ -157,8 +157,8 @@ class GaussianPrior:
         return isinstance(self.scale, str)
 
     def __repr__(self) -> str:
-        given = {f.name: getattr(self, f.name) for f in fields(self)}
-        shown = [f"{f.name}={given[f.name]!r}" for f in fields(self) if given[f.name] is not f.default]
+        given = {f: repr(getattr(self, f.name)) for f in fields(self)}
+        shown = [f"{f.name}={value}" for f, value in given.items() if value != repr(f.default)]
         return f"GaussianPrior({', '.join(shown)})"
 
     def quadratic(self, C: int, M: int, *, symmetric_classes: int = 0) -> Quadratic:
