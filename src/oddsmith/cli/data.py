@@ -125,10 +125,8 @@ def _standard_input() -> Data:
         yield from files.batches(file, files.sniff(file.peek(64)[:64]), name, types)
 
     def read(types: files.Types | None) -> Any:
-        import io
-
         content = sys.stdin.buffer.read()
-        return files.read_table(io.BufferedReader(io.BytesIO(content)), files.sniff(content[:64]), name, types)
+        return files.read_table(content, files.sniff(content[:64]), name, types)
 
     return Data(name, read, stream)
 

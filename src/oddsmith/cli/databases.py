@@ -77,8 +77,7 @@ def _duckdb(place: str, what: str, types: Any) -> Iterator[Any]:
             found = connection.execute("SELECT table_name FROM information_schema.tables ORDER BY 1").fetchall()
             result: Any = connection.sql(choose(what, [name for (name,) in found]))
             # Its name differs between versions.
-            reader = getattr(result, "fetch_record_batch", None) or result.to_arrow_reader
-            reader = reader(ROWS)
+            reader = (getattr(result, "to_arrow_reader", None) or result.fetch_record_batch)(ROWS)
             yield reader.schema.empty_table()
             for batch in reader:
                 yield pa.Table.from_batches([batch])

@@ -33,6 +33,8 @@ Types = Mapping[str, Any]
 """Arrow types by column, None for a number or a truth value."""
 
 
+QUOTED = re.compile(r'"(?:[^"]|"")*(?:"|$)')
+BAD_LINE = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 BAD_VALUE = re.compile(r"column #(\d+): .*conversion error to (\w+): invalid value '(.*)'")
 
 
@@ -68,7 +70,7 @@ def read_table(file: Any, kind: str, name: str, types: Types | None = None) -> A
             stream, head = _peek(file)
             dialect = _dialect(head)
             conversion = _conversion(_settled(types, head, dialect))
-            return csv.read_csv(stream, parse_options=dialect, convert_options=conversion)
+            return _all_text(csv.read_csv(stream, parse_options=dialect, convert_options=conversion))
         tables = list(batches(file, kind, name, types))
         return pa.concat_tables(tables, promote_options="permissive")
 
@@ -85,7 +87,7 @@ def _csv_batches(file: Any, types: Types | None) -> Iterator[Any]:
     dialect = _dialect(head)
     reading = csv.ReadOptions(block_size=BYTES, use_threads=False)  # one after the other, rows have numbers
     with csv.open_csv(stream, reading, dialect, _conversion(_settled(types, head, dialect))) as reader:
-        yield reader.schema.empty_table()
+        yield _all_text(reader.schema.empty_table())
         for batch in reader:
             yield pa.Table.from_batches([batch])
 
@@ -140,7 +142,8 @@ def _settled(types: Types | None, head: bytes, dialect: Any) -> Types | None:
     if types is None or None not in types.values():
         return types
     whole = head[: head.rfind(b"\n") + 1] or head
-    first = csv.read_csv(io.BytesIO(whole), parse_options=dialect).schema
+    one_by_one = csv.ReadOptions(use_threads=False)
+    first = csv.read_csv(io.BytesIO(whole), one_by_one, dialect).schema
     truth = {field.name for field in first if pa.types.is_boolean(field.type)}
     return {name: kind or (pa.bool_() if name in truth else pa.float64()) for name, kind in types.items()}
 
@@ -152,15 +155,23 @@ def _conversion(types: Types | None) -> Any:
 def _dialect(head: bytes) -> Any:
     """Return how a CSV is split: at commas, or, if its header has none, at tabs, semicolons or bars."""
     header = head.splitlines()[0] if head.strip() else b""
-    text = header.decode("utf-8-sig", errors="replace")
-    delimiter = ","
-    if '"' not in text and "," not in text:
-        delimiter = next((sign for sign in DELIMITERS if sign in text), ",")
+    between = QUOTED.sub("", header.decode("utf-8-sig", errors="replace"))
+    delimiter = next((sign for sign in (",", *DELIMITERS) if sign in between), ",")
     return csv.ParseOptions(delimiter=delimiter, newlines_in_values=b'"' in head)
+
+
+def _all_text(table: Any) -> Any:
+    """Return a table from a CSV, in which a column of bytes is text in another encoding."""
+    for field in table.schema:
+        if pa.types.is_binary(field.type):
+            raise pa.ArrowInvalid("invalid UTF8 data")
+    return table
 
 
 def _peek(file: Any) -> tuple[Any, bytes]:
     """Return a stream that decompresses, and how it begins."""
+    if isinstance(file, bytes):
+        return io.BytesIO(file), file[: 1 << 16]
     if isinstance(file, str):
         with pa.input_stream(file) as stream:
             head = stream.read(1 << 16)
@@ -170,6 +181,8 @@ def _peek(file: Any) -> tuple[Any, bytes]:
 
 
 def _seekable(file: Any) -> Any:
+    if isinstance(file, bytes):
+        return io.BytesIO(file)
     return file if isinstance(file, str) else io.BytesIO(file.read())
 
 
@@ -190,18 +203,20 @@ def _explain(file: Any, kind: str, why: str) -> str:
         return "it is empty."
     if "UTF8" in why or "utf-8" in why:
         return "it holds text that is not UTF-8. Save it in that encoding."
-    if isinstance(file, str) and kind == "csv" and (value := BAD_VALUE.search(why)):
+    if isinstance(file, str | bytes) and kind == "csv" and (value := BAD_VALUE.search(why)):
         return _bad_value(file, int(value[1]), value[2], value[3])
-    if isinstance(file, str) and kind in ("csv", "jsonl"):
+    if isinstance(file, str | bytes) and kind in ("csv", "jsonl"):
         found = _broken_csv_line(file) if kind == "csv" else _broken_json_line(file)
         if found:
             return found
+    if line := BAD_LINE.search(why):
+        return f"line {line[1]} has {line[3]} fields, and the header has {line[2]}. Correct it."
     return f"{why.removeprefix('CSV parse error: ').rstrip('.')}."
 
 
-def _csv_lines(path: str) -> Iterator[tuple[int, list[str]]]:
+def _csv_lines(file: str | bytes) -> Iterator[tuple[int, list[str]]]:
     """Yield the fields of a CSV with the number of the line that they begin in; fields may have several."""
-    stream, head = _peek(path)
+    stream, head = _peek(file)
     with io.TextIOWrapper(io.BufferedReader(stream), encoding="utf-8-sig", errors="replace", newline="") as text:
         lines = python_csv.reader(text, delimiter=_dialect(head).delimiter)
         before = 0
@@ -210,9 +225,9 @@ def _csv_lines(path: str) -> Iterator[tuple[int, list[str]]]:
             before = lines.line_num
 
 
-def _broken_csv_line(path: str) -> str:
+def _broken_csv_line(file: str | bytes) -> str:
     """Return what is wrong with the first line that has another number of fields than the header, if one has."""
-    lines = _csv_lines(path)
+    lines = _csv_lines(file)
     header = next(lines, (0, []))[1]
     shown = f"{', '.join(header[:4])}{', …' if len(header) > 4 else ''}"
     for number, row in lines:
@@ -223,17 +238,17 @@ def _broken_csv_line(path: str) -> str:
     return ""
 
 
-def _bad_value(path: str, place: int, kind: str, value: str) -> str:
+def _bad_value(file: str | bytes, place: int, kind: str, value: str) -> str:
     """Return in which column and line a value is that is not of the type that the model expects."""
-    lines = _csv_lines(path)
+    lines = _csv_lines(file)
     header = next(lines, (0, []))[1]
     where = next((f"line {number}" for number, row in lines if len(row) > place and row[place] == value), "a line")
     expected = {"double": "a number", "int64": "a whole number", "bool": "a truth value"}.get(kind, kind)
     return f"column {header[place]!r} holds {value!r} in {where}, where the model expects {expected}, as in its fit."
 
 
-def _broken_json_line(path: str) -> str:
-    stream, _ = _peek(path)
+def _broken_json_line(file: str | bytes) -> str:
+    stream, _ = _peek(file)
     with io.BufferedReader(stream) as text:
         for number, line in enumerate(text, 1):
             try:

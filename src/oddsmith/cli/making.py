@@ -109,8 +109,9 @@ def check_column(table: Any, name: str, what: str) -> None:
     if name not in table.column_names:
         from difflib import get_close_matches
 
-        close = get_close_matches(name, table.column_names, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        known = {column.lower(): column for column in table.column_names}
+        close = get_close_matches(name.lower(), known, n=1)
+        hint = f" Did you mean {known[close[0]]!r}?" if close else ""
         raise InvalidInputError(
             f"There is no column {name!r} for {what}.{hint} "
             f"The columns are: {', '.join(map(repr, table.column_names))}."

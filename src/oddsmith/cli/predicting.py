@@ -49,21 +49,14 @@ class Decisions:
 
     def __call__(self, rows: Any) -> Any:
         """Return decision (null if rejected) and expected loss of each row."""
-        from oddsmith.decision.acting import REJECT
-        from oddsmith.decision.loss import read_reject
+        from oddsmith.decision.acting import REJECT, expected_loss
 
         actions = self.model.decide(rows, self.loss, self.reject)
         P = self.model.predict_proba(rows)
-        rejected = actions == REJECT
-        expected = np.empty(len(P))
-        for a, action in enumerate(self.loss.actions.tolist()):
-            chosen = actions == action
-            expected[chosen] = P[chosen] @ self.loss.values[:, a]
-        if self.reject is not None:
-            expected[rejected] = P[rejected] @ read_reject(self.reject, self.loss.classes)
-        said = [None if out else action for action, out in zip(actions.tolist(), rejected.tolist(), strict=True)]
+        costs = expected_loss(P, self.loss, self.reject, classes=self.model.classes_)
+        said = [None if action is REJECT else action for action in actions.tolist()]
         kind = pa.array(self.loss.actions.tolist()).type
-        return pa.table({"decision": pa.array(said, type=kind), "expected_loss": pa.array(expected)})
+        return pa.table({"decision": pa.array(said, type=kind), "expected_loss": pa.array(costs.min(axis=1))})
 
 
 def beside(table: Any, kept: Sequence[str], said: Any) -> Any:

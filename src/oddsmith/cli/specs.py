@@ -48,7 +48,9 @@ def read_call(text: str, what: str) -> tuple[str, list[Any], dict[str, Any]]:
         if found is None:
             raise ValueError
         call = ast.parse(f"f({found[2] or ''}\n)", mode="eval").body
-        if not isinstance(call, ast.Call) or any(keyword.arg is None for keyword in call.keywords):
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)) or any(
+            keyword.arg is None for keyword in call.keywords
+        ):
             raise ValueError
         arguments = [ast.literal_eval(argument) for argument in call.args]
         named = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
