@@ -19,6 +19,7 @@ from oddsmith import (
     ProbitRegression,
     likelihood_ratio_test,
 )
+from oddsmith.design.table import Design
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.links import LINKS
 from oddsmith.models.objective import FoldObjective
@@ -623,6 +624,20 @@ def test_null_likelihood_of_a_bounded_link_with_an_offset() -> None:
     )
     assert found.null_log_likelihood == pytest.approx(-best.fun, rel=1e-9)
     assert "odds_ratio" not in found.to_dict()
+
+
+def test_categories_are_dropped_whole_and_interactions_before_their_parts() -> None:
+    """The numbers are those of drop1(glm(low ~ age + race * smoke + lwt, binomial), test = "Chisq") in R."""
+    (case,) = cases("glm_birthwt")
+    data, y = table(case), labels(case)
+    data["race"] = np.select([data.race_black == 1, data.race_other == 1], ["black", "other"], "white")
+    data = data[["age", "race", "smoke", "lwt"]]
+    found = LogisticRegression().fit(data, y).drop_one(data, y)
+    assert found.term.tolist() == ["(none)", "age", "race", "smoke", "lwt"] and found.df.tolist() == [0, 1, 2, 1, 1]
+    np.testing.assert_allclose(found.statistic[1:], [0.4374, 8.3021, 8.0834, 4.2850], atol=6e-5)
+    crossed = LogisticRegression(design=Design("~ age + race * smoke + lwt")).fit(data, y).drop_one(data, y)
+    assert crossed.term.tolist() == ["(none)", "age", "lwt", "race:smoke"] and crossed.df.tolist() == [0, 1, 1, 2]
+    np.testing.assert_allclose(crossed.statistic[1:], [0.3171, 3.7369, 2.2829], atol=6e-5)
 
 
 def test_models_that_do_not_nest_are_refused() -> None:

@@ -161,7 +161,11 @@ def drop_one(model: Any, learned: Learned, problem: Problem, groups: Any, test: 
         )
     if test == "wald":
         refuse_separated(model)
-    chosen = _read_groups(groups, [str(name) for name in model._names()], set(model.aliased_))
+    names = [str(name) for name in model._names()]
+    if groups is None:
+        chosen = _own_groups(getattr(model, "design_", None), names, set(model.aliased_))
+    else:
+        chosen = _read_groups(groups, names, set(model.aliased_))
     dropping = Dropping(model, learned, problem)
     profiler = make_profiler(learned, problem, 0.0, existing=model._separation is None)
     # Under Jeffreys' prior the penalised likelihood takes the place of the likelihood, up to a constant.
@@ -179,9 +183,9 @@ def drop_one(model: Any, learned: Learned, problem: Problem, groups: Any, test: 
             without = deviance + statistic
         aic = without + 2.0 * (model.n_parameters_ - df)
         rows.append((name, df, without, aic, statistic, chi_square_p(statistic, df)))
-    names = ("term", "df", "deviance", "aic", "statistic", "p_value")
-    columns_ = {name: np.array(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}
-    return DropOne(columns_, ("penalised " if jeffreys and test == TESTS[0] else "") + test)
+    header = ("term", "df", "deviance", "aic", "statistic", "p_value")
+    table = {name: np.array(values) for name, values in zip(header, zip(*rows, strict=True), strict=True)}
+    return DropOne(table, ("penalised " if jeffreys and test == TESTS[0] else "") + test)
 
 
 def refuse_separated(model: Any) -> None:
@@ -193,10 +197,22 @@ def refuse_separated(model: Any) -> None:
         )
 
 
-def _read_groups(groups: Any, names: list[str], aliased: set[str]) -> dict[str, list[int]]:
-    """Return the columns of each group by their places; by default every column that was estimated is one."""
-    if groups is None:
+def _own_groups(design: Any, names: list[str], aliased: set[str]) -> dict[str, list[int]]:
+    """Return every column that was estimated as a group; of a design, every term that is no part of another."""
+    if design is None or design.get_feature_names_out().tolist() != names:
         return {name: [j] for j, name in enumerate(names) if name not in aliased}
+    # A factor is of a column, or of an expression with a text.
+    texts = [[str(getattr(factor.of, "text", factor.of)) for factor in term.factors] for term in design.terms_]
+    groups: dict[str, list[int]] = {}
+    for term, own in zip(design.terms_, texts, strict=True):
+        places = [names.index(name) for name in term.names if name not in aliased]
+        if places and not any(set(own) < set(other) for other in texts):
+            groups[term.names[0] if term.width == 1 else ":".join(own)] = places
+    return groups
+
+
+def _read_groups(groups: Any, names: list[str], aliased: set[str]) -> dict[str, list[int]]:
+    """Return the columns of each group by their places."""
     if not isinstance(groups, Mapping):
         raise InvalidTypeError(
             f"groups must be a mapping from a name to a list of columns, found {groups!r}: "

@@ -156,6 +156,8 @@ class Inferring:
     ) -> DropOne:
         """Test the model without each of its columns, or each of the ``groups`` of columns ``{name: [columns]}``.
 
+        The columns of a category go together, and a term of a formula stays as long as an interaction has it.
+
         ``test`` is ``"likelihood-ratio"`` (as ``drop1(test = "Chisq")`` in R; penalised after a fit with
         ``JeffreysPrior()``), ``"score"`` (Rao) or ``"wald"``. The rows are those of the fit. Cost: a warm-started fit,
         two to five passes, for each term (Wald: none).
