@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,11 @@ from oddsmith import (
     JeffreysPrior,
     NaiveBayes,
     Polynomial,
-    RecalibratedClassifier,
     Standardize,
     recalibrate,
 )
 from oddsmith.design.basis import BASES
+from oddsmith.design.table import Design
 from oddsmith.errors import OddsmithError, OddsmithWarning
 from oddsmith.models import MODELS
 from oddsmith.solvers import SOLVERS
@@ -55,76 +56,111 @@ PRIORS: list[Any] = [
     *(JeffreysPrior(), JeffreysPrior(gaussian=2.5)),
 ]
 LINKS = ["logit", "logit", "probit", "cloglog", "loglog", "cauchit"]
-METHODS = ["logistic", "temperature", "isotonic"]
-COVARIANCES = ["shared", "separate", "diagonal", "spherical"]
+FORMULAS = [
+    *("~ a * word + flag", "~ scale(a) + poly(b, 2) + C(word, reference='birch')", "~ 0 + center(a):word + spline(b)"),
+    *("~ log(a + 9) + ns(b, 3)", "~ . - day + I(a > 0) * flag"),
+]
+OPTIONS: dict[str, list[Any]] = {
+    "basis": [None, None, *(basis() for _, basis in BASES.items()), [Standardize(), Polynomial(2)]],
+    "design": [
+        *(None, Design(missing="indicator"), Design(unseen="reference", reference="most frequent")),
+        *(Design(formula, missing=missing) for formula in FORMULAS for missing in ("error", "indicator")),
+    ],
+    "prior": PRIORS,
+    "link": ["logit", "logit", "probit", "cloglog", "loglog", "cauchit"],
+    "method": ["logistic", "temperature", "isotonic"],
+    "covariance": ["shared", "separate", "diagonal", "spherical"],
+    "fit_intercept": [True, True, False],
+    "solver": ["auto", "auto", *(name for name in SOLVERS if name != "sgd"), SOLVERS["newton"]()],
+    "model": [None, *(model() for name, model in MODELS.items() if not name.startswith(("recal", "one-")))],
+    "labels": list(LABELS),
+    "shape": ["array", "float32", "pandas", "polars", "sparse", "mixed", "mixed"],
+    "after": ["", "", "class prior", "partial fit", "update", "merge", "recalibrated"],
+}
+AFTER = {"partial fit": "gaussian", "merge": "least-squares", "recalibrated": "perceptron"}
 
 
-def random_model(kind: str, rng: np.random.Generator) -> tuple[str, Any, Any, Any]:
-    """Return a description, a fitted model of a registered kind, rows and labels."""
-    while True:
-        said, model = _parameters(kind, rng)
-        labels = str(rng.choice(list(LABELS)))
+def models(count: int, seed: int) -> Iterator[tuple[str, Any, Any, Any]]:
+    """Yield random models: one or more for each option of each kind, then each registered kind in turn."""
+    kinds = list(MODELS)
+    wanted: list[tuple[str, dict[str, Any]]] = []
+    for name, options in OPTIONS.items():
+        able = [kind for kind in kinds if name in MODELS[kind]().get_params(deep=False)] or ["logistic"]
+        home = "logistic" if "logistic" in able else able[0]
+        wanted += [(AFTER.get(str(option), home), {name: option}) for option in options if option not in (None, "")]
+    wanted += [(kinds[i % len(kinds)], {}) for i in range(max(0, count - len(wanted)))]
+    for i, (kind, chosen) in enumerate(wanted):
+        yield random_model(kind, np.random.default_rng([seed, i]), **chosen)
+
+
+def random_model(kind: str, rng: np.random.Generator, **wanted: Any) -> tuple[str, Any, Any, Any]:
+    """Return a description, a fitted model of a registered kind, rows and labels; ``wanted`` options are given."""
+
+    def pick(name: str) -> Any:
+        drawn = OPTIONS[name][int(rng.integers(len(OPTIONS[name])))]
+        return wanted.get(name, drawn)
+
+    for _ in range(500):
+        shape = "mixed" if wanted.get("design") is not None else pick("shape")
+        labels, after = pick("labels"), pick("after")
+        model = MODELS[kind]()
+        chosen = {name: pick(name) for name in OPTIONS if name in model.get_params(deep=False)}
+        if shape != "mixed":
+            chosen.pop("design", None)
+        model.set_params(**chosen)
         K = 2 if labels == "bool" or not get_tags(model).classifier_tags.multi_class else int(rng.integers(2, 4))
         t = rng.permutation(np.arange(N) % K)
         values = rng.normal(size=(N, D)) + 0.7 * t[:, None] * np.array([1.0, -0.5, 0.2])
-        shape, X = _shaped(values, rng)
-        y = LABELS[labels][:K][t]
+        X, y = _shaped(values, shape, rng), LABELS[labels][:K][t]
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", OddsmithWarning)
-                after, model = _later(model.fit(X, y), X, y, rng)
-        except OddsmithError:
-            continue  # not every model takes every prior, link and table
-        return f"{kind} {said} labels={labels} K={K} X={shape} {after}", model, X, y
+                model = _later(model.fit(X, y), after, X, y, rng)
+        except (OddsmithError, AttributeError):
+            continue  # not every model takes every prior, link and table, or becomes another one
+        return f"{kind} {chosen} labels={labels} K={K} X={shape} {after}", model, X, y
+    raise AssertionError(f"No {kind} can be fitted with {wanted}.")
 
 
-def _parameters(kind: str, rng: np.random.Generator) -> tuple[dict[str, Any], Any]:
-    def pick(options: Any) -> Any:
-        return options[int(rng.integers(len(options)))]
-
-    bases = [None, None, *(basis() for _, basis in BASES.items()), [Standardize(), Polynomial(2)]]
-    choices = {
-        "basis": bases,
-        "prior": PRIORS,
-        "link": LINKS,
-        "method": METHODS,
-        "covariance": COVARIANCES,
-        "fit_intercept": [True, True, False],
-        "solver": ["auto", "auto", *(name for name in SOLVERS if name != "sgd"), SOLVERS["newton"]()],
-        "model": [None, *(model() for name, model in MODELS.items() if name not in ("recalibrated", kind))],
-    }
-    model = MODELS[kind]()
-    chosen = {name: pick(options) for name, options in choices.items() if name in model.get_params(deep=False)}
-    return chosen, model.set_params(**chosen)
-
-
-def _shaped(values: Any, rng: np.random.Generator) -> tuple[str, Any]:
-    shape = str(rng.choice(["array", "float32", "pandas", "polars", "sparse"]))
+def _shaped(values: Any, shape: str, rng: np.random.Generator) -> Any:
     if shape == "float32":
-        return shape, values.astype(np.float32)
+        return values.astype(np.float32)
     if shape == "sparse":
-        return shape, sparse.csr_array(np.where(np.abs(values) < 0.5, 0.0, values))
+        return sparse.csr_array(np.where(np.abs(values) < 0.5, 0.0, values))
     if shape == "array":
-        return shape, values
-    module = __import__(shape)
-    return shape, module.DataFrame({name: values[:, j] for j, name in enumerate(["a", "'; DROP TABLE m; --", "{c}"])})
+        return values
+    if shape == "mixed":
+        return _mixed(values, rng)
+    module = import_module(shape)
+    return module.DataFrame({name: values[:, j] for j, name in enumerate(["a", "'; DROP TABLE m; --", "{c}"])})
 
 
-def _later(model: Any, X: Any, y: Any, rng: np.random.Generator) -> tuple[str, Any]:
+def _mixed(values: Any, rng: np.random.Generator) -> Any:
+    """Return a table with numbers, categories, truth values and dates, half of the time with values missing."""
+    columns = {
+        "a": values[:, 0],
+        "b": np.where((rng.random(N) < 0.1) & (rng.random() < 0.5), np.nan, values[:, 1]),
+        "word": np.array(["ash", "birch", "čedar"])[np.digitize(values[:, 2] + rng.normal(size=N), [-0.5, 0.5])],
+        "flag": rng.random(N) < 0.4,
+        "day": np.datetime64("2020-01-01", "us") + rng.integers(0, 9, N).astype("timedelta64[D]"),
+    }
+    return import_module(str(rng.choice(["pandas", "polars"]))).DataFrame(columns)
+
+
+def _later(model: Any, after: str, X: Any, y: Any, rng: np.random.Generator) -> Any:
     """Return what becomes of a model after its fit: nothing, another class prior, more rows, another map."""
     K = len(model.classes_)
-    after = str(rng.choice(["", "", "class prior", "partial fit", "update", "merge", "recalibrated"]))
-    if after == "class prior" and hasattr(model, "with_class_prior"):
-        return after, model.with_class_prior(rng.dirichlet(np.full(K, 9.0)))
-    if after == "partial fit" and hasattr(model, "partial_fit"):
-        return after, model.partial_fit(X, y)
-    if after == "update" and hasattr(model, "update"):
-        return after, model.update(X, y)
-    if after == "merge" and hasattr(model, "merge"):
-        return after, model.merge(model)
-    if after == "recalibrated" and not isinstance(model, RecalibratedClassifier):
-        return after, recalibrate(model, X, y, method=str(rng.choice(METHODS)))
-    return "", model
+    if after == "class prior":
+        return model.with_class_prior(rng.dirichlet(np.full(K, 9.0)))
+    if after == "partial fit":
+        return model.partial_fit(X, y)
+    if after == "update":
+        return model.update(X, y)
+    if after == "merge":
+        return model.merge(model)
+    if after == "recalibrated":
+        return recalibrate(model, X, y, method=str(rng.choice(OPTIONS["method"])))
+    return model
 
 
 def mixed_naive_bayes() -> tuple[Any, Any, Any]:
@@ -149,7 +185,7 @@ def answers(model: Any, X: Any, y: Any) -> dict[str, Any]:
 
     def ask(question: Any) -> Any:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OddsmithWarning)
+            warnings.simplefilter("ignore")  # the question is whether two models say the same
             try:
                 return question()
             except (OddsmithError, AttributeError) as error:
@@ -189,10 +225,3 @@ def same(a: Any, b: Any) -> bool:
     if hasattr(a, "to_dict"):
         return same(a.to_dict(), b.to_dict())
     return bool(a == b)
-
-
-def models(count: int, seed: int) -> Iterator[tuple[str, Any, Any, Any]]:
-    """Yield random models, each registered kind in turn."""
-    kinds = list(MODELS)
-    for i in range(count):
-        yield random_model(kinds[i % len(kinds)], np.random.default_rng([seed, i]))
