@@ -112,49 +112,67 @@ def encode(terms: Sequence[Term], values: Values, n_rows: int, *, as_csr: bool) 
     M = sum(term.width for term in terms)
     starts = np.cumsum([0, *(term.width for term in terms)])
     blocks = [slice(start, min(start + BLOCK_ROWS, n_rows)) for start in range(0, n_rows, BLOCK_ROWS)]
-    made = ([_entries(term, int(at), values, rows) for term, at in zip(terms, starts, strict=False)] for rows in blocks)
     if as_csr:
-        return _csr([_compressed(parts) for parts in made], n_rows, M)
+        made = ([_entries(term, values, rows) for term in terms] for rows in blocks)
+        return _csr([_compressed(parts, starts) for parts in made], n_rows, M)
     Phi = np.zeros((n_rows, M))
-    for rows, parts in zip(blocks, made, strict=True):
-        for where, value in parts:
-            _write(Phi[rows], where, value)
+    for rows in blocks:
+        for term, start in zip(terms, starts, strict=False):
+            _write(Phi[rows, start : start + term.width], _entries(term, values, rows))
     return Phi
 
 
-def _entries(term: Term, start: int, values: Values, rows: slice) -> tuple[Indices, Array]:
-    """Return the columns and values of the entries of a term, n × p each; a column −1 has no entry."""
+@dataclass(frozen=True)
+class Entries:
+    """The entries of a term in n rows: ``value`` (n × p) in the columns ``at + offsets`` of the term.
+
+    ``at`` (n) depends on the levels of a row, and is −1 where it has no entry; None: the term has no levels.
+    """
+
+    at: Indices | None
+    offsets: Indices
+    value: Array
+
+
+def _entries(term: Term, values: Values, rows: slice) -> Entries:
     n = rows.stop - rows.start
-    stride, at, there = 1, np.full(n, start, dtype=np.intp), np.ones(n, dtype=bool)
-    offsets, value = np.zeros(1, dtype=np.intp), np.ones((n, 1))
+    stride, at, there = 1, None, np.ones(n, dtype=bool)
+    offsets, value = np.zeros(1, dtype=np.intp), None
     for factor in term.factors:
         found = values(factor, rows)
         if factor.what == "levels":
             there &= found >= 0
-            at += stride * found.astype(np.intp)
+            at = stride * found + (0 if at is None else at)
         else:
             # Columns in ascending order: those of this factor are further apart than all before.
             offsets = (offsets + stride * np.arange(found.shape[1])[:, None]).ravel()
-            value = (found[:, :, None] * value[:, None, :]).reshape(n, -1)
+            value = found if value is None else (found[:, :, None] * value[:, None, :]).reshape(n, -1)
         stride *= len(factor.names)
-    return np.where(there[:, None], at[:, None] + offsets, -1), value
+    return Entries(
+        None if at is None else np.where(there, at, -1), offsets, np.ones((n, 1)) if value is None else value
+    )
 
 
-def _write(Phi: Array, where: Indices, value: Array) -> None:
-    there = where[:, 0] >= 0
-    if there.all():
-        np.put_along_axis(Phi, where, value, axis=1)
+def _write(Phi: Array, entries: Entries) -> None:
+    if entries.at is None:
+        Phi[:] = entries.value
     else:
-        inside = np.flatnonzero(there)
-        Phi[inside[:, None], where[inside]] = value[inside]
+        inside = np.flatnonzero(entries.at >= 0)
+        Phi[inside[:, None], entries.at[inside, None] + entries.offsets] = entries.value[inside]
 
 
-def _compressed(parts: list[tuple[Indices, Array]]) -> tuple[Array, npt.NDArray[np.int32], Indices]:
+def _compressed(parts: list[Entries], starts: Indices) -> tuple[Array, npt.NDArray[np.int32], Indices]:
     """Return data, columns and the number of entries of each row."""
-    where = np.concatenate([where for where, _ in parts], axis=1)
-    value = np.concatenate([value for _, value in parts], axis=1)
-    there = (where >= 0) & (value != 0.0)
-    return value[there], where[there].astype(np.int32), there.sum(axis=1)
+    value = np.concatenate([part.value for part in parts], axis=1)
+    where, there = np.empty(value.shape, dtype=np.int32), value != 0.0
+    end = 0
+    for part, start in zip(parts, starts, strict=False):
+        begin, end = end, end + len(part.offsets)
+        where[:, begin:end] = start + part.offsets
+        if part.at is not None:
+            where[:, begin:end] += part.at.astype(np.int32)[:, None]
+            there[:, begin:end] &= part.at[:, None] >= 0
+    return value[there], where[there], there.sum(axis=1)
 
 
 def _csr(blocks: list[tuple[Array, npt.NDArray[np.int32], Indices]], n_rows: int, M: int) -> Any:
