@@ -1,13 +1,15 @@
 """Widths of priors: stationary evidence, known widths, relevance, cross-validation, and what is refused."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.model_selection import StratifiedKFold
 
-from oddsmith import GaussianPrior, LogisticRegression, compare_widths
-from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
+from oddsmith import GaussianPrior, LogisticRegression, Polynomial, compare_widths
+from oddsmith.errors import InvalidInputError, InvalidTypeError, SeparationWarning, UnknownNameError
 
 
 def make(seed: int, N: int = 300, D: int = 8, K: int = 2, width: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -49,6 +51,32 @@ def test_nearly_separated_classes_have_a_width() -> None:
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     model = LogisticRegression(GaussianPrior(scale="evidence")).fit(X, y)
     assert abs(slope(X, y, np.full(30, model.prior_.scale**2))) < 1e-3
+
+
+def test_evidence_without_a_maximum_is_said() -> None:
+    X = np.linspace(-1.0, 1.0, 50)[:, None]
+    with pytest.warns(SeparationWarning, match="without a maximum"):
+        model = LogisticRegression(GaussianPrior(scale="evidence")).fit(X, X[:, 0] > 0)
+    assert model.selection_.at_edge
+    noise = LogisticRegression(GaussianPrior(scale="evidence")).fit(X, np.arange(50) % 2)
+    assert noise.selection_.at_edge and noise.prior_.scale < 1e-3  # nothing to learn: no warning
+
+
+@pytest.mark.parametrize("how", ["evidence", "loo", "cv"])
+def test_any_rows_have_a_width(how: str) -> None:
+    X, y = make(13, N=200, D=4)
+    prior = GaussianPrior(scale=how)
+    dense = LogisticRegression(prior).fit(X, y)
+    s = np.ones(200)
+    for rows, more in ((sparse.csr_array(X), {}), (pd.DataFrame(X), {}), (X, {"sample_weight": s, "offset": 0.0 * s})):
+        if isinstance(rows, pd.DataFrame):
+            rows.columns = list("abcd")
+        other = LogisticRegression(prior).fit(rows, y, **more)
+        assert np.isclose(other.prior_.scale, dense.prior_.scale, rtol=1e-4)
+    curved = LogisticRegression(prior, basis=Polynomial(2)).fit(X, y)
+    assert len(curved.posterior_.mean) == 15 and curved.predictive(X[:3]).mean.shape == (3, 2)
+    assert curved.leave_one_out(X, y).leverage.sum() < 15.0
+    assert curved.update(X[:50], y[:50]).n_rows_ == 250
 
 
 def test_known_width_is_found_on_average() -> None:

@@ -120,16 +120,15 @@ class Local:
         low, high = np.full(len(self.sizes), np.inf), np.full(len(self.sizes), -np.inf)
         np.minimum.at(low, self.group[self.q > 0], ratio[self.q > 0])
         np.maximum.at(high, self.group[self.q > 0], ratio[self.q > 0])
-        return low - np.log(1e8), high + np.log(1e8)
+        return low - np.log(1e6), high + np.log(1e8)
 
-    def best(self, log_alpha: Array, reach: float) -> tuple[Array, float]:
+    def best(self, log_alpha: Array, reach: float, bounds: tuple[Array, Array]) -> tuple[Array, float]:
         """Return the log alphas of the largest evidence, at most ``reach`` below ``log_alpha``, and what is gained.
 
         Towards smaller widths the quadratic model stays true, since weights move to the prior's mean; towards larger
         ones only nearby.
         """
-        low, high = self.bounds()
-        low = np.maximum(low, log_alpha - reach)
+        low, high = np.maximum(bounds[0], log_alpha - reach), bounds[1]
         start, value = np.clip(log_alpha, low, high), self.evidence(log_alpha)[0]
         if len(start) == 1:
             grid = np.append(np.linspace(low[0], high[0], 60), start)

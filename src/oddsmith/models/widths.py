@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from oddsmith.engines import one_blas_thread
-from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
+from oddsmith.errors import InvalidInputError, InvalidTypeError, SeparationWarning, UnknownNameError
 from oddsmith.inference.leave_one_out import leave_one_out
 from oddsmith.inference.left_out import LeftOut, LeftOutParams
 from oddsmith.inference.widths import Local, Selection, lowest, with_slope
@@ -55,6 +56,7 @@ def by_evidence(bench: Bench) -> tuple[Selection, Array]:
     """
     log_alpha = np.full(int(bench.group.max()) + 1, -2.0 * np.log(bench.typical()))
     e = bench.first_fit(log_alpha)
+    bounds = bench.local(e, log_alpha).bounds()
     records: list[tuple[float, Array]] = []
     best: tuple[float, Array, Local] | None = None
     # Where a pass costs nothing, all digits; else as many as the evidence itself can tell apart.
@@ -68,15 +70,18 @@ def by_evidence(bench: Bench) -> tuple[Selection, Array]:
             log_alpha, local, reach = 0.5 * (best[1] + log_alpha), best[2], max(0.5 * reach, 0.1)
         else:
             best = (value, log_alpha, local)
-            found, gain = local.best(log_alpha, reach)  # 2
+            found, gain = local.best(log_alpha, reach, bounds)  # 2
             moved, log_alpha = np.abs(found - log_alpha).max(), found
             if gain < enough or (near > 0 and local.distance(log_alpha) < near) or moved < 1e-6:  # 3
                 break
         e = bench.at(log_alpha).evaluate(bench.whole(local.x + local.step(log_alpha)), order=2)
-    return _by_evidence(bench, records, local, log_alpha), bench.whole(local.x + local.step(log_alpha))
+    selection = _by_evidence(bench, records, local, log_alpha, bounds)
+    return selection, bench.whole(local.x + local.step(log_alpha))
 
 
-def _by_evidence(bench: Bench, records: list[tuple[float, Array]], local: Local, log_alpha: Array) -> Selection:
+def _by_evidence(
+    bench: Bench, records: list[tuple[float, Array]], local: Local, log_alpha: Array, bounds: tuple[Array, Array]
+) -> Selection:
     prior, width = bench.concrete(log_alpha)
     value = local.evidence(log_alpha)[0]
     records = [*records, (value, np.exp(-0.5 * log_alpha))]
@@ -84,8 +89,16 @@ def _by_evidence(bench: Bench, records: list[tuple[float, Array]], local: Local,
     for g in range(len(log_alpha)):
         table["width" if bench.names is None else f"width[{_label(bench, g)}]"] = [float(w[g]) for _, w in records]
     table["log_evidence"] = [value for value, _ in records]
-    low, high = local.bounds()
-    edge = bool((log_alpha >= high - 0.1).any() or (log_alpha <= low + 0.1).any())
+    widest = log_alpha <= bounds[0] + 0.1
+    if widest.any():
+        names = "" if bench.names is None else f" of {_label(bench, int(np.argmax(widest)))!r}"
+        warnings.warn(
+            f"The evidence rises with the width{names} without a maximum, as it does where the classes are separated: "
+            f"{float(np.atleast_1d(width)[np.argmax(widest)]):.3g} is the largest that was tried. Give a number.",
+            SeparationWarning,
+            stacklevel=7,
+        )
+    edge = bool(widest.any() or (log_alpha >= bounds[1] - 0.1).any())
     return Selection("evidence", prior, width, bench.names, table, edge)
 
 
