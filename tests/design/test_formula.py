@@ -166,6 +166,7 @@ HOSTILE = [
     "*".join(f"x{i}" for i in range(30)),
     "(" + "+".join(f"x{i}" for i in range(60)) + ")**9",
     "x | z",
+    "x %in% f",
     "2:x",
     "x + 1.5",
     "'x'",

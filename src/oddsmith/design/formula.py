@@ -42,6 +42,10 @@ def read_formula(text: Any, columns: Iterable[str]) -> Formula:
     if not isinstance(text, str):
         raise InvalidTypeError(f"formula must be a string such as 'low ~ age + race', found {text!r}.")
     _check_size(text)
+    if "%in%" in re.sub(r"`[^`]*`", "", text):
+        raise InvalidInputError(
+            f"%in% in the formula {text!r} has other meanings elsewhere than in R. Write a:b instead."
+        )
     sides = _parsed(text, columns)
     left, right = getattr(sides, "lhs", None), getattr(sides, "rhs", sides)
     intercept, terms = False, []

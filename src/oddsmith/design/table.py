@@ -39,13 +39,13 @@ class Design(TransformerMixin, BaseEstimator):
     | words, categoricals, enumerations | a 0/1 column ``race[black]`` for each level that occurs, but the reference |
 
     The reference is the first level: in the order of the column's own levels if that is an ordered categorical (pandas,
-    Arrow) or an enumeration (polars), sorted otherwise. A model adds the constant.
+    Arrow) or an enumeration (polars), sorted otherwise. Ordered ones, too, get 0/1 columns. A model adds the constant.
 
     Parameters
     ----------
     formula : str, optional
         As in R, ``"low ~ age + C(race) * smoke + spline(lwt)"``, or its right side alone; default: every column. A left
-        side names the labels, so that ``fit(table)`` of a model needs no ``y``. Operators are ``+ - : * / ^ %in%`` and
+        side names the labels, so that ``fit(table)`` of a model needs no ``y``. Operators are ``+ - : * / ^`` and
         brackets, and ``.`` for all other columns; functions are ``C(x)`` (numbers as categories;
         ``C(x, reference="a")``), ``log``, ``exp``, ``sqrt``, ``I(…)`` with arithmetic, ``center``, ``scale``,
         ``poly(x, degree)``, ``spline(x, knots)`` (see `Spline`), ``ns(x, df)`` and ``bs(x, df, degree)``. It is data:
