@@ -16,6 +16,7 @@ from oddsmith.design.inputs import check_finite, read_rows
 from oddsmith.errors import NotFittedError
 from oddsmith.models.deciding import Deciding
 from oddsmith.models.expanding import expanded, input_names, takes_sparse
+from oddsmith.models.exporting import Exporting
 from oddsmith.numerics import Array
 from oddsmith.registry import Registry
 
@@ -40,7 +41,7 @@ def all_or_nothing(fit: F) -> F:
     return guarded  # type: ignore[return-value]
 
 
-class Classifier(Deciding, ClassifierMixin, BaseEstimator):
+class Classifier(Deciding, Exporting, ClassifierMixin, BaseEstimator):
     """A scikit-learn classifier: the constructor stores its arguments, ``fit`` assigns what ends in ``_``."""
 
     classes_: npt.NDArray[Any]

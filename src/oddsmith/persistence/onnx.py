@@ -1,0 +1,275 @@
+"""Formulas as an ONNX graph: columns are tensors, N × width."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.numerics import Array
+
+OPSET, ML_OPSET, IR_VERSION = 18, 3, 8
+"""Versions of the standard that every onnxruntime since 1.14 reads."""
+
+OUTPUTS = ("label", "probabilities", "values")
+SIGNS = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div", "max": "Max", "min": "Min"}
+COMPARISONS = {"<": "Less", "<=": "LessOrEqual", "=": "Equal"}
+FUNCTIONS = {"exp": "Exp", "log": "Log", "sqrt": "Sqrt", "floor": "Floor", "abs": "Abs"}
+
+
+class Tensor(NamedTuple):
+    """The name of a tensor, its number of columns, and whether it is the same in every row (1 × width)."""
+
+    name: str
+    width: int
+    fixed: bool = False
+
+
+class OnnxWriter:
+    """A `Writer` of ONNX: columns are `Tensor` names; ``names`` are the columns of the table."""
+
+    def __init__(self, names: Sequence[str], dtype: str = "float64", *, matrix: bool = False) -> None:
+        if dtype not in ("float64", "float32"):
+            raise UnknownNameError("dtype", dtype, ["float64", "float32"])
+        self.onnx = _package()
+        self.dtype = np.dtype(dtype)
+        info = np.finfo(self.dtype)
+        self.highest, self.smallest = float(info.max), float(info.tiny)
+        self.far = 1e100 if dtype == "float64" else 1e15
+        self._names, self._matrix = list(names), matrix
+        self._type = self.onnx.TensorProto.DOUBLE if dtype == "float64" else self.onnx.TensorProto.FLOAT
+        # Tensors of the graph share their names with the columns: ours begin as no column does.
+        self._prefix = "/"
+        while any(name.startswith(self._prefix) for name in names):
+            self._prefix += "/"
+        self._inputs: dict[str, Any] = {}
+        self._nodes: list[Any] = []
+        self._constants: dict[bytes, Any] = {}
+        self._required: list[Tensor] = []
+        self._read: dict[str, Tensor] = {}
+
+    # --------------------------------------------------------------------------------------- the graph
+
+    def _node(self, op: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+        name = f"{self._prefix}{len(self._nodes)}"
+        self._nodes.append(self.onnx.helper.make_node(op, list(inputs), [name], domain=domain, **attributes))
+        return name
+
+    def _array(self, values: Any) -> str:
+        """Return the name of a constant array."""
+        array = np.ascontiguousarray(values)
+        key = str((array.dtype, array.shape)).encode() + (
+            repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
+        )
+        if key not in self._constants:
+            name = f"{self._prefix}c{len(self._constants)}"
+            self._constants[key] = self.onnx.numpy_helper.from_array(array, name)
+        return str(self._constants[key].name)
+
+    def _row(self, values: Any) -> str:
+        return self._array(np.asarray(values, dtype=self.dtype).reshape(1, -1))
+
+    def _input(self, name: str, kind: Any, width: int) -> str:
+        if not name:
+            raise InvalidInputError("A column has the empty name '', which ONNX cannot say. Use matrix=True.")
+        if name in OUTPUTS:
+            raise InvalidInputError(
+                f"A column is called {name!r}, which is the name of an output. Rename it, or use matrix=True."
+            )
+        if name not in self._inputs:
+            self._inputs[name] = self.onnx.helper.make_tensor_value_info(name, kind, ["N", width])
+        return name
+
+    # --------------------------------------------------------------------------------------- the table
+
+    def number(self, name: str, kind: str = "number") -> Tensor:
+        """Return a column of the table."""
+        if name in self._read:
+            return self._read[name]
+        if self._matrix:
+            X = self._input("X", self._type, len(self._names))
+            column = self._node("Gather", X, self._array(np.array([self._names.index(name)])), axis=1)
+        else:
+            column = self._input(name, self._type, 1)
+        self._read[name] = Tensor(column, 1)
+        return self._read[name]
+
+    def category(self, name: str, levels: Sequence[Any], kind: str) -> tuple[Tensor, Tensor]:
+        """Return a 0/1 column for each level, and whether the value is missing."""
+        if not any(isinstance(level, str) for level in levels):
+            x = self.number(name, kind)
+            missing = self.missing(x)
+            known = [float(level) for level in levels if level is not None]
+            made = self._cast(self._node("Equal", x.name, self._row(known)), len(known))
+            return (self.join(made, self._cast(missing.name, 1)) if None in levels else made), missing
+        if self._matrix:
+            raise InvalidInputError(f"Column {name!r} holds categories, and a matrix holds numbers: use matrix=False.")
+        words = ["" if level is None else str(level) for level in levels]
+        if len(set(words)) < len(words):
+            raise InvalidInputError(
+                f"Column {name!r} has the level '' and missing values, which are the same string in ONNX. Rename it."
+            )
+        text = self._input(name, self.onnx.TensorProto.STRING, 1)
+        code = self._code(text, words)
+        made = self._cast(self._node("Equal", code, self._array(np.arange(len(words))[None])), len(words))
+        if "" in words and None not in levels:
+            return made, self.compare("<", made, self.constant([-1.0]))  # never: '' is a level
+        return made, Tensor(self._node("Equal", self._code(text, [""]), self._array(np.zeros((1, 1), np.int64))), 1)
+
+    def _code(self, text: str, words: list[str]) -> str:
+        """Return the place of each word in a list, −1 for others."""
+        places = list(range(len(words)))
+        return self._node(
+            *("LabelEncoder", text), domain="ai.onnx.ml", keys_strings=words, values_int64s=places, default_int64=-1
+        )
+
+    def _cast(self, name: str, width: int) -> Tensor:
+        return Tensor(self._node("Cast", name, to=self._type), width)
+
+    # ------------------------------------------------------------------------------------------ formulas
+
+    def constant(self, values: Sequence[float]) -> Tensor:
+        """Return numbers."""
+        return Tensor(self._row(values), len(values), True)
+
+    def width(self, x: Tensor) -> int:
+        """Return the number of columns."""
+        return x.width
+
+    def join(self, *parts: Tensor) -> Tensor:
+        """Return columns side by side; constants are repeated for every row."""
+        if len(parts) == 1:
+            return parts[0]
+        fixed = all(part.fixed for part in parts)
+        names = [part.name if fixed or not part.fixed else self._repeated(part.name) for part in parts]
+        return Tensor(self._node("Concat", *names, axis=1), sum(part.width for part in parts), fixed)
+
+    def _repeated(self, name: str) -> str:
+        rows = self._node("Shape", next(iter(self._inputs)), start=0, end=1)
+        return self._node("Expand", name, self._node("Concat", rows, self._array(np.ones(1, np.int64)), axis=0))
+
+    def pick(self, x: Tensor, which: Sequence[int]) -> Tensor:
+        """Return some of the columns."""
+        if list(which) == list(range(x.width)):
+            return x
+        return Tensor(self._node("Gather", x.name, self._array(np.array(which, np.int64)), axis=1), len(which), x.fixed)
+
+    def affine(self, x: Tensor, W: Array, b: Array) -> Tensor:
+        """Return ``W x + b``."""
+        if W.shape[0] == W.shape[1] and not (W - np.diag(np.diag(W))).any():
+            made = self._node("Mul", x.name, self._row(np.diag(W)))
+        else:
+            made = self._node("MatMul", x.name, self._array(W.T.astype(self.dtype)))
+        return Tensor(self._node("Add", made, self._row(b)) if np.any(b) else made, len(W), x.fixed)
+
+    def _apply(self, op: str, *operands: Tensor) -> Tensor:
+        name = self._node(op, *(x.name for x in operands))
+        return Tensor(name, max(x.width for x in operands), all(x.fixed for x in operands))
+
+    def binary(self, sign: str, x: Tensor, y: Tensor) -> Tensor:
+        """Return ``x sign y``."""
+        return self._apply(SIGNS[sign], x, y)
+
+    def unary(self, name: str, x: Tensor) -> Tensor:
+        """Return a function of each number."""
+        return self._apply(FUNCTIONS[name], x)
+
+    def largest(self, x: Tensor) -> Tensor:
+        """Return the largest number of each row."""
+        return Tensor(self._node("ReduceMax", x.name, self._array(np.array([1])), keepdims=1), 1, x.fixed)
+
+    def compare(self, sign: str, x: Tensor, y: Tensor) -> Tensor:
+        """Return whether ``x sign y``."""
+        return self._apply(COMPARISONS[sign], x, y)
+
+    def either(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return whether one of two conditions holds."""
+        return self._apply("Or", x, y)
+
+    def missing(self, x: Tensor) -> Tensor:
+        """Return where numbers are missing."""
+        return self._apply("IsNaN", x)
+
+    def where(self, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        """Return x where the condition holds, else y."""
+        return self._apply("Where", condition, x, y)
+
+    def require(self, condition: Tensor) -> None:
+        """Give rows in which a condition does not hold no result."""
+        self._required.append(condition)
+
+    def let(self, x: Tensor) -> Tensor:
+        """Return the tensor: it has a name already."""
+        return x
+
+    def piecewise(self, x: Tensor, knots: Array, origins: Array, C: Array) -> Tensor:
+        """Return piecewise polynomials: the coefficients of each row's piece are looked up."""
+        above = self._node("LessOrEqual", self._row(knots), x.name)
+        counted = self._node("Cast", above, to=self.onnx.TensorProto.INT64)
+        piece = self._node("ReduceSum", counted, self._array(np.array([1])), keepdims=0)
+
+        def look_up(table: Array) -> str:
+            return self._node("Gather", self._array(table.astype(self.dtype)), piece, axis=0)
+
+        u = self._node("Sub", x.name, look_up(origins[:, None]))
+        value = look_up(C[-1])
+        for c in C[-2::-1]:
+            value = self._node("Add", self._node("Mul", value, u), look_up(c))
+        return Tensor(value, C.shape[2])
+
+    # --------------------------------------------------------------------------------------- the model
+
+    def model(self, labels: list[Any], values: Tensor, proba: Tensor | None) -> bytes:
+        """Return the serialised model: the label of each row, and probabilities or decision values."""
+        flat = self._array(np.array([-1]))
+        if values.width == 1:
+            second = self._node("Less", self._row([0.0]), values.name)
+            code = self._node("Reshape", self._node("Cast", second, to=self.onnx.TensorProto.INT64), flat)
+        else:
+            code = self._node("ArgMax", values.name, axis=1, keepdims=0)
+        result, name = (values, "values") if proba is None else (proba, "probabilities")
+        if self._required:
+            casts = [self._cast(c.name, c.width) for c in self._required]
+            least = self._node("ReduceMin", self.join(*casts).name, self._array(np.array([1])), keepdims=1)
+            valid = self._node("Less", self._row([0.5]), least)
+            result = Tensor(self._node("Where", valid, result.name, self._row([np.nan])), result.width)
+            code = self._node("Where", self._node("Reshape", valid, flat), code, self._array(np.array([len(labels)])))
+        words, kind = _label_table(self.onnx, labels)
+        helper = self.onnx.helper
+        self._nodes.append(helper.make_node("Gather", [self._array(words), code], ["label"], axis=0))
+        self._nodes.append(helper.make_node("Identity", [result.name], [name]))
+        outputs = [
+            helper.make_tensor_value_info("label", kind, ["N"]),
+            helper.make_tensor_value_info(name, self._type, ["N", result.width]),
+        ]
+        graph = helper.make_graph(
+            self._nodes, "oddsmith", list(self._inputs.values()), outputs, list(self._constants.values())
+        )
+        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
+        made = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="oddsmith")
+        self.onnx.checker.check_model(made)
+        return bytes(made.SerializeToString())
+
+
+def _label_table(onnx: Any, labels: list[Any]) -> tuple[Any, Any]:
+    """Return the labels, with that of rows without a result last, and their type."""
+    if isinstance(labels[0], str):
+        return np.array([*labels, ""], dtype=object), onnx.TensorProto.STRING
+    if isinstance(labels[0], float):
+        return np.array([*labels, np.nan]), onnx.TensorProto.DOUBLE
+    return np.array([*map(int, labels), np.iinfo(np.int64).min], dtype=np.int64), onnx.TensorProto.INT64
+
+
+def _package() -> Any:
+    try:
+        import onnx
+        import onnx.checker
+        import onnx.helper
+        import onnx.numpy_helper
+    except ImportError:
+        raise InvalidInputError(
+            "to_onnx needs the package onnx, which is not installed: pip install 'oddsmith[onnx]'."
+        ) from None
+    return onnx

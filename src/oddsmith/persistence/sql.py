@@ -1,0 +1,304 @@
+"""Formulas as one SELECT: columns with names of their own, step by step, in subqueries that follow on one another.
+
+Every expression knows the step whose columns it needs. What is given a name is computed in the next one, so that
+nothing is written twice, however often it is used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.numerics import Array
+from oddsmith.persistence.sql_dialects import DIALECTS, Dialect
+
+SMALLEST_EXPONENT = -600.0
+"""Below it exp is 0: PostgreSQL takes a result that is too small for an error, and so is a product of two such."""
+
+CONSTANT = -1
+"""The step of what needs no column; 0 is that of the columns of the table."""
+
+MOST_NAMES = 1500
+"""Columns that a SELECT may have in every database."""
+
+
+class Sql(NamedTuple):
+    """An expression: its text, the step whose columns it needs, and, for 0/1 columns, what equals which constant."""
+
+    text: str
+    step: int
+    subject: str = ""
+    value: str = ""
+
+
+Exprs = tuple[Sql, ...]
+
+
+class SqlWriter:
+    """A `Writer` of SQL: columns are tuples of expressions.
+
+    >>> w = SqlWriter("duckdb")
+    >>> w.affine(w.constant([1.0]), np.array([[2.0]]), np.zeros(1))[0].text
+    '(2.0e0 * 1.0e0)'
+    """
+
+    highest = float(np.finfo(np.float64).max)
+    smallest = float(np.finfo(np.float64).tiny)
+    far = 1e100
+
+    def __init__(self, dialect: str) -> None:
+        self.dialect: Dialect = DIALECTS[dialect]
+        self.read: dict[str, str] = {}
+        """The columns that the formulas read, and how they are quoted."""
+        self.results: dict[str, Sql] = {}
+        """What the query gives, by the name of the column."""
+        self._steps: list[dict[str, str]] = [{}]
+        self._named: dict[Sql, Sql] = {}
+        self._required: list[Sql] = []
+
+    # --------------------------------------------------------------------------------------- the table
+
+    def _source(self, name: str) -> str:
+        if name not in self.read:
+            same = [other for other in self.read if other.casefold() == name.casefold()]
+            if same and self.dialect.ignores_case:
+                raise InvalidInputError(
+                    f"Columns {same[0]!r} and {name!r} differ in case only, and are one to {self.dialect.name}. "
+                    "Rename one of them before the fit."
+                )
+            self.read[name] = self.dialect.identifier(name)
+        # With the table before it, a name that is not there is an error everywhere (to SQLite it would be a word).
+        return f"t.{self.read[name]}"
+
+    def number(self, name: str, kind: str = "number") -> Exprs:
+        """Return a column of the table."""
+        return self.let((Sql(self.dialect.column(self._source(name), kind), 0),))
+
+    def category(self, name: str, levels: Sequence[Any], kind: str) -> tuple[Exprs, Exprs]:
+        """Return a 0/1 column for each level, and whether the value is missing."""
+        words = any(isinstance(level, str) for level in levels)
+        (column,) = self.let((Sql(self.dialect.column(self._source(name), "text" if words else kind), 0),))
+        missing = Sql(f"({column.text} IS NULL)", column.step)
+        made = []
+        for level in levels:
+            if level is None:
+                made.append(self._case(missing, "1", "0"))
+                continue
+            value = self.dialect.literal(str(level) if words else float(level))
+            test = Sql(f"({column.text} = {value})", column.step)
+            made.append(self._case(test, "1", "0")._replace(subject=column.text, value=value))
+        return tuple(made), (missing,)
+
+    def _case(self, test: Sql, yes: str, no: str) -> Sql:
+        yes, no = self.dialect.number(float(yes)), self.dialect.number(float(no))
+        return Sql(f"(CASE WHEN {test.text} THEN {yes} ELSE {no} END)", test.step)
+
+    # ------------------------------------------------------------------------------------------ formulas
+
+    def constant(self, values: Sequence[float]) -> Exprs:
+        """Return numbers."""
+        return tuple(Sql(self.dialect.number(value), CONSTANT) for value in values)
+
+    def width(self, x: Exprs) -> int:
+        """Return the number of columns."""
+        return len(x)
+
+    def join(self, *parts: Exprs) -> Exprs:
+        """Return columns side by side."""
+        return tuple(column for part in parts for column in part)
+
+    def pick(self, x: Exprs, which: Sequence[int]) -> Exprs:
+        """Return some of the columns."""
+        return tuple(x[i] for i in which)
+
+    def affine(self, x: Exprs, W: Array, b: Array) -> Exprs:
+        """Return ``W x + b``: sums of the terms that are not zero, in pairs of pairs, so that they nest little."""
+        made = []
+        for row, constant in zip(W, b, strict=True):
+            inside = np.flatnonzero(row)
+            step = max((x[j].step for j in inside), default=CONSTANT)
+            terms = self._picked([(float(row[j]), x[j]) for j in inside])
+            if constant != 0.0 or not terms:
+                terms.append(self.dialect.number(float(constant)))
+            made.append(Sql(_sum(terms), step))
+        return tuple(made)
+
+    def _picked(self, weighted: list[tuple[float, Sql]]) -> list[str]:
+        """Return the terms of a sum; the levels of a column are one of them, a CASE."""
+        terms: list[str] = []
+        cases: dict[str, list[str]] = {}
+        for weight, column in weighted:
+            if column.subject:
+                cases.setdefault(column.subject, []).append(f"WHEN {column.value} THEN {self.dialect.number(weight)}")
+            elif weight == 1.0:
+                terms.append(column.text)
+            else:
+                terms.append(f"({self.dialect.number(weight)} * {column.text})")
+        for subject, whens in cases.items():
+            terms.append(f"(CASE {subject} {' '.join(whens)} ELSE {self.dialect.number(0.0)} END)")
+        return terms
+
+    def _each(self, write: Callable[..., str], *operands: Exprs) -> Exprs:
+        """Return what ``write`` makes of the operands, column by column."""
+        wide = max(map(len, operands))
+        rows = zip(*(x * wide if len(x) == 1 else x for x in operands), strict=True)
+        return tuple(Sql(write(*(x.text for x in row)), max(x.step for x in row)) for row in rows)
+
+    def binary(self, sign: str, x: Exprs, y: Exprs) -> Exprs:
+        """Return ``x sign y``."""
+        if sign in ("max", "min"):
+            return self._each(lambda a, b: self.dialect.many(sign, [a, b]), x, y)
+        return self._each(lambda a, b: f"({a} {sign} {b})", x, y)
+
+    def unary(self, name: str, x: Exprs) -> Exprs:
+        """Return a function of each number."""
+        if name == "exp":
+            low, zero = self.dialect.number(SMALLEST_EXPONENT), self.dialect.number(0.0)
+            return self._each(lambda a: f"(CASE WHEN {a} < {low} THEN {zero} ELSE exp({a}) END)", self.let(x))
+        function = "ln" if name == "log" else name
+        return self._each(lambda a: f"{function}({a})", x)
+
+    def largest(self, x: Exprs) -> Exprs:
+        """Return the largest number of each row."""
+        return (Sql(self.dialect.many("max", [a.text for a in x]), max(a.step for a in x)),)
+
+    def compare(self, sign: str, x: Exprs, y: Exprs) -> Exprs:
+        """Return whether ``x sign y``."""
+        return self._each(lambda a, b: f"({a} {sign} {b})", x, y)
+
+    def either(self, x: Exprs, y: Exprs) -> Exprs:
+        """Return whether one of two conditions holds."""
+        return self._each(lambda a, b: f"({a} OR {b})", x, y)
+
+    def missing(self, x: Exprs) -> Exprs:
+        """Return where numbers are missing."""
+        return self._each(lambda a: f"({a} IS NULL)", x)
+
+    def where(self, condition: Exprs, x: Exprs, y: Exprs) -> Exprs:
+        """Return x where the condition holds, else y."""
+        return self._each(lambda c, a, b: f"(CASE WHEN {c} THEN {a} ELSE {b} END)", condition, x, y)
+
+    def require(self, condition: Exprs) -> None:
+        """Give rows in which a condition does not hold no result."""
+        self._required += [c for c in condition if c not in self._required]
+
+    def let(self, x: Exprs) -> Exprs:
+        """Give expressions names, the columns of the next step."""
+        return tuple(self._name(column) for column in x)
+
+    def _name(self, column: Sql) -> Sql:
+        if column.step == CONSTANT or column.subject or column.text.isidentifier():
+            return column  # levels are compared where they are used
+        if column not in self._named:
+            if column.step == len(self._steps):
+                self._steps.append({})
+            name = f"c{len(self._named)}"
+            self._steps[column.step][name] = column.text
+            self._named[column] = Sql(name, column.step + 1)
+        if len(self._named) > MOST_NAMES:
+            raise InvalidInputError(
+                f"The formulas of this model have more than {MOST_NAMES} parts, too many for a SELECT. Use fewer "
+                "columns, classes or basis functions, or model.to_onnx()."
+            )
+        return self._named[column]
+
+    def piecewise(self, x: Exprs, knots: Array, origins: Array, C: Array) -> Exprs:
+        """Return piecewise polynomials, by a CASE over the knots."""
+        ((at, step, *_),) = x
+        number, made = self.dialect.number, []
+        for pieces in np.moveaxis(C, 2, 0):  # (degree + 1) × pieces of a column
+            cases = []
+            for i, origin in enumerate(origins):
+                *rest, value = [number(c) for c in np.trim_zeros(pieces[:, i], "b")] or [number(0.0)]
+                for c in reversed(rest):
+                    value = f"({value} * ({at} - {number(origin)}) + {c})"
+                cases.append(value)
+            whens = " ".join(f"WHEN {at} < {number(k)} THEN {v}" for k, v in zip(knots, cases[:-1], strict=True))
+            made.append(Sql(f"(CASE {whens} ELSE {cases[-1]} END)", step))
+        return tuple(made)
+
+    # ---------------------------------------------------------------------------------------- the query
+
+    def labels(self, tests: Sequence[Sql], values: Sequence[Any], otherwise: Any) -> Sql:
+        """Return a CASE whose values are labels: the first whose test holds."""
+        whens = " ".join(f"WHEN {t.text} THEN {self.dialect.literal(v)}" for t, v in zip(tests, values, strict=True))
+        text = f"CASE {whens} ELSE {self.dialect.literal(otherwise)} END" if whens else self.dialect.literal(otherwise)
+        return Sql(f"({text})", max((t.step for t in tests), default=CONSTANT))
+
+    def select(self, table: str | Sequence[str], keep: Sequence[str] | None) -> str:
+        """Return the query: the columns kept as they are, then the results, NULL in rows that have none."""
+        kept = list(self.read) if keep is None else list(keep)
+        self._check_names(kept)
+        source = self._table(table)
+        first = {f"k{i}": f"t.{self.dialect.identifier(name)}" for i, name in enumerate(kept)}
+        valid = None
+        if self._required:
+            whole = Sql(_all([c.text for c in self._required]), max(c.step for c in self._required))
+            (valid,) = self.let((whole,))
+        columns = [f"{k} AS {self.dialect.identifier(name)}" for k, name in zip(first, kept, strict=True)]
+        for name, result in self.results.items():
+            text = result.text if valid is None else f"CASE WHEN {valid.text} THEN {result.text} END"
+            columns.append(f"{text} AS {self.dialect.identifier(name)}")
+        prefix, steps = self._prefix(table), []
+        for i, step in enumerate(self._used([*columns, *first.values()])):
+            listed = [f"{text} AS {name}" for name, text in ({**first, **step} if i == 0 else step).items()]
+            start, origin = ([], f"{source} AS t") if i == 0 else (["*"], f"{prefix}{i - 1}")
+            inner = ",\n    ".join([*start, *listed] or ["1 AS one"])
+            steps.append(f"{prefix}{i} AS (\n  SELECT\n    {inner}\n  FROM {origin}{self.dialect.fence}\n)")
+        return f"WITH {', '.join(steps)}\nSELECT\n  " + ",\n  ".join(columns) + f"\nFROM {prefix}{len(steps) - 1}"
+
+    def _used(self, texts: list[str]) -> list[dict[str, str]]:
+        """Return the steps with the columns that something after them needs."""
+        needed, steps = _names(texts), []
+        for step in reversed(self._steps[1:]):
+            kept = {name: text for name, text in step.items() if name in needed}
+            needed |= _names(kept.values())
+            steps += [kept] if kept else []
+        first = {name: text for name, text in self._steps[0].items() if name in needed}
+        return [first, *reversed(steps)]
+
+    def _check_names(self, kept: list[str]) -> None:
+        taken: set[str] = set()
+        for name in [*kept, *self.results]:
+            key = name.casefold() if self.dialect.ignores_case else name
+            if key in taken:
+                raise InvalidInputError(
+                    f"The query would have two columns called {name!r}. Name those of the table to keep, "
+                    "keep=[…], without it, or rename that column or class."
+                )
+            taken.add(key)
+
+    def _table(self, table: str | Sequence[str]) -> str:
+        parts = [table] if isinstance(table, str) else list(table)
+        if not parts:
+            raise InvalidTypeError("table must be a name, or (schema, name); found an empty list.")
+        return ".".join(self.dialect.identifier(part) for part in parts)
+
+    def _prefix(self, table: str | Sequence[str]) -> str:
+        """Return what the names of the steps begin with, so that none is that of the table."""
+        prefix, name = "step", (table if isinstance(table, str) else table[-1]).casefold()
+        while name.startswith(prefix):
+            prefix += "_"
+        return prefix
+
+
+def _names(texts: Iterable[str]) -> set[str]:
+    """Return all that looks like a name of ours; a word that does costs a column, not a result."""
+    return {name for text in texts for name in re.findall(r"\bc\d+\b", text)}
+
+
+def _sum(terms: list[str]) -> str:
+    """Return a sum in pairs of pairs: a long chain nests deeper than databases allow."""
+    while len(terms) > 1:
+        terms = [f"({' + '.join(terms[i : i + 8])})" for i in range(0, len(terms), 8)]
+    return terms[0]
+
+
+def _all(conditions: list[str]) -> str:
+    while len(conditions) > 1:
+        conditions = [f"({' AND '.join(conditions[i : i + 8])})" for i in range(0, len(conditions), 8)]
+    return conditions[0]
