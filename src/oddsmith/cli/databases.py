@@ -131,8 +131,10 @@ def _array(values: list[Any], name: str, type_: Any) -> Any:
     import pyarrow as pa
 
     try:
+        if type_ is not None and pa.types.is_floating(type_):  # decimals, too
+            values = [None if value is None else float(value) for value in values]
         return pa.array(values, type=type_, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as error:
         raise InvalidInputError(
             f"Column {name!r} holds values that do not go together ({str(error).rstrip('.')}). Convert them in a query."
         ) from None

@@ -7,6 +7,7 @@ from typing import Any
 
 from oddsmith.cli.data import Data
 from oddsmith.cli.files import Types
+from oddsmith.design.inputs import Encoded
 from oddsmith.errors import InvalidInputError
 
 
@@ -78,4 +79,7 @@ def inputs(model: Any, table: Any, name: str) -> Any:
 def batches(model: Any, data: Data) -> Iterator[tuple[Any, Any]]:
     """Yield some rows at a time, as they are and as the model reads them; at least once, perhaps without rows."""
     for table in data.batches(expected_types(model)):
-        yield table, inputs(model, table, data.name)
+        rows = inputs(model, table, data.name)
+        if len(table) and getattr(model, "design_", None) is not None:
+            rows = Encoded(model.design_.transform(rows))  # once, whatever the model is asked
+        yield table, rows
