@@ -74,15 +74,28 @@ for (name in names(cases)) {
   ), paste0(name, ".json"))
 }
 
-# Which factors of which terms are coded by contrasts: the names of the columns for all sets of up to four terms.
+# Which factors of which terms are coded by contrasts, and in which order: the names of the columns for all sets of up to
+# four terms, with and without a constant, and for 200 random expressions.
+set.seed(1)
 table <- data.frame(
-  x = 1:12, f = rep(c("a", "b", "c"), 4), g = c(rep(c("u", "u", "v"), 2), rep(c("v", "v", "u"), 2)), stringsAsFactors = TRUE
+  x = round(runif(40), 3), z = round(runif(40), 3), f = rep(c("a", "b", "c"), length.out = 40),
+  g = rep(c("u", "v"), each = 20), h = sample(c("p", "q", "r"), 40, TRUE), stringsAsFactors = TRUE
 )
 terms <- c("x", "f", "g", "x:f", "x:g", "f:g", "x:f:g")
 sets <- unlist(lapply(1:4, function(k) combn(terms, k, paste, collapse = " + ")))
-sets <- c(sets, paste("0 +", sets))
-columns <- lapply(sets, function(right) setdiff(colnames(model.matrix(as.formula(paste("~", right)), table)), "(Intercept)"))
+expression_of <- function(depth) {
+  if (depth == 0 || runif(1) < 0.3) return(sample(names(table), 1))
+  parts <- paste0("(", expression_of(depth - 1), sample(c(" + ", " + ", ":", "*", "/"), 1), expression_of(depth - 1), ")")
+  if (runif(1) < 0.2) paste0(parts, "^2") else parts
+}
+random <- replicate(200, paste0(sample(c("", "0 + "), 1), expression_of(3), sample(c("", "", "", " - x", " - f"), 1)))
+# What subtracts all that there is leaves nothing to compare.
+random <- Filter(function(right) length(attr(terms(as.formula(paste("~", right))), "term.labels")) > 0, random)
+formulas <- unique(c(sets, paste("0 +", sets), random))
+columns <- lapply(formulas, function(right) {
+  setdiff(colnames(model.matrix(as.formula(paste("~", right)), table)), "(Intercept)")
+})
 save_json(c(
-  list(name = "contrasts", table = lapply(lapply(table, as.vector), I), formulas = I(sets), names = lapply(columns, I)),
+  list(name = "contrasts", table = lapply(lapply(table, as.vector), I), formulas = I(formulas), names = lapply(columns, I)),
   versions("stats")
 ), "contrasts.json")

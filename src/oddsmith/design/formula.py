@@ -46,7 +46,7 @@ def read_formula(text: Any, columns: Iterable[str]) -> Formula:
         raise InvalidInputError(
             f"%in% in the formula {text!r} has other meanings elsewhere than in R. Write a:b instead."
         )
-    sides = _parsed(text, columns)
+    sides, written = _parsed(text, columns)
     left, right = getattr(sides, "lhs", None), getattr(sides, "rhs", sides)
     intercept, terms = False, []
     for factors in map(_factors, _terms(right, text)):
@@ -56,9 +56,9 @@ def read_formula(text: Any, columns: Iterable[str]) -> Formula:
             terms.append(factors)
     if not terms:
         raise InvalidInputError(f"The formula {text!r} has no columns on its right side.")
-    # As in R: factors in the order in which the formula first names them, terms by degree.
-    order = {factor: i for i, factor in enumerate(dict.fromkeys(factor for term in terms for factor in term))}
-    inside = [tuple(sorted(dict.fromkeys(term), key=order.__getitem__)) for term in terms]
+    # As in R: factors in the order in which they are written, terms by degree.
+    order = {text: place for place, text in reversed(list(enumerate(written)))}
+    inside = [tuple(sorted(dict.fromkeys(term), key=lambda f: order.get(f.text, len(order)))) for term in terms]
     formula = Formula(_target(left, text), tuple(sorted(dict.fromkeys(inside), key=len)), intercept)
     if formula.target in formula.columns:
         raise InvalidInputError(
@@ -68,29 +68,35 @@ def read_formula(text: Any, columns: Iterable[str]) -> Formula:
 
 
 def _check_size(text: str) -> None:
-    """Refuse what could write out to very many terms: n names in p + 1 factors make up to (1 + n / (p + 1))^(p + 1)."""
+    """Refuse what could write out to very many terms.
+
+    D different names make up to 2^D terms, which a power p multiplies p times; and n names in p + 1 factors make up to
+    (1 + n / (p + 1))^(p + 1).
+    """
     text = re.sub(r"\w+\([^()]*\)", "f", text)  # what stands inside a function is arithmetic
-    powers = sum(int(power[:9]) for power in re.findall(r"(?:\*\*|\^)\s*(\d+)", text))
-    products = len(re.findall(r"(?<!\*)[*/](?!\*)|\)\s*:|:\s*\(", text))
-    names = 1 + len(re.findall(r"[-+*/:]", text))
-    factors = products + 1
-    if len(text) <= LONGEST and factors + powers <= MOST_FACTORS:
-        terms = (1.0 + names / factors) ** factors * (1.0 + names) ** powers
-        if terms <= MOST_TERMS:
+    powers = [int(power[:9]) for power in re.findall(r"(?:\*\*|\^)\s*(\d+)", text)]
+    factors = 1 + len(re.findall(r"(?<!\*)[*/](?!\*)|\)\s*:|:\s*\(", text))
+    names, different = 1 + len(re.findall(r"[-+*/:]", text)), len(set(re.findall(r"[^\W\d]\w*|`[^`]*`", text)))
+    if len(text) <= LONGEST and factors + sum(powers) <= MOST_FACTORS:
+        written = (1.0 + names / factors) ** factors * (1.0 + names) ** sum(powers)
+        if min(written, 2.0 ** (different * max(2, *powers, 0))) <= MOST_TERMS:
             return
     raise InvalidInputError(
-        f"The formula of {len(text)} characters, with {products} products and powers up to {powers}, may write out to "
-        "more terms than can be handled. Write down those that you need."
+        f"The formula, {len(text)} characters with {factors - 1} products and powers up to {max(powers, default=1)}, "
+        "may write out to more terms than can be handled. Write down those that you need."
     )
 
 
-def _parsed(text: str, columns: Iterable[str]) -> Any:
+def _parsed(text: str, columns: Iterable[str]) -> tuple[Any, list[str]]:
+    """Return the terms of both sides, and the names and calls in the order in which they are written."""
     try:
         from formulaic.parser import DefaultFormulaParser
     except ImportError:
         raise InvalidInputError(HOW_TO_INSTALL) from None
+    parser, context = DefaultFormulaParser(), {"__formulaic_variables_available__": list(columns)}
     try:
-        return DefaultFormulaParser().get_terms(text, context={"__formulaic_variables_available__": list(columns)})
+        written = [str(token.token) for token in parser.get_tokens(text) if token.kind.value in ("name", "python")]
+        return parser.get_terms(text, context=context), [*written, *columns]
     except Exception as error:
         why = re.sub(r"\x1b\[[0-9;]*m|[⧛⧚]", "", str(error)).split("\n")[0].rstrip(". ")
         raise InvalidInputError(
