@@ -243,6 +243,17 @@ def test_an_expression_that_comes_from_a_file_is_checked_again() -> None:
             evaluate(Expression(text, ("x",)), lambda name: np.ones(3), {})
 
 
+def test_long_formulas_are_read_in_time_or_refused() -> None:
+    many = [f"x{i}" for i in range(2000)]
+    assert len(read_formula(" + ".join(many), []).terms) == 2000
+    assert len(read_formula(" + ".join(f"{name}:z" for name in many), []).terms) == 2000
+    assert len(read_formula("(" * 2000 + "x" + ")" * 2000, []).terms) == 1
+    assert len(read_formula("((a + b + c + d)^3 + e)^3", []).terms) == 31
+    for large in (" * ".join(many[:17]), f"({' + '.join(many[:50])})^4", "(a + b)^999999999999", "((a + b)^9 + c)^9"):
+        with pytest.raises(InvalidInputError, match="more terms than can be handled"):
+            read_formula(large, [])
+
+
 def test_names_that_look_like_code_are_names() -> None:
     name = "__import__('os').system('true')"
     table = TABLE.rename({"x": name})

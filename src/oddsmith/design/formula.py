@@ -79,7 +79,7 @@ def _check_size(text: str) -> None:
     names, different = 1 + len(re.findall(r"[-+*/:]", text)), len(set(re.findall(r"[^\W\d]\w*|`[^`]*`", text)))
     if len(text) <= LONGEST and factors + sum(powers) <= MOST_FACTORS:
         written = (1.0 + names / factors) ** factors * (1.0 + names) ** sum(powers)
-        if min(written, 2.0 ** (different * max(2, *powers, 0))) <= MOST_TERMS:
+        if min(written, 2.0 ** min(different * max(2, *powers, 0), 99)) <= MOST_TERMS:
             return
     raise InvalidInputError(
         f"The formula, {len(text)} characters with {factors - 1} products and powers up to {max(powers, default=1)}, "
