@@ -34,7 +34,9 @@ STEPS = {
     ),
     "The same model where there is no Python.": ("oddsmith export sql penguins.odds --table penguins --dialect duckdb"),
 }
-SHOWN = 4
+SHOWN = {".csv": 4, ".sql": 16}
+"""Lines that are shown of what was written."""
+WIDTH = 100
 
 
 def penguins() -> tuple[npt.NDArray[np.float64], npt.NDArray[Any]]:
@@ -56,16 +58,9 @@ def main() -> int:
         before = os.getcwd()
         os.chdir(folder)
         try:
-            return max(run(words, command) for words, command in STEPS.items() if _is_there(command))
+            return max(run(words, command) for words, command in STEPS.items())
         finally:
             os.chdir(before)
-
-
-def _is_there(command: str) -> bool:
-    """Whether this version of the library has what a step shows."""
-    from oddsmith import LogisticRegression
-
-    return "export" not in command or hasattr(LogisticRegression, "to_sql")
 
 
 def run(words: str, command: str) -> int:
@@ -85,10 +80,11 @@ def run(words: str, command: str) -> int:
     except SystemExit as end:
         code = int(end.code or 0)
     written = arguments[-1]
-    if written.endswith(".csv") and not code:
+    lines = SHOWN.get(os.path.splitext(written)[1], 0)
+    if lines and not code:
         with open(written, encoding="utf-8") as file:
-            for line in islice(file, SHOWN):
-                print(line, end="")
+            for line in islice(map(str.rstrip, file), lines):
+                print(line if len(line) <= WIDTH else line[: WIDTH - 1] + "…")
         print("…")
     return code
 

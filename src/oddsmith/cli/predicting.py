@@ -18,9 +18,9 @@ def predictions(model: Any, rows: Any, intervals: bool = False, level: float = 0
     >>> from oddsmith import GaussianClassifier
     >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["no", "no", "yes", "yes"])
     >>> predictions(model, np.array([[0.0]])).column_names
-    ['prediction', 'p_no', 'p_yes']
+    ['predicted', 'p_no', 'p_yes']
     """
-    columns = {"prediction": pa.array(model.predict(rows).tolist())}
+    columns = {"predicted": pa.array(model.predict(rows).tolist())}
     names = [str(label) for label in model.classes_.tolist()]
     if intervals and not hasattr(model, "predictive"):
         raise InvalidInputError(
@@ -48,7 +48,7 @@ class Decisions:
         self.loss = read_loss(loss, model.classes_)
 
     def __call__(self, rows: Any) -> Any:
-        """Return decision (null if rejected) and expected loss of each row."""
+        """Return the decision (null if rejected) and its expected loss for each row."""
         from oddsmith.decision.acting import REJECT, expected_loss
 
         actions = self.model.decide(rows, self.loss, self.reject)
@@ -56,7 +56,10 @@ class Decisions:
         costs = expected_loss(P, self.loss, self.reject, classes=self.model.classes_)
         said = [None if action is REJECT else action for action in actions.tolist()]
         kind = pa.array(self.loss.actions.tolist()).type
-        return pa.table({"decision": pa.array(said, type=kind), "expected_loss": pa.array(costs.min(axis=1))})
+        columns = {"decision": pa.array(said, type=kind)}
+        if self.reject is not None:
+            columns["rejected"] = pa.array([action is None for action in said])
+        return pa.table({**columns, "expected_loss": pa.array(costs.min(axis=1))})
 
 
 def beside(table: Any, kept: Sequence[str], said: Any) -> Any:

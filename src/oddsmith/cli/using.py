@@ -44,7 +44,7 @@ def predict(
 ) -> None:
     """Predict the class of each row, with the probability of every class.
 
-    The columns are 'prediction' and 'p_CLASS' for each class; with --intervals 'lower_CLASS' and 'upper_CLASS', too.
+    The columns are 'predicted' and 'p_CLASS' for each class; with --intervals 'lower_CLASS' and 'upper_CLASS', too.
     Rows are read and written some at a time, so there may be more than fit into memory.
     """
     from oddsmith.cli.loading import load_model
@@ -67,7 +67,7 @@ def decide(
 ) -> None:
     """Decide for each row: the action of smallest expected loss, or none.
 
-    The columns are 'decision' (empty where that is cheaper, with --reject) and 'expected_loss'.
+    The columns are 'decision', 'expected_loss' and with --reject 'rejected': such rows have an empty decision.
     """
     from oddsmith.cli.loading import load_model
     from oddsmith.cli.predicting import Decisions
