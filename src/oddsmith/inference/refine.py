@@ -14,9 +14,9 @@ from oddsmith.kernels.rowwise import At, tiles
 from oddsmith.numerics import Array
 from oddsmith.priors import Quadratic
 
-INFLUENTIAL = 1e-2
+INFLUENTIAL = 0.05
 """Squared distance that the weights move, in standard errors, from which on one Newton step is not trusted."""
-MOST_WORK = 2e9
+MOST_WORK = 2e8
 """Rows × left-out rows × weights of one evaluation, at most."""
 EVALUATIONS = 12
 CHUNK = 1 << 21

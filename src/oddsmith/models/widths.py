@@ -140,15 +140,15 @@ def _half_log_det(bench: Bench, w: Array, log_alpha: Array) -> float:
 def by_leave_one_out(bench: Bench, widths: Array) -> tuple[Selection, Array]:
     """Minimise the approximate leave-one-out loss over the widths.
 
-    With few rows for each weight: along a warm-started path of fits, leave rows out at each width. With many, where
-    leverages are below a thousandth:
+    With fewer than fifty rows for each weight: along a warm-started path of fits, leave rows out at each width. With
+    more:
       1. Fit at a middle width: the quadratic model there gives the loss of all rows at every width.
       2. Add what leaving rows out adds to it, at all widths in one pass over the rows, or over a sample. It changes
          with the Hessian, and the Hessian with the weights: that slope is summed on the way.
       3. Go to the minimum with a new Hessian, until the weights hardly move.
     """
     grid = np.log(widths)
-    if int(bench.objective.free.sum()) < 1e-3 * bench.objective.weight:
+    if 50 * int(bench.objective.free.sum()) < bench.objective.weight:
         loss, error, local, log_width = _by_model(bench, grid)
     else:
         curves, local = _exact_curves(bench, widths)
