@@ -21,10 +21,13 @@ from oddsmith.design.frame import read_frame
 from oddsmith.design.levels import see
 from oddsmith.errors import CollinearityWarning, InvalidInputError, NotFittedError, OddsmithError
 
-LIBRARIES = ("pandas", "polars", "arrow")
+LIBRARIES = ("pandas", "pandas of Arrow", "pandas nullable", "polars", "arrow")
 
 
 def in_library(table: polars.DataFrame, library: str) -> Any:
+    if library.startswith("pandas "):
+        backend = "pyarrow" if library.endswith("Arrow") else "numpy_nullable"
+        return table.to_pandas(use_pyarrow_extension_array=True).convert_dtypes(dtype_backend=backend)
     return {"pandas": table.to_pandas, "polars": table.clone, "arrow": table.to_arrow}[library]()
 
 
