@@ -114,10 +114,14 @@ def compare(
     command = None
     if result.best is not None:
         winner = recipes[result.best]
-        command = fit_command(data, target, winner, output or "model.odds")
+        further = [word for name in ignore or [] for word in ("--ignore", name)]
+        if missing == "drop" and winner.takes_design:
+            further += ["--missing", "drop"]
+        command = fit_command(data, target, winner, further, output or "model.odds")
         if output is not None:
-            with warnings_as_sentences() as said, working(f"fitting {result.best}"):
+            with warnings_as_sentences() as more, working(f"fitting {result.best}"):
                 winner.build().fit(table, target).save(output)
+            said += more
     if as_json:
         scores = {"by": result.by, "best": result.best, "within_noise": result.within_noise}
         print_json({**scores, "columns": result.to_dict(), "notes": result.notes, "fit": command, "warnings": said})
@@ -181,5 +185,6 @@ def _report(model: Any, table: Any, data: str, output: str) -> None:
     note(f"{type(model).__name__}: {table.num_rows:,} rows of {data}, {len(classes)} classes ({shown}).")
     certificate = getattr(model, "certificate_", None)
     if certificate is not None:
-        note(f"At most {certificate.gap:.2g} from the optimum, after {certificate.passes} passes over the data.")
+        gap = f"At most {certificate.gap:.2g} from the optimum" if certificate.optimum_exists else "There is no optimum"
+        note(f"{gap}; {certificate.passes} passes over the data.")
     note(f"Wrote {output}. Look at it: oddsmith summary {output}")

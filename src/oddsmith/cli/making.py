@@ -35,6 +35,14 @@ class Recipe:
         given = {name: value for name, value in vars(self).items() if value is not None}
         return [word for name, value in given.items() for word in (f"--{name}", value)]
 
+    def _parameters(self) -> Any:
+        return inspect.signature(MODELS[read_call(self.model, "model")[0]]).parameters
+
+    @property
+    def takes_design(self) -> bool:
+        """Whether the model, or those that it is made of, read tables through a design."""
+        return bool({"design", "model"} & set(self._parameters()))
+
     def build(self) -> Any:
         """Return the model, not fitted yet.
 
@@ -43,12 +51,11 @@ class Recipe:
         """
         from oddsmith.design.table import Design
 
-        name = read_call(self.model, "model")[0]
-        takes = inspect.signature(MODELS[name]).parameters
+        name, takes = read_call(self.model, "model")[0], self._parameters()
         policies = {key: getattr(self, key) for key in ("formula", "missing", "unseen")}
         policies = {key: value for key, value in policies.items() if value is not None}
         design = Design(**policies) if policies else None
-        if design is not None and "design" not in takes and "model" not in takes:
+        if design is not None and not self.takes_design:
             raise InvalidInputError(
                 f"{name} reads categories and missing values by itself and takes no --{next(iter(policies))}. "
                 "Leave that out, or choose another model."
@@ -95,13 +102,13 @@ def _usual(text: str, policies: dict[str, Any], *, scaled: bool) -> Recipe:
     return Recipe(text, **policies)
 
 
-def fit_command(data: str, target: str, recipe: Recipe, output: str) -> str:
+def fit_command(data: str, target: str, recipe: Recipe, further: Sequence[str], output: str) -> str:
     """Return the command that fits a recipe.
 
-    >>> fit_command("my data.csv", "y", Recipe("naive-bayes"), "m.odds")
+    >>> fit_command("my data.csv", "y", Recipe("naive-bayes"), [], "m.odds")
     "oddsmith fit 'my data.csv' --target y --model naive-bayes -o m.odds"
     """
-    return shlex.join(["oddsmith", "fit", data, "--target", target, *recipe.arguments(), "-o", output])
+    return shlex.join(["oddsmith", "fit", data, "--target", target, *recipe.arguments(), *further, "-o", output])
 
 
 def check_column(table: Any, name: str, what: str) -> None:

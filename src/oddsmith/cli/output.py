@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -75,6 +76,25 @@ def note(text: str) -> None:
     """Say something that is no result: only to somebody who looks, on a terminal."""
     if Console().is_terminal:
         stderr().print(Text(visible(text), style="dim"))
+
+
+IN_PYTHON = {
+    r"(?:oddsmith\.)?Design\((missing|unseen)='(\w+)'\)|\b(missing|unseen)='(\w+)'": r"--\1\3 \2\4",
+    r"prior=JeffreysPrior\(\)": "--prior jeffreys",
+    r"basis=Standardize\(\)": "--basis standardize",
+    r"a GaussianPrior\b": "--prior 1.0",
+}
+
+
+def as_options(text: str) -> str:
+    """Return a sentence with options in place of what one would write in Python.
+
+    >>> as_options("Use Design(missing='drop') or missing='indicator'; or prior=JeffreysPrior().")
+    'Use --missing drop or --missing indicator; or --prior jeffreys.'
+    """
+    for python, option in IN_PYTHON.items():
+        text = re.sub(rf"(?<![\"'])(?:{python})", option, text)  # what stands in quotes is a name
+    return text
 
 
 def complain(kind: str, text: str) -> None:
@@ -151,7 +171,7 @@ def warnings_as_sentences() -> Iterator[list[str]]:
     finally:
         from oddsmith.errors import OddsmithWarning
 
-        said += dict.fromkeys(str(w.message) for w in raised if issubclass(w.category, OddsmithWarning))
+        said += dict.fromkeys(as_options(str(w.message)) for w in raised if issubclass(w.category, OddsmithWarning))
         for text in said:
             complain("Warning", text)
 

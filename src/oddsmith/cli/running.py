@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import typer
 
-from oddsmith.cli.output import complain
+from oddsmith.cli.output import as_options, complain
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -43,7 +43,7 @@ def sentence(error: Exception) -> str:
     from oddsmith.errors import OddsmithError
 
     if isinstance(error, OddsmithError):
-        return str(error)
+        return as_options(str(error))
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename!r}: {error.strerror}."
     if isinstance(error, MemoryError):

@@ -20,7 +20,7 @@ DECIDE_EXAMPLES = (
 )
 EVALUATE_EXAMPLES = (
     "oddsmith evaluate penguins.odds penguins --target species",
-    "oddsmith evaluate budworm.odds budworm -t dead --loss '[[0, 1], [5, 0]]' --json",
+    "oddsmith evaluate cancer.odds breast_cancer -t diagnosis --loss '[[0, 1], [5, 0]]' --json",
 )
 SAMPLE_EXAMPLES = ("oddsmith sample iris.odds --rows 100 --seed 1 --target species -o drawn.csv",)
 
