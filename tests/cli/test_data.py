@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars
 import pyarrow as pa
 import pytest
 from pyarrow import csv, feather, ipc, parquet
@@ -126,6 +127,29 @@ def test_queries_and_tables_with_odd_names(name: str) -> None:
             connection.execute('ALTER TABLE penguins RENAME TO "{}"'.format(odd.replace('"', '""')))
         connection.close()
         assert open_data(f"{name}::{odd}").table().num_rows == 344
+
+
+def test_postgresql_tables_and_queries() -> None:
+    pytest.importorskip("psycopg", reason="PostgreSQL is read by the package psycopg")
+    from tests.persistence.databases import HOW, open_database, postgres_programs
+
+    if postgres_programs() is None:
+        pytest.skip(HOW)
+    expected = load_dataset("penguins")
+    with open_database("postgres") as database:
+        database.store('odd."name', polars.from_arrow(expected))
+        database.run("CREATE TABLE decimals AS SELECT 0.1 AS x, 'a' AS y UNION ALL SELECT NULL, 'b'")
+        place = f"postgresql://tester@/postgres?host={database.connection.info.host}"
+        found = open_data(f'{place}::odd."name').table()
+        assert found.drop_columns(["the key"]).to_pydict() == expected.to_pydict()
+        query = 'SELECT species, year FROM "odd.""name" WHERE year > 2008'
+        assert set(open_data(f"{place}::{query}").table()["year"].to_pylist()) == {2009}
+        (batch,) = open_data(f"{place}::decimals").batches({"x": pa.float64()})
+        assert batch["x"].to_pylist() == [0.1, None]
+        with pytest.raises(InvalidInputError, match="The database has 2 tables"):
+            open_data(place).table()
+        with pytest.raises(InvalidInputError, match="PostgreSQL refuses"):
+            open_data(f"{place}::WITH x AS (DELETE FROM decimals RETURNING *) SELECT * FROM x").table()
 
 
 def test_a_duckdb_query_reads_no_other_file() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -29,16 +29,19 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def choose(what: str, tables: Sequence[str]) -> str:
+def choose(what: str, tables: Mapping[str, Sequence[str]]) -> str:
     """Return the query for what was asked for: a table by name, a query, or nothing, if there is one table only.
 
-    >>> choose("orders", ["orders", "people"]), choose("", ["orders"]), choose("SELECT 1", ["orders"])
+    ``tables`` has the parts of the name of each table.
+
+    >>> tables = {"orders": ["orders"]}
+    >>> choose("orders", tables), choose("", tables), choose("SELECT 1", tables)
     ('SELECT * FROM "orders"', 'SELECT * FROM "orders"', 'SELECT 1')
     """
     if not what and len(tables) == 1:
-        what = tables[0]
+        what = next(iter(tables))
     if what in tables:
-        return f"SELECT * FROM {quoted(what)}"
+        return f"SELECT * FROM {'.'.join(map(quoted, tables[what]))}"
     if QUERY.match(what):
         return what.rstrip().rstrip(";")
     if not what:
@@ -56,7 +59,7 @@ def _sqlite(place: str, what: str, types: Any) -> Iterator[Any]:
     with closing(sqlite3.connect(f"{Path(place).resolve().as_uri()}?mode=ro", uri=True)) as connection:
         try:
             found = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name")
-            cursor = connection.execute(choose(what, [name for (name,) in found]))
+            cursor = connection.execute(choose(what, {name: [name] for (name,) in found}))
             names = [column[0] for column in cursor.description]
             yield from _from_rows(lambda: cursor.fetchmany(ROWS), names, types)
         except sqlite3.Error as error:
@@ -75,7 +78,7 @@ def _duckdb(place: str, what: str, types: Any) -> Iterator[Any]:
             # A query reads this database, and no other file.
             connection.execute("SET enable_external_access = false")
             found = connection.execute("SELECT table_name FROM information_schema.tables ORDER BY 1").fetchall()
-            result: Any = connection.sql(choose(what, [name for (name,) in found]))
+            result: Any = connection.sql(choose(what, {name: [name] for (name,) in found}))
             # Its name differs between versions.
             reader = (getattr(result, "to_arrow_reader", None) or result.fetch_record_batch)(ROWS)
             yield reader.schema.empty_table()
@@ -95,14 +98,11 @@ def _postgres(place: str, what: str, types: Any) -> Iterator[Any]:
         with psycopg.connect(place) as connection:
             connection.read_only = True
             found = connection.execute(
-                "SELECT CASE WHEN table_schema = 'public' THEN table_name ELSE table_schema || '.' || table_name END "
-                "FROM information_schema.tables "
-                "WHERE table_schema NOT IN ('pg_catalog', 'information_schema') ORDER BY 1"
+                "SELECT table_schema, table_name FROM information_schema.tables "
+                "WHERE table_schema NOT IN ('pg_catalog', 'information_schema') ORDER BY 2, 1"
             ).fetchall()
-            tables = [str(name) for (name,) in found]
+            tables = {name if schema == "public" else f"{schema}.{name}": (schema, name) for schema, name in found}
             query = choose(what, tables)
-            if what in tables and "." in what and not QUERY.match(what):
-                query = "SELECT * FROM " + ".".join(map(quoted, what.split(".", 1)))
             with connection.cursor("oddsmith") as cursor:  # with a name it stays on the server
                 cursor.execute(query)
                 names = [column.name for column in cursor.description or ()]
