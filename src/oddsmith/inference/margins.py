@@ -57,7 +57,8 @@ class Effects:
     def errors(self, V: Array, kept: npt.NDArray[np.intp]) -> Array:
         """Return the standard errors if the weights that were estimated have covariance ``V``."""
         J = self.jacobian[:, :, kept]
-        return np.sqrt(np.maximum(np.einsum("kjp,pq,kjq->kj", J, V, J, optimize=True), 0.0))
+        variance: Array = np.einsum("kjp,pq,kjq->kj", J, V, J, optimize=True)
+        return np.sqrt(np.maximum(variance, 0.0))
 
 
 def effects(tiles: Iterable[Tile], at: At, discrete: list[int]) -> Effects:

@@ -75,7 +75,7 @@ def marginal_effects(
         one = Block(row[None, :], np.zeros(1, dtype=np.int32), None, shift)
         found = effects(tiles(one, where), where, which)
     error = found.errors(V, learned.kept)
-    aliased = ~learned.free.any(axis=0)[1:]
+    aliased = ~learned.free[:, 1:].any(axis=0)
     error[:, aliased] = np.nan
     value = np.where(aliased, np.nan, found.value)
     R, M = value.shape
