@@ -5,6 +5,7 @@
 #   make test-lowest   the same with the lowest supported versions     make test-lowest PYTHON=python3.11
 #   make lint          ruff, formatting, mypy
 #   make docs          run the examples in README.md and docs/, check their links
+#   make gallery       make the figures of docs/gallery again
 #   make bench         compare with other libraries, in an environment of its own
 #   make clean         remove what the above made
 #
@@ -22,10 +23,10 @@ PIP := -m pip --disable-pip-version-check --quiet install
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-lowest lint docs bench clean
+.PHONY: help demo test test-lowest lint docs gallery bench clean
 
 help:
-	@sed -n '3,9s/^# *//p' Makefile
+	@sed -n '3,10s/^# *//p' Makefile
 
 demo: .venv/.installed-run
 	.venv/bin/python -m oddsmith.demo $(ARGS)
@@ -41,6 +42,9 @@ lint: .venv/.installed-lint
 docs: .venv/.installed-docs
 	.venv/bin/python docs/check_links.py
 	.venv/bin/python -m pytest --doctest-glob='*.md' README.md docs $(ARGS)
+
+gallery: .venv/.installed-run
+	$(ONE_THREAD) MPLBACKEND=Agg .venv/bin/python docs/gallery/build.py $(ARGS)
 
 bench: .venv-bench/.installed-bench
 	.venv-bench/bin/python -m benchmarks $(ARGS)
