@@ -108,6 +108,7 @@ class Exporting:
         from oddsmith.models.scores import scores, table_names
         from oddsmith.persistence.onnx import OnnxWriter
 
+        self._check_fitted()  # type: ignore[attr-defined]
         w = OnnxWriter(table_names(self), dtype, matrix=matrix)
         found = scores(w, self)
         return w.model(plain_labels(self.classes_), found.values, found.proba)
@@ -116,14 +117,15 @@ class Exporting:
 def plain_labels(labels: Any) -> list[Any]:
     """Return labels as Python's words, whole numbers, floats or truth values, all of one type; else as words.
 
-    >>> plain_labels(np.array([1, 2])), plain_labels(np.array(["a", 1], dtype=object))
-    ([1, 2], ['a', '1'])
+    >>> plain_labels(np.array([1, 2])), plain_labels(np.array(["a", 1], dtype=object)), plain_labels(np.array([b"b"]))
+    ([1, 2], ['a', '1'], ['b'])
     """
-    values = np.asarray(labels).tolist()
+    array = np.asarray(labels)
+    values = array.astype(str).tolist() if array.dtype.kind in "mM" else array.tolist()
     for kind in (bool, int, float):
         if all(type(value) is kind for value in values):
             return values  # type: ignore[no-any-return]
-    words = [value if isinstance(value, str) else str(value) for value in values]
+    words = [value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value) for value in values]
     if len(set(words)) < len(words):
         raise InvalidInputError(f"Two labels read the same as words: {words[:8]}. Give the classes other names.")
     return words

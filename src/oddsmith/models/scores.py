@@ -20,7 +20,7 @@ from oddsmith.models.fisher import FisherDiscriminant
 from oddsmith.models.generative import Generative
 from oddsmith.models.least_squares import LeastSquaresClassifier
 from oddsmith.models.logistic import LogisticRegression
-from oddsmith.models.multiclass import OneVsOne, OneVsRest, Reduction
+from oddsmith.models.multiclass import LEAST_PROBABILITY, OneVsOne, OneVsRest, Reduction
 from oddsmith.models.perceptron import PerceptronClassifier
 from oddsmith.models.recalibrated import LEAST_LOG, RecalibratedClassifier
 from oddsmith.numerics import Array
@@ -38,6 +38,9 @@ from oddsmith.persistence.formulas import (
     softmax,
     total,
 )
+
+MOST_COUPLED = 8
+"""Classes up to which the probabilities of pairs are coupled: the formulas grow with their cube."""
 
 
 @dataclass(frozen=True)
@@ -255,12 +258,11 @@ def _one_vs_one(w: Writer, model: Any, X: Columns | None) -> Scores:
     parts = _parts(w, model, X)
     if len(parts) == 1:
         return Scores(parts[0].values, parts[0].proba, parts[0].log_proba)
-    if hasattr(model, "predict_proba"):
-        raise InvalidInputError(
-            f"The probabilities of OneVsOne with {len(model.classes_)} classes solve a linear system in every row, "
-            "which is not exported. Use OneVsRest, or softmax regression (LogisticRegression), or model.save(path)."
-        )
     pairs, K = model._pairs(), len(model.classes_)
+    if hasattr(model, "predict_proba"):
+        P = w.let(_coupled(w, w.let(w.join(*(w.pick(part.proba, [1]) for part in parts))), pairs, K))
+        L = w.let(log_of(w, P))
+        return Scores(L, P, L)
     values = w.let(w.join(*(part.values for part in parts)))
     wins = w.where(w.compare("<", number(w, 0.0), values), number(w, 1.0), number(w, 0.0))
     sign = np.zeros((K, len(pairs)))
@@ -269,6 +271,49 @@ def _one_vs_one(w: Writer, model: Any, X: Columns | None) -> Scores:
     votes = w.affine(w.let(wins), sign, (sign < 0).sum(axis=1).astype(np.float64))
     margin = w.let(w.affine(values, sign, np.zeros(K)))
     return Scores(w.binary("+", votes, w.binary("/", margin, scaled(w, w.unary("abs", margin), 3.0, 3.0))))
+
+
+def _coupled(w: Writer, second: Columns, pairs: list[tuple[int, int]], K: int) -> Columns:
+    """Return the probabilities of K classes from those of pairs: the p of smallest ``pᵀQp`` whose sum is 1 (`couple`).
+
+    With ``p_K = 1 − Σ_i p_i`` it is a positive definite system for the others, solved by elimination without exchanges.
+    """
+    if K > MOST_COUPLED:
+        raise InvalidInputError(
+            f"The probabilities of OneVsOne with {K} classes solve a linear system in every row, which is not exported "
+            f"for more than {MOST_COUPLED}. Use OneVsRest, or LogisticRegression, or model.save(path)."
+        )
+    second = w.binary("min", second, number(w, 1.0 - LEAST_PROBABILITY))
+    second = w.let(w.binary("max", second, number(w, LEAST_PROBABILITY)))
+    first = w.let(scaled(w, second, -1.0, 1.0))
+    r = {(i, j): w.pick(first, [n]) for n, (i, j) in enumerate(pairs)}  # of i against j
+    r |= {(j, i): w.pick(second, [n]) for n, (i, j) in enumerate(pairs)}
+    Q = {(i, j): w.let(scaled(w, w.binary("*", r[i, j], r[j, i]), -1.0)) for i, j in r}
+    for i in range(K):
+        squares = w.join(*(w.binary("*", r[j, i], r[j, i]) for j in range(K) if j != i))
+        Q[i, i] = w.let(total(w, squares))
+    last, n = K - 1, K - 1
+    R = {}
+    for i in range(n):
+        for j in range(n + 1):  # the right side is the column n
+            signs = np.array([[1.0, -1.0, -1.0, 1.0]]) if j < n else np.array([[0.0, -1.0, 0.0, 1.0]])
+            corner = w.join(Q[i, min(j, last)], Q[i, last], Q[last, min(j, last)], Q[last, last])
+            R[i, j] = w.let(w.affine(corner, signs, np.zeros(1)))
+    for k in range(n):
+        for i in range(k + 1, n):
+            factor = w.let(w.binary("/", R[i, k], R[k, k]))
+            for j in range(k + 1, n + 1):
+                R[i, j] = w.let(w.binary("-", R[i, j], w.binary("*", factor, R[k, j])))
+    p: dict[int, Columns] = {}
+    for i in reversed(range(n)):
+        rest = R[i, n]
+        for j in range(i + 1, n):
+            rest = w.binary("-", rest, w.binary("*", R[i, j], p[j]))
+        p[i] = w.let(w.binary("/", rest, R[i, i]))
+    found = w.join(*(p[i] for i in range(n)))
+    found = w.join(found, scaled(w, total(w, found), -1.0, 1.0))
+    found = w.let(w.binary("max", found, number(w, 0.0)))
+    return w.binary("/", found, w.let(total(w, found)))
 
 
 def _recalibrated(w: Writer, model: Any, X: Columns | None) -> Scores:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
 from oddsmith.persistence.sql_dialects import DIALECTS, Dialect
 
@@ -273,14 +273,12 @@ class SqlWriter:
             taken.add(key)
 
     def _table(self, table: str | Sequence[str]) -> str:
-        parts = [table] if isinstance(table, str) else list(table)
-        if not parts:
-            raise InvalidTypeError("table must be a name, or (schema, name); found an empty list.")
+        parts = list(table) if isinstance(table, list | tuple) and table else [table]
         return ".".join(self.dialect.identifier(part) for part in parts)
 
     def _prefix(self, table: str | Sequence[str]) -> str:
         """Return what the names of the steps begin with, so that none is that of the table."""
-        prefix, name = "step", (table if isinstance(table, str) else table[-1]).casefold()
+        prefix, name = "step", str(table if isinstance(table, str) else table[-1]).casefold()
         while name.startswith(prefix):
             prefix += "_"
         return prefix
