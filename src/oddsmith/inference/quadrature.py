@@ -25,7 +25,7 @@ from oddsmith.numerics import Array, normal_density
 
 NEAR = 3.0
 """Gaussians up to this standard deviation are integrated around their peak."""
-REACH = 12.0
+REACH = 10.0
 """Standard deviations from the peak after which nothing is left of a Gaussian."""
 STEPS = {"logit": 0.6, "cloglog": 0.3, "loglog": 0.3, "cauchit": 0.2}
 """Longest step at which the singularities of a link in the complex plane leave no trace (for others 0.15)."""
@@ -147,6 +147,8 @@ def _numerical(side: Side, mu: Array, sigma: Array, power: int = 1) -> Array:
         # A factor whose logarithm bends down makes the peak narrower than the Gaussian; sharper ones underflow.
         bend = np.clip(side.bend(peak[near]), -1e3, 0.0)
         width = (sigma[near] ** -2.0 - power * bend) ** -0.5
+        # … and less like a Gaussian: there the points lie closer.
+        width = np.where(width > 0.9 * sigma[near], width, 0.5 * width)
         result[near] = _around(integrand, peak[near], mu[near], sigma[near], _step(side.link, width))
     if wide.any():
         a, da = _wide_nodes(side.link)
@@ -161,18 +163,23 @@ def _peak(side: Side, mu: Array, sigma: Array, power: int) -> Array:
     """Return where ``F(a)^power N(a | mu, sigma²)`` is largest: ``power · score(a) = (a − mu) / sigma²``."""
     if side.link.name == "cauchit":  # its tails are too flat to move the peak
         return mu
-    variance = power * sigma**2
-    # The score falls: a peak above zero lies below mu + variance · score(0).
-    low, high = mu, np.minimum(mu + variance * side.score(mu), np.maximum(mu + variance * side.score(0.0 * mu), 0.0))
+    variance, score = power * sigma**2, side.score(mu)
+    # The score falls, so the peak lies between mu and mu + variance · score. If that is near, Newton's step will do.
+    peak = mu + variance * score / (1.0 - variance * np.minimum(side.bend(mu), 0.0))
+    far = np.flatnonzero(variance * score > 2.0 * sigma)
+    m, v = mu[far], variance[far]
+    # A peak above zero lies below mu + variance · score(0).
+    low, high = m, np.minimum(m + v * score[far], np.maximum(m + v * side.score(0.0 * m), 0.0))
     for _ in range(40):
         middle = 0.5 * (low + high)
-        below = variance * side.score(middle) > middle - mu
+        below = v * side.score(middle) > middle - m
         low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return low
+    peak[far] = low
+    return peak
 
 
 def _step(link: Link, width: Array) -> Array:
-    return np.minimum(0.5 * width, STEPS.get(link.name, 0.15))
+    return np.minimum(0.7 * width, STEPS.get(link.name, 0.15))
 
 
 def _around(function: Callable[[Array, Any], Array], center: Array, mu: Array, sigma: Array, step: Array) -> Array:
