@@ -79,8 +79,8 @@ def _duckdb(place: str, what: str, types: Any) -> Iterator[Any]:
             connection.execute("SET enable_external_access = false")
             found = connection.execute("SELECT table_name FROM information_schema.tables ORDER BY 1").fetchall()
             result: Any = connection.sql(choose(what, {name: [name] for (name,) in found}))
-            # Its name differs between versions.
-            reader = (getattr(result, "to_arrow_reader", None) or result.fetch_record_batch)(ROWS)
+            names = ("to_arrow_reader", "fetch_arrow_reader")  # of later and of earlier versions
+            reader = getattr(result, next(name for name in names if name in dir(result)))(ROWS)
             yield reader.schema.empty_table()
             for batch in reader:
                 yield pa.Table.from_batches([batch])
