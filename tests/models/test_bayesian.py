@@ -55,6 +55,14 @@ def test_update_is_a_fit_with_the_posterior_as_the_prior() -> None:
     assert np.allclose(*left_out, atol=1e-6)
 
 
+def test_summary_of_an_updated_model_is_about_its_posterior() -> None:
+    X, y = make(6, 200, 2)
+    model = LogisticRegression().fit(X[:100], y[:100])
+    assert "p_value" in model.summary().to_dict()
+    summary = model.update(X[100:], y[100:]).summary()
+    assert np.allclose(summary.to_dict()["posterior_sd"], model.posterior_.std)
+
+
 def test_update_takes_rows_of_one_class_and_refuses_new_ones() -> None:
     X, y = make(1, 300, 2, 3)
     model = LogisticRegression(1.0).fit(X, y)

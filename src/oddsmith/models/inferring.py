@@ -32,7 +32,7 @@ INTERVALS = ("wald", "profile", "confint")
 class Inferring:
     """A mixin: inference for a model that is fitted by likelihood and knows its curvature (``_curved``)."""
 
-    prior: Any
+    prior_: Any
     link_: str
     classes_: npt.NDArray[Any]
     aliased_: list[str]
@@ -88,7 +88,7 @@ class Inferring:
         learned = self._curved(X, y, sample_weight, offset)  # type: ignore[attr-defined]
         labels = self.classes_.tolist()
         weights = Weights.of(learned, self._names(), labels)  # type: ignore[attr-defined]
-        if split_prior(self.prior)[0] is not None and (kind.needs_rows or intervals != "wald"):
+        if split_prior(self.prior_)[0] is not None and (kind.needs_rows or intervals != "wald"):
             raise InvalidInputError(
                 "Robust errors and profile intervals are about a likelihood, and this model has a Gaussian prior: its "
                 "summary() gives the posterior standard deviation and a credible interval. Use prior=None for them."
@@ -275,7 +275,7 @@ class Inferring:
         return np.where([term in away for term in weights.terms], np.inf, error)
 
     def _remarks(self, kind: CovarianceKind, intervals: str, level: float) -> tuple[str, ...]:
-        gaussian, jeffreys = split_prior(self.prior)
+        gaussian, jeffreys = split_prior(self.prior_)
         if gaussian is not None:
             prior = "Gaussian and Jeffreys' prior" if jeffreys else "Gaussian prior"
             how = f"{prior}; Laplace approximation of the posterior; {100 * level:.4g}% credible intervals"
@@ -297,7 +297,7 @@ class Inferring:
         self, learned: Learned, weights: Weights, columns: dict[str, Array], remarks: tuple[str, ...], level: float
     ) -> Summary:
         labels = self.classes_.tolist()
-        if split_prior(self.prior)[0] is not None:
+        if split_prior(self.prior_)[0] is not None:
             values = (columns["estimate"], columns["std_error"], columns["lower"], columns["upper"])
             columns = dict(zip(POSTERIOR, values, strict=True))
         names: dict[str, Any] = {} if weights.classes is None else {"class": weights.classes}
