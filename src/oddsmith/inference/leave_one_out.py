@@ -67,19 +67,19 @@ class LeaveOneOut(Table):
 
 
 def leave_one_out(
-    source: MemorySource, at: At, S: Array, n_weights: int, penalty: Quadratic | None = None
+    source: MemorySource, at: At, S: Array, n_weights: int, penalty: Quadratic | None = None, *, one_step: bool = False
 ) -> LeaveOneOut:
     """Leave out every row of a source, from weights ``at`` with the inverse Hessian ``S`` (CP × CP) of all rows.
 
     1. One Newton step for each row, in closed form: one pass, O(N C² M²), a tile of rows at a time.
     2. Rows that move the weights farther than such a step can be trusted are followed by a few gradient steps, all of
-       them at once: a pass each. Where rows are many for each weight there are none.
+       them at once: a pass each. Where rows are many for each weight there are none; with ``one_step`` none is asked.
     """
     A, leverage, influence, possible = _one_step(source, at, S)  # 1
     far = np.flatnonzero((influence > INFLUENTIAL) & possible)
     most = int(MOST_WORK / (source.n_rows * at.x.size)) + 1
     far = np.sort(far[np.argsort(-influence[far])][:most])
-    if len(far):  # 2
+    if len(far) and not one_step:  # 2
         A[far] = _followed(source, at, S, penalty, far)
     t, s = source.t, np.ones(source.n_rows) if source.s is None else source.s
     loss = losses(A, t, at.link).value

@@ -140,8 +140,8 @@ def _half_log_det(bench: Bench, w: Array, log_alpha: Array) -> float:
 def by_leave_one_out(bench: Bench, widths: Array) -> tuple[Selection, Array]:
     """Minimise the approximate leave-one-out loss over the widths.
 
-    With fewer than fifty rows for each weight: along a warm-started path of fits, leave rows out at each width. With
-    more:
+    With fewer than fifty rows for each weight: along a warm-started path of fits, leave rows out at each width, with
+    all digits near the best one. With more:
       1. Fit at a middle width: the quadratic model there gives the loss of all rows at every width.
       2. Add what leaving rows out adds to it, at all widths in one pass over the rows, or over a sample. It changes
          with the Hessian, and the Hessian with the weights: that slope is summed on the way.
@@ -151,8 +151,12 @@ def by_leave_one_out(bench: Bench, widths: Array) -> tuple[Selection, Array]:
     if 50 * int(bench.objective.free.sum()) < bench.objective.weight:
         loss, error, local, log_width = _by_model(bench, grid)
     else:
-        curves, local = _exact_curves(bench, widths)
+        curves, _ = _exact_curves(bench, widths, one_step=True)
+        k = int(np.argmin(curves["loo"]))
+        near = slice(max(0, k - 2), k + 3)
+        closer, local = _exact_curves(bench, widths[near])
         loss, error = np.array(curves["loo"]), np.array(curves["loo_error"])
+        loss[near], error[near] = closer["loo"], closer["loo_error"]
         log_width = lowest(grid, loss)[0]
     goal = np.array([-2.0 * log_width])
     prior, width = bench.concrete(goal)
@@ -193,7 +197,7 @@ def _added_slope(bench: Bench, local: Local, log_alpha: Array) -> Array:
     return -2.0 / share * np.asarray(slope)
 
 
-def _exact_curves(bench: Bench, widths: Array) -> tuple[dict[str, list[float]], Local]:
+def _exact_curves(bench: Bench, widths: Array, *, one_step: bool = False) -> tuple[dict[str, list[float]], Local]:
     """Return evidence and leave-one-out loss at each width, each at its own optimum; and the model at the best."""
     result: dict[str, list[float]] = {"log_evidence": [], "loo": [], "loo_error": []}
     local: Local | None = None
@@ -207,7 +211,7 @@ def _exact_curves(bench: Bench, widths: Array) -> tuple[dict[str, list[float]], 
         S = np.zeros((objective.size, objective.size))
         kept = np.flatnonzero(objective.free.ravel())
         S[np.ix_(kept, kept)] = local.factor(at).solve(np.eye(len(kept)))
-        out = leave_one_out(objective.source, bench.params(x), S, len(kept), objective.penalty)
+        out = leave_one_out(objective.source, bench.params(x), S, len(kept), objective.penalty, one_step=one_step)
         best = local if best is None or out.log_loss < min(result["loo"]) else best
         for name, value in zip(result, (local.evidence(at)[0], out.log_loss, out.std_error), strict=True):
             result[name].append(float(value))
