@@ -17,7 +17,7 @@ from oddsmith.errors import InvalidInputError
 
 ROWS = 1 << 16
 """Rows of a batch."""
-BYTES = 1 << 22
+BYTES = 1 << 20
 """Bytes of a batch of text."""
 
 FORMATS = {
