@@ -7,7 +7,7 @@ import io
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -220,15 +220,16 @@ def _csv_lines(file: str | bytes) -> Iterator[tuple[int, list[str]]]:
     with io.TextIOWrapper(io.BufferedReader(stream), encoding="utf-8-sig", errors="replace", newline="") as text:
         lines = python_csv.reader(text, delimiter=_dialect(head).delimiter)
         before = 0
-        for row in lines:
-            yield before + 1, row
-            before = lines.line_num
+        with suppress(python_csv.Error):  # a field beyond all bounds, say: nothing more can be said about such a file
+            for row in lines:
+                yield before + 1, row
+                before = lines.line_num
 
 
 def _broken_csv_line(file: str | bytes) -> str:
     """Return what is wrong with the first line that has another number of fields than the header, if one has."""
     lines = _csv_lines(file)
-    header = next(lines, (0, []))[1]
+    header = next((row for _, row in lines if row), [])
     shown = f"{', '.join(header[:4])}{', …' if len(header) > 4 else ''}"
     for number, row in lines:
         if row and len(row) != len(header):
@@ -241,10 +242,11 @@ def _broken_csv_line(file: str | bytes) -> str:
 def _bad_value(file: str | bytes, place: int, kind: str, value: str) -> str:
     """Return in which column and line a value is that is not of the type that the model expects."""
     lines = _csv_lines(file)
-    header = next(lines, (0, []))[1]
+    header = next((row for _, row in lines if row), [])
     where = next((f"line {number}" for number, row in lines if len(row) > place and row[place] == value), "a line")
     expected = {"double": "a number", "int64": "a whole number", "bool": "a truth value"}.get(kind, kind)
-    return f"column {header[place]!r} holds {value!r} in {where}, where the model expects {expected}, as in its fit."
+    column = header[place] if place < len(header) else place
+    return f"column {column!r} holds {value!r} in {where}, where the model expects {expected}, as in its fit."
 
 
 def _broken_json_line(file: str | bytes) -> str:

@@ -137,7 +137,7 @@ def read_loss(text: str, classes: Iterable[Any]) -> Any:
         return _with_classes(_json(text, "--loss"), classes)
     try:
         content = Path(text).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise InvalidInputError(
             f"--loss {text!r} is neither JSON nor a file that can be read ({error}). Write it as [[0, 1], [5, 0]], one "
             "row for each class, or name a JSON or CSV file."
