@@ -23,7 +23,7 @@ from oddsmith.plots.maps import PosteriorMapDisplay, UncertaintyMapDisplay
 from oddsmith.plots.profile import ProfileDisplay
 from oddsmith.plots.regions import DecisionRegionDisplay
 from oddsmith.plots.residuals import InfluenceDisplay, ResidualDisplay
-from oddsmith.plots.style import Display, new_axes, style
+from oddsmith.plots.style import Display, figure_legend, new_axes, style
 from oddsmith.plots.traces import PathDisplay, TraceDisplay
 from oddsmith.plots.widths import WidthDisplay
 
@@ -48,6 +48,7 @@ __all__ = [
     "TraceDisplay",
     "UncertaintyMapDisplay",
     "WidthDisplay",
+    "figure_legend",
     "new_axes",
     "style",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.models.reported import INTERCEPT
 from oddsmith.numerics import Array
-from oddsmith.plots.style import QUIET, Display, color_of, legend_above, marker_of
+from oddsmith.plots.style import QUIET, Display, color_of, legend_above, marker_of, plain
 
 
 @dataclass(eq=False)
@@ -91,8 +91,8 @@ class CoefficientDisplay(Display):
             for k, group in enumerate(groups):
                 rows = [i for i in range(len(self.terms)) if self.classes is None or self.classes[i] == group]
                 where = np.array([place[self.terms[i]] for i in rows]) + 0.22 * ((len(groups) - 1) / 2 - k)
-                self._draw(ax, rows, where, k, "" if group is None else str(group), low, high)
-            ax.set_yticks([place[term] for term in terms], terms)
+                self._draw(ax, rows, where, k, "" if group is None else plain(group), low, high)
+            ax.set_yticks([place[term] for term in terms], [plain(term) for term in terms])
             ax.set(xlim=(low, high), ylim=(min(place.values()) - 0.7, 0.7))
             what = f"with {100 * self.level:g}% {self.kind} interval"
             ax.set_xlabel(f"{'odds ratio' if odds_ratio else 'weight'} {what}")
@@ -118,13 +118,16 @@ class CoefficientDisplay(Display):
         ax.plot(self.estimate[rows], where, marker_of(k), color=color, ms=6, mec="white", mew=0.6, label=label)
         for ends, side, arrow in ((self.lower[rows], low, "<"), (self.upper[rows], high, ">")):
             away = np.isinf(ends)
-            ax.plot(np.full(away.sum(), side), where[away], arrow, color=color, ms=6, clip_on=False)
+            if away.any():
+                ax.plot(np.full(away.sum(), side), where[away], arrow, color=color, ms=6, clip_on=False)
 
 
 def _as_odds(ax: Any, low: float, high: float) -> None:
-    """Label the axis of weights with odds ratios: 1, 2, 5, 10 … and their inverses."""
-    nice = np.concatenate([10.0**k * np.array([1.0, 2.0, 5.0]) for k in range(-12, 13)])
-    ticks = nice[(np.log(nice) >= low) & (np.log(nice) <= high)]
-    step = int(np.ceil(len(ticks) / 10))
-    ticks = ticks[(np.arange(len(ticks)) - int(np.searchsorted(ticks, 1.0))) % step == 0]
-    ax.set_xticks(np.log(ticks), [f"{t:g}" for t in ticks])
+    """Label the axis of weights with odds ratios: 1, 2, 5, 10 … where these fit, else powers of ten."""
+    powers = 10.0 ** np.arange(-300, 301)
+    fine = np.ravel(powers[:, None] * np.array([1.0, 2.0, 5.0]))
+    for ticks in (fine, *(powers[np.arange(-300, 301) % step == 0] for step in (1, 2, 5, 10, 50))):
+        inside = ticks[(np.log(ticks) >= low) & (np.log(ticks) <= high)]
+        if len(inside) <= 11:
+            break
+    ax.set_xticks(np.log(inside), [f"{t:g}" for t in inside])

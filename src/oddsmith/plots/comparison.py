@@ -9,7 +9,7 @@ import numpy as np
 
 from oddsmith.evaluation.comparing import NOISE, compare
 from oddsmith.numerics import Array
-from oddsmith.plots.style import QUIET, Display, color_of, legend_above
+from oddsmith.plots.style import QUIET, Display, color_of, legend_above, plain
 
 VERDICTS = {"best": (0, "o"), "within noise": (1, "s"), "worse": (2, "^")}
 WORDS = {"log_loss": "log loss", "brier": "Brier score", "error": "share of errors"}
@@ -79,9 +79,10 @@ class ComparisonDisplay(Display):
                     )
             for i in np.flatnonzero(~np.isfinite(self.difference)):
                 ax.text(
-                    0.01,
+                    0.99,
                     place[i],
                     self.verdicts[i],
+                    ha="right",
                     transform=ax.get_yaxis_transform(),
                     va="center",
                     color=QUIET,
@@ -91,7 +92,7 @@ class ComparisonDisplay(Display):
                 text = "" if np.isnan(value) else f"{100 * value:.1f}%"
                 ax.text(1.02, at, text, transform=ax.get_yaxis_transform(), va="center", fontsize=9)
             ax.text(1.02, 0.75, "accuracy", transform=ax.get_yaxis_transform(), va="center", fontsize=9, color=QUIET)
-            ax.set_yticks(place, self.models)
+            ax.set_yticks(place, [plain(name) for name in self.models])
             ax.set_ylim(place[-1] - 0.6, 0.6)
             ax.set_xlabel(f"{WORDS.get(self.by, self.by)} of a row, above that of the best")
             ax.tick_params(axis="y", length=0)

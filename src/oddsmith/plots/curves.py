@@ -18,7 +18,7 @@ from oddsmith.evaluation.curves import (
     roc_curve,
 )
 from oddsmith.evaluation.reading import codes_of
-from oddsmith.plots.style import QUIET, Display, color_of, dashes_of, legend_above, marker_of, named
+from oddsmith.plots.style import QUIET, Display, color_of, dashes_of, legend_above, marker_of, named, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,12 +44,12 @@ class CurveDisplay(Display):
     def _lines(self, ax: Axes, x: str, y: str, fact: str = "", short: str = "", **options: Any) -> None:
         for k, (name, curve) in enumerate(self.curves.items()):
             value = f"{short} {getattr(curve, fact):.3f}" if fact else ""
-            label = ", ".join(part for part in (name, value) if part)
+            label = ", ".join(part for part in (plain(name), value) if part)
             ax.plot(
                 getattr(curve, x), getattr(curve, y), color=color_of(k), ls=dashes_of(k), label=label or None, **options
             )
         if ax.get_legend_handles_labels()[1]:
-            legend_above(ax, columns=2)
+            legend_above(ax)
 
 
 class RocDisplay(CurveDisplay):
@@ -141,11 +141,11 @@ class ReliabilityDisplay(CurveDisplay):
                 if band:
                     ax.fill_between(p, curve.lower[own], curve.upper[own], color=color, alpha=0.16, linewidth=0)
                 mark = {"marker": marker_of(k), "ms": 5.5, "mec": "white", "mew": 0.6}
-                ax.plot(p, curve.frequency[own], color=color, ls=dashes_of(k), label=name or None, **mark)
+                ax.plot(p, curve.frequency[own], color=color, ls=dashes_of(k), label=plain(name) or None, **mark)
             ax.set(xlabel="probability said", ylabel="frequency seen", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
             ax.set_aspect("equal")
             if ax.get_legend_handles_labels()[1]:
-                legend_above(ax, columns=2)
+                legend_above(ax)
         return self
 
 
@@ -170,14 +170,15 @@ class CostDisplay(CurveDisplay):
             for k, (name, curve) in enumerate(self.curves.items()):
                 threshold = np.append(np.clip(curve.threshold, 0.0, 1.0), 1.0)
                 cost = np.append(curve.cost, curve.cost[-1])
-                ax.plot(threshold, cost, color=color_of(k), ls=dashes_of(k), label=name or None, drawstyle="steps-post")
+                line = {"color": color_of(k), "ls": dashes_of(k), "drawstyle": "steps-post"}
+                ax.plot(threshold, cost, label=plain(name) or None, **line)
             for right in dict.fromkeys(curve.right_threshold for curve in self.curves.values()):
                 ax.axvline(right, color=QUIET, lw=1.0, ls=":", label=f"right threshold {right:.3g}")
             for k, curve in enumerate(self.curves.values()):
                 mark = {"color": color_of(k), "mec": "white", "ms": 8, "ls": "", "zorder": 4}
                 ax.plot(curve.right_threshold, curve.cost_there, marker=marker_of(k), **mark)
             ax.set(xlabel="threshold of the probability", ylabel="mean cost of a row", xlim=(0, 1), ylim=(0, None))
-            legend_above(ax, columns=3)
+            legend_above(ax)
         return self
 
 

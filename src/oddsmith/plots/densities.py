@@ -13,7 +13,7 @@ from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.inference.laplace import Laplace, laplace
 from oddsmith.models.expanding import input_names
 from oddsmith.numerics import Array
-from oddsmith.plots.style import INK, QUIET, Display, color_of, dashes_of, legend_above
+from oddsmith.plots.style import INK, QUIET, Display, color_of, dashes_of, legend_above, plain
 
 
 @dataclass(eq=False)
@@ -65,7 +65,7 @@ class ClassDensityDisplay(Display):
         if limits is None:
             seen = model.sample(2000, seed=0)[0] if X is None else split_target(X, None)[0]
             values = np.asarray(seen, dtype=np.float64).ravel()
-            pad = 0.15 * (values.max() - values.min()) if len(values) > 1 else 1.0
+            pad = 0.05 * (values.max() - values.min()) if len(values) > 1 else 1.0
             limits = (values.min() - pad, values.max() + pad)
         x = np.linspace(limits[0], limits[1], resolution)
         rows = x[:, None]
@@ -83,7 +83,7 @@ class ClassDensityDisplay(Display):
         with self._canvas(ax, 2, 1, (6.0, 5.0), sharex=True) as (top, below):
             for k, label in enumerate(self.classes):
                 top.fill_between(self.x, self.joint[:, k], color=color_of(k), alpha=0.18, linewidth=0)
-                line = {"color": color_of(k), "ls": dashes_of(k), "label": str(label)}
+                line = {"color": color_of(k), "ls": dashes_of(k), "label": plain(label)}
                 top.plot(self.x, self.joint[:, k], **line)
                 below.plot(self.x, self.posterior[:, k], **line)
             error = self.joint.sum(axis=1) - self.joint.max(axis=1)
@@ -91,8 +91,8 @@ class ClassDensityDisplay(Display):
             for one in (top, below):
                 for place in self.boundaries:
                     one.axvline(place, color=INK, lw=0.8, ls=":", zorder=0)
-            top.set(ylabel=f"p({self.name}, class)", ylim=(0.0, None), xlim=(self.x[0], self.x[-1]))
-            below.set(xlabel=self.name, ylabel=f"p(class | {self.name})", ylim=(-0.03, 1.03))
+            top.set(ylabel=f"p({plain(self.name)}, class)", ylim=(0.0, None), xlim=(self.x[0], self.x[-1]))
+            below.set(xlabel=plain(self.name), ylabel=f"p(class | {plain(self.name)})", ylim=(-0.03, 1.03))
             legend_above(top)
         return self
 

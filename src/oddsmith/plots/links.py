@@ -43,9 +43,8 @@ class LinkDisplay(Display):
         a = np.linspace(limits[0], limits[1], 601)
         curves = {}
         for name in names:
-            link = LINKS[name]
-            scale = float(LINKS["logit"].derivative(np.zeros(1))[0]) / float(link.derivative(np.zeros(1))[0])
-            curves[_label(name, scale) if match_slopes else name] = _inverse(link, scale * a if match_slopes else a)
+            scale = _scale(name) if match_slopes else 1.0
+            curves[_label(name, scale)] = _inverse(LINKS[name], scale * a)
         return cls(a, curves, "activation a")
 
     @classmethod
@@ -68,6 +67,14 @@ class LinkDisplay(Display):
             ax.set_yticks([0.0, 0.25, 0.5, 0.75, 1.0])
             legend_above(ax)
         return self
+
+
+def _scale(name: str) -> float:
+    """Return the factor of the activation that makes a link as steep at zero as the sigmoid."""
+    if not np.isinf(LINKS[name].domain).all():
+        raise InvalidInputError(f"match_slopes is for links of any activation, and {name!r} takes some only.")
+    slopes = [float(LINKS[link].derivative(np.zeros(1))[0]) for link in ("logit", name)]
+    return slopes[0] / slopes[1]
 
 
 def _label(name: str, scale: float) -> str:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from oddsmith.errors import InvalidTypeError, UnknownNameError
 from oddsmith.numerics import Array
 from oddsmith.plots.grid import make_plane
-from oddsmith.plots.style import Display, legend_above, scatter_classes
+from oddsmith.plots.style import Display, legend_above, plain, scatter_classes
 
 MEASURES = {
     "std": "standard deviation of the probability",
@@ -94,22 +94,23 @@ class PosteriorMapDisplay(Display):
             rows, columns = 2, -(-len(shown) // 2)
         if rows * columns > len(shown):
             rows, columns = 1, len(shown)
-        size = (6.0, 4.2) if len(shown) == 1 else (2.7 * columns + 0.8, 2.6 * rows + 0.3)
+        size = (6.0, 4.2) if len(shown) == 1 else (2.1 * columns + 0.9, 2.2 * rows + 0.3)
         with self._canvas(ax, rows, columns, size, sharex=True, sharey=True) as axes:
             for place, (one, k) in enumerate(zip(axes, shown, strict=True)):
                 image = one.pcolormesh(
                     self.x, self.y, self.proba[:, :, k], cmap="gray", vmin=0, vmax=1, shading="gouraud", rasterized=True
                 )
                 if samples and self.points is not None and self.codes is not None:
-                    scatter_classes(one, self.points, self.codes, self.classes, s=12, linewidths=0.4)
+                    scatter_classes(one, self.points, self.codes, self.classes, s=9, linewidths=0.35)
                 one.set(xlim=(self.x[0], self.x[-1]), ylim=(self.y[0], self.y[-1]))
-                one.set_title(f"p({self.classes[k]} | {', '.join(self.names)})")
+                one.set_title(f"p({plain(self.classes[k])} | x)")
                 if ax is not None or place >= len(shown) - columns:
-                    one.set_xlabel(self.names[0])
+                    one.set_xlabel(plain(self.names[0]))
                 if ax is not None or place % columns == 0:
-                    one.set_ylabel(self.names[1])
+                    one.set_ylabel(plain(self.names[1]))
             if ax is None:
-                self.figure_.colorbar(image, ax=axes, fraction=0.05, pad=0.02, ticks=[0, 0.25, 0.5, 0.75, 1])
+                bar = self.figure_.colorbar(image, ax=axes, fraction=0.05, pad=0.02, ticks=[0, 0.25, 0.5, 0.75, 1])
+                bar.ax.tick_params(labelsize=9)
         return self
 
 
@@ -185,7 +186,7 @@ class UncertaintyMapDisplay(Display):
             raise UnknownNameError("measure", measure, MEASURES)
         with self._canvas(ax, size=(6.0, 4.4)) as (ax,):
             values = self.measures[measure]
-            image = ax.pcolormesh(self.x, self.y, values, cmap="cividis", vmin=0.0, shading="gouraud", rasterized=True)
+            image = ax.contourf(self.x, self.y, values, levels=14, cmap="cividis")
             if len(self.classes) == 2:
                 lines = ax.contour(
                     self.x,
@@ -199,8 +200,9 @@ class UncertaintyMapDisplay(Display):
             if samples and self.points is not None and self.codes is not None:
                 scatter_classes(ax, self.points, self.codes, self.classes, linewidths=0.7)
                 legend_above(ax)
-            ax.set(xlabel=self.names[0], ylabel=self.names[1])
+            ax.set(xlabel=plain(self.names[0]), ylabel=plain(self.names[1]))
             ax.set(xlim=(self.x[0], self.x[-1]), ylim=(self.y[0], self.y[-1]))
             if colorbar:
-                self.figure_.colorbar(image, ax=ax, fraction=0.05, pad=0.02, label=MEASURES[measure])
+                bar = self.figure_.colorbar(image, ax=ax, fraction=0.05, pad=0.02, label=MEASURES[measure])
+                bar.ax.tick_params(labelsize=9)
         return self

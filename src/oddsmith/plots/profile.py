@@ -14,9 +14,9 @@ from oddsmith.inference.summary import check_level, normal_quantile
 from oddsmith.models.profiling import make_profiler
 from oddsmith.models.reported import Weights
 from oddsmith.numerics import Array
-from oddsmith.plots.style import INK, QUIET, Display, color_of, legend_above
+from oddsmith.plots.style import INK, QUIET, Display, color_of, legend_above, plain
 
-WIDEST = 1.6
+WIDEST = 1.3
 """How far beyond the ends of the interval the profile is drawn."""
 
 
@@ -64,7 +64,7 @@ class ProfileDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, model: Any, X: Any, y: Any, term: Any, *, level: float = 0.95, points: int = 41, **rows: Any
+        cls, model: Any, X: Any, y: Any, term: Any, *, level: float = 0.95, points: int = 60, **rows: Any
     ) -> Self:
         """Profile a term of a fitted model (``(class, term)`` for more than two classes) with the rows of its fit.
 
@@ -88,12 +88,14 @@ class ProfileDisplay(Display):
             )
         c = np.zeros(learned.x.size)
         c[learned.kept] = weights.J[i]
-        value = estimate + np.linspace(WIDEST * (ends[0] - estimate), WIDEST * (ends[1] - estimate), points)
+        half = normal_quantile(level) * error
+        left, right = (WIDEST * max(abs(end - estimate), half) for end in ends)
+        middle = points // 2
+        value = estimate + np.append(np.linspace(-left, 0.0, middle), np.linspace(0.0, right, points - middle + 1)[1:])
         with one_blas_thread():
             problem = model._again(X, y, rows.get("sample_weight"), rows.get("offset"))
             profiler = make_profiler(learned, problem, cutoff, existing=True)
             deviance = _along(profiler, c, value - estimate)
-        half = normal_quantile(level) * error
         wald = ((value - estimate) / error) ** 2
         name = term if isinstance(term, str) else " ".join(map(str, term))
         return cls(value, deviance, wald, estimate, *ends, estimate - half, estimate + half, cutoff, float(level), name)
@@ -103,16 +105,8 @@ class ProfileDisplay(Display):
         with self._canvas(ax) as (ax,):
             ax.axhline(self.cutoff, color=QUIET, lw=0.9, ls=":")
             text = f"{100 * self.level:g}% quantile of χ²₁"
-            ax.annotate(
-                text,
-                (1.0, self.cutoff),
-                (-2, 3),
-                ax.get_yaxis_transform(),
-                "offset points",
-                ha="right",
-                color=QUIET,
-                fontsize=9,
-            )
+            where = (self.estimate, self.cutoff)
+            ax.annotate(text, where, (5, 4), textcoords="offset points", color=QUIET, fontsize=9)
             both = (
                 ("profile", self.deviance, (self.lower, self.upper), "-", "o", 0),
                 ("Wald", self.wald, (self.wald_lower, self.wald_upper), "--", "s", 2),
@@ -122,10 +116,7 @@ class ProfileDisplay(Display):
                 ax.plot(self.value, values, color=color_of(k), ls=dashes, label=label)
                 ax.plot(ends, [self.cutoff] * 2, marker, color=color_of(k), ms=7, mec="white", zorder=4)
             ax.axvline(self.estimate, color=INK, lw=0.8, ls=":", zorder=0)
-            top = 1.15 * float(min(self.deviance[0], self.deviance[-1]))
-            ax.set(
-                xlabel=f"weight of {self.term}", ylabel="rise of the deviance", ylim=(0.0, max(top, 1.5 * self.cutoff))
-            )
+            ax.set(xlabel=f"weight of {plain(self.term)}", ylabel="rise of the deviance", ylim=(0.0, 1.8 * self.cutoff))
             ax.set_xlim(self.value[0], self.value[-1])
             legend_above(ax)
         return self

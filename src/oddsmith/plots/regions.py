@@ -11,7 +11,7 @@ import numpy.typing as npt
 from oddsmith.evaluation.reading import codes_of
 from oddsmith.numerics import Array
 from oddsmith.plots.grid import make_plane
-from oddsmith.plots.style import INK, QUIET, Display, color_of, legend_above, scatter_classes
+from oddsmith.plots.style import INK, QUIET, Display, color_of, legend_above, plain, scatter_classes
 
 
 @dataclass(eq=False)
@@ -100,10 +100,8 @@ class DecisionRegionDisplay(Display):
         """Return the class of the grid point nearest to ``(x, y)``."""
         return self.classes[self.regions[np.abs(self.y - y).argmin(), np.abs(self.x - x).argmin()]]
 
-    def plot(self, ax: Any = None, *, samples: bool = True, legend: bool = True) -> Self:
-        """Draw the regions in light colours, their boundary as a line, and the samples."""
-        from matplotlib.patches import Patch
-
+    def plot(self, ax: Any = None, *, samples: bool = True, legend: bool = True, title: str = "") -> Self:
+        """Draw the regions in light colours, their boundary as a line, the samples, and where no class is unique."""
         with self._canvas(ax) as (ax,):
             for k in range(len(self.classes)):
                 if (self.regions == k).any():
@@ -112,14 +110,18 @@ class DecisionRegionDisplay(Display):
                     if lead.min() < 0.0 < lead.max():
                         ax.contour(self.x, self.y, lead, levels=[0.0], colors=[INK], linewidths=1.1)
             if self.ambiguous is not None and self.ambiguous.any():
-                ax.contourf(self.x, self.y, self.ambiguous * 1.0, levels=[0.5, 1.5], colors="none", hatches=["////"])
+                unclear = self.ambiguous * 1.0
+                ax.contourf(self.x, self.y, unclear, levels=[0.5, 1.5], colors="white", alpha=0.8, zorder=2.4)
+                ax.contourf(self.x, self.y, unclear, levels=[0.5, 1.5], colors="none", hatches=["////"], zorder=2.5)
             if samples and self.points is not None and self.codes is not None:
                 scatter_classes(ax, self.points, self.codes, self.classes)
             else:
                 for k, label in enumerate(self.classes):
-                    ax.add_patch(Patch(facecolor=color_of(k), alpha=0.4, label=str(label), visible=False))
-            ax.set(xlabel=self.names[0], ylabel=self.names[1])
+                    ax.fill([], [], color=color_of(k), alpha=0.4, label=plain(label))
+            ax.set(xlabel=plain(self.names[0]), ylabel=plain(self.names[1]))
             ax.set(xlim=(self.x[0], self.x[-1]), ylim=(self.y[0], self.y[-1]))
+            if title:
+                ax.set_title(title)
             if legend:
                 if self.ambiguous is not None and self.ambiguous.any():
                     ax.plot([], [], marker="s", ls="", mfc="none", mec=QUIET, label="no unique class (hatched)")

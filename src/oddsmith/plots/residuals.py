@@ -14,7 +14,7 @@ from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameErro
 from oddsmith.evaluation.reading import codes_of
 from oddsmith.evaluation.sums import bin_of
 from oddsmith.numerics import Array
-from oddsmith.plots.style import INK, QUIET, Display, color_of, legend_above, marker_of
+from oddsmith.plots.style import INK, QUIET, Display, color_of, legend_above, marker_of, plain
 
 
 def _diagnose(model: Any, X: Any, y: Any, rows: dict[str, Any]) -> Any:
@@ -84,14 +84,13 @@ class ResidualDisplay(Display):
         middle = np.bincount(cell, weights=fitted) / count
         return cls(fitted, residual, t.astype(np.intp), middle, mean, limit, [rest, str(labels[k])])
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: Any = None, *, legend: bool = True) -> Self:
         """Draw single rows above and the means of bins, with two standard errors, below."""
         with self._canvas(ax, 2, 1, (6.0, 5.0), sharex=True) as (top, below):
             for k, label in enumerate(self.classes):
                 own = self.codes == k
                 dots = {"s": 14, "c": color_of(k), "marker": marker_of(k), "alpha": 0.7, "linewidths": 0}
-                top.scatter(self.fitted[own], self.residual[own], label=label, **dots)
-            top.set_yscale("symlog", linthresh=1.0, linscale=0.6)
+                top.scatter(self.fitted[own], self.residual[own], label=plain(label), **dots)
             below.fill_between(
                 self.middle, -self.limit, self.limit, color=QUIET, alpha=0.2, linewidth=0, label="two standard errors"
             )
@@ -101,9 +100,11 @@ class ResidualDisplay(Display):
             for one in (top, below):
                 one.axhline(0.0, color=INK, lw=0.8, zorder=0)
             top.set(ylabel="Pearson residual")
-            below.set(xlabel=f"fitted probability of {self.classes[1]}", ylabel="mean of t − y", xlim=(-0.02, 1.02))
-            legend_above(top)
-            legend_above(below)
+            below.set(ylabel="mean of t − y", xlim=(-0.02, 1.02))
+            below.set_xlabel(f"fitted probability of {plain(self.classes[1])}")
+            if legend:
+                legend_above(top)
+                legend_above(below)
         return self
 
 
@@ -182,14 +183,14 @@ class InfluenceDisplay(Display):
                     "edgecolors": "white",
                     "linewidths": 0.6,
                 }
-                ax.scatter(self.leverage[own], self.residual[own], s=area[own], label=str(label), **look)
+                ax.scatter(self.leverage[own], self.residual[own], s=area[own], label=plain(label), **look)
             ax.margins(0.09)
             self._contours(ax)
             ax.axhline(0.0, color=INK, lw=0.8, zorder=0)
             for i in self._order()[:annotate]:
                 up = 1 if self.residual[i] >= 0 else -1
                 ax.annotate(
-                    f"{self.rows[i]}",
+                    plain(self.rows[i]),
                     (self.leverage[i], self.residual[i]),
                     (9, 5 * up),
                     textcoords="offset points",
@@ -197,9 +198,9 @@ class InfluenceDisplay(Display):
                     va="center",
                 )
             ax.set(xlabel="leverage", ylabel=self.what)
-            legend = legend_above(ax)
-            for handle in legend.legend_handles:
-                handle.set_sizes([30.0])  # type: ignore[union-attr]
+            legend: Any = legend_above(ax)
+            for handle in (h for h in legend.legend_handles if hasattr(h, "set_sizes")):
+                handle.set_sizes([30.0])
         return self
 
     def _contours(self, ax: Any) -> None:

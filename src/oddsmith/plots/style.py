@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # The first four differ by 20 in lightness (CIE L*), so that they are apart in grey too; all are apart for all kinds of
 # colour vision. Markers tell classes apart where colours cannot.
-PALETTE = ("#004488", "#DDAA33", "#BB5566", "#222222", "#44AA99", "#88CCEE", "#AA4499", "#999933")
+PALETTE = ("#004488", "#DDAA33", "#BB5566", "#111111", "#44AA99", "#88CCEE", "#AA4499", "#999933")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 2)), (0, (3, 3)))
 INK = "#222222"
@@ -149,21 +149,57 @@ class Display:
         raise TypeError(f"{type(self).__name__} must define plot().")
 
 
-def legend_above(ax: Axes, *others: Axes, columns: int = 4) -> Legend:
+def legend_above(ax: Axes, *others: Axes) -> Legend:
     """Put a legend above the axes, where it hides nothing; it lists what is drawn on ``others`` too."""
     found = [one.get_legend_handles_labels() for one in (ax, *others)]
     handles = [handle for handles, _ in found for handle in handles]
     labels = [label for _, labels in found for label in labels]
+    width = ax.get_position().width * figure_of(ax).get_figwidth()
     return ax.legend(
         handles,
         labels,
         loc="lower left",
         bbox_to_anchor=(0.0, 1.0),
-        ncols=max(1, min(len(labels), columns)),
+        ncols=columns_that_fit(labels, width),
         borderaxespad=0.3,
         handletextpad=0.5,
         columnspacing=1.4,
     )
+
+
+def columns_that_fit(labels: Sequence[str], width: float) -> int:
+    """Return into how many columns a legend with these labels goes on ``width`` inches.
+
+    A wider legend would push the axes together. Letters are 0.075 inches wide on average; a handle takes half an inch.
+
+    >>> columns_that_fit(["a", "b"], 4.0), columns_that_fit(["a long explanation of a line", "another one"], 2.0)
+    (2, 1)
+    """
+    for columns in range(len(labels), 1, -1):
+        rows = -(-len(labels) // columns)
+        parts = [labels[i : i + rows] for i in range(0, len(labels), rows)]
+        if sum(0.5 + 0.075 * max(map(len, part)) for part in parts) <= width + 0.3:
+            return columns
+    return 1
+
+
+def figure_legend(ax: Axes, columns: int = 6) -> Legend:
+    """Put the legend of axes above their whole figure: one for panels that show the same things."""
+    handles, labels = ax.get_legend_handles_labels()
+    with style():
+        return figure_of(ax).legend(
+            handles, labels, loc="outside upper left", ncols=max(1, min(len(labels), columns)), handletextpad=0.5
+        )
+
+
+def plain(label: Any) -> str:
+    r"""Return a name from the data as text that matplotlib takes for no formula, and lists in a legend.
+
+    >>> plain("$x$"), plain("_hidden"), plain(3)
+    ('\\$x\\$', ' _hidden', '3')
+    """
+    text = str(label).replace("$", "\\$")
+    return f" {text}" if text.startswith("_") else text
 
 
 def named(things: Any, default: str | None = None) -> dict[str, Any]:
@@ -181,7 +217,7 @@ def named(things: Any, default: str | None = None) -> dict[str, Any]:
 
 def scatter_classes(ax: Axes, points: Array, codes: npt.NDArray[Any], classes: Sequence[Any], **more: Any) -> None:
     """Draw samples, each class with its colour and marker; the more there are, the smaller."""
-    size = float(np.clip(3500.0 / max(len(points), 1), 8.0, 26.0))
+    size = float(np.clip(4500.0 / max(len(points), 1), 12.0, 26.0))
     for k, label in enumerate(classes):
         own = points[codes == k]
         options: dict[str, Any] = {
@@ -190,7 +226,7 @@ def scatter_classes(ax: Axes, points: Array, codes: npt.NDArray[Any], classes: S
             "marker": marker_of(k),
             "edgecolors": "white",
             "linewidths": 0.5,
-            "label": str(label),
+            "label": plain(label),
             "zorder": 3,
         }
         ax.scatter(own[:, 0], own[:, 1], **{**options, **more})

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.numerics import Array
-from oddsmith.plots.style import INK, Display, color_of, dashes_of, legend_above, marker_of, named
+from oddsmith.plots.style import INK, Display, color_of, dashes_of, legend_above, marker_of, named, plain
 
 AXIS = {
     "iteration": "iteration",
@@ -54,7 +54,15 @@ class TraceDisplay(Display):
             traces[name] = {c: np.asarray(v, dtype=np.float64) for c, v in model.trace_.to_dict().items()}
         return cls(traces)
 
-    def plot(self, ax: Any = None, *, what: str = "log_likelihood", over: str = "iteration", gap: bool = False) -> Self:
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        what: str = "log_likelihood",
+        over: str = "iteration",
+        gap: bool = False,
+        legend: bool = True,
+    ) -> Self:
         """Draw column ``what`` over column ``over``; with ``gap`` how far it is from its best value, on a log scale."""
         for name, columns in self.traces.items():
             for wanted in (what, over):
@@ -70,12 +78,12 @@ class TraceDisplay(Display):
                     values = np.where(values == best, np.nan, np.abs(values - best))
                 every = max(1, len(values) // 12)
                 mark = {"marker": marker_of(k), "ms": 5, "markevery": every, "mec": "white", "mew": 0.6}
-                ax.plot(columns[over], values, color=color_of(k), ls=dashes_of(k), label=name, **mark)
+                ax.plot(columns[over], values, color=color_of(k), ls=dashes_of(k), label=plain(name), **mark)
             label = AXIS.get(what, what)
             ax.set(xlabel=AXIS.get(over, over), ylabel=f"distance from the best {label}" if gap else label)
             if gap:
                 ax.set_yscale("log")
-            if len(self.traces) > 1:
+            if legend and len(self.traces) > 1:
                 legend_above(ax)
         return self
 
@@ -141,13 +149,15 @@ class PathDisplay(Display):
             )
             for k, (name, path) in enumerate(self.paths.items()):
                 steps = len(path) - 1
-                label = f"{name}: {steps} step{'' if steps == 1 else 's'}"
+                label = f"{plain(name)}: {steps} step{'' if steps == 1 else 's'}"
                 mark = {"marker": marker_of(k), "ms": 5 if steps < 40 else 3, "mec": "white", "mew": 0.5}
                 ax.plot(path[:, 0], path[:, 1], color=color_of(2 * k), lw=1.2, ls=dashes_of(k), label=label, **mark)
-            start, end = next(iter(self.paths.values()))[0], next(reversed(self.paths.values()))[-1]
+            first = next(iter(self.paths.values()))
+            start, end = first[0], next(reversed(self.paths.values()))[-1]
             ax.plot(*start, marker="o", ms=8, mfc="none", mec=INK, ls="")
             ax.plot(*end, marker="+", ms=11, mew=1.6, mec=INK, ls="")
-            ax.annotate("start", start, xytext=(8, 6), textcoords="offset points")
+            down = len(first) > 1 and first[1][1] > start[1]  # away from the path
+            ax.annotate("start", start, xytext=(0, -17 if down else 10), textcoords="offset points", ha="center")
             ax.set(xlabel=self.names[0], ylabel=self.names[1])
             ax.set(xlim=(self.x[0], self.x[-1]), ylim=(self.y[0], self.y[-1]))
             legend_above(ax)

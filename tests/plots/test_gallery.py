@@ -1,0 +1,397 @@
+"""Every script of the gallery runs, and what its figure claims holds."""
+
+import importlib.util
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+GALLERY = Path(__file__).parents[2] / "docs" / "gallery"
+_spec = importlib.util.spec_from_file_location("gallery_build", GALLERY / "build.py")
+assert _spec is not None and _spec.loader is not None
+build = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(build)
+
+LARGEST_FILE = 60_000
+
+
+@cache
+def gallery(name: str) -> dict[str, Any]:
+    """What a script defines."""
+    found: dict[str, Any] = build.run(name)
+    return found
+
+
+def pixel(ax: Any, x: float, y: float) -> np.ndarray:
+    """The colour that is drawn at a point of the data, 0 … 255."""
+    canvas = ax.figure.canvas
+    canvas.draw()
+    image = np.asarray(canvas.buffer_rgba())
+    column, row = ax.transData.transform((x, y))
+    return image[image.shape[0] - 1 - round(row), round(column), :3].astype(int)
+
+
+@pytest.mark.parametrize("name", build.scripts())
+def test_script_makes_a_figure_whose_labels_stay_inside(name: str) -> None:
+    figure = gallery(name)["figure"]
+    figure.canvas.draw()
+    width, height = figure.bbox.size
+    for ax in figure.axes:
+        texts = [ax.title, ax._left_title, ax.xaxis.label, ax.yaxis.label, *ax.get_xticklabels(), *ax.get_yticklabels()]
+        legend = ax.get_legend()
+        texts += legend.get_texts() if legend is not None else []
+        for text in texts:
+            if not text.get_text() or not text.get_visible():
+                continue
+            box = text.get_window_extent()
+            low, high = ax.bbox.x0 - 1, ax.bbox.x1 + 1
+            if text in ax.get_xticklabels() and not low <= box.x0 + box.width / 2 <= high:
+                continue  # of a tick outside of the limits, which is not drawn
+            if text in ax.get_yticklabels() and not ax.bbox.y0 - 1 <= box.y0 + box.height / 2 <= ax.bbox.y1 + 1:
+                continue
+            assert box.x0 >= -2 and box.x1 <= width + 2 and box.y0 >= -2 and box.y1 <= height + 2, text.get_text()
+
+
+@pytest.mark.parametrize("name", build.scripts())
+def test_labels_of_neighbouring_panels_do_not_overlap(name: str) -> None:
+    figure = gallery(name)["figure"]
+    figure.canvas.draw()
+    boxes = [
+        text.get_window_extent()
+        for ax in figure.axes
+        for text in (ax._left_title, ax.title, ax.xaxis.label, ax.yaxis.label)
+        if text.get_text() and text.get_visible()
+    ]
+    for i, one in enumerate(boxes):
+        assert not any(one.overlaps(other) for other in boxes[i + 1 :])
+
+
+def test_page_and_files_are_those_of_the_scripts() -> None:
+    listed = [name for names in build.SECTIONS.values() for name in names]
+    assert sorted(listed) == sorted(build.scripts())
+    assert (GALLERY / "README.md").read_text(encoding="utf-8") == build.page(), "run make gallery"
+    files = {path.stem: path.stat().st_size for path in build.FIGURES.glob("*.png") if path.name != build.SHEET}
+    assert sorted(files) == sorted(listed)
+    assert max(files.values()) < LARGEST_FILE
+
+
+def test_contact_sheet_shows_every_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from PIL import Image
+
+    monkeypatch.setattr(build, "FIGURES", tmp_path)
+    for k in range(3):
+        Image.new("RGB", (600, 400), (80 * k, 0, 0)).save(tmp_path / f"f{k}.png")
+    build.contact_sheet(["f0", "f1", "f2"], columns=2, width=100, height=90)
+    sheet = np.asarray(Image.open(tmp_path / build.SHEET).convert("RGB"))
+    assert sheet.shape == (180, 200, 3)
+    assert [tuple(sheet[y, x]) for y, x in ((50, 50), (50, 150), (140, 50))] == [(0, 0, 0), (80, 0, 0), (160, 0, 0)]
+
+
+# --- what the figures claim ---
+
+
+def test_links_differ_in_the_tails_alone() -> None:
+    d = gallery("links")["display"]
+    logit, probit = d.curves.values()
+    middle = np.abs(d.a) < 0.2
+    assert np.allclose(logit[middle], probit[middle], atol=1e-4)
+    assert np.interp(-4.0, d.a, probit) < 0.5 * np.interp(-4.0, d.a, logit)
+    assert np.allclose(logit + logit[::-1], 1.0)
+
+
+def test_other_links_are_skew_or_end() -> None:
+    d = gallery("other_links")["display"]
+    assert np.interp(0.0, d.a, d.curves["cloglog"]) == pytest.approx(1 - np.exp(-1))
+    assert np.allclose(d.curves["cloglog"] + d.curves["loglog"][::-1], 1.0)
+    assert np.isnan(d.curves["log"][d.a > 0]).all()
+    assert np.isnan(d.curves["identity"][(d.a < 0) | (d.a > 1)]).all()
+
+
+def test_sigmoid_is_as_steep_as_w_is_long() -> None:
+    d = gallery("sigmoid_steepness")["display"]
+    slopes = [np.gradient(curve, d.a)[len(d.a) // 2] for curve in d.curves.values()]
+    assert np.allclose(slopes, np.array([0.5, 1, 2, 8]) / 4, rtol=0.02)
+
+
+def test_class_densities_cross_at_the_boundary_and_leave_the_bayes_error() -> None:
+    found = gallery("class_densities")
+    d, model = found["display"], found["model"]
+    assert d.boundaries == pytest.approx([-model.intercept_[0] / model.coef_[0, 0]], abs=1e-3)
+    step = d.x[1] - d.x[0]
+    assert d.joint.sum() * step == pytest.approx(1.0, abs=1e-3)
+    assert (d.joint.sum(axis=1) - d.joint.max(axis=1)).sum() * step == pytest.approx(found["error"].error, rel=1e-3)
+
+
+def curvature_of_boundary(d: Any, one: str, other: str) -> float:
+    """How far (in grid steps) the boundary between two classes is from the best line through it."""
+    i, j = d.classes.index(one), d.classes.index(other)
+    sides = [
+        (rows + 0.5 * down, columns + 0.5 * right)
+        for right, down, a, b in ((1, 0, d.regions[:, :-1], d.regions[:, 1:]), (0, 1, d.regions[:-1], d.regions[1:]))
+        for rows, columns in [np.nonzero(((a == i) & (b == j)) | ((a == j) & (b == i)))]
+    ]
+    points = np.column_stack([np.concatenate(c) for c in zip(*sides, strict=True)])
+    assert len(points) > 20
+    centred = points - points.mean(axis=0)
+    return float(np.abs(centred @ np.linalg.svd(centred, full_matrices=False)[2][1]).max())
+
+
+def test_boundaries_are_straight_where_covariances_are_shared() -> None:
+    shown = gallery("covariances")["displays"]
+    for one, other in (("A", "B"), ("A", "C")):
+        assert curvature_of_boundary(shown["shared"], one, other) < 1.0
+    assert curvature_of_boundary(shown["A and B share"], "A", "B") < 1.0
+    assert curvature_of_boundary(shown["A and B share"], "A", "C") > 5.0
+    assert curvature_of_boundary(shown["separate"], "A", "C") > 5.0
+
+
+def test_another_class_prior_moves_the_boundary_parallel() -> None:
+    found = gallery("class_prior")
+    first = found["model"].boundary_
+    offsets = [first.offset]
+    for boundary in found["boundaries"].values():
+        assert np.allclose(boundary.normal, first.normal, atol=1e-12)
+        offsets.append(boundary.offset)
+    assert (np.diff(offsets) > 0).all()  # the usual class gains ground
+
+
+def test_laplace_touches_at_the_mode_with_the_same_curvature() -> None:
+    found = gallery("laplace")
+    fit, h = found["display"].approximation, 1e-4
+    f = [found["log_density"](fit.mode + d) for d in (-h, 0.0, h)]
+    assert abs(f[2] - f[0]) / (2 * h) < 1e-6
+    assert (2 * f[1] - f[0] - f[2]) / h**2 == pytest.approx(1 / fit.covariance, rel=1e-4)
+    d = found["display"]
+    assert np.trapezoid(d.density, d.x) == pytest.approx(1.0) and np.abs(d.density - d.gaussian).max() > 0.1
+
+
+def test_decision_regions_have_the_colour_of_the_class_predicted() -> None:
+    import matplotlib.pyplot as plt
+    from matplotlib.colors import to_rgb
+
+    from oddsmith.plots.style import color_of
+
+    found = gallery("decision_regions")
+    d, table = found["display"], found["table"]
+    rows = np.column_stack([table[name].to_numpy() for name in d.names])
+    _, ax = plt.subplots()
+    d.plot(ax, samples=False)
+    for k, species in enumerate(d.classes):
+        x, y = rows[table["species"].to_numpy() == species].mean(axis=0)
+        assert d.class_at(x, y) == species
+        expected = 255 * (0.22 * np.array(to_rgb(color_of(k))) + 0.78)
+        assert np.abs(pixel(ax, x, y) - expected).max() <= 2
+    assert curvature_of_boundary(d, "Adelie", "Gentoo") < 1.0
+    assert d.figure_.axes[0].get_xlabel() == "bill_length_mm"
+
+
+def test_four_classes_have_convex_regions() -> None:
+    found = gallery("four_classes")
+    d = found["display"]
+    for centre, label in zip(found["centres"], ("north-west", "north-east", "south-east", "south-west"), strict=True):
+        assert d.class_at(*centre) == label
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, len(d.x), (2, 4000, 2))
+    same = d.regions[a[:, 0], a[:, 1]] == d.regions[b[:, 0], b[:, 1]]
+    middle = ((a + b) // 2)[same & ((a + b) % 2 == 0).all(axis=1)]
+    first = a[same & ((a + b) % 2 == 0).all(axis=1)]
+    assert len(middle) > 100
+    assert (d.regions[middle[:, 0], middle[:, 1]] == d.regions[first[:, 0], first[:, 1]]).all()
+
+
+def test_expansion_helps_where_no_line_separates() -> None:
+    shown = gallery("expansion")["displays"]
+
+    def share(d: Any) -> float:
+        return float(np.mean([d.class_at(*p) == d.classes[k] for p, k in zip(d.points, d.codes, strict=True)]))
+
+    assert share(shown["separable", "linear"]) > 0.97 and share(shown["separable", "quadratic"]) > 0.97
+    assert share(shown["not separable", "linear"]) < 0.75 < 0.97 < share(shown["not separable", "quadratic"])
+    ring = shown["not separable", "quadratic"]
+    assert ring.class_at(0, 0) == "inner"
+    assert {ring.class_at(x, y) for x in (-3, 3) for y in (-3, 3)} == {"outer"}
+
+
+def test_two_class_rules_leave_ambiguous_places_and_the_largest_does_not() -> None:
+    shown = gallery("ambiguous")["displays"]
+    centre = [np.abs(shown["one against one"].y).argmin(), np.abs(shown["one against one"].x).argmin()]
+    for name in ("one against the rest", "one against one"):
+        assert shown[name].ambiguous[tuple(centre)]
+        assert not shown[name].ambiguous.all()
+    assert shown["the largest of three"].ambiguous is None
+    assert shown["one against the rest"].ambiguous.sum() > shown["one against one"].ambiguous.sum()
+
+
+def test_fisher_leaves_two_directions_that_separate() -> None:
+    found = gallery("fisher")
+    d = found["display"]
+    assert found["Z"].shape[1] == 2
+    assert np.mean([d.class_at(*p) == d.classes[k] for p, k in zip(d.points, d.codes, strict=True)]) > 0.98
+
+
+def test_posterior_maps_are_white_at_their_class_and_black_at_others() -> None:
+    import matplotlib.pyplot as plt
+
+    found = gallery("posterior_maps")
+    d, table = found["display"], found["table"]
+    assert np.allclose(d.proba.sum(axis=2), 1.0)
+    rows = np.column_stack([table[name].to_numpy() for name in d.names])
+    _, axes = plt.subplots(1, 3)
+    d.plot(axes, samples=False)
+    for k in range(3):
+        for j, species in enumerate(d.classes):
+            grey = pixel(axes[k], *rows[table["species"].to_numpy() == species].mean(axis=0))
+            assert np.ptp(grey) == 0 and (grey[0] > 235 if j == k else grey[0] < 20)
+
+
+def test_prior_makes_the_map_softer() -> None:
+    maps = gallery("prior_width")["maps"]
+    sharp, soft = maps["maximum likelihood"], maps["prior of σ = 2"]
+    assert sharp.sharpness > 1.2 * soft.sharpness
+    assert np.mean(sharp.proba.max(axis=2) < 0.9) < 0.5 * np.mean(soft.proba.max(axis=2) < 0.9)
+
+
+def test_uncertainty_grows_away_from_the_data() -> None:
+    found = gallery("uncertainty")
+    d, model = found["display"], found["model"]
+    normal, offset = model.boundary_.normal, model.boundary_.offset
+    along, foot = np.array([-normal[1], normal[0]]), -offset * normal  # on the boundary, near the data
+
+    def std(point: np.ndarray) -> float:
+        return float(d.measures["std"][np.abs(d.y - point[1]).argmin(), np.abs(d.x - point[0]).argmin()])
+
+    assert std(foot + 3.5 * along) > 2 * std(foot) and std(foot - 3.5 * along) > 2 * std(foot)
+    rows = np.stack(np.meshgrid(d.x, d.y), axis=-1).reshape(-1, 2)
+    plug_in = model.predict_proba(rows)[:, 1]
+    # Averaging pulls probabilities towards a half.
+    assert (np.abs(d.mean[:, :, 1].ravel() - 0.5) <= np.abs(plug_in - 0.5) + 1e-9).all()
+
+
+def test_far_rows_turn_the_boundary_of_least_squares_only() -> None:
+    found = gallery("outliers_least_squares")
+
+    def turned(name: str) -> float:
+        before, after = (found["boundaries"][name, k].normal for k in (0, 1))
+        return float(np.degrees(np.arccos(abs(before @ after))))
+
+    assert turned("least squares") > 25.0 and turned("logistic regression") < 5.0
+    for name, right in (("least squares", False), ("logistic regression", True)):
+        d = found["displays"][name, 1]
+        near = d.points[:160]
+        said = np.array([d.class_at(*p) == d.classes[k] for p, k in zip(near, d.codes[:160], strict=True)])
+        assert (said.mean() > 0.98) == right
+
+
+def test_wrong_labels_flatten_probit_more() -> None:
+    slopes = gallery("outliers_probit")["slopes"]
+    kept = {
+        model: slopes[model, "three wrong labels at the right"] / slopes[model, "clean"]
+        for model in ("LogisticRegression", "ProbitRegression")
+    }
+    assert kept["ProbitRegression"] < 0.8 * kept["LogisticRegression"] < 0.8
+
+
+def test_most_influential_row_is_the_one_put_there() -> None:
+    d = gallery("influence")["display"]
+    assert d.most(1) == [0]
+    formula = d.residual**2 * d.leverage / ((1 - d.leverage) * d.n_weights)
+    assert np.allclose(formula, d.cooks_distance)
+
+
+def test_gradient_zigzags_and_newton_does_not() -> None:
+    found = gallery("zigzag")
+    paths = found["display"].paths
+    steep, newton = np.diff(paths["gradient descent"], axis=0), np.diff(paths["Newton–Raphson"], axis=0)
+    assert len(steep) > 10 * len(newton)
+    across = np.linalg.eigh(found["hessian"](paths["Newton–Raphson"][-1]))[1][:, 1]
+    assert (np.sign(steep @ across)[:20] * (-1) ** np.arange(20) == np.sign(steep[0] @ across)).all()
+    ends = [path[-1] for path in paths.values()]
+    assert np.linalg.norm(ends[0] - ends[1]) < 0.01
+
+
+def test_newton_needs_the_fewest_passes() -> None:
+    traces = gallery("trace")["display"].traces
+    assert traces["newton"]["passes"][-1] < 15 < traces["truncated-newton"]["passes"][-1]
+    assert traces["truncated-newton"]["passes"][-1] < traces["gradient"]["passes"][-1]
+    assert (np.diff(traces["newton"]["objective"]) <= 1e-9).all()
+    ends = [columns["log_likelihood"][-1] for columns in traces.values()]
+    assert np.ptp(ends) < 1e-3
+
+
+def test_forest_plot_draws_the_summary() -> None:
+    found = gallery("coefficients")
+    d, summary = found["display"], found["model"].summary()
+    assert np.array_equal(d.estimate, summary.estimate[1:]) and np.array_equal(d.upper, summary.upper[1:])
+    shown = [label.get_text() for label in d.ax_.get_yticklabels()]
+    assert shown[0] == "mean_radius" and set(shown) == set(d.terms)
+    (dots,) = [line for line in d.ax_.lines if line.get_marker() == "o"]
+    drawn = {shown[int(-y)]: x for x, y in zip(*dots.get_data(), strict=True)}
+    assert drawn == dict(zip(d.terms, d.estimate, strict=True))
+
+
+def test_profile_is_no_parabola_and_ends_at_the_quantile() -> None:
+    d = gallery("profile")["display"]
+    assert d.upper - d.estimate > 1.5 * (d.estimate - d.lower)
+    ends = np.interp([d.lower, d.upper], d.value, d.deviance)
+    assert np.allclose(ends, d.cutoff, rtol=0.02) and d.cutoff == pytest.approx(3.841459, abs=1e-6)
+    assert np.allclose(d.wald, ((d.value - d.estimate) / ((d.wald_upper - d.estimate) / 1.959964)) ** 2)
+
+
+def test_widths_found_are_at_the_best_of_their_curves() -> None:
+    d = gallery("widths")["display"]
+    grid = np.log(d.width)
+    for name, values in d.criteria.items():
+        best = grid[values.argmax() if name == "log_evidence" else values.argmin()]
+        assert abs(np.log(d.chosen[name]) - best) <= 1.01 * (grid[1] - grid[0])
+    assert max(d.chosen.values()) < 3 * min(d.chosen.values())
+
+
+def test_residuals_show_what_was_missed() -> None:
+    found = gallery("residuals")
+    outside = {name: np.mean(np.abs(found[name].mean) > found[name].limit) for name in ("missed", "fitted")}
+    assert outside["missed"] > 0.25 and outside["fitted"] < 0.1
+    d = found["fitted"]
+    odds = d.fitted / (1.0 - d.fitted)
+    assert np.allclose(d.residual, np.where(d.codes == 1, odds**-0.5, -(odds**0.5)))
+
+
+def test_naive_bayes_is_too_sure() -> None:
+    curves = gallery("reliability")["display"].curves
+    naive, logistic = curves["naive Bayes"], curves["logistic"]
+    assert naive.calibration_error > 4 * logistic.calibration_error
+    assert naive.frequency[0] > naive.probability[0] + 0.1 and naive.frequency[-1] < naive.probability[-1] - 0.1
+    inside = (logistic.lower <= logistic.probability) & (logistic.probability <= logistic.upper)
+    assert inside.mean() >= 0.9
+
+
+def test_roc_areas_are_those_of_scikit_learn() -> None:
+    found = gallery("roc")
+    X, y = found["X"][600:], found["y"][600:]
+    for name, curve in found["roc"].curves.items():
+        assert curve.area == pytest.approx(roc_auc_score(y, found["models"][name].predict_proba(X)[:, 1]))
+    assert found["roc"].curves["quadratic"].area > found["roc"].curves["linear"].area + 0.03
+    assert found["precision"].share == pytest.approx(np.mean(y))
+
+
+def test_right_threshold_is_cheap_and_rejecting_lowers_the_risk() -> None:
+    found = gallery("costs")
+    (cost,), (risk,) = found["cost"].curves.values(), found["risk"].curves.values()
+    assert cost.right_threshold == pytest.approx(1 / 11)
+    half = cost.cost[np.searchsorted(cost.threshold, 0.5) - 1]
+    assert cost.cost_there < 0.75 * half and cost.cost_there < 1.5 * cost.cost.min()
+    assert np.interp(0.6, risk.coverage, risk.risk) < 0.5 * risk.risk[-1]
+
+
+def test_comparison_says_which_models_are_within_noise() -> None:
+    found = gallery("comparison")
+    d = found["display"]
+    assert d.verdicts[0] == "best" and d.models[0] == found["comparison"].best
+    for verdict, difference, error in zip(d.verdicts, d.difference, d.std_error, strict=True):
+        if verdict in ("within noise", "worse"):
+            assert (difference <= 1.96 * error) == (verdict == "within noise")
+    assert d.verdicts[d.models.index("softmax, σ = 0.01")] == "worse"
+    assert d.verdicts[d.models.index("perceptron")] == "no probabilities"
+    assert [label.get_text() for label in d.ax_.get_yticklabels()] == d.models
