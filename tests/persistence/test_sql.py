@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import MaxAbsScaler
 from tests.persistence import zoo
 from tests.persistence.databases import HOW, KEY, Database, open_database, postgres_programs
@@ -24,8 +25,12 @@ from oddsmith import (
     LogisticRegression,
     NaiveBayes,
     OneVsOne,
+    OneVsRest,
     PerceptronClassifier,
+    Polynomial,
     ProbitRegression,
+    Spline,
+    Standardize,
 )
 from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError, UnknownNameError
 from oddsmith.links import LINKS
@@ -191,6 +196,30 @@ def test_rows_without_finite_numbers_have_no_result(database: Database) -> None:
             assert [value is None for value in found[name]] == empty, name
 
 
+@pytest.mark.parametrize("kind", list(MODELS))
+def test_infinite_and_missing_values_harm_no_other_row(database: Database, kind: str) -> None:
+    rng = np.random.default_rng(8)
+    X, y = rng.normal(size=(60, 2)), np.arange(60) % 2
+    later = np.vstack([X[:3], [[np.inf, 0.0], [0.0, -np.inf], [np.nan, 1.0], [1e300, -1e300]]])
+    basis: dict[str, list[Any]] = {"logistic": [Spline(4), GaussianKernel(landmarks=9), [Standardize(), Polynomial(2)]]}
+    for chosen in [None, *basis.get(kind, [])]:
+        model = MODELS[kind]()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # some find the classes hard to tell apart
+            model = model.set_params(basis=chosen) if chosen is not None else model
+            model.fit(X + y[:, None], y)
+        database.store("m", as_polars(later))
+        got = results(database.predict(model, "m"), "p_" if hasattr(model, "predict_proba") else "value_")
+        assert np.isnan(got[3:5]).all()
+        assert np.abs(got[:3] - expected(model, later[:3])).max() < 1e-9
+        try:
+            far = expected(model, later[6:])
+        except InvalidInputError:
+            assert np.isnan(got[6]).all()
+        else:
+            assert np.isnan(got[6]).all() or np.abs(got[6] - far).max() <= 1e-9 * max(1.0, np.abs(far).max())
+
+
 def test_decisions_are_those_of_decide(database: Database) -> None:
     X, y = penguins()
     X = X.select("bill_length_mm", "body_mass_g").drop_nulls()
@@ -343,6 +372,8 @@ def test_what_cannot_be_exported_is_a_sentence() -> None:
         (lambda: apart.to_sql("m", reject=0.1), InvalidTypeError, "no probabilities"),
         (lambda: fit(basis=MaxAbsScaler()).to_sql("m"), InvalidInputError, "MaxAbsScaler"),
         (lambda: fit(many, np.repeat(y, 6), basis=GaussianKernel()).to_sql("m"), InvalidInputError, "540 centres"),
+        (lambda: OneVsRest(GaussianNB()).fit(X, y).to_sql("m"), InvalidTypeError, "GaussianNB cannot be exported"),
+        (lambda: fit(rng.normal(size=(90, 900))).to_sql("m"), InvalidInputError, "1600 at most"),
         (lambda: certain.to_sql("m"), InvalidInputError, "smoothing"),
         (lambda: fit(wide, y > 0).to_sql("m", predictive=True), InvalidInputError, "60 weights"),
         (lambda: fit(X, y > 0, link="cloglog").to_sql("m", predictive=True), InvalidInputError, "integral"),

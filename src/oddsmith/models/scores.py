@@ -32,11 +32,11 @@ from oddsmith.persistence.formulas import (
     link_probabilities,
     log_of,
     number,
-    require_finite,
     scaled,
     shifted,
     softmax,
     total,
+    within,
 )
 
 MOST_COUPLED = 8
@@ -75,7 +75,6 @@ def input_columns(w: Writer, model: Any, X: Columns | None, *, basis: bool = Tru
         X = design_columns(w, model.design_) if hasattr(model, "design_") else plain_columns(w, table_names(model))
     if basis and has_basis(model):
         X = expansion(w, w.let(X), model.basis_.steps)
-        require_finite(w, X)
     return w.let(X)
 
 
@@ -138,7 +137,7 @@ def _gaussian(w: Writer, model: Any, densities: GaussianDensities, X: Columns | 
         if K > 2:
             return w.affine(z, W, b)
         return w.join(number(w, 0.0), w.affine(z, W[1:] - W[:1], b[1:] - b[:1]))
-    parts = []
+    x, parts = within(w, x, w.far), []
     for k, g in enumerate(densities.group):
         z = w.let(shifted(w, w.pick(x, kept.tolist()), densities.mean[k, kept]))
         d = w.let(w.affine(z, densities._whiten(int(g), np.eye(len(kept))).T, np.zeros(len(kept))))
@@ -149,16 +148,15 @@ def _gaussian(w: Writer, model: Any, densities: GaussianDensities, X: Columns | 
 def _optional(w: Writer, columns: list[Columns]) -> tuple[Columns, Columns]:
     """Return columns with 0 where they are missing, and 1 where they are not."""
     x = w.join(*columns)
-    require_finite(w, x, or_missing=True)
     missing, zero = w.missing(x), number(w, 0.0)
-    return w.let(w.where(missing, zero, x)), w.let(w.where(missing, zero, number(w, 1.0)))
+    return within(w, w.let(w.where(missing, zero, x)), w.far), w.let(w.where(missing, zero, number(w, 1.0)))
 
 
 def _independent(w: Writer, x: Columns, there: Columns, mean: Array, variance: Array) -> Columns:
     """Return the log densities of independent normal columns, N × K; those that are missing add nothing."""
     parts = []
     for m, v in zip(mean, variance, strict=True):
-        z = w.let(shifted(w, x, m, np.sqrt(v)))
+        z = shifted(w, x, m, np.sqrt(v))
         terms = scaled(w, w.binary("*", z, z), -0.5)
         terms = w.binary("+", terms, w.constant((-0.5 * (np.log(v) + LOG_2PI)).tolist()))
         parts.append(w.let(total(w, w.binary("*", terms, there))))

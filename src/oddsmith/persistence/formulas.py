@@ -73,10 +73,6 @@ class Writer(Protocol):
         """Return whether ``x sign y``, for ``<``, ``<=`` and ``=``."""
         ...
 
-    def either(self, x: Columns, y: Columns) -> Columns:
-        """Return whether one of two conditions holds."""
-        ...
-
     def missing(self, x: Columns) -> Columns:
         """Return where numbers are missing."""
         ...
@@ -137,10 +133,20 @@ def horner(w: Writer, x: Columns, coefficients: Sequence[float]) -> Columns:
     return value
 
 
-def require_finite(w: Writer, x: Columns, *, or_missing: bool = False) -> None:
+def require_finite(w: Writer, x: Columns) -> None:
     """Give rows without finite numbers no result."""
-    finite = w.compare("<=", w.unary("abs", x), number(w, w.highest))
-    w.require(w.either(w.missing(x), finite) if or_missing else finite)
+    w.require(w.compare("<=", w.unary("abs", x), number(w, w.highest)))
+
+
+def within(w: Writer, x: Columns, limit: float) -> Columns:
+    """Return numbers that are not beyond ±limit; rows in which they were have no result, and overflow nowhere."""
+    w.require(w.compare("<=", w.unary("abs", x), number(w, limit)))
+    return clipped(w, x, w.constant([-limit]), w.constant([limit]))
+
+
+def clipped(w: Writer, x: Columns, low: Columns, high: Columns) -> Columns:
+    """Return numbers moved between two bounds."""
+    return w.let(w.binary("max", w.binary("min", x, high), low))
 
 
 def require_positive(w: Writer, x: Columns, *, zero: bool = False) -> None:
@@ -310,6 +316,7 @@ def _standardize(w: Writer, x: Columns, step: Any) -> Columns:
 
 def _polynomial(w: Writer, x: Columns, step: Any) -> Columns:
     D, G = w.width(x), int(step.degree)
+    x = within(w, x, 0.5 * w.highest ** (1.0 / G))
     made: dict[tuple[int, ...], Columns] = {(j,): w.pick(x, [j]) for j in range(D)}
     for g in range(2, G + 1):
         for chosen in combinations_with_replacement(range(D), g):
@@ -339,9 +346,12 @@ def _bumps(w: Writer, x: Columns, step: Any) -> Columns:
             f"{type(step).__name__} has {len(centers)} centres, and each is an exponential of {centers.shape[1]} "
             f"distances in every row; more than {MOST_CENTERS} are not exported. Use fewer (landmarks= or centers=)."
         )
-    distances = []
+    # So far away that the bump is zero, and no square overflows.
+    reach = 1e3 * unit
+    low, high = w.constant((centers.min(axis=0) - reach).tolist()), w.constant((centers.max(axis=0) + reach).tolist())
+    x, distances = clipped(w, x, low, high), []
     for center in centers:
-        z = w.let(shifted(w, x, center, unit))
+        z = shifted(w, x, center, unit)
         distances.append(total(w, w.binary("*", z, z)))
     Phi = w.unary("exp", scaled(w, w.let(w.join(*distances)), -1.0))
     R = getattr(step, "whitening_", None)

@@ -54,8 +54,12 @@ class OnnxWriter:
 
     def _node(self, op: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
         name = f"{self._prefix}{len(self._nodes)}"
-        self._nodes.append(self.onnx.helper.make_node(op, list(inputs), [name], domain=domain, **attributes))
+        self._append(op, inputs, name, domain=domain, **attributes)
         return name
+
+    def _append(self, op: str, inputs: Sequence[str], output: str, **attributes: Any) -> None:
+        # Nodes without names are given the same one by some optimisers, which then trip over it.
+        self._nodes.append(self.onnx.helper.make_node(op, list(inputs), [output], name=output, **attributes))
 
     def _array(self, values: Any) -> str:
         """Return the name of a constant array."""
@@ -184,10 +188,6 @@ class OnnxWriter:
         """Return whether ``x sign y``."""
         return self._apply(COMPARISONS[sign], x, y)
 
-    def either(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return whether one of two conditions holds."""
-        return self._apply("Or", x, y)
-
     def missing(self, x: Tensor) -> Tensor:
         """Return where numbers are missing."""
         return self._apply("IsNaN", x)
@@ -238,8 +238,8 @@ class OnnxWriter:
             code = self._node("Where", self._node("Reshape", valid, flat), code, self._array(np.array([len(labels)])))
         words, kind = _label_table(self.onnx, labels)
         helper = self.onnx.helper
-        self._nodes.append(helper.make_node("Gather", [self._array(words), code], ["label"], axis=0))
-        self._nodes.append(helper.make_node("Identity", [result.name], [name]))
+        self._append("Gather", [self._array(words), code], "label", axis=0)
+        self._append("Identity", [result.name], name)
         outputs = [
             helper.make_tensor_value_info("label", kind, ["N"]),
             helper.make_tensor_value_info(name, self._type, ["N", result.width]),

@@ -22,7 +22,7 @@ SMALLEST_EXPONENT = -600.0
 CONSTANT = -1
 """The step of what needs no column; 0 is that of the columns of the table."""
 
-MOST_NAMES = 1500
+MOST_NAMES = 1600
 """Columns that a SELECT may have in every database."""
 
 
@@ -170,10 +170,6 @@ class SqlWriter:
         """Return whether ``x sign y``."""
         return self._each(lambda a, b: f"({a} {sign} {b})", x, y)
 
-    def either(self, x: Exprs, y: Exprs) -> Exprs:
-        """Return whether one of two conditions holds."""
-        return self._each(lambda a, b: f"({a} OR {b})", x, y)
-
     def missing(self, x: Exprs) -> Exprs:
         """Return where numbers are missing."""
         return self._each(lambda a: f"({a} IS NULL)", x)
@@ -199,11 +195,6 @@ class SqlWriter:
             name = f"c{len(self._named)}"
             self._steps[column.step][name] = column.text
             self._named[column] = Sql(name, column.step + 1)
-        if len(self._named) > MOST_NAMES:
-            raise InvalidInputError(
-                f"The formulas of this model have more than {MOST_NAMES} parts, too many for a SELECT. Use fewer "
-                "columns, classes or basis functions, or model.to_onnx()."
-            )
         return self._named[column]
 
     def piecewise(self, x: Exprs, knots: Array, origins: Array, C: Array) -> Exprs:
@@ -243,8 +234,13 @@ class SqlWriter:
         for name, result in self.results.items():
             text = result.text if valid is None else f"CASE WHEN {valid.text} THEN {result.text} END"
             columns.append(f"{text} AS {self.dialect.identifier(name)}")
-        prefix, steps = self._prefix(table), []
-        for i, step in enumerate(self._used([*columns, *first.values()])):
+        prefix, steps, used = self._prefix(table), [], self._used(columns)
+        if len(kept) + sum(map(len, used)) > MOST_NAMES:
+            raise InvalidInputError(
+                f"The query would have {len(kept) + sum(map(len, used))} columns on its way, and databases take "
+                f"{MOST_NAMES} at most. Keep fewer, keep=[…]; use a smaller basis; or model.to_onnx()."
+            )
+        for i, step in enumerate(used):
             listed = [f"{text} AS {name}" for name, text in ({**first, **step} if i == 0 else step).items()]
             start, origin = ([], f"{source} AS t") if i == 0 else (["*"], f"{prefix}{i - 1}")
             inner = ",\n    ".join([*start, *listed] or ["1 AS one"])
