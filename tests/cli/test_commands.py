@@ -52,6 +52,14 @@ def test_every_example_in_the_help_runs(run: Any, monkeypatch: pytest.MonkeyPatc
             assert not needs_onnx or "oddsmith[onnx]" in ended.err
 
 
+def test_the_help_of_fit_names_every_model_and_basis(run: Any) -> None:
+    from oddsmith.design.basis import BASES
+    from oddsmith.models import MODELS
+
+    shown = run("fit", "--help").out
+    assert {name for name in (*MODELS, *BASES) if name not in shown} == {"recalibrated"}  # a wrapper, made in Python
+
+
 def test_help_is_quick_and_loads_nothing_heavy() -> None:
     program = (
         "import sys; from oddsmith.cli.app import app\n"
