@@ -169,6 +169,12 @@ def test_comparison_of_all_families_takes_missing_values_and_categories(run: Any
     assert "failed" not in json.loads(ended.out)["columns"]["verdict"], ended.out
 
 
+def test_a_model_that_fails_in_a_comparison_says_why(run: Any) -> None:
+    ended = run("compare", "penguins", "-t", "species", "--models", "logistic,naive-bayes", "--cv", 2)
+    assert ended.code == 0 and ended.out.startswith("Best by log_loss: naive-bayes")
+    assert ended.err.startswith("Warning: logistic failed. Column ") and "--missing indicator" in ended.err
+
+
 def test_samples_have_the_columns_of_the_fit(run: Any) -> None:
     run("fit", "iris", "-t", "species", "--model", "gaussian", "-o", "iris.odds")
     assert run("sample", "iris.odds", "-n", 50, "-t", "species", "-o", "drawn.csv").code == 0

@@ -60,6 +60,8 @@ BAD_OPTIONS = {
     (*FIT, "--formula", "y ~ a +"): "formula 'y ~ a +' cannot be read",
     (*FIT, "--formula", "y ~ open(a)"): "open",
     ("compare", "data.csv", "-t", "y", "--models", "tree"): "Unknown model 'tree'",
+    ("compare", "data.csv", "-t", "y", "--models", "logistic", "--cv", "2", "--missing", "x"): "Unknown missing 'x'",
+    ("compare", "data.csv", "-t", "y", "--models", "logistic", "--cv", "9"): "more folds than there are rows (4)",
     ("compare", "data.csv", "-t", "y", "--by", "luck"): "Unknown score to compare by 'luck'",
     ("predict", "data.csv", "data.csv"): "'data.csv' cannot be loaded. It is no model file",
     ("summary", "nothing.odds"): "'nothing.odds' cannot be read (No such file or directory)",

@@ -8,7 +8,16 @@ from typing import Annotated, Any
 import typer
 
 from oddsmith.cli import options
-from oddsmith.cli.output import note, print_json, print_line, print_table, warnings_as_sentences, working
+from oddsmith.cli.output import (
+    as_options,
+    complain,
+    note,
+    print_json,
+    print_line,
+    print_table,
+    warnings_as_sentences,
+    working,
+)
 from oddsmith.cli.running import guarded
 
 Output = Annotated[
@@ -111,6 +120,7 @@ def compare(
     with warnings_as_sentences() as said:
         built = {name: recipe.build() for name, recipe in recipes.items()}
         result = run(built, table, target, make_splits(table, target, cv, seed), by=by, seed=seed)
+    _check_any(result)
     command = None
     if result.best is not None:
         winner = recipes[result.best]
@@ -126,16 +136,33 @@ def compare(
         scores = {"by": result.by, "best": result.best, "within_noise": result.within_noise}
         print_json({**scores, "columns": result.to_dict(), "notes": result.notes, "fit": command, "warnings": said})
         return
-    print_line(result.title, "bold")
-    shown = {name: values for name, values in result.to_dict().items() if name not in ("predict_seconds", "note")}
-    print_table(shown, optional=("difference", "std_error", "brier", "auc", "fit_seconds"))
-    for name, text in zip(result.columns["model"], result.columns["note"], strict=True):
-        if text:
-            note(f"{name}: {text}")
+    _show(result)
     if output is not None:
         note(f"Wrote {result.best} to {output}, fitted to {table.num_rows} rows.")
     elif command:
         note(f"To fit the best: {command}")
+
+
+def _check_any(result: Any) -> None:
+    """Refuse a comparison in which every model failed, with the reason of the first."""
+    from oddsmith.errors import InvalidInputError
+
+    if set(result.columns["verdict"]) == {"failed"}:
+        name, why = next(iter(result.notes.items()))
+        raise InvalidInputError(f"No model could be fitted. {name}: {why.partition(': ')[2]}")
+
+
+def _show(result: Any) -> None:
+    """Print the scores of models, and why some failed."""
+    print_line(result.title, "bold")
+    columns = result.to_dict()
+    shown = {name: values for name, values in columns.items() if name not in ("predict_seconds", "note")}
+    print_table(shown, optional=("difference", "std_error", "brier", "auc", "fit_seconds"))
+    for name, verdict, text in zip(columns["model"], columns["verdict"], columns["note"], strict=True):
+        if verdict == "failed":
+            complain("Warning", f"{name} failed. {as_options(result.notes[name].partition(': ')[2])}")
+        elif text:
+            note(f"{name}: {text}")
 
 
 def _fit(estimator: Any, table: Any, target: str | None, weights: str | None, ignore: list[str]) -> None:

@@ -145,6 +145,8 @@ def make_splits(table: Any, target: str, cv: int, seed: int) -> list[tuple[Any, 
     import numpy as np
 
     n = table.num_rows
+    if cv > n:
+        raise InvalidInputError(f"--cv {cv} asks for more folds than there are rows ({n}). Use fewer.")
     missing = np.zeros(n, dtype=object)
     for name in table.column_names:
         if table[name].null_count:
