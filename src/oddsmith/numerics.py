@@ -151,17 +151,22 @@ def softmax(A: Array) -> Array:
     return result
 
 
+SMALL = 64
+"""Matrices up to this size are worth an exact answer."""
+
+
 @dataclass(frozen=True)
 class SpdFactor:
     """A Cholesky factor of a symmetric matrix scaled to unit diagonal, dependent rows set aside.
 
     ``A = D (L Lᵀ) D`` on the rows in ``kept``; rows that depend linearly on earlier ones are listed in
-    ``aliased`` and get a zero in every solution, as R does.
+    ``aliased`` and get a zero in every solution, as R does. ``norm1`` is the 1-norm of ``L Lᵀ``, where that was cheap.
     """
 
     L: Array
     d: Array
     kept: npt.NDArray[np.bool_]
+    norm1: float | None = None
 
     @property
     def aliased(self) -> npt.NDArray[np.intp]:
@@ -197,7 +202,7 @@ class SpdFactor:
         if not self.kept.any():
             return 1.0
         B = self.d[self.kept][:, None] * np.tril(self.L)
-        if len(B) > 64:
+        if len(B) > SMALL:
             inverse, _ = dtrtri(B, lower=1)
             return float(1.0 / np.vdot(inverse, inverse))
         return float(linalg.svd(B, compute_uv=False, check_finite=False)[-1] ** 2)
@@ -206,8 +211,10 @@ class SpdFactor:
         """Return an estimate (in the 1-norm) of the condition number of ``A`` scaled to unit diagonal."""
         if not self.kept.any():
             return 1.0
-        L = np.tril(self.L)
-        norm1 = float(np.abs(L @ L.T).sum(axis=0).max())
+        norm1 = self.norm1
+        if norm1 is None:
+            L = np.tril(self.L)
+            norm1 = float(np.abs(L @ L.T).sum(axis=0).max())
         reciprocal, _ = dpocon(self.L, norm1, uplo="L")
         return float(1.0 / reciprocal) if reciprocal > 0 else np.inf
 
@@ -248,7 +255,7 @@ def factor_spd(A: Array, *, tol: float = 1e-13, may_alias: npt.NDArray[np.bool_]
     if kept.all():
         L, info = dpotrf(R, lower=1, clean=1)
         if info == 0 and (tol == 0.0 or _stands_out(L, tol)):
-            return SpdFactor(L, d, kept)
+            return SpdFactor(L, d, kept, float(np.abs(R).sum(axis=0).max()) if len(d) > SMALL else None)
     allowed = np.ones(len(d), dtype=bool) if may_alias is None else may_alias
     L = np.zeros_like(R)
     rows: list[int] = []

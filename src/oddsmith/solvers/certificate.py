@@ -36,9 +36,12 @@ def gap_bound(decrement: float, rho: float) -> float:
     return float((u + (1.0 - u) * np.log1p(-u)) / rho**2)
 
 
-def curb_from(factor: SpdFactor, e: Evaluation, objective: Objective) -> Curb:
-    """Return decrement and constants from the factor of the Hessian, or of a matrix below it."""
-    smallest = factor.smallest_eigenvalue()
+def curb_from(factor: SpdFactor, e: Evaluation, objective: Objective, smallest: float | None = None) -> Curb:
+    """Return decrement and constants from the factor of the Hessian, or of a matrix below it.
+
+    ``smallest`` is a bound of its smallest eigenvalue, where that is known already.
+    """
+    smallest = factor.smallest_eigenvalue() if smallest is None else smallest
     if not (smallest > 0.0 and factor.kept.all()):  # nothing bounds a direction without curvature
         return Curb(np.inf, np.inf, exact=True)
     rigorous = bool(np.isfinite(objective.reach))
@@ -56,6 +59,13 @@ def certify(objective: Objective, e: Evaluation, tol: float, factor: SpdFactor |
     if factor is None and e.hessian is not None:
         factor = factor_spd(e.hessian, tol=0.0)
     curb = objective.curb(e) if factor is None else curb_from(factor, e, objective)
+    return certificate_from(curb, objective, e, tol, factor)
+
+
+def certificate_from(
+    curb: Curb, objective: Objective, e: Evaluation, tol: float, factor: SpdFactor | None = None
+) -> Certificate:
+    """Return the certificate that a curb gives; the factor is asked for its condition only."""
     gap = gap_bound(curb.decrement, curb.rho)
     return Certificate(
         converged=bool(gap <= tol * max(1.0, abs(e.value))),

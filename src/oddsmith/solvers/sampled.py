@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.records import Certificate
-from oddsmith.solvers.base import Evaluation, Recorder, SolverResult
-from oddsmith.solvers.certificate import certify, curb_from, gap_bound
+from oddsmith.solvers.base import Curb, Evaluation, Recorder, SolverResult
+from oddsmith.solvers.certificate import certificate_from, certify, curb_from, gap_bound
 from oddsmith.solvers.newton import Newton, leap, line_search
 
 MEMORY = 10
@@ -56,19 +57,17 @@ class Sampled:
             newton = Newton(watch_divergence=objective.penalty is None)
             return newton.minimise(objective, w, tol=tol, max_iter=max_iter)
         sample, guess, factor = start
+        proof = Proof(objective, sample, guess, tol)
 
         def close(e: Evaluation) -> bool:  # 3
             # The bound is about 1 / share of what the metric suggests; far from that it is not worth its price.
             if 0.5 * factor.norm(e.gradient) ** 2 * max(1.0, 0.1 / sample.share) > tol * max(1.0, abs(e.value)):
                 return False
-            if _certify(objective, sample, guess, e, tol).converged:
-                return not self.polish or factor.norm(e.gradient) <= 1e-6
-            return False
+            return proof.at(e).converged and (not self.polish or factor.norm(e.gradient) <= 1e-6)
 
         e = _descend(objective, guess.w, factor, close, max_iter, recorder)  # 2
         if not self.polish:
-            certificate = _certify(objective, sample, guess, e, tol)
-            return SolverResult(e.w, recorder.trace(), certificate, e)
+            return SolverResult(e.w, recorder.trace(), proof.at(e), e)
         return _polished(objective, e, recorder, tol, max_iter)  # 4
 
     def _on_samples(self, objective: Any, w: Array) -> tuple[Any, Evaluation, SpdFactor] | None:
@@ -215,29 +214,50 @@ def two_loop(g: Array, pairs: list[tuple[Array, Array]], solve: Callable[[Array]
     return p
 
 
-def _certify(objective: Any, sample: Any, guess: Evaluation, e: Evaluation, tol: float) -> Certificate:
-    """Certify with the sampled rows' curvature at ``guess``, carried to ``e`` by self-concordance.
+@dataclass
+class Proof:
+    """Certifies points with the curvature of the sampled rows alone, which bounds the Hessian from below.
 
-    Along the way from guess to e a row's curvature shrinks by at most exp(−reach · distance). If that is what
-    keeps the bound from the tolerance, the sample's Hessian is evaluated again, at e.
+    ``floor`` is that curvature at ``guess``. On the way from there to a point e a row's curvature shrinks by at most
+    q = exp(−reach · distance), and so does the bound. If that is what keeps a certificate from the tolerance, the
+    sample's Hessian is evaluated again, at e.
     """
-    limit = tol * max(1.0, abs(e.value))
-    quick = float(np.exp(-objective.reach * np.linalg.norm(e.w - guess.w)))
-    factor = _floor(sample, guess, quick)
-    gap = _gap(factor, e, objective)
-    if gap > limit and _gap(_floor(sample, guess, 1.0), e, objective) <= 0.5 * limit:
-        factor = _floor(sample, sample.evaluate(e.w, order=2), 1.0)
-    return certify(objective, e, tol, factor)
+
+    objective: Any
+    sample: Any
+    guess: Evaluation
+    tol: float
+    last: tuple[Evaluation, Certificate] | None = None
+
+    @cached_property
+    def floor(self) -> SpdFactor:
+        """The bound at the guess."""
+        return _floor(self.sample, self.guess)
+
+    @cached_property
+    def _least(self) -> float:
+        return self.floor.smallest_eigenvalue()
+
+    def at(self, e: Evaluation) -> Certificate:
+        """Return the certificate of a point."""
+        if self.last is None or self.last[0] is not e:
+            self.last = e, self._certify(e)
+        return self.last[1]
+
+    def _certify(self, e: Evaluation) -> Certificate:
+        objective, limit = self.objective, self.tol * max(1.0, abs(e.value))
+        curb = curb_from(self.floor, e, objective, smallest=self._least)
+        root = float(np.exp(-0.5 * objective.reach * np.linalg.norm(e.w - self.guess.w)))
+        near = Curb(curb.decrement / root, curb.rho / root, curb.exact) if root > 0.0 else Curb(np.inf, np.inf, True)
+        if gap_bound(near.decrement, near.rho) > limit and gap_bound(curb.decrement, curb.rho) <= 0.5 * limit:
+            return certify(objective, e, self.tol, _floor(self.sample, self.sample.evaluate(e.w, order=2)))
+        return certificate_from(near, objective, e, self.tol, self.floor)
 
 
-def _floor(sample: Any, guess: Evaluation, share: float) -> SpdFactor:
-    """Factor a lower bound of the Hessian: the sampled rows count once, times ``share``, and the prior in full."""
-    H = guess.hessian * (sample.share * share)
+def _floor(sample: Any, guess: Evaluation) -> SpdFactor:
+    """Factor a lower bound of the Hessian: the sampled rows count once, and the prior in full."""
+    assert guess.hessian is not None
+    H = guess.hessian * sample.share
     if sample.penalty is not None:
-        H += (1.0 - sample.share * share) * sample.prior_hessian()
+        H += (1.0 - sample.share) * sample.prior_hessian()
     return factor_spd(H, tol=0.0)
-
-
-def _gap(factor: SpdFactor, e: Evaluation, objective: Any) -> float:
-    curb = curb_from(factor, e, objective)
-    return gap_bound(curb.decrement, curb.rho)
