@@ -161,6 +161,42 @@ def test_tables_give_names_and_the_other_columns_are_held(library: str) -> None:
         make(model, table, "label", columns=("kind", "size"))
 
 
+def test_other_columns_may_be_dates_truths_words_or_missing() -> None:
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(X, columns=["size", "weight"])
+    table["day"] = pandas.to_datetime("2024-01-01") + pandas.to_timedelta(np.arange(90) % 7, unit="D")
+    table["old"] = X[:, 1] > 0.5
+    table["kind"] = pandas.Categorical(np.where(X[:, 0] > 1.0, "rare", "usual"))
+    table["count"] = np.arange(90) % 5
+    model = LogisticRegression(prior=1.0).fit(table, TWO)
+    d = plots.DecisionRegionDisplay.from_estimator(model, table, TWO, columns=("size", "weight"), resolution=10)
+    row = table.iloc[[0]].assign(
+        size=d.x[3], weight=d.y[4], day=table["day"].mode()[0], old=False, kind="usual", count=2
+    )
+    assert d.classes[d.regions[4, 3]] == model.predict(row)[0]
+
+
+def test_map_of_five_classes_leaves_no_empty_panel() -> None:
+    y = np.digitize(X[:, 0], [-1.0, -0.3, 0.3, 1.0])
+    d = plots.PosteriorMapDisplay.from_estimator(GaussianClassifier().fit(X, y), X, y, resolution=10).plot()
+    assert len(d.axes_) == 5 == len(d.figure_.axes) - 1  # and the colour bar
+    assert len(d.plot(label=3).axes_) == 1
+    with pytest.raises(UnknownNameError, match="class"):
+        d.plot(label=7)
+
+
+def test_densities_of_a_named_column_of_a_table() -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({"height": X[:, 0], "label": TWO})
+    model = GaussianClassifier("separate").fit(table, y="label")
+    for seen in (None, table, table.drop_columns("label")):
+        d = plots.ClassDensityDisplay.from_estimator(model, seen)
+        assert d.name == "height" and d.x[0] < -1.5 < 1.5 < d.x[-1]
+        best = np.array(d.classes)[d.posterior.argmax(axis=1)]
+        assert (best == model.predict(pyarrow.table({"height": d.x}))).all()
+        assert len(d.boundaries) == (best[1:] != best[:-1]).sum()
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [

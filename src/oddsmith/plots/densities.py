@@ -8,11 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from oddsmith.design.inputs import split_target
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.inference.laplace import Laplace, laplace
 from oddsmith.models.expanding import input_names
 from oddsmith.numerics import Array
+from oddsmith.plots.grid import columns_of, limits_of, numbers_of
 from oddsmith.plots.style import INK, QUIET, Display, color_of, dashes_of, legend_above, plain
 
 
@@ -63,10 +63,8 @@ class ClassDensityDisplay(Display):
                 "use PosteriorMapDisplay."
             )
         if limits is None:
-            seen = model.sample(2000, seed=0)[0] if X is None else split_target(X, None)[0]
-            values = np.asarray(seen, dtype=np.float64).ravel()
-            pad = 0.05 * (values.max() - values.min()) if len(values) > 1 else 1.0
-            limits = (values.min() - pad, values.max() + pad)
+            seen = columns_of(model.sample(2000, seed=0)[0] if X is None else X, model)
+            limits = limits_of(numbers_of(seen[names[0]], names[0]))
         x = np.linspace(limits[0], limits[1], resolution)
         rows = x[:, None]
         if hasattr(model, "feature_names_in_"):
@@ -80,7 +78,7 @@ class ClassDensityDisplay(Display):
 
     def plot(self, ax: Any = None) -> Self:
         """Draw densities times priors above, the posterior below; the hatched area is the probability of error."""
-        with self._canvas(ax, 2, 1, (6.0, 5.0), sharex=True) as (top, below):
+        with self._canvas(ax, 2, size=(6.0, 5.0), sharex=True) as (top, below):
             for k, label in enumerate(self.classes):
                 top.fill_between(self.x, self.joint[:, k], color=color_of(k), alpha=0.18, linewidth=0)
                 line = {"color": color_of(k), "ls": dashes_of(k), "label": plain(label)}
@@ -151,7 +149,7 @@ class LaplaceDisplay(Display):
 
     def plot(self, ax: Any = None) -> Self:
         """Draw both densities on the left and minus their logarithms, of which one is a parabola, on the right."""
-        with self._canvas(ax, 1, 2, (6.6, 3.2)) as (left, right):
+        with self._canvas(ax, 2, 2, (6.6, 3.2)) as (left, right):
             for k, (label, p) in enumerate((("density", self.density), ("Laplace's Gaussian", self.gaussian))):
                 line = {"color": color_of(2 * k), "ls": dashes_of(k), "label": label}
                 left.plot(self.x, p, **line)

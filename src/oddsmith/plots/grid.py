@@ -68,10 +68,10 @@ def make_plane(
         model._check_fitted() if isinstance(model, Classifier) else None
         raise InvalidInputError(f"{type(model).__name__} is not a fitted classifier. Call fit(X, y) first.")
     X, y = split_target(X, y)
-    data = _columns_of(X, model)
+    data = columns_of(X, model)
     two = _chosen(list(data), columns)
-    values = [_numbers(data[name], name) for name in two]
-    ends = [_limits(v) for v in values] if limits is None else _read_limits(limits)
+    values = [numbers_of(data[name], name) for name in two]
+    ends = [limits_of(v) for v in values] if limits is None else _read_limits(limits)
     x, height = (np.linspace(low, high, int(resolution)) for low, high in ends)
     held = _held(data, two, at)
     n = len(x) * len(height)
@@ -87,8 +87,8 @@ def make_plane(
     return Plane(x, height, rows, (two[0], two[1]), np.column_stack(values), codes)
 
 
-def _columns_of(X: Any, model: Any) -> dict[str, npt.NDArray[Any]]:
-    """Return the columns of the data by name."""
+def columns_of(X: Any, model: Any) -> dict[str, npt.NDArray[Any]]:
+    """Return the columns of the data that a model was fitted to, by name."""
     table = as_table(X)
     if table is not None:
         known = [str(name) for name in getattr(model, "feature_names_in_", table.columns)]
@@ -118,14 +118,20 @@ def _chosen(names: list[str], columns: Any) -> list[str]:
     return wanted
 
 
-def _numbers(column: npt.NDArray[Any], name: str) -> Array:
+def numbers_of(column: npt.NDArray[Any], name: str) -> Array:
+    """Return a column as numbers, or say that it holds none."""
     try:
         return np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInputError(f"Column {name!r} holds no numbers, and an axis needs some. Choose another.") from None
 
 
-def _limits(values: Array) -> tuple[float, float]:
+def limits_of(values: Array) -> tuple[float, float]:
+    """Return limits of an axis that hold all values, and a little more.
+
+    >>> limits_of(np.array([0.0, 100.0])), limits_of(np.array([2.0, np.nan]))
+    ((-8.0, 108.0), (1.5, 2.5))
+    """
     known = values[np.isfinite(values)]
     if not len(known):
         raise InvalidInputError("There are no rows to take the limits of the axes from: pass limits=((…, …), (…, …)).")
@@ -152,7 +158,9 @@ def _held(data: dict[str, npt.NDArray[Any]], two: list[str], at: Mapping[Any, An
 
 
 def _typical(column: npt.NDArray[Any]) -> Any:
+    """Return the median of numbers, else the value that is there most often."""
     if np.issubdtype(column.dtype, np.number):
         return float(np.nanmedian(column))
-    words, counts = np.unique(np.array([v for v in column.tolist() if v is not None]), return_counts=True)
-    return words[counts.argmax()]
+    missing = np.isnat(column) if column.dtype.kind in "mM" else [v is None or v != v for v in column.tolist()]
+    values, counts = np.unique(column[~np.asarray(missing)], return_counts=True)
+    return values[counts.argmax()]

@@ -88,14 +88,10 @@ class PosteriorMapDisplay(Display):
             raise UnknownNameError("class", label, self.classes)
         K = len(self.classes)
         shown = [self.classes.index(label)] if label is not None else [1] if K == 2 else list(range(K))
-        columns = min(len(shown), 3)
+        columns = 2 if len(shown) == 4 else min(len(shown), 3)
         rows = -(-len(shown) // columns)
-        if rows * columns > len(shown):
-            rows, columns = 2, -(-len(shown) // 2)
-        if rows * columns > len(shown):
-            rows, columns = 1, len(shown)
         size = (6.0, 4.2) if len(shown) == 1 else (2.1 * columns + 0.9, 2.2 * rows + 0.3)
-        with self._canvas(ax, rows, columns, size, sharex=True, sharey=True) as axes:
+        with self._canvas(ax, len(shown), columns, size, sharex=True, sharey=True) as axes:
             for place, (one, k) in enumerate(zip(axes, shown, strict=True)):
                 image = one.pcolormesh(
                     self.x, self.y, self.proba[:, :, k], cmap="gray", vmin=0, vmax=1, shading="gouraud", rasterized=True
@@ -106,6 +102,7 @@ class PosteriorMapDisplay(Display):
                 one.set_title(f"p({plain(self.classes[k])} | x)")
                 if ax is not None or place >= len(shown) - columns:
                     one.set_xlabel(plain(self.names[0]))
+                    one.tick_params(labelbottom=True)
                 if ax is not None or place % columns == 0:
                     one.set_ylabel(plain(self.names[1]))
             if ax is None:

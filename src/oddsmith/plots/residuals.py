@@ -86,7 +86,7 @@ class ResidualDisplay(Display):
 
     def plot(self, ax: Any = None, *, legend: bool = True) -> Self:
         """Draw single rows above and the means of bins, with two standard errors, below."""
-        with self._canvas(ax, 2, 1, (6.0, 5.0), sharex=True) as (top, below):
+        with self._canvas(ax, 2, size=(6.0, 5.0), sharex=True) as (top, below):
             for k, label in enumerate(self.classes):
                 own = self.codes == k
                 dots = {"s": 14, "c": color_of(k), "marker": marker_of(k), "alpha": 0.7, "linewidths": 0}

@@ -95,7 +95,11 @@ def dashes_of(k: int) -> Any:
 
 
 def new_axes(rows: int = 1, columns: int = 1, size: tuple[float, float] | None = None, **layout: Any) -> list[Axes]:
-    """Return the axes of a new figure in our look, row by row; ``layout`` is passed to ``plt.subplots``."""
+    """Return the axes of a new figure in our look, row by row; ``layout`` is passed to ``plt.subplots``.
+
+    >>> [ax.get_subplotspec().colspan.start for ax in new_axes(1, 3)]
+    [0, 1, 2]
+    """
     import matplotlib.pyplot as plt
 
     with style():
@@ -126,16 +130,20 @@ class Display:
 
     @contextmanager
     def _canvas(
-        self, ax: Any, rows: int = 1, columns: int = 1, size: tuple[float, float] | None = None, **layout: Any
+        self, ax: Any, panels: int = 1, columns: int = 1, size: tuple[float, float] | None = None, **layout: Any
     ) -> Iterator[list[Any]]:
+        """Yield axes in our look, one for each panel: those given, or those of a new figure."""
         with style():
             if ax is None:
-                axes = new_axes(rows, columns, size, **layout)
+                axes = new_axes(-(-panels // columns), columns, size, **layout)
+                for spare in axes[panels:]:
+                    spare.remove()
+                axes = axes[:panels]
             else:
                 axes = list(np.ravel(np.asarray(ax, dtype=object)))
-            if len(axes) != rows * columns:
+            if len(axes) != panels:
                 raise InvalidInputError(
-                    f"{type(self).__name__} has {rows * columns} panels here and {len(axes)} axes were given. "
+                    f"{type(self).__name__} has {panels} panels here and {len(axes)} axes were given. "
                     "Pass one for each, or none for a new figure."
                 )
             if not all(hasattr(one, "plot") for one in axes):
@@ -170,7 +178,8 @@ def legend_above(ax: Axes, *others: Axes) -> Legend:
 def columns_that_fit(labels: Sequence[str], width: float) -> int:
     """Return into how many columns a legend with these labels goes on ``width`` inches.
 
-    A wider legend would push the axes together. Letters are 0.075 inches wide on average; a handle takes half an inch.
+    A wider legend would push the axes together. Letters are about 0.07 inches wide, a handle
+    takes 0.45, and the axes grow a little when the figure is laid out.
 
     >>> columns_that_fit(["a", "b"], 4.0), columns_that_fit(["a long explanation of a line", "another one"], 2.0)
     (2, 1)
@@ -178,7 +187,7 @@ def columns_that_fit(labels: Sequence[str], width: float) -> int:
     for columns in range(len(labels), 1, -1):
         rows = -(-len(labels) // columns)
         parts = [labels[i : i + rows] for i in range(0, len(labels), rows)]
-        if sum(0.5 + 0.075 * max(map(len, part)) for part in parts) <= width + 0.3:
+        if sum(0.45 + 0.07 * max(map(len, part)) for part in parts) <= width + 0.4:
             return columns
     return 1
 

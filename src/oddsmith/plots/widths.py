@@ -72,7 +72,7 @@ class WidthDisplay(Display):
         """Draw the evidence, if there is one, above the losses, which have a band of one standard error."""
         losses = [name for name in self.criteria if name != "log_evidence"]
         panels = [["log_evidence"], losses] if "log_evidence" in self.criteria else [losses]
-        with self._canvas(ax, len(panels), 1, (6.0, 2.0 + 1.5 * len(panels)), sharex=True) as axes:
+        with self._canvas(ax, len(panels), size=(6.0, 2.0 + 1.5 * len(panels)), sharex=True) as axes:
             for one, names in zip(axes, panels, strict=True):
                 for name in names:
                     self._draw(one, name)
