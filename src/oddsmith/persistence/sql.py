@@ -64,8 +64,8 @@ class SqlWriter:
 
     def _source(self, name: str) -> str:
         if name not in self.read:
-            same = [other for other in self.read if other.casefold() == name.casefold()]
-            if same and self.dialect.ignores_case:
+            same = [other for other in self.read if self.dialect.key(other) == self.dialect.key(name)]
+            if same:
                 raise InvalidInputError(
                     f"Columns {same[0]!r} and {name!r} differ in case only, and are one to {self.dialect.name}. "
                     "Rename one of them before the fit."
@@ -260,7 +260,7 @@ class SqlWriter:
     def _check_names(self, kept: list[str]) -> None:
         taken: set[str] = set()
         for name in [*kept, *self.results]:
-            key = name.casefold() if self.dialect.ignores_case else name
+            key = self.dialect.key(name)
             if key in taken:
                 raise InvalidInputError(
                     f"The query would have two columns called {name!r}. Name those of the table to keep, "

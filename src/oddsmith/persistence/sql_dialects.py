@@ -14,8 +14,14 @@ class Dialect:
     name = ""
     fence = ""
     """Keeps a database from writing the columns of a subquery into the query around it, again and again."""
-    ignores_case = True
-    """Whether names that differ in case only are the same, quoted or not."""
+
+    def key(self, name: str) -> str:
+        """Return what is the same for names that the database takes for one: those of Latin letters in either case.
+
+        >>> DIALECTS["sqlite"].key("Äge") == DIALECTS["sqlite"].key("ÄGE"), DIALECTS["postgres"].key("Age")
+        (True, 'Age')
+        """
+        return "".join(letter.lower() if letter.isascii() else letter for letter in name)
 
     def identifier(self, name: Any) -> str:
         """Return a quoted name: whatever it holds, it is a name and nothing else.
@@ -79,7 +85,10 @@ class Postgres(Dialect):
 
     name = "postgres"
     fence = " OFFSET 0"
-    ignores_case = False
+
+    def key(self, name: str) -> str:
+        """Return the name: quoted, each is another."""
+        return name
 
     def identifier(self, name: Any) -> str:
         """Return a quoted name of 63 bytes at most: PostgreSQL would cut off the rest, and read another column."""
