@@ -20,6 +20,8 @@ from pyarrow import csv, parquet
 import oddsmith
 from oddsmith import Design, LogisticRegression
 from oddsmith.cli.app import app
+from oddsmith.data import load_dataset
+from oddsmith.testing import all_models
 
 COMMANDS = (
     *("fit", "compare", "summary", "evaluate", "predict", "decide", "sample", "datasets", "export sql", "export onnx"),
@@ -95,8 +97,6 @@ def test_predictions_are_those_of_the_library(run: Any, fitted: Path) -> None:
     assert run("predict", fitted, "penguins", "--keep", "species", "-o", "p.parquet").code == 0
     written = parquet.read_table("p.parquet")
     assert written.column_names == ["species", "predicted", "p_Adelie", "p_Chinstrap", "p_Gentoo"]
-    from oddsmith.data import load_dataset
-
     P = oddsmith.load(fitted).predict_proba(load_dataset("penguins"))
     assert (np.column_stack([written[f"p_{name}"] for name in ("Adelie", "Chinstrap", "Gentoo")]) == P).all()
     assert (np.array(written["predicted"].to_pylist()) == oddsmith.load(fitted).classes_[P.argmax(axis=1)]).all()
@@ -167,6 +167,24 @@ def test_evaluation_and_comparison_as_json(run: Any, fitted: Path) -> None:
 def test_comparison_of_all_families_takes_missing_values_and_categories(run: Any) -> None:
     ended = run("compare", "penguins", "-t", "species", "--missing", "indicator", "--cv", 3, "--json")
     assert "failed" not in json.loads(ended.out)["columns"]["verdict"], ended.out
+
+
+@pytest.mark.parametrize("model", list(all_models()), ids=lambda model: type(model).__name__)
+@pytest.mark.filterwarnings("ignore::oddsmith.errors.OddsmithWarning")
+def test_every_model_has_a_summary(run: Any, model: Any) -> None:
+    table = load_dataset("budworm").drop_columns(["sex"])
+    model.fit(table, "dead").save("m.odds")
+    shown = json.loads(run("summary", "m.odds", "--json").out)
+    assert shown["kind"] == type(model).__name__ and shown["classes"] == ["no", "yes"]
+    if hasattr(model, "coef_") and not hasattr(model, "summary"):
+        assert shown["columns"]["value"] == [*model.intercept_, *model.coef_[0]]
+        assert shown["columns"]["term"] == ["(intercept)", "dose", "count"]
+
+
+def test_weights_of_pairs_are_called_by_the_pair(run: Any) -> None:
+    run("fit", "iris", "-t", "species", "--model", "one-vs-one", "-o", "m.odds")
+    shown = json.loads(run("summary", "m.odds", "--json").out)["columns"]["class"]
+    assert list(dict.fromkeys(shown)) == ["setosa | versicolor", "setosa | virginica", "versicolor | virginica"]
 
 
 def test_a_model_that_fails_in_a_comparison_says_why(run: Any) -> None:
@@ -262,8 +280,6 @@ def test_version_and_completion(run: Any) -> None:
 
 def test_the_query_of_a_model_gives_its_predictions(run: Any, fitted: Path) -> None:
     duckdb = pytest.importorskip("duckdb", reason="the query is run by the package duckdb")
-    from oddsmith.data import load_dataset
-
     query = run("export", "sql", fitted, "--table", "birds", "--keep", "species").out
     with duckdb.connect() as connection:
         connection.register("birds", load_dataset("penguins"))
