@@ -126,6 +126,21 @@ def test_rows_go_by_in_batches(run: Any, fitted: Path, monkeypatch: pytest.Monke
     assert run("predict", fitted, "penguins.csv").out == whole
 
 
+def test_columns_that_a_model_does_not_read_are_copied_as_they_are(
+    run: Any, fitted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from oddsmith.cli import files
+
+    monkeypatch.setattr(files, "BYTES", 2048)
+    keys = [f"{i:03}" if i < 300 else "last" for i in range(344)]  # 007, and of another type in later batches
+    csv.write_csv(load_dataset("penguins").append_column("key", pa.array(keys)), "penguins.csv")
+    assert run("predict", fitted, "penguins.csv").out == run("predict", fitted, "penguins").out
+    assert run("predict", fitted, "penguins.csv", "--keep", "key", "-o", "p.parquet").code == 0
+    assert parquet.read_table("p.parquet")["key"].to_pylist() == keys
+    assert run("predict", fitted, "penguins.csv", "--keep-all", "-o", "p.parquet").code == 0
+    assert parquet.read_table("p.parquet")["key"].to_pylist() == keys
+
+
 def test_a_prediction_that_fails_leaves_the_file_as_it_was(run: Any, fitted: Path) -> None:
     Path("out.csv").write_text("before")
     run("datasets", "penguins", "-o", "penguins.csv")

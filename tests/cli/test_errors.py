@@ -82,16 +82,17 @@ FIRST = "Adelie,Dream,39.1,18.7,181,3750,male,2007\n"
 BAD_ROWS = {
     "species,island\nAdelie,Dream\n": "'bill_length_mm', which the model was fitted to, is missing from 'rows.csv'",
     HEADER + FIRST + "Adelie,Dream,long,18.7,181,3750,male,2007\n": (
-        "column 'bill_length_mm' holds 'long' in line 3, where the model expects a number, as in its fit"
+        "column 'bill_length_mm' holds 'long' in line 3, where a number is expected"
     ),
     HEADER + FIRST + "Adelie,Atlantis,39,18.7,181,3750,male,2007\n": (
         "Column 'island' has levels that were not there in the fit: 'Atlantis'"
     ),
     HEADER: "no rows",
+    HEADER.replace("year", "sex") + FIRST: "two columns of the name 'sex'",
 }
 
 
-@pytest.mark.parametrize("rows", BAD_ROWS, ids=["no column", "a word for a number", "a new level", "no rows"])
+@pytest.mark.parametrize("rows", BAD_ROWS, ids=["no column", "a word for a number", "a new level", "no rows", "twice"])
 @pytest.mark.parametrize("command", ["predict", "decide", "evaluate -t species"])
 def test_rows_that_do_not_suit_the_model_are_explained(run: Any, fitted: Path, command: str, rows: str) -> None:
     Path("rows.csv").write_text(rows)

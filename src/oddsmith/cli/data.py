@@ -27,15 +27,18 @@ class Data:
 
     name: str
     read: Callable[[files.Types | None], Any]
-    stream: Callable[[files.Types | None], Iterator[Any]]
+    stream: Callable[[files.Types | None, files.Wanted], Iterator[Any]]
 
     def table(self, types: files.Types | None = None) -> Any:
         """Return all rows (Arrow)."""
         return _named(self.read(types), self.name)
 
-    def batches(self, types: files.Types | None = None) -> Iterator[Any]:
-        """Yield rows, some at a time; columns in ``types`` are read as these where a format leaves types open."""
-        for batch in self.stream(types):
+    def batches(self, types: files.Types | None = None, wanted: files.Wanted = None) -> Iterator[Any]:
+        """Yield rows, some at a time; columns in ``types`` are read as these where a format leaves types open.
+
+        Columns that are not ``wanted`` may be left out.
+        """
+        for batch in self.stream(types, wanted):
             yield _named(batch, self.name)
 
 
@@ -107,9 +110,9 @@ def _files(name: str, paths: list[str]) -> Data:
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise InvalidInputError(f"The files of {name!r} have columns of different types: {error}.") from None
 
-    def stream(types: files.Types | None) -> Iterator[Any]:
+    def stream(types: files.Types | None, wanted: files.Wanted) -> Iterator[Any]:
         for path, kind in zip(paths, kinds, strict=True):
-            yield from files.batches(path, kind, path, types)
+            yield from files.batches(path, kind, path, types, wanted)
 
     return Data(name, read, stream)
 
@@ -117,12 +120,12 @@ def _files(name: str, paths: list[str]) -> Data:
 def _standard_input() -> Data:
     name = "standard input"
 
-    def stream(types: files.Types | None) -> Iterator[Any]:
+    def stream(types: files.Types | None, wanted: files.Wanted) -> Iterator[Any]:
         import io
 
         raw = sys.stdin.buffer
         file = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)  # type: ignore[type-var]
-        yield from files.batches(file, files.sniff(file.peek(64)[:64]), name, types)
+        yield from files.batches(file, files.sniff(file.peek(64)[:64]), name, types, wanted)
 
     def read(types: files.Types | None) -> Any:
         content = sys.stdin.buffer.read()
@@ -132,13 +135,13 @@ def _standard_input() -> Data:
 
 
 def _database(name: str, kind: str, place: str, what: str) -> Data:
-    def stream(types: files.Types | None) -> Iterator[Any]:
+    def stream(types: files.Types | None, wanted: files.Wanted) -> Iterator[Any]:
         return databases.batches(kind, place, what, types)
 
     def read(types: files.Types | None) -> Any:
         import pyarrow as pa
 
-        return pa.concat_tables(list(stream(types)), promote_options="permissive")
+        return pa.concat_tables(list(stream(types, None)), promote_options="permissive")
 
     return Data(name, read, stream)
 

@@ -6,7 +6,7 @@ import csv as python_csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -31,6 +31,7 @@ DELIMITERS = ("\t", ";", "|")
 
 Types = Mapping[str, Any]
 """Arrow types by column, None for a number or a truth value."""
+Wanted = Collection[str] | None
 
 
 QUOTED = re.compile(r'"(?:[^"]|"")*(?:"|$)')
@@ -69,39 +70,46 @@ def read_table(file: Any, kind: str, name: str, types: Types | None = None) -> A
         if kind == "csv":
             stream, head = _peek(file)
             dialect = _dialect(head)
-            conversion = _conversion(_settled(types, head, dialect))
+            conversion = _conversion(head, dialect, types)
             return _all_text(csv.read_csv(stream, parse_options=dialect, convert_options=conversion))
         tables = list(batches(file, kind, name, types))
         return pa.concat_tables(tables, promote_options="permissive")
 
 
-def batches(file: Any, kind: str, name: str, types: Types | None = None) -> Iterator[Any]:
-    """Yield the table in a file some rows at a time; at least one part, perhaps empty."""
+def batches(file: Any, kind: str, name: str, types: Types | None = None, wanted: Wanted = None) -> Iterator[Any]:
+    """Yield the table in a file some rows at a time; at least one part, perhaps empty.
+
+    Where that saves work only the ``wanted`` columns are read, if they are all there.
+    """
     readers = {"csv": _csv_batches, "parquet": _parquet_batches, "arrow": _arrow_batches, "jsonl": _json_batches}
     with _problems(file, kind, name):
-        yield from readers[kind](file, types)
+        yield from readers[kind](file, types, wanted)
 
 
-def _csv_batches(file: Any, types: Types | None) -> Iterator[Any]:
+def _csv_batches(file: Any, types: Types | None, wanted: Wanted) -> Iterator[Any]:
     stream, head = _peek(file)
     dialect = _dialect(head)
     reading = csv.ReadOptions(block_size=BYTES, use_threads=False)  # one after the other, rows have numbers
-    with csv.open_csv(stream, reading, dialect, _conversion(_settled(types, head, dialect))) as reader:
+    conversion = _conversion(head, dialect, types)
+    if types is not None:
+        _copy_others(conversion, head, dialect, wanted)
+    with csv.open_csv(stream, reading, dialect, conversion) as reader:
         yield _all_text(reader.schema.empty_table())
         for batch in reader:
             yield pa.Table.from_batches([batch])
 
 
-def _parquet_batches(file: Any, types: Types | None) -> Iterator[Any]:
+def _parquet_batches(file: Any, types: Types | None, wanted: Wanted) -> Iterator[Any]:
     from pyarrow import parquet
 
     with parquet.ParquetFile(_seekable(file)) as reader:
         yield reader.schema_arrow.empty_table()
-        for batch in reader.iter_batches(batch_size=ROWS):
+        columns = _chosen(reader.schema_arrow.names, wanted)
+        for batch in reader.iter_batches(batch_size=ROWS, columns=columns):
             yield pa.Table.from_batches([batch])
 
 
-def _arrow_batches(file: Any, types: Types | None) -> Iterator[Any]:
+def _arrow_batches(file: Any, types: Types | None, wanted: Wanted) -> Iterator[Any]:
     data = _seekable(file)
     source = pa.memory_map(data) if isinstance(data, str) else pa.PythonFile(data, "r")
     with source:
@@ -119,7 +127,7 @@ def _arrow_batches(file: Any, types: Types | None) -> Iterator[Any]:
                 yield pa.Table.from_batches([batch.slice(first, ROWS)])
 
 
-def _json_batches(file: Any, types: Types | None) -> Iterator[Any]:
+def _json_batches(file: Any, types: Types | None, wanted: Wanted) -> Iterator[Any]:
     from pyarrow import json as arrow_json
 
     stream, _ = _peek(file)
@@ -137,19 +145,36 @@ def _json_batches(file: Any, types: Types | None) -> Iterator[Any]:
         yield arrow_json.read_json(io.BytesIO(rest), parse_options=parsing)
 
 
-def _settled(types: Types | None, head: bytes, dialect: Any) -> Types | None:
-    """Return the types of a CSV; where a number or a truth value is expected, the first rows say which."""
-    if types is None or None not in types.values():
-        return types
+def _conversion(head: bytes, dialect: Any, types: Types | None) -> Any:
+    """Return how a CSV is converted; where a number or a truth value is expected, the first rows say which."""
+    options = csv.ConvertOptions(strings_can_be_null=True)
+    if types is None:
+        return options
+    truth = {field.name for field in _first_rows(head, dialect) if pa.types.is_boolean(field.type)}
+    options.column_types = {
+        name: kind or (pa.bool_() if name in truth else pa.float64()) for name, kind in types.items()
+    }
+    return options
+
+
+def _copy_others(conversion: Any, head: bytes, dialect: Any, wanted: Wanted) -> None:
+    """Read columns that no model reads as the text that they are (007 is no 7), or, if not wanted, not at all."""
+    names = _first_rows(head, dialect).names
+    known = conversion.column_types
+    conversion.column_types = {**{name: pa.string() for name in names if name not in known}, **known}
+    conversion.include_columns = _chosen(names, wanted) or []
+
+
+def _chosen(names: list[str], wanted: Wanted) -> list[str] | None:
+    """Return the columns to read; None for all, also if one is missing or there twice, which is then found out."""
+    return list(wanted) if wanted and set(wanted) <= set(names) and len(set(names)) == len(names) else None
+
+
+def _first_rows(head: bytes, dialect: Any) -> Any:
+    """Return names and types of the columns, as far as the first rows tell."""
     whole = head[: head.rfind(b"\n") + 1] or head
-    one_by_one = csv.ReadOptions(use_threads=False)
-    first = csv.read_csv(io.BytesIO(whole), one_by_one, dialect).schema
-    truth = {field.name for field in first if pa.types.is_boolean(field.type)}
-    return {name: kind or (pa.bool_() if name in truth else pa.float64()) for name, kind in types.items()}
-
-
-def _conversion(types: Types | None) -> Any:
-    return csv.ConvertOptions(strings_can_be_null=True, column_types=types)
+    one_by_one = csv.ReadOptions(use_threads=False)  # so that rows have numbers
+    return csv.read_csv(io.BytesIO(whole), one_by_one, dialect).schema
 
 
 def _dialect(head: bytes) -> Any:
@@ -246,7 +271,7 @@ def _bad_value(file: str | bytes, place: int, kind: str, value: str) -> str:
     where = next((f"line {number}" for number, row in lines if len(row) > place and row[place] == value), "a line")
     expected = {"double": "a number", "int64": "a whole number", "bool": "a truth value"}.get(kind, kind)
     column = header[place] if place < len(header) else place
-    return f"column {column!r} holds {value!r} in {where}, where the model expects {expected}, as in its fit."
+    return f"column {column!r} holds {value!r} in {where}, where {expected} is expected."
 
 
 def _broken_json_line(file: str | bytes) -> str:

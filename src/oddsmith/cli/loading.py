@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from oddsmith.cli.data import Data
@@ -76,9 +76,14 @@ def inputs(model: Any, table: Any, name: str) -> Any:
     return table.select(names)
 
 
-def batches(model: Any, data: Data) -> Iterator[tuple[Any, Any]]:
-    """Yield some rows at a time, as they are and as the model reads them; at least once, perhaps without rows."""
-    for table in data.batches(expected_types(model)):
+def batches(model: Any, data: Data, kept: Sequence[str] | None) -> Iterator[tuple[Any, Any]]:
+    """Yield some rows at a time, as they are and as the model reads them; at least once, perhaps without rows.
+
+    Beside the columns of the model only those ``kept`` need be read; None: all.
+    """
+    names = input_names(model)
+    wanted = None if names is None or kept is None else dict.fromkeys([*kept, *names])
+    for table in data.batches(expected_types(model), wanted):
         rows = inputs(model, table, data.name)
         if len(table) and getattr(model, "design_", None) is not None:
             rows = Encoded(model.design_.transform(rows))  # once, whatever the model is asked

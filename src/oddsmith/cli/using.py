@@ -165,7 +165,7 @@ def _stream(
             "goes with -o FILE: what was written is then described as JSON.", param_hint="'--json'"
         )
     with warnings_as_sentences(), working(f"reading {data}") as update, table_writer(output) as writer:
-        for table, rows in batches(model, open_data(data)):
+        for table, rows in batches(model, open_data(data), None if keep_all else keep or []):
             said = rule(rows) if len(table) else None
             if said is None:
                 continue
