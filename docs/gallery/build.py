@@ -20,9 +20,9 @@ SHEET = "contact_sheet.png"
 SECTIONS = {
     "From activations to probabilities": ["links", "sigmoid_steepness", "other_links"],
     "Densities and Bayes' rule": ["class_densities", "covariances", "class_prior", "laplace"],
-    "Decision regions": ["decision_regions", "four_classes", "expansion", "ambiguous", "fisher"],
+    "Decision regions": ["distance", "decision_regions", "four_classes", "expansion", "ambiguous", "fisher"],
     "Posterior maps": ["posterior_maps", "prior_width", "uncertainty"],
-    "Outliers": ["outliers_least_squares", "outliers_probit", "influence"],
+    "Outliers and order": ["perceptron", "outliers_least_squares", "outliers_probit", "influence"],
     "Optimisers": ["zigzag", "trace"],
     "Weights and priors": ["coefficients", "profile", "widths", "residuals"],
     "Evaluation": ["reliability", "roc", "costs", "comparison"],

@@ -1,6 +1,7 @@
 """Classes that a line separates and classes that none does, without and with a quadratic expansion.
 
-Where a line is enough the expansion changes little. Around a ring no line helps, and a quadratic finds it.
+Where a line is enough the expansion changes little. Around a ring no line helps, and a quadratic finds it. In per cent:
+the samples on their side of the boundary.
 """
 
 import numpy as np
@@ -19,7 +20,7 @@ displays = {}
 for i, (data, X) in enumerate({"separable": line, "not separable": ring}.items()):
     for j, (how, basis) in enumerate({"linear": None, "quadratic": Polynomial(2)}.items()):
         model = LogisticRegression(prior=2.0, basis=basis).fit(X, y)
-        title = f"{how}: {100 * model.score(X, y):.0f}% right"
+        title = f"{data}, {how}: {100 * model.score(X, y):.0f}%"
         shown = DecisionRegionDisplay.from_estimator(model, X, y)
         displays[data, how] = shown.plot(axes[2 * i + j], legend=False, title=title)
 figure_legend(axes[0])

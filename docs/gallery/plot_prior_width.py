@@ -10,7 +10,7 @@ import numpy as np
 
 from oddsmith import LogisticRegression, Polynomial
 from oddsmith.errors import SeparationWarning
-from oddsmith.plots import PosteriorMapDisplay, new_axes
+from oddsmith.plots import PosteriorMapDisplay, figure_legend, new_axes
 
 rng = np.random.default_rng(8)
 centres = np.array([[-1.2, 0.0], [1.2, 0.8], [0.4, -1.4]])
@@ -27,4 +27,5 @@ for row, (name, prior) in enumerate({"maximum likelihood": None, "prior of σ = 
     axes[3 * row].set_ylabel(f"{name}\nx1")
 for ax in axes:
     ax.label_outer()
+figure_legend(axes[0])
 figure = axes[0].figure

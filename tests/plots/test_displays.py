@@ -259,6 +259,21 @@ def test_width_display_of_a_fit_has_its_one_curve() -> None:
     assert list(d.criteria) == ["cv"] and d.chosen["cv"] == pytest.approx(model.selection_.width)
 
 
+def test_of_many_rows_some_are_drawn_and_the_influential_ones_always() -> None:
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(20_000, 2))
+    y = rng.random(20_000) < 1 / (1 + np.exp(-2 * rows[:, 0]))
+    rows[12_345], y[12_345] = [9.0, 9.0], False
+    model = LogisticRegression().fit(rows, y)
+    d = plots.InfluenceDisplay.from_estimator(model, rows, y).plot()
+    drawn = np.concatenate([c.get_offsets() for c in d.ax_.collections])
+    assert d.most(1) == [12_345] and len(d.leverage) == 20_000 and 4000 <= len(drawn) <= 4100
+    assert np.isclose(drawn[:, 0], d.leverage[12_345]).any()
+    regions = plots.DecisionRegionDisplay.from_estimator(model, rows, y, resolution=10).plot()
+    assert len(regions.points) == 20_000
+    assert sum(len(c.get_offsets()) for c in regions.ax_.collections if len(c.get_offsets()) > 1) <= 4000
+
+
 def test_curves_that_were_computed_before_can_be_drawn() -> None:
     curve = roc_curve(logistic(), X, TWO)
     d = plots.RocDisplay.from_curve(curve).plot()

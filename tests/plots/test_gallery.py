@@ -35,7 +35,7 @@ def pixel(ax: Any, x: float, y: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", build.scripts())
-def test_script_makes_a_figure_whose_labels_stay_inside(name: str) -> None:
+def test_script_makes_a_figure_whose_labels_stay_inside_and_apart(name: str) -> None:
     figure = gallery(name)["figure"]
     figure.canvas.draw()
     width, height = figure.bbox.size
@@ -53,18 +53,8 @@ def test_script_makes_a_figure_whose_labels_stay_inside(name: str) -> None:
             if text in ax.get_yticklabels() and not ax.bbox.y0 - 1 <= box.y0 + box.height / 2 <= ax.bbox.y1 + 1:
                 continue
             assert box.x0 >= -2 and box.x1 <= width + 2 and box.y0 >= -2 and box.y1 <= height + 2, text.get_text()
-
-
-@pytest.mark.parametrize("name", build.scripts())
-def test_labels_of_neighbouring_panels_do_not_overlap(name: str) -> None:
-    figure = gallery(name)["figure"]
-    figure.canvas.draw()
-    boxes = [
-        text.get_window_extent()
-        for ax in figure.axes
-        for text in (ax._left_title, ax.title, ax.xaxis.label, ax.yaxis.label)
-        if text.get_text() and text.get_visible()
-    ]
+    names = [text for ax in figure.axes for text in (ax._left_title, ax.title, ax.xaxis.label, ax.yaxis.label)]
+    boxes = [text.get_window_extent() for text in names if text.get_text() and text.get_visible()]
     for i, one in enumerate(boxes):
         assert not any(one.overlaps(other) for other in boxes[i + 1 :])
 
@@ -213,6 +203,28 @@ def test_expansion_helps_where_no_line_separates() -> None:
     ring = shown["not separable", "quadratic"]
     assert ring.class_at(0, 0) == "inner"
     assert {ring.class_at(x, y) for x in (-3, 3) for y in (-3, 3)} == {"outer"}
+
+
+def test_distances_are_those_to_the_feet_on_the_boundary() -> None:
+    found = gallery("distance")
+    d, model = found["display"], found["model"]
+    assert np.allclose(np.linalg.norm(found["points"] - found["feet"], axis=1), np.abs(found["distances"]))
+    assert np.allclose(model.decision_function(found["feet"]), 0.0, atol=1e-9)
+    assert [d.class_at(*point) for point in found["points"]] == [
+        "positive" if distance > 0 else "negative" for distance in found["distances"]
+    ]
+    assert found["distances"][-1] == pytest.approx(-model.boundary_.origin_distance)
+
+
+def test_perceptrons_separate_by_other_lines_and_logistic_regression_by_one() -> None:
+    found = gallery("perceptron")
+
+    def largest_angle(models: Any) -> float:
+        normals = np.array([model.boundary_.normal for model in models])
+        return float(np.degrees(np.arccos(np.clip(normals @ normals.T, -1.0, 1.0))).max())
+
+    assert all(model.converged_ and model.score(found["X"], found["y"]) == 1.0 for model in found["perceptrons"])
+    assert largest_angle(found["perceptrons"]) > 5.0 > 1e-3 > largest_angle(found["logistic"])
 
 
 def test_two_class_rules_leave_ambiguous_places_and_the_largest_does_not() -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from oddsmith.errors import InvalidTypeError, UnknownNameError
 from oddsmith.numerics import Array
 from oddsmith.plots.grid import make_plane
-from oddsmith.plots.style import Display, legend_above, plain, scatter_classes
+from oddsmith.plots.style import Display, figure_legend, legend_above, plain, scatter_classes
 
 MEASURES = {
     "std": "standard deviation of the probability",
@@ -90,7 +90,7 @@ class PosteriorMapDisplay(Display):
         shown = [self.classes.index(label)] if label is not None else [1] if K == 2 else list(range(K))
         columns = 2 if len(shown) == 4 else min(len(shown), 3)
         rows = -(-len(shown) // columns)
-        size = (6.0, 4.2) if len(shown) == 1 else (2.1 * columns + 0.9, 2.2 * rows + 0.3)
+        size = (6.0, 4.2) if len(shown) == 1 else (2.1 * columns + 0.9, 2.3 * rows + 0.6)
         with self._canvas(ax, len(shown), columns, size, sharex=True, sharey=True) as axes:
             for place, (one, k) in enumerate(zip(axes, shown, strict=True)):
                 image = one.pcolormesh(
@@ -108,6 +108,8 @@ class PosteriorMapDisplay(Display):
             if ax is None:
                 bar = self.figure_.colorbar(image, ax=axes, fraction=0.05, pad=0.02, ticks=[0, 0.25, 0.5, 0.75, 1])
                 bar.ax.tick_params(labelsize=9)
+                if samples and self.points is not None:
+                    figure_legend(axes[0])
         return self
 
 

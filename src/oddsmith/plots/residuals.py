@@ -14,7 +14,7 @@ from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameErro
 from oddsmith.evaluation.reading import codes_of
 from oddsmith.evaluation.sums import bin_of
 from oddsmith.numerics import Array
-from oddsmith.plots.style import INK, QUIET, Display, color_of, legend_above, marker_of, plain
+from oddsmith.plots.style import INK, QUIET, Display, color_of, legend_above, marker_of, plain, thinned
 
 
 def _diagnose(model: Any, X: Any, y: Any, rows: dict[str, Any]) -> Any:
@@ -87,8 +87,9 @@ class ResidualDisplay(Display):
     def plot(self, ax: Any = None, *, legend: bool = True) -> Self:
         """Draw single rows above and the means of bins, with two standard errors, below."""
         with self._canvas(ax, 2, size=(6.0, 5.0), sharex=True) as (top, below):
+            shown = thinned(len(self.codes))
             for k, label in enumerate(self.classes):
-                own = self.codes == k
+                own = shown[self.codes[shown] == k]
                 dots = {"s": 14, "c": color_of(k), "marker": marker_of(k), "alpha": 0.7, "linewidths": 0}
                 top.scatter(self.fitted[own], self.residual[own], label=plain(label), **dots)
             below.fill_between(
@@ -174,8 +175,9 @@ class InfluenceDisplay(Display):
         with self._canvas(ax) as (ax,):
             largest = max(float(np.nanmax(self.cooks_distance)), 1e-300)
             area = 10.0 + 240.0 * np.nan_to_num(self.cooks_distance) / largest
+            shown = thinned(len(self.codes), keep=self._order()[:100])
             for k, label in enumerate(self.classes):
-                own = self.codes == k
+                own = shown[self.codes[shown] == k]
                 look = {
                     "c": color_of(k),
                     "marker": marker_of(k),

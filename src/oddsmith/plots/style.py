@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 PALETTE = ("#004488", "#DDAA33", "#BB5566", "#111111", "#44AA99", "#88CCEE", "#AA4499", "#999933")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 2)), (0, (3, 3)))
+MOST_POINTS = 4000
+"""Samples drawn; of more, evenly spaced ones: a person sees no difference, and a page with them stays small."""
 INK = "#222222"
 QUIET = "#777777"
 
@@ -188,7 +190,7 @@ def columns_that_fit(labels: Sequence[str], width: float) -> int:
         rows = -(-len(labels) // columns)
         parts = [labels[i : i + rows] for i in range(0, len(labels), rows)]
         if sum(0.45 + 0.07 * max(map(len, part)) for part in parts) <= width + 0.4:
-            return columns
+            return len(parts)
     return 1
 
 
@@ -224,8 +226,20 @@ def named(things: Any, default: str | None = None) -> dict[str, Any]:
     return {type(things).__name__ if default is None else default: things}
 
 
+def thinned(n: int, keep: npt.NDArray[np.intp] | None = None) -> npt.NDArray[np.intp]:
+    """Return which of n samples are drawn: all, or evenly spaced ones and those to ``keep``.
+
+    >>> len(thinned(100)), len(thinned(1_000_000)), 7 in thinned(1_000_000, np.array([7]))
+    (100, 4000, True)
+    """
+    shown = np.linspace(0, n - 1, min(n, MOST_POINTS)).astype(np.intp) if n else np.zeros(0, dtype=np.intp)
+    return shown if keep is None else np.union1d(shown, keep)
+
+
 def scatter_classes(ax: Axes, points: Array, codes: npt.NDArray[Any], classes: Sequence[Any], **more: Any) -> None:
     """Draw samples, each class with its colour and marker; the more there are, the smaller."""
+    shown = thinned(len(points))
+    points, codes = points[shown], codes[shown]
     size = float(np.clip(4500.0 / max(len(points), 1), 12.0, 26.0))
     for k, label in enumerate(classes):
         own = points[codes == k]
