@@ -196,9 +196,10 @@ def read_labels(y: Any, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.i
         if labels.dtype.kind == "O":
             labels = _one_type(labels)
         check_consistent_length(np.empty(n_rows), labels)
-        if labels.dtype.kind in "fOc":
+        words = _are_words(labels)
+        if labels.dtype.kind in "fOc" and not words:
             check_classification_targets(labels)
-    classes, codes = np.unique(labels, return_inverse=True)
+    classes, codes = _coded(labels) if words else np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         only = classes.tolist()[0]
         raise InvalidInputError(f"y holds one class only ({only!r}): a classifier needs at least two classes.")
@@ -208,6 +209,8 @@ def read_labels(y: Any, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.i
 def _one_type(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return labels of object type as an array of their own type, or refuse missing and mixed ones."""
     values = labels.tolist()
+    if _are_words(labels):
+        return labels
     if any(v is None or v != v for v in values):
         raise InvalidInputError("Input y contains missing values (None or NaN); every row needs a class.")
     kinds = {type(v) for v in values}
@@ -218,6 +221,26 @@ def _one_type(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
             "Make them all of one type."
         )
     return np.array(values) if kinds <= {bool, int, bytes} else labels
+
+
+def _are_words(labels: npt.NDArray[Any]) -> bool:
+    return labels.dtype.kind == "U" or (labels.dtype.kind == "O" and set(map(type, labels.tolist())) == {str})
+
+
+def _coded(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
+    """Return the sorted classes and codes of labels that are words: what `numpy.unique` gives, without sorting all.
+
+    >>> classes, codes = _coded(np.array(["b", "a", "b"]))
+    >>> classes.tolist(), codes.tolist()
+    (['a', 'b'], [1, 0, 1])
+    """
+    place: dict[str, int] = {}
+    found = np.fromiter((place.setdefault(word, len(place)) for word in labels.tolist()), np.int32, len(labels))
+    words = list(place)
+    order = sorted(range(len(words)), key=words.__getitem__)
+    rank = np.empty(len(words), dtype=np.int32)
+    rank[order] = np.arange(len(words), dtype=np.int32)
+    return np.array([words[i] for i in order], dtype=labels.dtype), rank[found]
 
 
 def _small_integers(y: Any, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]] | None:
