@@ -63,6 +63,14 @@ def test_written_hypotheses_read_back_the_same(seed: int) -> None:
         ("", None, "without any weight"),
         (np.eye(5), [1.0, 2.0], "expected 5 numbers"),
         (object(), None, "must be a matrix"),
+        ("2*3*age = 0", None, "no number before it|cannot be read"),
+        ("age age2 = 0", None, "'age2' where it cannot be read"),
+        ("age - -age2 = 0", None, "'-' where it cannot be read"),
+        ("age = 2 3", None, "3.0 where it cannot be read"),
+        ("age =", None, "ends too early"),
+        ({"age": "much"}, None, "must be a number"),
+        ({"age": 1}, "much", "made of numbers"),
+        ({"age": 1}, np.nan, "finite"),
     ],
 )
 def test_bad_hypotheses_are_refused(R: object, r: object, words: str) -> None:
@@ -97,3 +105,17 @@ def test_contradictions_and_empty_hypotheses_are_refused() -> None:
 def test_a_test_prints_its_hypothesis() -> None:
     printed = str(ChiSquareTest("Wald", 4.0, 1, "age = 0"))
     assert "hypothesis: age = 0" in printed and "0.0455" in printed
+
+
+def test_two_weights_of_one_name_are_not_guessed() -> None:
+    terms = ["(intercept)", "age", "(intercept)"]
+    for R in ("(intercept) = 0", {"(intercept)": 1}):
+        with pytest.raises(InvalidInputError, match="2 weights are called"):
+            read_hypotheses(R, None, terms)
+
+
+def test_weights_of_a_reference_class_are_zero() -> None:
+    labels, zero = [("b", "age"), ("c", "age")], [("a", "age")]
+    for hypothesis in ("age[b] = age[a]", {("b", "age"): 1, "age[a]": -1}):
+        R, r, _ = read_hypotheses(hypothesis, None, labels, zero)
+        assert R.tolist() == [[1.0, 0.0]] and r.tolist() == [0.0]

@@ -99,3 +99,18 @@ def test_memory_does_not_grow_with_the_rows(monkeypatch: pytest.MonkeyPatch) -> 
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] - peaks[0] < 60_000 * 8  # a number a row at most: the codes that a source has
+
+
+def test_many_classes_need_no_matrix_for_each_row() -> None:
+    import tracemalloc
+
+    K, M, n = 30, 4, 6000
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, M))
+    A = X @ rng.normal(size=(M, K))
+    model = LogisticRegression(prior=1.0).fit(X, (A + rng.gumbel(size=A.shape)).argmax(axis=1))
+    tracemalloc.start()
+    model.marginal_effects(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 12 * n * K * 8  # a few numbers for each row of a tile and each class

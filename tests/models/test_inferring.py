@@ -429,6 +429,8 @@ def test_contrasts_between_softmax_classes_do_not_depend_on_the_reference() -> N
     found = [symmetric.test_linear(text) for text in texts]
     against = LogisticRegression(reference=2).fit(X, y).test_linear("x0[1] = 0, x1[1] = 0")
     assert found[0].statistic == pytest.approx(against.statistic, rel=1e-9) and found[0].df == against.df == 2
+    named = LogisticRegression(reference=2).fit(X, y).test_linear(texts[0])  # the weights of class 2 are zero
+    assert named.statistic == pytest.approx(against.statistic, rel=1e-12) and named.df == 2
     by_key = symmetric.test_linear([{(1, "x0"): 1, (2, "x0"): -1}, {(1, "x1"): 1, (2, "x1"): -1}])
     assert by_key.statistic == pytest.approx(against.statistic, rel=1e-9)
     whole = symmetric.test_linear("x0[0] = 0, x0[1] = 0, x0[2] = 0")  # the three sum to zero: two count
@@ -690,3 +692,28 @@ def test_marginal_effects_at_other_places() -> None:
     found = model.marginal_effects(X, at={"x1": 90})
     np.testing.assert_allclose(found.effect, p * (1 - p) * model.coef_[0], rtol=1e-9)
     assert "x1 = 90" in str(found)
+
+
+def test_likelihood_ratio_of_fits_with_different_offsets_is_refused() -> None:
+    X, y = sampled(3, n=120)
+    offset = np.where(y == y[0], 0.5, -0.5) * np.linspace(0.0, 1.0, len(y))  # the larger model gains by it alone
+    small, large = LogisticRegression().fit(X[:, :1], y), LogisticRegression().fit(X, y, offset=-offset)
+    with pytest.raises(InvalidInputError, match="different offsets"):
+        likelihood_ratio_test(small, large)
+    both = [LogisticRegression().fit(rows, y, offset=offset) for rows in (X[:, :1], X)]
+    assert likelihood_ratio_test(*both).df == X.shape[1] - 1
+
+
+def test_summary_of_a_model_with_another_class_prior_says_so() -> None:
+    X, y = sampled(3, n=120)
+    model = LogisticRegression().fit(X, y)
+    moved = model.with_class_prior(dict.fromkeys(model.classes_.tolist(), 0.5))
+    assert any("intercepts moved" in note for note in moved.summary().notes)
+    assert not any("intercepts moved" in note for note in model.summary().notes)
+
+
+@pytest.mark.parametrize("value", ["much", None, np.nan, np.inf])
+def test_marginal_effects_at_no_number_are_refused(value: object) -> None:
+    X, y = sampled(3, n=60)
+    with pytest.raises(InvalidInputError, match="finite number"):
+        LogisticRegression().fit(X, y).marginal_effects(X, at={"x0": value})

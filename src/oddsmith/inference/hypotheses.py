@@ -94,7 +94,7 @@ def wald_test(value: Array, A: Array, V: Array, hypothesis: str = "") -> ChiSqua
     return ChiSquareTest("Wald", float(value @ scaled), int(factor.kept.sum()), hypothesis)
 
 
-def read_hypotheses(R: Any, r: Any, labels: Sequence[Any]) -> tuple[Array, Array, str]:
+def read_hypotheses(R: Any, r: Any, labels: Sequence[Any], zero: Sequence[Any] = ()) -> tuple[Array, Array, str]:
     """Return ``R`` (q × weights), ``r`` (length q) and their text.
 
     ``R`` may be
@@ -103,7 +103,8 @@ def read_hypotheses(R: Any, r: Any, labels: Sequence[Any]) -> tuple[Array, Array
     * a mapping from weights to factors, or a list of such, with ``r``;
     * a text such as ``"age = 0, 2*lwt - ptl = 1"``; with classes ``"age[a] = age[b]"``.
 
-    ``labels`` are terms, or pairs (class, term).
+    ``labels`` are terms, or pairs (class, term). Those of weights that are ``zero`` (of a reference class) may be
+    named, too.
 
     >>> R, r, text = read_hypotheses("age = lwt, 2*age = 1", None, ["(intercept)", "age", "lwt"])
     >>> R.tolist(), r.tolist()
@@ -112,12 +113,12 @@ def read_hypotheses(R: Any, r: Any, labels: Sequence[Any]) -> tuple[Array, Array
     if isinstance(R, str):
         if r is not None:
             raise InvalidInputError("A hypothesis given as text has its right-hand side in it: leave out r.")
-        rows, sides = zip(*_equations(R, labels), strict=True)
-        return np.array(rows), np.array(sides), R
+        rows, sides = zip(*_equations(R, [*labels, *zero]), strict=True)
+        return np.array(rows)[:, : len(labels)], np.array(sides), R
     if isinstance(R, Mapping):
         R = [R]
     if isinstance(R, Sequence) and len(R) and all(isinstance(row, Mapping) for row in R):
-        matrix = np.array([_factors(row, labels) for row in R])
+        matrix = np.array([_factors(row, [*labels, *zero]) for row in R])[:, : len(labels)]
     else:
         try:
             matrix = np.atleast_2d(np.asarray(R, dtype=np.float64))
@@ -131,9 +132,14 @@ def read_hypotheses(R: Any, r: Any, labels: Sequence[Any]) -> tuple[Array, Array
             f"R has shape {matrix.shape}; expected finite numbers, a row a hypothesis and {len(labels)} columns, in "
             f"the order of summary(): {', '.join(map(_text, labels[:6]))}{' …' if len(labels) > 6 else ''}."
         )
-    side = np.zeros(len(matrix)) if r is None else np.asarray(r, dtype=np.float64)
-    if side.ndim > 1 or side.size not in (1, len(matrix)):
-        raise InvalidInputError(f"r has shape {side.shape}; expected {len(matrix)} numbers, one for each row of R.")
+    try:
+        side = np.zeros(len(matrix)) if r is None else np.asarray(r, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"r must be made of numbers, one for each row of R; found {r!r}.") from None
+    if side.ndim > 1 or side.size not in (1, len(matrix)) or not np.isfinite(side).all():
+        raise InvalidInputError(
+            f"r has shape {side.shape}; expected {len(matrix)} numbers, finite and one for each row of R."
+        )
     side = np.broadcast_to(side, len(matrix)).astype(np.float64)
     return matrix, side, ", ".join(_written(row, value, labels) for row, value in zip(matrix, side, strict=True))
 
@@ -152,13 +158,24 @@ def _written(row: Array, value: float, labels: Sequence[Any]) -> str:
 
 
 def _factors(row: Mapping[Any, float], labels: Sequence[Any]) -> Array:
-    result = np.zeros(len(labels))
-    known = {**{_text(label): i for i, label in enumerate(labels)}, **{label: i for i, label in enumerate(labels)}}
+    result, names = np.zeros(len(labels)), [_text(label) for label in labels]
     for key, value in row.items():
-        if key not in known:
-            raise UnknownNameError("weight", key, [_text(label) for label in labels])
-        result[known[key]] += float(value)
+        found = [i for i, label in enumerate(labels) if key in (label, names[i])]
+        if not found:
+            raise UnknownNameError("weight", key, names)
+        place = _only(str(key), found)
+        try:
+            result[place] += float(value)
+        except (TypeError, ValueError):
+            raise InvalidInputError(f"The factor of {key!r} must be a number, found {value!r}.") from None
     return result
+
+
+def _only(name: str, places: Sequence[int]) -> int:
+    """Return the one place of a name; two weights of one name cannot be told apart."""
+    if len(places) > 1:
+        raise InvalidInputError(f"{len(places)} weights are called {name!r}. Rename a column, or give R as a matrix.")
+    return places[0]
 
 
 def _tokens(text: str, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
@@ -186,21 +203,35 @@ def _tokens(text: str, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
             raise UnknownNameError("weight", found.group() if found else rest[0], names)
 
 
+BEFORE = {
+    "name": ("", "+", "-", "=", "*", "number"),
+    "number": ("", "+", "-", "="),
+    "*": ("number",),
+    "+": ("", "=", "name", "number"),
+    "-": ("", "=", "name", "number"),
+    "=": ("name", "number"),
+    ",": ("", "name", "number"),
+}
+"""What may stand before each kind of token; "" is the beginning of an equation."""
+
+
 def _equations(text: str, labels: Sequence[Any]) -> Iterator[tuple[Array, float]]:
     """Yield the rows and right-hand sides of a text of equations; a side that is missing is zero."""
     names = [_text(label) for label in labels]
-    tokens: list[tuple[str, Any]] = [*_tokens(text, names), (",", ",")]
-    row, constant, side, sign, factor, seen = np.zeros(len(labels)), 0.0, 1.0, 1.0, None, False
-    for kind, value in tokens:
+    row, constant, side, sign, factor, seen, before = np.zeros(len(labels)), 0.0, 1.0, 1.0, None, False, ""
+    for kind, value in [*_tokens(text, names), (",", ",")]:
+        if before not in BEFORE[kind]:
+            where = {",": "ends too early", "*": "has a '*' with no number before it"}
+            what = where.get(kind, f"has {value!r} where it cannot be read")
+            raise InvalidInputError(f"An equation of {text!r} {what}: write 'age = 0, 2*lwt - ptl = 1'.")
+        before = "" if kind == "," else kind
         if kind == "name":
-            row[names.index(value)] += side * sign * (1.0 if factor is None else factor)
+            place = _only(value, [i for i, name in enumerate(names) if name == value])
+            row[place] += side * sign * (1.0 if factor is None else factor)
             factor, sign, seen = None, 1.0, True
         elif kind == "number":
             factor = value
-        elif kind == "*":
-            if factor is None:
-                raise InvalidInputError(f"In {text!r} a '*' has no number before it: write 2*age.")
-        else:
+        elif kind != "*":
             if factor is not None:
                 constant, factor = constant - side * sign * factor, None
             sign = -1.0 if kind == "-" else 1.0

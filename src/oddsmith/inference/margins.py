@@ -49,73 +49,88 @@ class MarginalEffects(ReportTable):
 
 @dataclass(frozen=True)
 class Effects:
-    """Effects (R × M; R = 1 for two classes) and their derivatives in the solver's weights (R × M × CP)."""
+    """Effects of M columns on the probability of one class, and their derivatives in the solver's weights (M × CP)."""
 
     value: Array
     jacobian: Array
 
     def errors(self, V: Array, kept: npt.NDArray[np.intp]) -> Array:
         """Return the standard errors if the weights that were estimated have covariance ``V``."""
-        J = self.jacobian[:, :, kept]
-        variance: Array = np.einsum("kjp,pq,kjq->kj", J, V, J, optimize=True)
+        J = self.jacobian[:, kept]
+        variance: Array = ((J @ V) * J).sum(axis=1)
         return np.sqrt(np.maximum(variance, 0.0))
 
 
-def effects(tiles: Iterable[Tile], at: At, discrete: list[int]) -> Effects:
+def effects(tiles: Iterable[Tile], at: At, discrete: list[int], k: int) -> Effects:
     """Return the effects averaged over rows: of a slope ``∂y_k/∂φ_j``, of a 0/1 column ``y_k(1) − y_k(0)``.
 
-    With D = ∂y/∂a and E = ∂²y/∂a², both averaged (E times z), a slope is ``Σ_c D_kc w_cj`` and its derivative in the
-    weights ``Σ_c E_kcl w_cj z + D_kl e_j``. So one pass suffices, and memory is O(K³M), none of it N (with J columns
-    of 0/1, O(K²MJ)).
+    With D = ∂y_k/∂a and E = ∂²y_k/∂a², both averaged (E times z), a slope is ``Σ_c D_c w_cj`` and its derivative in
+    the weights ``Σ_c E_cl w_cj z + D_l e_j``. One pass; memory O(K M (K + M)), none of it N, and less than the
+    covariance of the weights has. ``k`` is the class (for two classes 0: there is one probability).
     """
     C, P = at.x.shape
-    R = 1 if C == 1 else C + 1
     w = (at.T @ at.x)[:, 1:] / at.scale
-    D, E, weight = np.zeros((R, C)), np.zeros((R, C, C, P)), 0.0
-    change, moved = np.zeros((R, len(discrete))), np.zeros((R, len(discrete), C, P))
+    D, E, weight = np.zeros(C), np.zeros((C, C, P)), 0.0
+    change, moved = np.zeros(len(discrete)), np.zeros((len(discrete), C, P))
     for tile in tiles:
-        first, second = _derivatives(tile.A, at)
         s = tile.s
         weight += float(s.sum())
-        D += np.einsum("n,nkc->kc", s, first)
-        E += np.einsum("nkcl,np->kclp", second * s[:, None, None, None], tile.Z, optimize=True)
+        D += s @ _slope(tile.A, at, k)
+        E += _curvature(tile.A, tile.Z, s, at, k)
         for i, j in enumerate(discrete):
             phi = tile.Z[:, 1 + j] * at.scale[j] + at.center[j]
             for value, sign in ((1.0, 1.0), (0.0, -1.0)):
                 A = tile.A + np.outer(value - phi, w[:, j])
-                change[:, i] += sign * (s @ _probability(A, at))
-                slope = _derivatives(A, at)[0] * (sign * s)[:, None, None]
-                part = np.einsum("nkc,np->kcp", slope, tile.Z, optimize=True)
-                part[:, :, 1 + j] = slope.sum(axis=0) * ((value - at.center[j]) / at.scale[j])
-                moved[:, i] += part
+                change[i] += sign * float(s @ _probability(A, at)[:, k])
+                slope = _slope(A, at, k) * (sign * s)[:, None]
+                part = slope.T @ tile.Z
+                part[:, 1 + j] = slope.sum(axis=0) * ((value - at.center[j]) / at.scale[j])
+                moved[i] += part
     D, E = D / weight, E / weight
     effect = D @ w
-    J = np.einsum("kclp,cj->kjlp", E, w, optimize=True)
+    J = np.einsum("clp,cj->jlp", E, w, optimize=True)
     for j in range(w.shape[1]):
-        J[:, j, :, 1 + j] += D / at.scale[j]
-    effect[:, discrete], J[:, discrete] = change / weight, moved / weight
-    J = np.einsum("kjlp,lm->kjmp", J, at.T, optimize=True)
-    return Effects(effect, J.reshape(R, w.shape[1], C * P))
+        J[j, :, 1 + j] += D / at.scale[j]
+    effect[discrete], J[discrete] = change / weight, moved / weight
+    J = np.einsum("jlp,lm->jmp", J, at.T, optimize=True)
+    return Effects(effect, J.reshape(w.shape[1], C * P))
 
 
 def _probability(A: Array, at: At) -> Array:
-    """Return the probabilities that effects are about, n × R."""
+    """Return the probabilities that effects are about, n × K (n × 1 for two classes)."""
     if A.shape[1] > 1:
         P: Array = log_normaliser(A)[1]
         return P
     return LINKS["logit" if at.link is None else at.link.name].inverse(A)
 
 
-def _derivatives(A: Array, at: At) -> tuple[Array, Array]:
-    """Return ``∂y_k/∂a_c`` (n × R × C) and ``∂²y_k/∂a_c∂a_l`` (n × R × C × C)."""
+def _slope(A: Array, at: At, k: int) -> Array:
+    """Return ``∂y_k/∂a_c``, n × C: for softmax ``y_k (δ_kc − y_c)``."""
     if A.shape[1] == 1:
-        link = LINKS["logit" if at.link is None else at.link.name]
-        return link.derivative(A)[:, :, None], link.second_derivative(A)[:, :, None, None]
+        return LINKS["logit" if at.link is None else at.link.name].derivative(A)
     Y = _probability(A, at)
-    C = A.shape[1]
-    own = np.vstack([np.zeros((1, C)), np.eye(C)])
-    rest = own[None] - Y[:, None, 1:]
-    first = Y[:, :, None] * rest
-    between = Y[:, 1:, None] * (np.eye(C)[None] - Y[:, None, 1:])
-    second = Y[:, :, None, None] * (rest[:, :, :, None] * rest[:, :, None, :] - between[:, None])
-    return first, second
+    slope: Array = Y[:, [k]] * ((np.arange(1, Y.shape[1]) == k) - Y[:, 1:])
+    return slope
+
+
+def _curvature(A: Array, Z: Array, s: Array, at: At, k: int) -> Array:
+    """Return ``Σ_n s_n ∂²y_k/∂a_c∂a_l z_n``, C × C × P.
+
+    For softmax the second derivative is ``y_k (2 y_c y_l − δ_cl y_c − δ_kc y_l − δ_kl y_c + δ_kc δ_kl)``, whose parts
+    are summed as products of matrices, so that no row has a C × C matrix of its own.
+    """
+    C, P = A.shape[1], Z.shape[1]
+    if C == 1:
+        second = LINKS["logit" if at.link is None else at.link.name].second_derivative(A)
+        return np.asarray(((s[:, None] * second).T @ Z)[None])
+    Y = _probability(A, at)
+    weight, Y = (s * Y[:, k])[:, None] * Z, np.ascontiguousarray(Y[:, 1:])
+    E = np.stack([2.0 * ((Y * weight[:, [p]]).T @ Y) for p in range(P)], axis=2)
+    total = Y.T @ weight
+    diagonal = np.arange(C)
+    E[diagonal, diagonal] -= total
+    if k > 0:
+        E[k - 1] -= total
+        E[:, k - 1] -= total
+        E[k - 1, k - 1] += weight.sum(axis=0)
+    return E

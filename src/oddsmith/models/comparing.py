@@ -29,7 +29,7 @@ def likelihood_ratio_test(small: Any, large: Any) -> ChiSquareTest:
     """Test a model against a larger one that contains it: ``2 (log L_large − log L_small)``.
 
     Both must be maximum likelihood fits to the same rows; that is checked as far as the models know (rows, class
-    weights, links, columns by name). Equal to ``anova(small, large, test = "Chisq")`` in R.
+    weights, offsets, links, columns by name). Equal to ``anova(small, large, test = "Chisq")`` in R.
 
     >>> from oddsmith import LogisticRegression
     >>> X, y = np.array([[0.0, 1], [1, 0], [2, 2], [3, 0], [4, 1], [5, 0]]), [0, 0, 1, 0, 0, 1]
@@ -73,6 +73,12 @@ def _check_nested(small: Any, large: Any) -> None:
         raise InvalidInputError(
             f"The models were fitted to different rows: {a.n_rows} with weights {a.class_weight.tolist()} a class, and "
             f"{b.n_rows} with {b.class_weight.tolist()}. Fit both to the same rows."
+        )
+    nulls = a.null_log_likelihood, b.null_log_likelihood
+    if small.fit_intercept == large.fit_intercept and abs(nulls[0] - nulls[1]) > 1e-7 * abs(nulls[0]):
+        raise InvalidInputError(
+            f"The models were fitted with different offsets: that of small leaves the constant alone a log likelihood "
+            f"of {nulls[0]:.8g}, that of large {nulls[1]:.8g}. Fit both with the same offset."
         )
     if small.link != large.link:
         raise InvalidInputError(

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from oddsmith.block import Block
 from oddsmith.design.inputs import read_offset, read_weights
 from oddsmith.engines import MemorySource
 from oddsmith.errors import InvalidInputError, UnknownNameError
@@ -66,19 +65,20 @@ def marginal_effects(
     which = _discrete(discrete, rows, names)
     where = model._at(learned)
     if at == "average":
+        text = "averaged over the rows"
         source = MemorySource(rows, np.zeros(rows.shape[0], dtype=np.int32), learned.K, s, shift)
-        found, text = effects(each_tile(source, where), where, which), "averaged over the rows"
     else:
         row, text = _place(at, rows, s, names)
         if shift is not None:
             shift = np.average(shift, axis=0, weights=s)[None, :]
-        one = Block(row[None, :], np.zeros(1, dtype=np.int32), None, shift)
-        found = effects(tiles(one, where), where, which)
-    error = found.errors(V, learned.kept)
+        source = MemorySource(row[None, :], np.zeros(1, dtype=np.int32), learned.K, None, shift)
+    R, M = 1 if learned.K == 2 else learned.K, len(names)
+    value, error = np.empty((R, M)), np.empty((R, M))
+    for k in range(R):  # class by class: the derivatives of all at once would take K times the memory
+        found = effects(each_tile(source, where), where, which, k)
+        value[k], error[k] = found.value, found.errors(V, learned.kept)
     aliased = ~learned.free[:, 1:].any(axis=0)
-    error[:, aliased] = np.nan
-    value = np.where(aliased, np.nan, found.value)
-    R, M = value.shape
+    value[:, aliased] = error[:, aliased] = np.nan
     wald = wald_columns(value.ravel(), error.ravel(), level)
     labels = {} if R == 1 else {"class": [label for label in model.classes_.tolist() for _ in range(M)]}
     kinds = ["difference" if j in which else "slope" for j in range(M)]
@@ -113,6 +113,16 @@ def _is_binary(column: Array) -> bool:
     return bool(ones.any() and not ones.all() and np.all(ones | (column == 0.0)))
 
 
+def _number(name: Any, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.nan
+    if not np.isfinite(number):
+        raise InvalidInputError(f"at={{…}} must hold a finite number for each column, found {value!r} for {name!r}.")
+    return number
+
+
 def _place(at: Any, rows: Any, s: npt.NDArray[np.float64] | None, names: list[str]) -> tuple[Array, str]:
     """Return the row at which effects are taken, and the words for it."""
     mean = np.array([np.average(_column(rows, j), weights=s) for j in range(len(names))])
@@ -121,8 +131,8 @@ def _place(at: Any, rows: Any, s: npt.NDArray[np.float64] | None, names: list[st
         for name, value in at.items():
             if str(name) not in names:
                 raise UnknownNameError("column", name, names)
-            row[names.index(str(name))] = float(value)
-        return row, f"at {', '.join(f'{k} = {v:g}' for k, v in at.items())}, other columns at their mean"
+            row[names.index(str(name))] = _number(name, value)
+        return row, f"at {', '.join(f'{k} = {float(v):g}' for k, v in at.items())}, other columns at their mean"
     if at == "mean":
         return mean, "at the mean of the columns"
     if at == "median":

@@ -120,7 +120,8 @@ class Inferring:
         """Test the linear hypotheses ``R w = r`` by Wald's statistic, ``(Rw − r)ᵀ (R S Rᵀ)⁻¹ (Rw − r)``.
 
         ``R`` is a matrix with a column for each row of ``summary()``, a mapping ``{term: factor}`` (``(class, term)``
-        for more than two classes) or a list of such, or a text: ``"age = 0, smoke = ht"``, ``"age[a] = age[b]"``.
+        for more than two classes) or a list of such, or a text: ``"age = 0, smoke = ht"``, ``"age[a] = age[b]"``; the
+        weights of a reference class, which are zero, may be named there.
         The rows of the fit are needed for robust covariances only. After a fit with a Gaussian prior the
         covariance is that of the posterior.
 
@@ -134,7 +135,7 @@ class Inferring:
         learned = self._curved(X, y, sample_weight, offset)  # type: ignore[attr-defined]
         weights = Weights.of(learned, self._names(), self.classes_.tolist())  # type: ignore[attr-defined]
         refuse_separated(self)
-        matrix, side, text = read_hypotheses(R, r, weights.labels)
+        matrix, side, text = read_hypotheses(R, r, weights.labels, weights.zero)
         about = (matrix != 0.0).any(axis=0)
         if (about & weights.aliased).any():
             first = weights.labels[int(np.argmax(about & weights.aliased))]
@@ -189,7 +190,7 @@ class Inferring:
         the two (``discrete=False`` takes all as slopes, a list names those that are not). ``at`` says where:
         ``"average"`` over the rows, at the ``"mean"`` or ``"median"`` of the columns, at ``"zero"``, or ``{column:
         value}`` with the others at their mean. Errors by the delta method, from the observed information, as in
-        statsmodels' ``get_margeff``. Cost: one pass, memory O(K³M).
+        statsmodels' ``get_margeff``. Cost: one pass (K for K > 2 classes), memory below the weights' covariance.
 
         >>> from oddsmith import LogisticRegression
         >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]]), [0, 0, 1, 0, 1, 1]
@@ -285,6 +286,8 @@ class Inferring:
             what = f"penalised {what}" if jeffreys and intervals != "wald" else what
             how = f"{method}; {kind.remark}; {100 * level:.4g}% {what} intervals"
         remarks = [how]
+        if self._learned is not None and self._learned.moved:
+            remarks.append("intercepts moved to another class prior: likelihood and errors are those of the fit")
         if self.aliased_:
             remarks.append(f"aliased (set aside): {', '.join(self.aliased_)}")
         if self._separation is not None:

@@ -19,7 +19,8 @@ class Weights:
     """The reported weights as a list: classes (for K > 2), terms, estimates, the way there from the solver's weights.
 
     ``J`` is reported × (weights estimated); ``shown`` marks those that a table shows: no reference class, and an
-    intercept only if there is one. Aliased ones have a row of zeros in ``J``.
+    intercept only if there is one. Aliased ones have a row of zeros in ``J``. ``zero`` are the (class, term) of the
+    reference class.
     """
 
     classes: list[Any] | None
@@ -27,6 +28,7 @@ class Weights:
     estimate: Array
     J: Array
     aliased: npt.NDArray[np.bool_]
+    zero: list[Any]
 
     @classmethod
     def of(cls, learned: Learned, names: npt.NDArray[Any], labels: list[Any]) -> Weights:
@@ -48,6 +50,7 @@ class Weights:
             W.ravel()[inside],
             learned.jacobian()[inside],
             aliased,
+            [] if R == 1 or learned.reference is None else [(labels[learned.reference], term) for term in terms],
         )
 
     @property
