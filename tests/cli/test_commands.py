@@ -116,6 +116,21 @@ def test_predict_writes_csv_to_standard_output_and_reads_standard_input(run: Any
     assert from_file.err == from_input.err == ""
 
 
+@pytest.mark.parametrize(
+    "arguments", [("predict", "p.odds", "penguins"), ("datasets", "penguins")], ids="{0[0]}".format
+)
+def test_every_format_that_is_written_can_be_read(run: Any, fitted: Path, arguments: tuple[str, ...]) -> None:
+    from oddsmith.cli.data import open_data
+
+    assert run(*arguments, "-o", "a.parquet").code == 0
+    expected = open_data("a.parquet").table().to_pydict()
+    for name in ("a.csv", "a.arrow", "a.jsonl"):
+        assert run(*arguments, "-o", name).code == 0
+        assert open_data(name).table().to_pydict() == expected
+    rows = [json.loads(line) for line in run(*arguments, "--json").out.splitlines()]
+    assert {name: [row[name] for row in rows] for name in rows[0]} == expected
+
+
 def test_rows_go_by_in_batches(run: Any, fitted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from oddsmith.cli import files
 

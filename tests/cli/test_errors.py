@@ -66,7 +66,12 @@ BAD_OPTIONS = {
     ("predict", "data.csv", "data.csv"): "'data.csv' cannot be loaded. It is no model file",
     ("summary", "nothing.odds"): "'nothing.odds' cannot be read (No such file or directory)",
     ("datasets", "titanic"): "Unknown data set 'titanic'. Known: 'breast_cancer'",
-    ("datasets", "iris", "-o", "iris.xlsx"): "Unknown format of 'iris.xlsx': 'xlsx'. Known: 'arrow', 'csv', 'parquet'",
+    (
+        "datasets",
+        "iris",
+        "-o",
+        "iris.xlsx",
+    ): "Unknown format of 'iris.xlsx': 'xlsx'. Known: 'arrow', 'csv', 'jsonl', 'parquet'",
     ("datasets", "iris", "-o", "nowhere/iris.csv"): "There is no folder",
 }
 

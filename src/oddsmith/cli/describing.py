@@ -78,12 +78,9 @@ def datasets(
     from oddsmith.data import load_dataset
 
     table = load_dataset(name)
-    if as_json and output is None:
-        print_json({**vars(DATASETS[name]), "table": table.to_pydict()})
-        return
-    with table_writer(output) as writer:
+    with table_writer(output, as_json) as writer:
         writer.write(table)
-    if as_json:
+    if as_json and output is not None:
         print_json({"file": output, "rows": writer.rows})
     elif output is not None:
         note(f"Wrote {writer.rows:,} rows to {output}.")

@@ -29,7 +29,9 @@ def sql(
         list[str] | None,
         typer.Option("--keep", metavar="COLUMN", help="A column to copy; can be given again.", show_default=False),
     ] = None,
-    intervals: Annotated[bool, typer.Option(help="Intervals of the probabilities (two classes).")] = False,
+    intervals: Annotated[
+        bool, typer.Option("--intervals", help="Intervals of the probabilities (two classes).")
+    ] = False,
     level: options.Level = 0.95,
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write it.", show_default=False)

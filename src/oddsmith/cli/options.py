@@ -40,7 +40,7 @@ Table = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="Where to: a .csv, .parquet or .arrow file, written whole or not at all; default: CSV to standard output.",
+        help="A .csv, .parquet, .arrow or .jsonl file, written whole or not at all; default: standard output.",
         show_default=False,
     ),
 ]

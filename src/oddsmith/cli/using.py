@@ -38,7 +38,9 @@ def predict(
     output: options.Table = None,
     keep: Keep = None,
     keep_all: All = False,
-    intervals: Annotated[bool, typer.Option(help="Intervals of the probabilities, from the posterior.")] = False,
+    intervals: Annotated[
+        bool, typer.Option("--intervals", help="Intervals of the probabilities, from the posterior.")
+    ] = False,
     level: options.Level = 0.95,
     as_json: options.Json = False,
 ) -> None:
@@ -143,10 +145,7 @@ def sample(
     from oddsmith.cli.writing import table_writer
 
     table = drawn(load_model(model), rows, target, seed)
-    if as_json and output is None:
-        print_json({"rows": rows, "columns": table.to_pydict()})
-        return
-    with table_writer(output) as writer:
+    with table_writer(output, as_json) as writer:
         writer.write(table)
     _wrote(writer.rows, output, as_json)
 
@@ -160,11 +159,7 @@ def _stream(
     from oddsmith.cli.predicting import beside
     from oddsmith.cli.writing import table_writer
 
-    if as_json and output in (None, "-"):
-        raise typer.BadParameter(
-            "goes with -o FILE: what was written is then described as JSON.", param_hint="'--json'"
-        )
-    with warnings_as_sentences(), working(f"reading {data}") as update, table_writer(output) as writer:
+    with warnings_as_sentences(), working(f"reading {data}") as update, table_writer(output, as_json) as writer:
         for table, rows in batches(model, open_data(data), None if keep_all else keep or []):
             said = rule(rows) if len(table) else None
             if said is None:
@@ -179,7 +174,9 @@ def _stream(
 
 
 def _wrote(rows: int, output: str | None, as_json: bool) -> None:
+    if output in (None, "-"):
+        return
     if as_json:
         print_json({"file": output, "rows": rows})
-    elif output not in (None, "-"):
+    else:
         note(f"Wrote {rows:,} rows to {output}.")

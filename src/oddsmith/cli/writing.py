@@ -1,7 +1,8 @@
-"""Tables written to CSV, Parquet or Arrow some rows at a time, whole or not at all."""
+"""Tables written to CSV, Parquet, Arrow or JSON lines some rows at a time, whole or not at all."""
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import sys
@@ -10,9 +11,25 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from oddsmith.cli.output import plain
 from oddsmith.errors import InvalidInputError, UnknownNameError
 
-FORMATS = ("arrow", "csv", "parquet")
+FORMATS = ("arrow", "csv", "jsonl", "parquet")
+
+
+class JsonLines:
+    """Writes an object for each row, one a line."""
+
+    def __init__(self, file: Any) -> None:
+        self.file = file
+
+    def write_table(self, table: Any) -> None:
+        """Write some rows."""
+        for row in table.to_pylist():
+            self.file.write(json.dumps(plain(row), ensure_ascii=False, allow_nan=False).encode() + b"\n")
+
+    def close(self) -> None:
+        """Nothing ends such a file."""
 
 
 class TableWriter:
@@ -44,23 +61,28 @@ class TableWriter:
             import pyarrow as pa
 
             return pa.ipc.new_file(self.file, schema)
+        if self.kind == "jsonl":
+            return JsonLines(self.file)
         from pyarrow import csv
 
         return csv.CSVWriter(self.file, schema, write_options=csv.WriteOptions(quoting_style="needed"))
 
 
 @contextmanager
-def table_writer(path: str | None) -> Iterator[TableWriter]:
-    """Yield a writer; the file has its name only once all is written. No path, or ``-``: CSV to standard output."""
+def table_writer(path: str | None, as_json: bool = False) -> Iterator[TableWriter]:
+    """Yield a writer; the file has its name only once all is written.
+
+    No path, or ``-``, is standard output: CSV, or JSON lines.
+    """
     if path is None or path == "-":
         sys.stdout.flush()
-        writer = TableWriter(sys.stdout.buffer, "csv")
+        writer = TableWriter(sys.stdout.buffer, "jsonl" if as_json else "csv")
         yield writer
         writer.close()
         sys.stdout.buffer.flush()
         return
     kind = Path(path).suffix.lower().removeprefix(".")
-    kind = {"pq": "parquet", "feather": "arrow", "ipc": "arrow"}.get(kind, kind)
+    kind = {"pq": "parquet", "feather": "arrow", "ipc": "arrow", "ndjson": "jsonl"}.get(kind, kind)
     if kind not in FORMATS:
         raise UnknownNameError(f"format of {path!r}:", kind, FORMATS)
     target = Path(os.path.realpath(path))
