@@ -32,7 +32,9 @@ STEPS = {
     "A decision only where an error is less likely than one in twenty.": (
         "oddsmith decide penguins.odds penguins --reject 0.05 --keep species -o decisions.csv"
     ),
-    "The same model where there is no Python.": ("oddsmith export sql penguins.odds --table penguins --dialect duckdb"),
+    "The same model where there is no Python.": (
+        "oddsmith export sql penguins.odds --table penguins --dialect duckdb -o penguins.sql"
+    ),
 }
 SHOWN = {".csv": 4, ".sql": 16}
 """Lines that are shown of what was written."""
