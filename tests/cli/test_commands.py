@@ -21,6 +21,7 @@ import oddsmith
 from oddsmith import Design, LogisticRegression
 from oddsmith.cli.app import app
 from oddsmith.data import load_dataset
+from oddsmith.models import MODELS
 from oddsmith.testing import all_models
 
 COMMANDS = (
@@ -56,7 +57,6 @@ def test_every_example_in_the_help_runs(run: Any, monkeypatch: pytest.MonkeyPatc
 
 def test_the_help_of_fit_names_every_model_and_basis(run: Any) -> None:
     from oddsmith.design.basis import BASES
-    from oddsmith.models import MODELS
 
     shown = run("fit", "--help").out
     assert {name for name in (*MODELS, *BASES) if name not in shown} == {"recalibrated"}  # a wrapper, made in Python
@@ -100,6 +100,22 @@ def test_predictions_are_those_of_the_library(run: Any, fitted: Path) -> None:
     P = oddsmith.load(fitted).predict_proba(load_dataset("penguins"))
     assert (np.column_stack([written[f"p_{name}"] for name in ("Adelie", "Chinstrap", "Gentoo")]) == P).all()
     assert (np.array(written["predicted"].to_pylist()) == oddsmith.load(fitted).classes_[P.argmax(axis=1)]).all()
+
+
+@pytest.mark.parametrize("name", sorted(set(MODELS) - {"recalibrated", "one-vs-one", "probit"}))
+def test_every_family_predicts_tables_with_categories_as_the_library_does(run: Any, name: str) -> None:
+    policy = [] if name == "naive-bayes" else ["--missing", "indicator"]
+    model = (
+        "gaussian(shrinkage='oas')" if name == "gaussian" else name
+    )  # values that are missing together are collinear
+    assert run("fit", "penguins", "-t", "species", "--model", model, *policy, "-o", "m.odds").code == 0
+    assert run("predict", "m.odds", "penguins", "-o", "p.parquet").code == 0
+    fitted, written = oddsmith.load("m.odds"), parquet.read_table("p.parquet")
+    table = load_dataset("penguins").drop_columns(["species"])
+    assert written["predicted"].to_pylist() == fitted.predict(table).tolist()
+    if hasattr(fitted, "predict_proba"):
+        assert (written["p_Gentoo"].to_numpy() == fitted.predict_proba(table)[:, 2]).all()
+    assert run("evaluate", "m.odds", "penguins", "-t", "species").code == 0
 
 
 def test_intervals_hold_the_probabilities(run: Any, fitted: Path) -> None:
