@@ -20,7 +20,7 @@ from oddsmith import (
     likelihood_ratio_test,
 )
 from oddsmith.design.table import Design
-from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
+from oddsmith.errors import InvalidInputError, InvalidTypeError, SeparationWarning, UnknownNameError
 from oddsmith.links import LINKS
 from oddsmith.models.objective import FoldObjective
 from oddsmith.testing import check_model
@@ -717,3 +717,13 @@ def test_marginal_effects_at_no_number_are_refused(value: object) -> None:
     X, y = sampled(3, n=60)
     with pytest.raises(InvalidInputError, match="finite number"):
         LogisticRegression().fit(X, y).marginal_effects(X, at={"x0": value})
+
+
+def test_no_weight_has_an_error_where_the_classes_are_completely_separated() -> None:
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    y = (X[:, 0] > 0).astype(int)
+    with pytest.warns(SeparationWarning):
+        model = LogisticRegression().fit(X, y)
+    for found in (model.summary(), model.marginal_effects(X)):
+        assert np.isinf(found.std_error).all() and np.isnan(found.p_value).all()
+        assert (found.lower == -np.inf).all() and (found.upper == np.inf).all()

@@ -77,6 +77,8 @@ def marginal_effects(
     for k in range(R):  # class by class: the derivatives of all at once would take K times the memory
         found = effects(each_tile(source, where), where, which, k)
         value[k], error[k] = found.value, found.errors(V, learned.kept)
+    if model._separation is not None and model._separation.kind == "complete":
+        error[:] = np.inf  # no weight has an estimate
     aliased = ~learned.free[:, 1:].any(axis=0)
     value[:, aliased] = error[:, aliased] = np.nan
     wald = wald_columns(value.ravel(), error.ravel(), level)

@@ -268,10 +268,12 @@ class Inferring:
         return sandwich(bread, meat[np.ix_(kept, kept)], kind, n=n, k=len(kept), clusters=clusters)
 
     def _errors(self, weights: Weights, V: Array) -> Array:
-        """Return standard errors, infinite for terms that run away."""
+        """Return standard errors, infinite for terms that run away: all, if the separation is complete."""
         error = weights.errors(V)
         if self._separation is None:
             return error
+        if self._separation.kind == "complete":
+            return np.where(weights.aliased, np.nan, np.inf)
         away = {key if weights.classes is None else key[1] for key in self._separation.infinite}
         return np.where([term in away for term in weights.terms], np.inf, error)
 
