@@ -24,6 +24,15 @@ class InvalidInputError(OddsmithError, ValueError):
     """The data or an argument has a value that cannot be used."""
 
 
+class UnavailableError(InvalidInputError, AttributeError):
+    """An attribute that this fit does not have, though others of its kind do: ``hasattr`` says False.
+
+    >>> from oddsmith import LogisticRegression
+    >>> hasattr(LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1]), "log_evidence_")  # no prior
+    False
+    """
+
+
 class InvalidTypeError(OddsmithError, TypeError):
     """The data or an argument is of a type that cannot be used."""
 

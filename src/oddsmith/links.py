@@ -451,5 +451,14 @@ class Identity(_Bounded):
             return -of_f * of_f, -of_not_f * of_not_f
 
 
+def probabilities(link: Link, a: Array) -> tuple[Array, Array]:
+    """Return ``1 − f(a)`` and ``f(a)``, small ones with all their digits; outside the domain one of them is 1.
+
+    >>> [p.tolist() for p in probabilities(LINKS["identity"], np.array([-0.5, 0.25, 2.0]))]
+    [[1.0, 0.75, 0.0], [0.0, 0.25, 1.0]]
+    """
+    return np.where(a <= link.domain[0], 1.0, np.exp(link.log_probability(a)[1])), link.inverse(a)
+
+
 for _link in (Logit(), Probit(), Cauchit(), Cloglog(), Loglog(), Log(), Identity()):
     LINKS.register(_link.name)(_link)

@@ -112,3 +112,34 @@ def test_other_rows_are_refused() -> None:
         model.leave_one_out(X, np.arange(50) % 3)
     assert model.leave_one_out().log_loss > 0.0  # the rows are still in memory
     assert set(model.leave_one_out().to_dict()) == {"row", "loss", "leverage", "influence"}
+
+
+@pytest.mark.parametrize("link", ["logit", "loglog", "cauchit"])
+def test_rows_that_move_the_weights_far_are_followed_to_the_end(link: str) -> None:
+    rng = np.random.default_rng(11)  # nearly separated: without some rows the weights go far, and Newton's step too far
+    X = rng.normal(size=(40, 3)) * [1.0, 5.0, 0.2]
+    y = (X @ [8.0, -4.0, 2.0] + rng.logistic(size=40) > 0).astype(int)
+    found = LogisticRegression(100.0, link=link).fit(X, y).leave_one_out(X, y)
+    P = exact(X, y, 100.0, link=link)
+    assert abs(found.log_loss / -np.log(P[np.arange(40), y]).mean() - 1.0) < 0.002
+
+
+def test_rows_without_which_the_weights_are_no_minimum_leave_another_one() -> None:
+    rng = np.random.default_rng(2)  # −log of the cauchit is not convex
+    X = rng.normal(size=(40, 3)) * [1.0, 5.0, 0.2]
+    y = (X @ [6.0, -3.0, 1.5] + rng.logistic(size=40) > 0).astype(int)
+    found = LogisticRegression(100.0, link="cauchit").fit(X, y).leave_one_out(X, y)
+    for n in np.flatnonzero(np.isnan(found.influence)):  # no Newton step
+        rest = LogisticRegression(100.0, link="cauchit", warm_start=True).fit(X, y)
+        rest.fit(np.delete(X, n, axis=0), np.delete(y, n))
+        assert np.isclose(found.loss[n], -rest.predict_log_proba(X[[n]])[0, y[n]], rtol=1e-3)
+    assert np.isnan(found.influence).any()
+    assert "most influential" in str(found)
+
+
+def test_a_loss_too_large_for_any_digit_of_the_others_is_left_out_first() -> None:
+    X = np.array([[-3.0], [-2.0], [-1.0], [0.0], [1.0], [2.0], [3.0], [400.0]])
+    y = np.array([0, 0, 1, 0, 1, 1, 1, 0])
+    found = LogisticRegression(2.0, link="cloglog").fit(X, y).leave_one_out(X, y)
+    rest = LogisticRegression(2.0, link="cloglog", tol=1e-12).fit(X[:-1], y[:-1])
+    assert np.isclose(np.log(found.loss[-1]), np.log(-rest.predict_log_proba(X[-1:])[0, 0]), rtol=1e-4)

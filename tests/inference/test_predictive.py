@@ -129,3 +129,21 @@ def test_bad_requests_are_refused_in_words() -> None:
     probit = LogisticRegression(1.0, link="cloglog").fit(X, [0, 1, 0, 1, 0, 1, 1])
     with pytest.raises(InvalidInputError, match="logistic sigmoid"):
         probit.predictive(X, method="probit")
+
+
+def test_interval_of_a_class_that_is_nearly_ruled_out_keeps_its_digits() -> None:
+    model = LogisticRegression(prior=1.0).fit([[-1.0], [0.0], [1.0], [2.0]] * 50, [0, 0, 1, 1] * 50)
+    found = model.predictive([[40.0], [-40.0]])
+    for row, k in ((0, 0), (1, 1)):
+        assert 0.0 < found.lower[row, k] < found.upper[row, k] < 1e-20
+
+
+@pytest.mark.parametrize("method", ["quadrature", "samples"])
+def test_probabilities_outside_the_domain_of_a_link_add_up(method: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((400, 1))
+    y = rng.random(400) < 0.1 + 0.3 * X[:, 0]
+    found = LogisticRegression(link="identity").fit(X, y).predictive([[-5.0], [0.5], [20.0]], method=method)
+    assert np.allclose(found.mean.sum(axis=1), 1.0)
+    assert np.allclose(found.lower[:, 0], 1.0 - found.upper[:, 1])
+    assert found.mean[0, 0] > 0.99

@@ -80,3 +80,21 @@ def test_a_row_is_the_same_alone_and_among_others() -> None:
     alone = np.vstack([expected_probability(LINKS["logit"], mu[[i]], sigma[[i]]) for i in range(300)])
     assert np.allclose(together, alone, rtol=1e-13)
     assert np.allclose(together.sum(axis=1), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["log", "identity"])
+@pytest.mark.parametrize("mu, sigma", [(0.3, 0.001), (0.0, 0.2), (-2.0, 1.0), (1.5, 0.4), (-2.0, 100.0)])
+def test_spread_and_entropy_of_links_whose_domain_ends(name: str, mu: float, sigma: float) -> None:
+    link, f = LINKS[name], EXACT[name]
+    m, s = np.array([mu]), np.array([sigma])
+    mean = expected_probability(link, m, s)
+    centre = integral(f, mu, sigma)
+    variance = integral(lambda a: (f(a) - centre) ** 2, mu, sigma)
+    entropy = integral(lambda a: -sum(p * mp.log(p) for p in (f(a), 1 - f(a)) if p > 0), mu, sigma)
+    assert np.isclose(probability_std(link, m, s, mean)[0], np.sqrt(float(variance)), rtol=1e-9, atol=1e-9)
+    assert np.isclose(expected_entropy(link, m, s)[0], float(entropy), rtol=1e-9, atol=1e-9)
+
+
+def test_a_narrow_gaussian_far_out_is_no_more_than_certain() -> None:
+    for name in LINKS:
+        assert (expected_probability(LINKS[name], np.array([-30.0, 25.0]), np.array([1e-3, 1e-3])) <= 1.0).all()

@@ -8,8 +8,9 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.model_selection import StratifiedKFold
 
-from oddsmith import GaussianPrior, LogisticRegression, Polynomial, compare_widths
-from oddsmith.errors import InvalidInputError, InvalidTypeError, SeparationWarning, UnknownNameError
+from oddsmith import GaussianKernel, GaussianPrior, LogisticRegression, Polynomial, compare_widths
+from oddsmith.engines import MemorySource
+from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError, SeparationWarning, UnknownNameError
 
 
 def make(seed: int, N: int = 300, D: int = 8, K: int = 2, width: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -222,7 +223,7 @@ def test_found_prior_serves_all_that_comes_after() -> None:
         (GaussianPrior(scale="cv", groups="each"), InvalidInputError, "groups= is for scale='evidence'"),
         (GaussianPrior(scale="cv", cv=1), InvalidInputError, "number of folds from 2"),
         (GaussianPrior(scale="cv", cv="five"), InvalidTypeError, "a number of folds, a splitter"),
-        (GaussianPrior(scale="cv", cv=[([0, 1], [99])]), InvalidInputError, "row numbers below 60"),
+        (GaussianPrior(scale="cv", cv=[([0, 1], [99])]), InvalidInputError, "row numbers from 0 to 59"),
         (GaussianPrior(scale="cv", scales=[1.0, -1.0]), InvalidInputError, "positive numbers"),
         (GaussianPrior(scale="loo", scales="wide"), InvalidTypeError, "list of numbers"),
         (GaussianPrior(covariance=[[1.0, 2.0], [2.0, 1.0]]), InvalidInputError, "its size must be one of 8"),
@@ -247,3 +248,30 @@ def test_other_models_refuse_an_open_width() -> None:
     X, y = make(0, N=60)
     with pytest.raises(InvalidInputError, match="which finds the width"):
         LeastSquaresClassifier(prior=GaussianPrior(scale="evidence")).fit(X, y)
+
+
+@pytest.mark.parametrize("scale", ["evidence", "loo", "cv"])
+def test_width_in_function_space_is_the_same_whether_rows_are_kept_or_not(
+    scale: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 2))
+    y = np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2 + rng.logistic(size=len(X)) > 1.0
+    model = LogisticRegression(GaussianPrior(scale=scale, space="function"), basis=GaussianKernel(1.0, landmarks=20))
+    kept = model.fit(X, y).prior_.scale
+    monkeypatch.setattr(MemorySource, "kept", lambda source: source)
+    assert np.isclose(model.fit(X, y).prior_.scale, kept, rtol=1e-2)
+
+
+@pytest.mark.parametrize("cv", [[(0, 1)], [5], [([True, False], [False, True])], [([0.5, 1.0], [2.0])], [([-1], [0])]])
+def test_folds_that_are_no_row_numbers_are_refused(cv: list) -> None:
+    X, y = make(0, 40, 2)
+    with pytest.raises(OddsmithError):
+        LogisticRegression(GaussianPrior(scale="cv", cv=cv)).fit(X, y)
+
+
+@pytest.mark.parametrize("groups", [5, [None], [[0.5]]])
+def test_groups_that_name_no_columns_are_refused(groups: object) -> None:
+    X, y = make(0, 40, 2)
+    with pytest.raises(OddsmithError, match="groups"):
+        LogisticRegression(GaussianPrior(scale="evidence", groups=groups)).fit(X, y)

@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 
 from oddsmith import GaussianPrior, LogisticRegression
-from oddsmith.errors import InvalidInputError
+from oddsmith.errors import InvalidInputError, OddsmithError, SeparationWarning
 
 
 def make(seed: int, N: int, D: int, K: int = 2, shift: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
@@ -155,3 +155,28 @@ def test_width_of_large_data_is_that_of_all_passes(how: str) -> None:
         losses = [LogisticRegression(w).fit(X, y).leave_one_out(X, y).log_loss for w in (width / 2, width, width * 2)]
         assert losses[1] <= min(losses) + 1e-9
     assert model.certificate_.converged
+
+
+def test_what_a_fit_does_not_have_is_no_attribute_of_it() -> None:
+    X, y = make(0, 60, 2)
+    plain = LogisticRegression().fit(X, y)
+    assert hasattr(plain, "posterior_")
+    assert not hasattr(plain, "log_evidence_")
+    with pytest.raises(InvalidInputError, match="needs a prior"):
+        _ = plain.log_evidence_
+    online = LogisticRegression(seed=0).partial_fit(X, y, classes=[0, 1])
+    assert not hasattr(online, "posterior_")
+    assert not hasattr(online, "n_rows_")
+    with pytest.warns(SeparationWarning):
+        separated = LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    assert not hasattr(separated, "posterior_")
+
+
+@pytest.mark.parametrize("n, seed", [(-1, 0), (2.5, 0), ("a", 0), (3, "a"), (3, -1)])
+def test_bad_draws_are_refused(n: object, seed: object) -> None:
+    X, y = make(0, 60, 2)
+    posterior = LogisticRegression(1.0).fit(X, y).posterior_
+    with pytest.raises(OddsmithError, match=r"draws|seed"):
+        posterior.sample(n, seed=seed)
+    with pytest.raises(InvalidInputError, match="infinity"):
+        posterior.logpdf([np.nan, 0.0, 0.0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from oddsmith.errors import InvalidInputError
+from oddsmith.errors import UnavailableError
 from oddsmith.numerics import Array, SpdFactor, factor_spd
 
 LOG_2PI = float(np.log(2.0 * np.pi))
@@ -28,7 +28,7 @@ def log_evidence(log_likelihood: float, penalty: float, factor: SpdFactor, Q: Ar
     proper = np.diag(Q) > 0
     prior = factor_spd(Q[np.ix_(proper, proper)], tol=0.0)
     if not (proper.any() and prior.kept.all() and factor.kept.all()):
-        raise InvalidInputError(
+        raise UnavailableError(
             "The evidence needs a prior that is a density: a GaussianPrior on the weights of the columns. Without one "
             "it would depend on the units of the columns. Fit with prior=σ, or GaussianPrior(scale='evidence')."
         )

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from scipy import linalg
 
 from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.inference.draws import standard_normals
 from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.records import Table
 
@@ -62,7 +63,7 @@ class Laplace(Table):
     def sample(self, n: int, seed: Any = None) -> Array:
         """Return ``n`` draws from the Gaussian: length n, or n × D."""
         m, S = np.atleast_1d(self.mode), np.atleast_2d(self.covariance)
-        draws: Array = m + np.random.default_rng(seed).standard_normal((n, len(m))) @ linalg.cholesky(S)
+        draws: Array = m + standard_normals(n, len(m), seed) @ linalg.cholesky(S)
         return draws[:, 0] if np.ndim(self.mode) == 0 else draws
 
     def to_dict(self) -> dict[str, list[Any]]:

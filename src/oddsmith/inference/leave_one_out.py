@@ -12,7 +12,7 @@ from oddsmith.engines import MemorySource
 from oddsmith.inference.left_out import leave_out, losses
 from oddsmith.inference.refine import INFLUENTIAL, MOST_WORK, Without, follow
 from oddsmith.kernels.rowwise import At, tiles
-from oddsmith.links import Link
+from oddsmith.links import Link, probabilities
 from oddsmith.numerics import Array, log_normaliser, sigmoid
 from oddsmith.priors import Quadratic
 from oddsmith.records import Table
@@ -73,20 +73,25 @@ def leave_one_out(
 
     1. One Newton step for each row, in closed form: one pass, O(N C² M²), a tile of rows at a time.
     2. Rows that move the weights farther than such a step can be trusted are followed by a few gradient steps, all of
-       them at once: a pass each. Where rows are many for each weight there are none; with ``one_step`` none is asked.
+       them at once: a pass each. Where rows are many for each weight there are none; with ``one_step`` none but those
+       that have no such step.
     """
     A, leverage, influence, possible = _one_step(source, at, S)  # 1
-    far = np.flatnonzero((influence > INFLUENTIAL) & possible)
+    # With a prior, or a link that is not convex, a row without which these weights are no minimum leaves another one.
+    elsewhere = penalty is not None or (at.link is not None and not at.link.convex)
+    reach = np.where(possible, 0.0 if one_step else influence, np.inf if elsewhere else 0.0)
+    far = np.flatnonzero(reach > INFLUENTIAL)
     most = int(MOST_WORK / (source.n_rows * at.x.size)) + 1
-    far = np.sort(far[np.argsort(-influence[far])][:most])
-    if len(far) and not one_step:  # 2
+    far = np.sort(far[np.argsort(-reach[far])][:most])
+    if len(far):  # 2
         A[far] = _followed(source, at, S, penalty, far)
     t, s = source.t, np.ones(source.n_rows) if source.s is None else source.s
-    loss = losses(A, t, at.link).value
+    loss, proba = losses(A, t, at.link).value, _proba(A, at.link)
+    loss[proba[np.arange(len(t)), t] == 1.0] = 0.0  # beyond the domain of a link one class is certain
     log_loss = float(np.average(loss[s > 0], weights=s[s > 0]))
     variance = float(np.average((loss[s > 0] - log_loss) ** 2, weights=s[s > 0]))
     error = float(np.sqrt(variance / s.sum()))
-    return LeaveOneOut(_proba(A, at.link), log_loss, leverage, influence / n_weights, loss, error)
+    return LeaveOneOut(proba, log_loss, leverage, influence / n_weights, loss, error)
 
 
 def _one_step(source: MemorySource, at: At, S: Array) -> tuple[Array, Array, Array, npt.NDArray[np.bool_]]:
@@ -105,15 +110,15 @@ def _followed(source: MemorySource, at: At, S: Array, penalty: Quadratic | None,
     C, P = at.x.shape
     own = list(tiles(source.take(rows).block(0, len(rows)), at))
     Z, A, B = (np.concatenate(c) for c in zip(*((tile.Z, tile.A, tile.spread(S)) for tile in own), strict=True))
-    t, out = source.t[rows], np.ones(len(rows)) if source.s is None else np.minimum(source.s[rows], 1.0)
-    loss = losses(A, t, at.link)
+    out = np.ones(len(rows)) if source.s is None else np.minimum(source.s[rows], 1.0)
+    loss = losses(A, source.t[rows], at.link)
     R = out[:, None, None] * np.stack([np.stack([loss.curvature(j, k) for k in range(C)], -1) for j in range(C)], 1)
-    left = np.linalg.solve(np.eye(C) - R @ B, np.concatenate([R, (out[:, None] * loss.gradient)[:, :, None]], axis=2))
-    without = Without(source, at, penalty, S, Z, t, out, A - Z @ (at.T @ at.x).T, left[:, :, :C])
-    step = np.einsum("jk,mj,mp->mkp", at.T, left[:, :, C], Z).reshape(len(rows), C * P) @ S
-    X = follow(without, at.x.ravel() + step)
+    left = np.eye(C) - R @ B
+    possible = np.linalg.det(left) > 1e-9
+    left[~possible], R[~possible] = np.eye(C), 0.0
+    X = follow(Without(source, at, penalty, S, rows, Z, out, np.linalg.solve(left, R)))
     W = np.einsum("jk,mkp->mjp", at.T, X.reshape(len(rows), C, P))
-    result: Array = np.einsum("mcp,mp->mc", W, Z) + without.offset
+    result: Array = np.einsum("mcp,mp->mc", W, Z) + A - Z @ (at.T @ at.x).T
     return result
 
 
@@ -124,7 +129,7 @@ def _proba(A: Array, link: Link | None) -> Array:
     a = A[:, 0]
     if link is None:
         return np.column_stack([sigmoid(-a), sigmoid(a)])
-    return np.column_stack([np.exp(link.log_probability(a)[1]), link.inverse(a)])
+    return np.column_stack(probabilities(link, a))
 
 
 def determined_rows(result: LeaveOneOut) -> npt.NDArray[np.intp]:

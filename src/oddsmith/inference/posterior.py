@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from oddsmith.errors import InvalidInputError
+from oddsmith.errors import InvalidInputError, as_input_errors
+from oddsmith.inference.draws import standard_normals
 from oddsmith.kernels.rowwise import At
 from oddsmith.numerics import Array, SpdFactor
 from oddsmith.records import Table
@@ -90,7 +91,7 @@ class Posterior(Table):
         >>> bool(np.allclose(np.cov(draws.T), model.posterior_.covariance, atol=0.03))
         True
         """
-        z = np.random.default_rng(seed).standard_normal((n, self.size))
+        z = standard_normals(n, self.size, seed)
         U = linalg.solve_triangular(self.factor.L, z.T, lower=True, trans=1).T / self.factor.d
         U = U.reshape(n, self.gauge.shape[1], -1)
         W = np.zeros((n, len(self.gauge), len(self.estimated)))
@@ -105,10 +106,12 @@ class Posterior(Table):
         >>> round(float(posterior.logpdf(posterior.mean)), 4)
         -1.4912
         """
-        w = np.asarray(w, dtype=np.float64)
-        if w.ndim not in (1, 2) or w.shape[-1] != len(self.mean):
+        with as_input_errors():
+            w = np.asarray(w, dtype=np.float64)
+        if w.ndim not in (1, 2) or w.shape[-1] != len(self.mean) or not np.isfinite(w).all():
             raise InvalidInputError(
-                f"logpdf takes weights of length {len(self.mean)}, or rows of them; found an array of shape {w.shape}."
+                f"logpdf takes finite weights of length {len(self.mean)}, or rows of them; found an array of shape "
+                f"{w.shape}{'' if np.isfinite(w).all() else ' with NaN or infinity'}."
             )
         W = (np.atleast_2d(w) - self.mean).reshape(-1, len(self.gauge), len(self.estimated))
         inside, outside = W[:, :, self.estimated], W[:, :, ~self.estimated]

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.inference.draws import standard_normals
 from oddsmith.inference.quadrature import expected_entropy, expected_probability, probability_std
 from oddsmith.inference.summary import normal_quantile
-from oddsmith.links import LINKS, Link
+from oddsmith.links import LINKS, Link, probabilities
 from oddsmith.numerics import EPS, Array, log_normaliser
 from oddsmith.records import Table
 
@@ -92,14 +93,13 @@ def predict(
     f = LINKS["logit"] if link is None else link
     a, sigma = mu[:, 0], np.sqrt(np.maximum(cov[:, 0, 0], 0.0))
     z = normal_quantile(level)
-    ends = np.column_stack([f.inverse(a - z * sigma), f.inverse(a + z * sigma)])
+    (q_low, p_low), (q_high, p_high) = (probabilities(f, a + sign * z * sigma) for sign in (-1.0, 1.0))
     if method == "samples":
         mean, std, noise = _two_by_samples(f, a, sigma, normals)
     else:
         mean = _kappa(f, a, sigma) if method == "probit" else expected_probability(f, a, sigma)
         std, noise = probability_std(f, a, sigma, mean), expected_entropy(f, a, sigma)
-    lower = np.column_stack([1.0 - ends[:, 1], ends[:, 0]])
-    upper = np.column_stack([1.0 - ends[:, 0], ends[:, 1]])
+    lower, upper = np.column_stack([q_high, p_low]), np.column_stack([q_low, p_high])
     both = np.column_stack([std, std])
     return _record(classes, mean, lower, upper, both, sigma, noise, level, method)
 
@@ -125,7 +125,7 @@ def antithetic(draws: int, C: int, seed: Any) -> Array:
     """Return ``draws`` standard normal vectors of length C, each with its opposite."""
     if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 2:
         raise InvalidInputError(f"draws must be a whole number of at least 2, found {draws!r}.")
-    half = np.random.default_rng(seed).standard_normal((-(-int(draws) // 2), C))
+    half = standard_normals(-(-int(draws) // 2), C, seed)
     return np.concatenate([half, -half])
 
 
@@ -140,7 +140,7 @@ def _two_by_samples(f: Link, a: Array, sigma: Array, normals: Array) -> tuple[Ar
     mean, std, noise = np.empty((len(a), 2)), np.empty(len(a)), np.empty(len(a))
     for rows in np.array_split(np.arange(len(a)), max(1, len(a) * len(normals) // CHUNK)):
         A = a[rows, None] + sigma[rows, None] * normals[:, 0]
-        up, down = f.inverse(A), np.exp(f.log_probability(A)[1])
+        down, up = probabilities(f, A)
         mean[rows] = np.column_stack([down.mean(axis=1), up.mean(axis=1)])
         std[rows] = up.std(axis=1)
         noise[rows] = _entropy(np.stack([up, down], axis=-1)).mean(axis=1)

@@ -7,7 +7,8 @@ converges exponentially for analytic functions:
 - *near*: f(a) N(a | mu, sigma²) around its own peak, for a narrow Gaussian or one whose peak is far from the step of f;
 - *wide*: ∫ f′(a) Φ((mu − a) / sigma) da (by parts) in u, a = sinh(u): points lie densely at the step and reach far out.
 
-Both add positive terms only, so small probabilities keep their digits.
+Both add positive terms only, so small probabilities keep their digits. Links whose domain ends (log, identity) are
+smooth inside it only: they are integrated from end to end.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ STEPS = {"logit": 0.6, "cloglog": 0.3, "loglog": 0.3, "cauchit": 0.2}
 FARTHEST = {"logit": 7.5, "cloglog": 7.5, "loglog": 7.5}
 """Largest |u| at which f′(sinh u) is more than nothing (for others 40)."""
 WIDE_STEP = 0.05
+END_STEP = 0.02
 CHUNK = 1 << 20
 """Numbers held at once."""
 
@@ -71,7 +73,8 @@ def expected_probability(link: Link, mu: Array, sigma: Array) -> Array:
     ([0.5, 0.5], -28.0)
     """
     exact = CLOSED_FORMS.get(link.name, _numerical)
-    return np.column_stack([exact(Side(link, True), -mu, sigma), exact(Side(link, False), mu, sigma)])
+    both = np.column_stack([exact(Side(link, True), -mu, sigma), exact(Side(link, False), mu, sigma)])
+    return np.minimum(both, 1.0)
 
 
 def probability_std(link: Link, mu: Array, sigma: Array, mean: Array) -> Array:
@@ -84,6 +87,13 @@ def probability_std(link: Link, mu: Array, sigma: Array, mean: Array) -> Array:
     [0.01]
     """
     variance = np.zeros(len(mu))
+    if not np.isinf(link.domain).all():
+        away = _within(link, lambda a, rows: (link.inverse(a) - mean[rows, 1:]) ** 2, mu, sigma)
+        for end, sign in zip(link.domain, (1.0, -1.0), strict=True):  # beyond an end of its domain f is constant
+            if np.isfinite(end):
+                beyond = special.ndtr(sign * (end - mu) / np.where(sigma > 0, sigma, 1.0))
+                away += beyond * (link.inverse(np.array(end)) - mean[:, 1]) ** 2
+        return np.where(sigma > 0, np.sqrt(away), 0.0)
     narrow = (sigma > 0) & (sigma <= NEAR)
     if narrow.any():
         centre = mean[narrow, 1]
@@ -119,6 +129,8 @@ def expected_entropy(link: Link, mu: Array, sigma: Array) -> Array:
 
     result = np.empty(len(mu))
     point = sigma == 0
+    if not np.isinf(link.domain).all():
+        return np.where(point, entropy(mu), _within(link, entropy, mu, sigma))
     result[point] = entropy(mu[point])
     wide = (sigma > NEAR) & (np.abs(mu) < REACH * sigma)
     near = ~(wide | point)
@@ -190,10 +202,29 @@ def _around(function: Callable[[Array, Any], Array], center: Array, mu: Array, s
     for count in np.unique(counts):
         j = np.arange(-(2**count), 2**count + 1)
         for rows in _chunks(np.flatnonzero(counts == count), len(j)):
-            a = center[rows, None] + step[rows, None] * j
-            density = normal_density((a - mu[rows, None]) / sigma[rows, None])
+            away = step[rows, None] * j
+            a = center[rows, None] + away
+            # Not (a − mu) / sigma: a is rounded, and in units of a small sigma that is much.
+            density = normal_density(((center - mu)[rows, None] + away) / sigma[rows, None])
             with np.errstate(under="ignore"):
                 result[rows] = (function(a, rows) * density).sum(axis=1) * (step[rows] / sigma[rows])
+    return result
+
+
+def _within(link: Link, function: Callable[[Array, Any], Array], mu: Array, sigma: Array) -> Array:
+    """Return ``∫ function(a) N(a | mu, sigma²) da`` over the domain of a link that ends (0 where sigma is 0).
+
+    By the double exponential rule: at the ends the function need not be smooth.
+    """
+    result = np.zeros(len(mu))
+    u = np.arange(-3.5, 3.5 + 0.5 * END_STEP, END_STEP)
+    p, q = special.expit(np.pi * np.sinh(u)), special.expit(-np.pi * np.sinh(u))
+    for rows in _chunks(np.flatnonzero(sigma > 0), len(u)):
+        m, d = mu[rows, None], sigma[rows, None]
+        low, high = (np.clip(end, m - REACH * d, m + REACH * d) for end in link.domain)
+        a = np.where(p < 0.5, low + (high - low) * p, high - (high - low) * q)
+        values = function(a, rows) * normal_density((a - m) / d) * ((high - low) / d)
+        result[rows] = values @ (p * q * np.pi * np.cosh(u) * END_STEP)
     return result
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,9 @@ INFLUENTIAL = 0.05
 """Squared distance that the weights move, in standard errors, from which on one Newton step is not trusted."""
 MOST_WORK = 2e8
 """Rows × left-out rows × weights of one evaluation, at most."""
-EVALUATIONS = 12
+EVALUATIONS = 50
+MEMORY = 12
+"""Steps that a direction remembers."""
 CHUNK = 1 << 21
 
 
@@ -26,22 +29,26 @@ CHUNK = 1 << 21
 class Without:
     """The objective without one row, for m rows at once: weights are m × CP in the solver's coordinates.
 
-    ``Z`` (m × P), ``t``, ``out`` (the weight left out) and ``offset`` (m × C) are these rows' own data; ``S`` is the
-    inverse Hessian of all rows, and ``K`` (m × C × C) is ``(I − s R B)⁻¹ s R``, by which a row's absence changes it.
+    ``rows`` are their numbers, ``Z`` (m × P) and ``out`` (the weight left out) their own data; ``S`` is the inverse
+    Hessian of all rows, and ``K`` (m × C × C) is ``(I − s R B)⁻¹ s R``, by which a row's absence changes it (0 where
+    that would leave no inverse).
     """
 
     source: MemorySource
     at: At
     penalty: Quadratic | None
     S: Array
+    rows: npt.NDArray[np.intp]
     Z: Array
-    t: npt.NDArray[np.int32]
     out: Array
-    offset: Array
     K: Array
 
+    def only(self, some: npt.NDArray[np.bool_]) -> Without:
+        """Return it for some of its rows."""
+        return replace(self, rows=self.rows[some], Z=self.Z[some], out=self.out[some], K=self.K[some])
+
     def evaluate(self, X: Array) -> tuple[Array, Array]:
-        """Return values (m) and gradients (m × CP): one pass over the rows for all."""
+        """Return values (m) and gradients (m × CP): one pass over the rows for all. Far off they may be infinite."""
         m = len(X)
         C, P = self.at.x.shape
         W = np.einsum("jk,mkp->mjp", self.at.T, X.reshape(m, C, P))
@@ -51,9 +58,6 @@ class Without:
                 rest = tile.A - tile.Z @ (self.at.T @ self.at.x).T
                 for part in np.array_split(np.arange(m), max(1, m * C * len(tile.Z) // CHUNK)):
                     self._add(tile, rest, W, part, value, G)
-        own = losses(np.einsum("mcp,mp->mc", W, self.Z) + self.offset, self.t, self.at.link)
-        value -= self.out * own.value
-        G -= (self.out[:, None] * own.gradient)[:, :, None] * self.Z[:, None, :]
         G = np.einsum("jk,mjp->mkp", self.at.T, G)
         if self.penalty is not None:
             value += np.array([self.penalty.value(x) for x in X.reshape(m, C, P)])
@@ -64,9 +68,15 @@ class Without:
         n, (k, C) = len(tile.Z), (len(part), W.shape[1])
         A = (tile.Z @ W[part].reshape(k * C, -1).T).reshape(n, k, C) + rest[:, None, :]
         rows = losses(A.reshape(n * k, C), np.repeat(tile.t, k), self.at.link)
-        value[part] += tile.s @ rows.value.reshape(n, k)
-        weighted = rows.gradient.reshape(n, k * C) * tile.s[:, None]
-        G[part] += (weighted.T @ tile.Z).reshape(k, C, -1)
+        # A row is left out before the sum, not taken from it: its loss can be larger than all others' digits.
+        weight = np.repeat(tile.s[:, None], k, axis=1)
+        own = self.rows[part] - tile.start
+        here = np.flatnonzero((own >= 0) & (own < n))
+        weight[own[here], here] -= self.out[part][here]
+        there = weight > 0
+        value[part] += (weight * np.where(there, rows.value.reshape(n, k), 0.0)).sum(axis=0)
+        gradient = np.where(there[:, :, None], rows.gradient.reshape(n, k, C), 0.0) * weight[:, :, None]
+        G[part] += (gradient.reshape(n, k * C).T @ tile.Z).reshape(k, C, -1)
 
     def solve(self, G: Array) -> Array:
         """Return ``H₋ₙ⁻¹ g`` for each row, H₋ₙ being the Hessian without it at the weights of all rows."""
@@ -78,20 +88,33 @@ class Without:
         return result
 
 
-def follow(without: Without, X: Array) -> Array:
-    """Return the weights without each row, from those of one Newton step.
+def follow(without: Without) -> Array:
+    """Return the weights without each row (m × CP), from those of all rows on.
 
-    L-BFGS for all rows at once, with the Hessian without the row as the first guess. Each evaluation is one pass over
-    the rows; there are at most twelve.
+    L-BFGS for all rows at once, with the Hessian without the row as the first guess: its first step is Newton's, halved
+    until the objective falls. Each evaluation is one pass over the rows, for those that have not arrived.
     """
+    result = np.repeat(without.at.x.reshape(1, -1), len(without.rows), axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):  # a step too long has infinite loss, and is not taken
+        for left, X in _arrivals(without, result):
+            result[left] = X
+    return result
+
+
+def _arrivals(without: Without, X: Array) -> Iterator[tuple[npt.NDArray[np.intp], Array]]:
+    """Yield places of rows and the weights without them, as they are found."""
+    left, step = np.arange(len(X)), np.ones(len(X))
     value, G = without.evaluate(X)
     pairs: list[tuple[Array, Array, Array]] = []
-    step = np.ones(len(X))
     for _ in range(EVALUATIONS):
         D = _two_loop(G, pairs, without)
         slope = (D * G).sum(axis=1)
-        if (slope < 1e-8).all():
-            break
+        on = ~(slope < 1e-8)
+        yield left[~on], X[~on]
+        if not on.any():
+            return
+        without, pairs = without.only(on), [(dx[on], dg[on], rho[on]) for dx, dg, rho in pairs[-MEMORY:]]
+        left, step, X, value, G, D, slope = (every[on] for every in (left, step, X, value, G, D, slope))
         moved = X - step[:, None] * D
         new_value, new_G = without.evaluate(moved)
         falls = new_value <= value - 1e-4 * step * slope + 1e-12 * np.abs(value)
@@ -100,7 +123,7 @@ def follow(without: Without, X: Array) -> Array:
         pairs.append((dx, dg, np.where(bend > 0, 1.0 / np.where(bend > 0, bend, 1.0), 0.0)))
         X, G = np.where(falls[:, None], moved, X), np.where(falls[:, None], new_G, G)
         value, step = np.where(falls, new_value, value), np.where(falls, 1.0, 0.5 * step)
-    return X
+    yield left, X
 
 
 def _two_loop(G: Array, pairs: list[tuple[Array, Array, Array]], without: Without) -> Array:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from oddsmith.block import Block
 from oddsmith.design.inputs import _series, read_offset
 from oddsmith.engines import one_blas_thread
-from oddsmith.errors import InvalidInputError, SeparationWarning
+from oddsmith.errors import InvalidInputError, SeparationWarning, UnavailableError
 from oddsmith.inference.evidence import log_evidence
 from oddsmith.inference.leave_one_out import LeaveOneOut, determined_rows, leave_one_out
 from oddsmith.inference.posterior import Posterior
@@ -207,13 +207,13 @@ class Bayesian:
         X, y, sample_weight, offset
             Those of the fit; while they are in memory they need not be passed again.
 
-        Cost: one pass, O(C²M²) a row; up to a dozen more for rows of large influence.
+        Cost: one pass, O(C²M²) a row; up to fifty more for rows of large influence, fewer and fewer of them.
 
         >>> from oddsmith import LogisticRegression
         >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]], [0, 0, 1, 0, 1, 1]
         >>> model = LogisticRegression(prior=1.0).fit(X, y)
         >>> print(model.leave_one_out(X, y))
-        leave-one-out log loss 0.742176 ± 0.25 over 6 rows; effective weights 1.7; most influential row 2 (0.311)
+        leave-one-out log loss 0.742147 ± 0.25 over 6 rows; effective weights 1.7; most influential row 2 (0.311)
         """
         problem = self._again(X, y, sample_weight, offset)  # type: ignore[attr-defined]
         learned: Learned = self._curved(X, y, sample_weight, offset)  # type: ignore[attr-defined]
@@ -333,7 +333,7 @@ class Bayesian:
     def _posterior(self, learned: Learned) -> Posterior:
         self._check_optimum()
         if not learned.factor.kept.all():
-            raise InvalidInputError(
+            raise UnavailableError(
                 "The Hessian at the fitted weights is not positive definite, so there is no Gaussian posterior. Use a "
                 "prior, or fewer columns."
             )
@@ -349,7 +349,7 @@ class Bayesian:
 
     def _check_optimum(self) -> None:
         if not self.certificate_.optimum_exists:
-            raise InvalidInputError(
+            raise UnavailableError(
                 "The classes are separated and nothing keeps the weights finite, so there is no posterior to speak of. "
                 "Use a GaussianPrior."
             )

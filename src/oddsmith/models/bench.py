@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.design.basis.base import seen_through
+from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.inference.widths import Local
 from oddsmith.kernels.rowwise import At
 from oddsmith.models.coordinates import Coordinates, is_large
@@ -40,6 +42,9 @@ class Bench:
     @classmethod
     def of(cls, problem: Problem, prior: GaussianPrior) -> Bench:
         """Return it with the prior of width 1."""
+        if problem.mix is not None:  # what is said of single rows needs them as the weights see them
+            mixed = seen_through(problem.source, partial(_times, problem.mix), problem.M)
+            problem = replace(problem, source=mixed, mix=None)
         unit = GaussianPrior(scale=1.0, mean=prior.mean, space=prior.space)
         objective, coordinates, _ = make_objective(replace(problem, prior=unit))
         assert objective.penalty is not None
@@ -116,6 +121,10 @@ class Bench:
         return GaussianPrior(covariance=width[self.group[1:]] ** 2, mean=self.prior.mean), width
 
 
+def _times(mix: Array, rows: Array) -> Array:
+    return rows @ mix
+
+
 def column_groups(prior: GaussianPrior, names: Any) -> tuple[npt.NDArray[np.intp], tuple[tuple[str, ...], ...] | None]:
     """Return the group of each column, and the names of the columns of each group."""
     columns = [str(name) for name in names]
@@ -126,14 +135,17 @@ def column_groups(prior: GaussianPrior, names: Any) -> tuple[npt.NDArray[np.intp
         if prior.groups != "each":
             raise UnknownNameError("way to group the columns", prior.groups, ["each"])
         return np.arange(M), tuple((name,) for name in columns)
+    if not np.iterable(prior.groups):
+        raise InvalidTypeError(f"groups must be 'each' or a list of lists of columns, found {prior.groups!r}.")
     group = np.full(M, -1, dtype=np.intp)
-    for g, members in enumerate(prior.groups):
-        for member in [members] if isinstance(members, str | int | np.integer) else members:
+    groups = list(prior.groups)
+    for g, members in enumerate(groups):
+        for member in members if np.iterable(members) and not isinstance(members, str) else [members]:
             j = _column(member, columns)
             if group[j] >= 0:
                 raise InvalidInputError(f"Column {columns[j]!r} is in two groups; each column has one width.")
             group[j] = g
-    empty = set(range(len(prior.groups))) - set(group.tolist())
+    empty = set(range(len(groups))) - set(group.tolist())
     if empty:
         raise InvalidInputError(f"Group {min(empty)} has no columns.")
     group[group < 0] = group.max() + 1

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from oddsmith.engines import MemoryEngine
 from oddsmith.engines.memory import available_cores
-from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.inference.widths import Local, Selection, one_standard_error
 from oddsmith.models.bench import NEAR, Bench
 from oddsmith.models.coordinates import LARGE, is_large
@@ -166,11 +166,14 @@ def folds(problem: Problem, cv: Any, seed: int | None) -> list[tuple[npt.NDArray
     if isinstance(cv, bool | str) or not (isinstance(cv, int | np.integer) or hasattr(cv, "split") or np.iterable(cv)):
         raise InvalidTypeError(f"cv must be a number of folds, a splitter or a list of (train, test); found {cv!r}.")
     if not isinstance(cv, int | np.integer):
-        pairs = cv.split(np.zeros((n, 1)), source.t) if hasattr(cv, "split") else cv
-        result = [(np.asarray(train, dtype=np.intp), np.asarray(test, dtype=np.intp)) for train, test in pairs]
-        if not result or any(not len(a) or not len(b) or max(a.max(), b.max()) >= n for a, b in result):
-            raise InvalidInputError(f"cv must give pairs (train, test) of row numbers below {n}, none of them empty.")
-        return result
+        with as_input_errors():
+            pairs = cv.split(np.zeros((n, 1)), source.t) if hasattr(cv, "split") else cv
+            result = [(np.asarray(train), np.asarray(test)) for train, test in pairs]
+        if not result or not all(_are_rows(part, n) for pair in result for part in pair):
+            raise InvalidInputError(
+                f"cv must give pairs (train, test) of row numbers from 0 to {n - 1}, none of them empty."
+            )
+        return [(train.astype(np.intp), test.astype(np.intp)) for train, test in result]
     if not 2 <= cv <= n:
         raise InvalidInputError(f"cv must be a number of folds from 2 to the {n} rows, found {cv!r}.")
     rng = np.random.default_rng(0 if seed is None else seed)
@@ -180,3 +183,10 @@ def folds(problem: Problem, cv: Any, seed: int | None) -> list[tuple[npt.NDArray
         fold[rows] = (np.arange(len(rows)) + dealt) % cv
         dealt += len(rows)
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(int(cv))]
+
+
+def _are_rows(part: npt.NDArray[Any], n: int) -> bool:
+    """Whether an array holds row numbers: whole ones, no truth values, none from the end."""
+    if part.ndim != 1 or not len(part) or not np.issubdtype(part.dtype, np.integer):
+        return False
+    return bool(part.min() >= 0 and part.max() < n)

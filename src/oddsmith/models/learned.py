@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.errors import InvalidInputError
+from oddsmith.errors import UnavailableError
 from oddsmith.models.coordinates import Coordinates
 from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.priors import Quadratic
@@ -75,7 +75,7 @@ class Learned:
     def require_optimum(self) -> None:
         """Refuse what holds at the optimum of the fit only, if the weights were moved off it afterwards."""
         if self.moved:
-            raise InvalidInputError(
+            raise UnavailableError(
                 "The intercepts of this model were moved by with_class_prior or undo_resampling: its weights are not "
                 "those of the fit, which this is about. Ask the model as it was fitted."
             )

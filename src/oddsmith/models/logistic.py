@@ -26,6 +26,7 @@ from oddsmith.errors import (
     InvalidInputError,
     InvalidTypeError,
     SeparationWarning,
+    UnavailableError,
     UnknownNameError,
 )
 from oddsmith.inference.separation import Separation, separation
@@ -267,7 +268,7 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         """Return what the fit learned, its Hessian included: one pass over its rows if that was not formed yet."""
         self._check_fitted()
         if self._learned is None:
-            raise InvalidInputError(
+            raise UnavailableError(
                 "partial_fit leaves the weights near an optimum, not at one, and this needs an optimum: use fit(X, y)."
             )
         if self._learned.hessian is not None:
@@ -275,7 +276,7 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         self._learned.require_optimum()
         arguments = self._recall() if X is None and self._recall is not None else (X, y, sample_weight, offset)
         if arguments is None or arguments[0] is None:
-            raise InvalidInputError(needs_rows(self._learned))
+            raise UnavailableError(needs_rows(self._learned))
         _, problem = self._problem(*arguments)
         coef, intercept = self._against_first()
         with one_blas_thread():

@@ -248,7 +248,7 @@ def _check(problem: Problem, prior: GaussianPrior) -> None:
         raise InvalidInputError("The width of a GaussianPrior beside Jeffreys' prior cannot be found: give a number.")
     if problem.link is not None and not np.isinf(problem.link.domain).all():
         raise InvalidInputError(f"The width cannot be found for link={problem.link.name!r}: give a number.")
-    size = (problem.K - 1) * (problem.source.shape.M + 1)
+    size = (problem.K - 1) * (problem.M + 1)
     if prior.scale != "cv" and size > LARGEST_HESSIAN:
         raise InvalidInputError(
             f"scale={prior.scale!r} needs the Hessian of all {size} weights, and the limit is {LARGEST_HESSIAN}. Use "
