@@ -727,3 +727,12 @@ def test_no_weight_has_an_error_where_the_classes_are_completely_separated() -> 
     for found in (model.summary(), model.marginal_effects(X)):
         assert np.isinf(found.std_error).all() and np.isnan(found.p_value).all()
         assert (found.lower == -np.inf).all() and (found.upper == np.inf).all()
+
+
+@pytest.mark.parametrize("link", ["probit", "cloglog", "loglog", "cauchit"])
+def test_separation_is_seen_with_every_link(link: str) -> None:
+    """With loglog the likelihood is flat after a few steps, which looks like an optimum."""
+    x = np.repeat([0.0, 0.0, 1.0], [36, 69, 10])[:, None]
+    with pytest.warns(SeparationWarning, match="x0"):
+        model = LogisticRegression(link=link).fit(x, np.repeat([0, 1, 0], [36, 69, 10]))
+    assert np.isinf(model.summary().std_error[1])

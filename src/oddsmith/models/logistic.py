@@ -329,7 +329,10 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         if problem.link is not None and not np.isinf(problem.link.domain).all():
             return fit_bounded(problem), None
         fit = fit_likelihood(problem)
-        suspicious = fit.result.diverging or not fit.certificate.converged
+        # Where probabilities go to 0 or 1 faster than with the logit, a fit may stop as if at an optimum.
+        found = fit.certificate
+        almost_flat = not found.rigorous and found.condition > 1e4
+        suspicious = fit.result.diverging or not found.converged or almost_flat
         if not (fit.flat and suspicious):
             return fit, None
         source = problem.source
