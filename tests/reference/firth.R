@@ -120,11 +120,16 @@ maximise <- function(Z, hot, s, w, free = seq_along(w)) {
 profile_interval <- function(Z, hot, s, best, j) {
   error <- sqrt(best$covariance[j, j])
   near <- best$w
+  # Separated classes give the profile several maxima: climb from the last one, from the estimate, and from the point
+  # on the ray through the estimate, and take the highest.
   excess <- function(b) {
-    near[j] <<- b
-    there <- maximise(Z, hot, s, near, setdiff(seq_along(near), j))
-    near <<- there$w
-    2 * (best$penalised - there$penalised) - qchisq(0.95, 1)
+    starts <- list(replace(near, j, b), replace(best$w, j, b), best$w * b / best$w[j])
+    free <- setdiff(seq_along(near), j)
+    there <- lapply(starts, function(w) tryCatch(maximise(Z, hot, s, w, free), error = function(e) NULL))
+    there <- there[!sapply(there, is.null)]
+    highest <- there[[which.max(sapply(there, function(x) x$penalised))]]
+    near <<- highest$w
+    2 * (best$penalised - highest$penalised) - qchisq(0.95, 1)
   }
   end <- function(sign) {
     near <<- best$w
