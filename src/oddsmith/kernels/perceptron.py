@@ -17,7 +17,7 @@ from scipy import sparse
 from oddsmith.numerics import EPS, Array
 
 COMPILE_ABOVE = 2_000_000
-COMPILE_AFTER = 200_000
+COMPILE_AFTER = 20_000
 LONGEST_RUN = 4096
 
 
