@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold, check_cv
 
@@ -19,7 +20,6 @@ from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameErro
 from oddsmith.evaluation.defaults import default_models
 from oddsmith.evaluation.reading import Answers, answers
 from oddsmith.evaluation.scoring import brier_losses, log_losses
-from oddsmith.evaluation.sums import placements
 from oddsmith.models.recalibrated import take
 from oddsmith.numerics import Array
 from oddsmith.records import Table
@@ -241,10 +241,15 @@ def _run(
 
 
 def _auc(found: Answers) -> float:
-    """Return the mean over classes of the AUC against the rest."""
+    """Return the mean over classes of the AUC against the rest, by the sum of the positive rows' ranks (Wilcoxon)."""
     assert found.values is not None
-    sides = [(k, found.t == k) for k in found.positives]
-    areas = [placements(found.values[:, k], s)[s].mean() for k, s in sides if s.any() and not s.all()]
+    areas = []
+    for k in found.positives:
+        positive = found.t == k
+        n = int(np.count_nonzero(positive))
+        if 0 < n < len(positive):
+            ranks = float(rankdata(found.values[:, k])[positive].sum())
+            areas.append((ranks - n * (n + 1) / 2) / (n * (len(positive) - n)))
     return float(np.mean(areas)) if areas else np.nan
 
 

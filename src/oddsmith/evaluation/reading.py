@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import column_or_1d
 
 from oddsmith.decision.loss import read_probabilities
@@ -88,7 +89,8 @@ def answers(model: Any, X: Any, t: npt.NDArray[np.intp], classes: npt.NDArray[An
         values = np.column_stack([-A, A]) if A.ndim == 1 else A
         n = len(values)
         values = values if values.shape == (n, len(classes)) else None
-    if P is not None and isinstance(model, Classifier):
+    last = model[-1] if isinstance(model, Pipeline) else model
+    if P is not None and isinstance(last, Classifier):
         said = P.argmax(axis=1)  # ours predict the most probable class: no need to ask again
     else:
         labels = np.asarray(model.predict(X))
