@@ -99,8 +99,12 @@ def link_rows(A: Any, t: Any, link: Link, *, expected: bool = False) -> Rows:
     hit = t == 1
     scores = link.score(a)
     value = -np.where(hit, *link.log_probability(a))
-    # E[score²] = f (f′/f)² + (1 − f) (f′/(1 − f))² = (f′/f) (f′/(1 − f)).
-    second = -scores[0] * scores[1] if expected else -np.where(hit, *link.score_derivative(a))
+    if expected:
+        # E[score²] = f (f′/f)² + (1 − f) (f′/(1 − f))² = (f′/f) (f′/(1 − f)); a barrier before a link is no part of it.
+        p, q = getattr(link, "inner", link).score(a)
+        second = -p * q
+    else:
+        second = -np.where(hit, *link.score_derivative(a))
     return _BinaryRows(value, -np.where(hit, *scores)[:, None], second)
 
 

@@ -194,3 +194,24 @@ def test_later_parameters_do_not_change_a_fitted_model() -> None:
     model = LogisticRegression(link="cloglog").fit(X, y)
     before = model.predict_proba(X)
     assert np.array_equal(model.set_params(link="cauchit").predict_proba(X), before)
+
+
+@pytest.mark.parametrize("link", sorted(LINKS))
+def test_a_row_of_no_weight_may_lie_anywhere(link: str) -> None:
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(200, 2))
+    y = (rng.random(200) < 0.3).astype(int)
+    model = LogisticRegression(link=link).fit(X, y)
+    far = np.vstack([X, [[1e4, -1e4], [-1e4, 1e4]]])
+    weighted = LogisticRegression(link=link).fit(far, [*y, 1, 1], sample_weight=[1.0] * 200 + [0.0] * 2)
+    assert np.allclose(weighted.coef_, model.coef_, rtol=1e-9)
+    assert np.isclose(weighted.log_likelihood_, model.log_likelihood_, rtol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [2, 60])
+def test_columns_that_one_class_does_not_vary_in_are_not_set_aside(rows: int) -> None:
+    # With the log link only one class has curvature, and here it has too few rows for all weights.
+    X = np.random.default_rng(0).normal(size=(rows, rows // 15 or 1)) * 0.1
+    y = np.arange(rows) >= max(1, rows // 30)
+    with pytest.raises(InvalidInputError, match="no optimum with every activation inside"):
+        LogisticRegression(link="log").fit(X, y)

@@ -103,7 +103,7 @@ class LeftOut:
         V = np.einsum("jk,kpf->jpf", params.at.T, params.V.reshape(C, P, -1))
         X = np.einsum("jk,lkp->ljp", params.at.T, params.X)
         for tile in tiles(block, replace(params.at, x=params.X[0])):
-            out, fitted = _losses(tile, X, V, params)
+            out, fitted = (np.where(tile.s > 0, loss, 0.0) for loss in _losses(tile, X, V, params))
             result = result.merge(cls(float(tile.s.sum()), out @ tile.s, (out * out) @ tile.s, fitted @ tile.s))
         return result
 

@@ -52,7 +52,7 @@ def curvature_product(
     for start, stop in _tiles(block):
         t, s, offset = _targets(block, start, stop)
         Z = _rows(block, start, stop, center)
-        rows = _loss_rows(_activation(Z, W, b, center, offset), t, model)
+        rows = _loss_rows(_activation(Z, W, b, center, offset), t, s, model)
         dA = _activation(Z, V, v, center, None)
         R = np.stack([sum(rows.curvature(j, k) * dA[:, k] for k in range(C)) for j in range(C)], axis=1)
         if s is not None:
@@ -68,7 +68,7 @@ def curvature_diagonal(block: Block, W: Array, b: Array, center: Array, model: A
     for start, stop in _tiles(block):
         t, s, offset = _targets(block, start, stop)
         Z = _rows(block, start, stop, center)
-        rows = _loss_rows(_activation(Z, W, b, center, offset), t, model)
+        rows = _loss_rows(_activation(Z, W, b, center, offset), t, s, model)
         R = np.stack([rows.curvature(k, k) for k in range(C)], axis=1)
         R = R if s is None else R * s[:, None]
         total = R.sum(axis=0)
@@ -104,9 +104,11 @@ def _tiles(block: Block) -> list[tuple[int, int]]:
     return [(i, min(i + step, n)) for i in range(0, n, step)] if n else []
 
 
-def _loss_rows(A: Any, t: Any, model: Any) -> Any:
+def _loss_rows(A: Any, t: Any, s: Any, model: Any) -> Any:
     link, expected = model
     if link is not None:
+        if s is not None:  # a row that does not count may be impossible: nothing times its loss is nothing
+            A = np.where(s[:, None] > 0, A, link.link(np.array([0.5])))
         return link_rows(A, t, link, expected=expected)
     return logistic_rows(A, t) if A.shape[1] == 1 else softmax_rows(A, t)
 
@@ -147,7 +149,7 @@ def _dense_tile(block: Block, start: int, stop: int, W: Array, b: Array, center:
     t, s, offset = _targets(block, start, stop)
     Z = _rows(block, start, stop, center)
     xp = namespace(Z)
-    rows = _loss_rows(_activation(Z, W, b, center, offset), t, model)
+    rows = _loss_rows(_activation(Z, W, b, center, offset), t, s, model)
     value, R = _weighted(rows, s)
     if order < 2:
         return value, _gradient(Z, R, center), None
@@ -177,7 +179,7 @@ def _weighted_gram(xp: Any, Z: Any, r: Any, *, symmetric: bool) -> Array:
 def _csr_tile(block: Block, start: int, stop: int, W: Array, b: Array, center: Array, order: int, model: Any) -> Any:
     t, s, offset = _targets(block, start, stop)
     X = block.Phi
-    rows = _loss_rows(_activation(X, W, b, center, offset), t, model)
+    rows = _loss_rows(_activation(X, W, b, center, offset), t, s, model)
     value, R = _weighted(rows, s)
     g = _gradient(X, R, center)
     if order < 2:

@@ -275,7 +275,8 @@ def _independent(objective: FoldObjective, x: Array, *, sample: bool = False) ->
         part = objective.sample(max(1000, 4 * objective.size), seed=1)
         if np.array_equal(_independent(part, x), objective.free):
             return objective.free
-    H = objective.evaluate(x, order=2, expected=not objective.convex).hessian
+    # Not the observed Hessian: with the log link one class has none.
+    H = objective.evaluate(x, order=2, expected=not objective.canonical).hessian
     assert H is not None
     P = objective.shape[1]
     # One class's block suffices: its columns depend on each other exactly as the data's do.
