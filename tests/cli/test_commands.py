@@ -344,3 +344,11 @@ def test_the_demonstration_runs(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     assert all(f"$ {command}" in shown for command in STEPS.values())
     assert "Best by log_loss: logistic" in shown and "island[Dream]" in shown and "WITH step0 AS" in shown
+
+
+def test_scores_of_a_weighted_model_say_that_rows_count_once(run: Any) -> None:
+    assert run("fit", "budworm", "-t", "dead", "--weights", "count", "-o", "w.odds").code == 0
+    said = run("evaluate", "w.odds", "budworm", "-t", "dead").err
+    assert "these scores count every row once" in " ".join(said.split()), said
+    assert run("fit", "iris", "-t", "species", "--prior", "1", "-o", "i.odds").code == 0
+    assert "count every row" not in run("evaluate", "i.odds", "iris", "-t", "species").err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Annotated, Any
 
 import typer
@@ -114,6 +115,7 @@ def evaluate(
         update(f"evaluating {table.num_rows:,} rows")
         rows, labels = inputs(fitted, table, data), table[target].to_numpy()
         result = run(fitted, rows, labels, costs, reject=rejecting, bins=bins, level=level, seed=seed)
+        warn_weighted(fitted)
     if as_json:
         scores = {name: vars(score) for name, score in result.scores.items()}
         confusion = {"classes": result.classes, "counts": result.confusion}
@@ -126,6 +128,20 @@ def evaluate(
     names = [str(label) for label in result.classes.tolist()]
     counts = {f"{name} ": result.confusion[:, k].tolist() for k, name in enumerate(names)}
     print_table({"": names, **counts}, headers=str.strip)
+
+
+def warn_weighted(model: Any) -> None:
+    """Say that rows count once here, if the model was fitted with weights."""
+    from oddsmith.errors import OddsmithWarning
+
+    learned = getattr(model, "_learned", None)
+    if learned is not None and abs(float(learned.class_weight.sum()) - learned.n_rows) > 1e-9 * learned.n_rows:
+        warnings.warn(
+            "The model was fitted with weights, and these scores count every row once. Write the rows out by their "
+            "weights to have them counted.",
+            OddsmithWarning,
+            stacklevel=2,
+        )
 
 
 @guarded
