@@ -4,14 +4,16 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_iris
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression as Theirs
 from sklearn.linear_model import RidgeClassifier
 from sklearn.metrics import log_loss, roc_auc_score
-from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedKFold, cross_val_predict
+from sklearn.model_selection import GroupKFold, RepeatedStratifiedKFold, StratifiedKFold, cross_val_predict
 
 from oddsmith import GaussianClassifier, LogisticRegression, NaiveBayes, compare
 from oddsmith.demo import penguins
@@ -180,3 +182,25 @@ def test_a_bar_is_shown_where_asked_for(capsys: pytest.CaptureFixture[str]) -> N
 def test_default_models_are_fresh_and_named_once() -> None:
     one, two = default_models(3), default_models(3)
     assert list(one) == list(two) and all(one[name] is not two[name] for name in one)
+
+
+def test_every_family_takes_a_table_with_categories() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 120)
+    table = pd.DataFrame({"size": rng.normal(size=120) + y, "colour": rng.choice(["red", "blue"], 120), "y": y})
+    assert "failed" not in compare("all", table, "y", cv=2).columns["verdict"]
+
+
+@pytest.mark.parametrize(
+    "cv", ["five", 5.0, GroupKFold(3), [(np.arange(50), np.arange(50, 130))], [], [(np.arange(100), [])]]
+)
+def test_folds_that_cannot_be_are_refused(cv: Any) -> None:
+    X = np.random.default_rng(0).normal(size=(120, 2))
+    with pytest.raises(InvalidInputError, match="cv="):
+        compare([NaiveBayes()], X, np.arange(120) % 2, cv=cv)
+
+
+def test_sparse_rows_of_any_format_are_cut_into_folds() -> None:
+    X, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
+    dense, coordinate = (compare([NaiveBayes()], rows, y) for rows in (X, sparse.coo_array(X)))
+    assert coordinate.columns["log_loss"] == pytest.approx(dense.columns["log_loss"])

@@ -128,3 +128,11 @@ def test_what_has_no_curve_says_why(two: Any, three: Any) -> None:
     for function in (reliability_curve, risk_coverage_curve, cost_curve):
         with pytest.raises(InvalidTypeError, match="no probabilities"):
             function(plain, *two[1:])
+
+
+@pytest.mark.parametrize("settings", [{"bins": 0}, {"bins": 2.5}, {"level": 95}, {"level": 0.0}])
+def test_a_reliability_curve_needs_bins_and_a_level(settings: dict[str, Any]) -> None:
+    X = np.random.default_rng(0).normal(size=(40, 1))
+    model = GaussianClassifier().fit(X, np.arange(40) % 2)
+    with pytest.raises(InvalidInputError, match=next(iter(settings))):
+        reliability_curve(model, X, np.arange(40) % 2, **settings)

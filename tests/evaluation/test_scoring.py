@@ -298,7 +298,7 @@ def test_bad_input_is_refused_in_words() -> None:
     for arguments, error, words in refused:
         with pytest.raises(error, match=words):
             evaluate(*arguments)
-    for settings in ({"bins": 0}, {"level": 95}, {"replicates": 10}):
+    for settings in ({"bins": 0}, {"level": 95}, {"replicates": 10}, {"seed": "x"}):
         with pytest.raises(InvalidInputError, match=next(iter(settings))):
             evaluate(model, P, y, **settings)  # type: ignore[arg-type]
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold, check_cv
@@ -125,6 +126,8 @@ def compare(
     if by not in LOSSES:
         raise UnknownNameError("score to compare by", by, LOSSES)
     X, y = split_target(X, y)
+    if sparse.issparse(X):
+        X = X.tocsr()
     X = X if as_table(X) is not None or hasattr(X, "shape") else np.asarray(X)
     if y is None:
         raise InvalidInputError("compare needs labels y, or the name of their column.")
@@ -166,9 +169,19 @@ def make_folds(
                 "Give more rows of it, leave it out, or join it with another class."
             )
         cv = StratifiedKFold(min(int(cv), int(counts.max())), shuffle=True, random_state=seed)
+    rows = np.arange(len(t))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The least populated class")  # two rows of a class suffice
-        folds = [(np.asarray(train), np.asarray(test)) for train, test in check_cv(cv).split(np.zeros(len(t)), t)]
+        try:
+            folds = [(rows[train], rows[test]) for train, test in check_cv(cv).split(np.zeros(len(t)), t)]
+        except (TypeError, ValueError, IndexError) as error:
+            raise InvalidInputError(
+                f"cv={cv!r} gives no folds of {len(t)} rows ({error}). Give a number of folds, a splitter of "
+                "scikit-learn that needs no more than the labels, or a list of (train, test); for groups, "
+                "cv=list(GroupKFold(5).split(X, y, groups))."
+            ) from error
+    if not folds or any(not len(test) for _, test in folds):
+        raise InvalidInputError(f"cv={cv!r} tests no rows, in some fold at least. Give folds with rows to test.")
     for number, (train, _) in enumerate(folds):
         lost = np.setdiff1d(np.arange(len(classes)), t[train])
         if len(lost):

@@ -15,7 +15,8 @@ from oddsmith.decision.loss import read_loss
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.evaluation.bootstrap import wilson_interval
 from oddsmith.evaluation.reading import Answers, ask
-from oddsmith.evaluation.sums import bin_of
+from oddsmith.evaluation.sums import bin_of, check_bins
+from oddsmith.inference.summary import check_level
 from oddsmith.numerics import Array
 from oddsmith.records import Table
 
@@ -100,6 +101,8 @@ def reliability_curve(model: Any, X: Any, y: Any, *, bins: int = 10, level: floa
     >>> curve.count.tolist(), curve.calibration_error < 0.05
     ([200, 200, 200, 200, 200], True)
     """
+    check_bins(bins)
+    level = check_level(level)
     answers = _probabilistic(model, X, y)
     P, N = answers.P, len(answers.t)
     assert P is not None

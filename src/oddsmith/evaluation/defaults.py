@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from oddsmith.models import MODELS, RecalibratedClassifier
@@ -46,5 +45,6 @@ def _settings(name: str, kind: Any, K: int) -> dict[str, Any]:
 
 
 def _scaled(model: Any) -> Any:
-    # Without centring, so that sparse rows stay sparse: none of these needs it.
-    return make_pipeline(StandardScaler(with_mean=False), model)
+    # Inside the model, behind its design, so that tables may hold categories. Without centring, which none of these
+    # needs, so that sparse rows stay sparse.
+    return model.set_params(basis=StandardScaler(with_mean=False))

@@ -24,7 +24,8 @@ from oddsmith.evaluation.bootstrap import (
     wilson_interval,
 )
 from oddsmith.evaluation.reading import Answers, ask
-from oddsmith.evaluation.sums import Collector, Score, add_auc, add_bins, add_calibration, mean_of
+from oddsmith.evaluation.sums import Collector, Score, add_auc, add_bins, add_calibration, check_bins, mean_of
+from oddsmith.inference.summary import check_level
 from oddsmith.numerics import Array
 from oddsmith.records import Table
 
@@ -154,7 +155,7 @@ def evaluate(
     >>> bool(low < result.log_loss < high)
     True
     """
-    _check_numbers(bins, level, replicates)
+    _check_numbers(bins, level, replicates, seed)
     answers = ask(model, X, y)
     rng = np.random.default_rng(seed)
     group, count = assign_groups(len(answers.t), rng)
@@ -267,10 +268,10 @@ def _perfect_auc(answers: Answers, value: float, level: float) -> tuple[float, f
     return (edge, 1.0) if value == 1.0 else (0.0, 1.0 - edge)
 
 
-def _check_numbers(bins: Any, level: Any, replicates: Any) -> None:
-    if not (isinstance(bins, int | np.integer) and bins >= 1):
-        raise InvalidInputError(f"bins must be a whole number of at least 1, found {bins!r}.")
-    if not (isinstance(level, float) and 0.0 < level < 1.0):
-        raise InvalidInputError(f"level must be a number between 0 and 1, such as 0.95; found {level!r}.")
+def _check_numbers(bins: Any, level: Any, replicates: Any, seed: Any) -> None:
+    check_bins(bins)
+    check_level(level)
     if not (isinstance(replicates, int | np.integer) and replicates >= 100):
         raise InvalidInputError(f"replicates must be a whole number of at least 100, found {replicates!r}.")
+    if seed is not None and not (isinstance(seed, int | np.integer) and seed >= 0):
+        raise InvalidInputError(f"seed must be a whole number of at least 0, or None; found {seed!r}.")

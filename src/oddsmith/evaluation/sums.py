@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from scipy.special import expit, logit
 from scipy.stats import rankdata
 
 from oddsmith.decision.calibration import LinearMap, fit_linear, influence
+from oddsmith.errors import InvalidInputError
 from oddsmith.evaluation.reading import TINY, Answers
 from oddsmith.numerics import Array
 
@@ -121,6 +123,17 @@ def placements(values: Array, positive: npt.NDArray[np.bool_]) -> Array:
 
 
 # ----------------------------------------------------------------------------------------- binned calibration
+
+
+def check_bins(bins: Any) -> int:
+    """Return a checked number of bins.
+
+    >>> check_bins(10)
+    10
+    """
+    if isinstance(bins, bool) or not (isinstance(bins, int | np.integer) and bins >= 1):
+        raise InvalidInputError(f"bins must be a whole number of at least 1, found {bins!r}.")
+    return int(bins)
 
 
 def bin_of(p: Array, bins: int) -> npt.NDArray[np.intp]:

@@ -16,8 +16,8 @@ from scipy import sparse
 
 from oddsmith.numerics import EPS, Array
 
-COMPILE_ABOVE = 2_000_000
-COMPILE_AFTER = 20_000
+COMPILE_ABOVE = 200_000
+COMPILE_AFTER = 50_000
 LONGEST_RUN = 4096
 
 
