@@ -155,10 +155,13 @@ PARTS = {"cost": cost, "cv": cv, "loo": loo, "known": known, "few": few}
 def main() -> None:
     """Run the parts that were asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"some of {', '.join(PARTS)}; all if none is given")
     parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args()
-    for part in arguments.parts:
+    unknown = set(arguments.parts) - set(PARTS)
+    if unknown:
+        parser.error(f"There is no part {sorted(unknown)[0]!r}.")
+    for part in arguments.parts or PARTS:
         PARTS[part](arguments.quick)
 
 
