@@ -275,3 +275,34 @@ def test_groups_that_name_no_columns_are_refused(groups: object) -> None:
     X, y = make(0, 40, 2)
     with pytest.raises(OddsmithError, match="groups"):
         LogisticRegression(GaussianPrior(scale="evidence", groups=groups)).fit(X, y)
+
+
+def test_a_width_for_each_column_whatever_its_units_or_if_it_is_constant() -> None:
+    X, y = make(1, N=150, D=3)
+    each = GaussianPrior(scale="evidence", groups="each")
+    found = LogisticRegression(each).fit(X, y).selection_.width
+    units = np.array([1e8, 1.0, 1e-8])
+    assert np.allclose(LogisticRegression(each).fit(X * units, y).selection_.width * units, found, rtol=1e-3)
+    constant = np.column_stack([X, np.full(len(X), 7.0)])
+    assert np.allclose(LogisticRegression(each).fit(constant, y).selection_.width[:3], found, rtol=1e-3)
+
+
+def test_comparison_keeps_the_space_of_the_prior() -> None:
+    X, y = make(2, N=150, D=2)
+    how = {"basis": GaussianKernel(2.0, landmarks=10)}
+    model = LogisticRegression(GaussianPrior(scale=1.0, space="function"), **how)
+    found = compare_widths(X, y, model=model).selections["evidence"]
+    assert found.prior.space == "function"
+    alone = LogisticRegression(GaussianPrior(scale="evidence", space="function"), **how).fit(X, y)
+    assert np.isclose(found.width, alone.selection_.width, rtol=1e-4)
+    with pytest.raises(InvalidInputError, match="has a covariance"):
+        compare_widths(X, y, model=LogisticRegression(GaussianPrior(covariance=[1.0, 2.0])))
+    with pytest.raises(InvalidTypeError, match="is for LogisticRegression"):
+        compare_widths(X, y, model=Polynomial())
+
+
+@pytest.mark.parametrize("scale, words", [("loo", "only one of its class"), ("cv", "hold none of class")])
+def test_a_class_of_one_row_cannot_be_left_out(scale: str, words: str) -> None:
+    X, _ = make(2, N=30, D=2)
+    with pytest.raises(InvalidInputError, match=words):
+        LogisticRegression(GaussianPrior(scale=scale)).fit(X, np.arange(30) == 4)

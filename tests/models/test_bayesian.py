@@ -180,3 +180,18 @@ def test_bad_draws_are_refused(n: object, seed: object) -> None:
         posterior.sample(n, seed=seed)
     with pytest.raises(InvalidInputError, match="infinity"):
         posterior.logpdf([np.nan, 0.0, 0.0])
+
+
+def test_a_prior_on_an_intercept_that_is_not_there_is_refused() -> None:
+    X, y = make(0, 60, 2)
+    with pytest.raises(InvalidInputError, match="Give the 2 weights"):
+        LogisticRegression(GaussianPrior(covariance=np.eye(3)), fit_intercept=False).fit(X, y)
+    model = LogisticRegression(GaussianPrior(covariance=np.eye(2)), fit_intercept=False).fit(X, y)
+    assert model.update(X, y).intercept_ == 0.0
+
+
+def test_a_model_whose_intercepts_were_moved_is_no_prior() -> None:
+    X, y = make(0, 60, 2)
+    moved = LogisticRegression(1.0).fit(X, y).with_class_prior({0: 0.9, 1: 0.1})
+    with pytest.raises(InvalidInputError, match="moved by with_class_prior"):
+        moved.update(X, y)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg, optimize
 
-from oddsmith.numerics import Array, SpdFactor, factor_spd
+from oddsmith.numerics import EPS, Array, SpdFactor, factor_spd
 from oddsmith.priors import GaussianPrior
 from oddsmith.records import Table
 
@@ -116,7 +116,10 @@ class Local:
 
     def bounds(self) -> tuple[Array, Array]:
         """Return log alphas below and above which a width makes no difference."""
-        ratio = np.log(np.maximum(np.diag(self.H), np.finfo(float).tiny)) - np.log(np.where(self.q > 0, self.q, 1.0))
+        diagonal = np.diag(self.H)
+        # A constant column has no curvature, and any width will do.
+        diagonal = np.where(diagonal > EPS * diagonal.max(), diagonal, diagonal.max())
+        ratio = np.log(diagonal) - np.log(np.where(self.q > 0, self.q, 1.0))
         low, high = np.full(len(self.sizes), np.inf), np.full(len(self.sizes), -np.inf)
         np.minimum.at(low, self.group[self.q > 0], ratio[self.q > 0])
         np.maximum.at(high, self.group[self.q > 0], ratio[self.q > 0])
@@ -128,7 +131,7 @@ class Local:
         Towards smaller widths the quadratic model stays true, since weights move to the prior's mean; towards larger
         ones only nearby.
         """
-        low, high = np.maximum(bounds[0], log_alpha - reach), bounds[1]
+        low, high = np.clip(log_alpha - reach, *bounds), bounds[1]
         start, value = np.clip(log_alpha, low, high), self.evidence(log_alpha)[0]
         if len(start) == 1:
             grid = np.append(np.linspace(low[0], high[0], 60), start)

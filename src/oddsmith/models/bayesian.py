@@ -290,6 +290,7 @@ class Bayesian:
         """
         model: Any = self
         learned: Learned = model._curved()
+        learned.require_optimum()
         if model.aliased_:
             raise InvalidInputError(
                 f"The last fit set {', '.join(map(repr, model.aliased_[:5]))} aside, so nothing is known of these "

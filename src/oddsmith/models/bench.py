@@ -64,6 +64,12 @@ class Bench:
         """Return the width at which a weight moves the activation by about one."""
         return float(np.exp(-np.log(self.coordinates.scale).mean()))
 
+    def typical_precisions(self) -> Array:
+        """Return the log precision of each group at which its weights move the activation by about one."""
+        group, log_scale = self.group[1:], np.log(self.coordinates.scale)
+        result: Array = 2.0 * np.bincount(group, log_scale) / np.bincount(group)
+        return result
+
     def first_fit(self, log_alpha: Array) -> Evaluation:
         """Return the objective at its optimum, by the solver of the problem, to a few digits."""
         objective = self.at(log_alpha)

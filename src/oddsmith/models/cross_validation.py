@@ -173,7 +173,7 @@ def folds(problem: Problem, cv: Any, seed: int | None) -> list[tuple[npt.NDArray
             raise InvalidInputError(
                 f"cv must give pairs (train, test) of row numbers from 0 to {n - 1}, none of them empty."
             )
-        return [(train.astype(np.intp), test.astype(np.intp)) for train, test in result]
+        return _with_all_classes([(train.astype(np.intp), test.astype(np.intp)) for train, test in result], source)
     if not 2 <= cv <= n:
         raise InvalidInputError(f"cv must be a number of folds from 2 to the {n} rows, found {cv!r}.")
     rng = np.random.default_rng(0 if seed is None else seed)
@@ -182,7 +182,20 @@ def folds(problem: Problem, cv: Any, seed: int | None) -> list[tuple[npt.NDArray
         rows = rng.permutation(np.flatnonzero(source.t == code))
         fold[rows] = (np.arange(len(rows)) + dealt) % cv
         dealt += len(rows)
-    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(int(cv))]
+    return _with_all_classes([(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(int(cv))], source)
+
+
+def _with_all_classes(splits: list[Any], source: Any) -> list[Any]:
+    """Return the folds, or refuse one that is trained without a class: it could only rule it out."""
+    counts = source.t if source.s is None else np.where(source.s > 0, source.t, source.K)
+    for k, (train, _) in enumerate(splits):
+        lacking = np.flatnonzero(np.bincount(counts[train], minlength=source.K + 1)[: source.K] == 0)
+        if len(lacking):
+            raise InvalidInputError(
+                f"The training rows of fold {k} hold none of class number {lacking[0]}. Give cv= folds that do, or use "
+                "scale='evidence'."
+            )
+    return splits
 
 
 def _are_rows(part: npt.NDArray[Any], n: int) -> bool:

@@ -93,6 +93,11 @@ def make_objective(
     if problem.prior is not None:
         penalty = problem.prior.quadratic(C, M, symmetric_classes=K if symmetric else 0)
         covers_intercept = penalty.Q.shape[0] > M + 1 or bool(np.atleast_2d(penalty.Q)[0, 0] > 0)
+        if covers_intercept and penalty.Q.shape[0] == M + 1 and not problem.intercept:
+            raise InvalidInputError(
+                f"The covariance of the GaussianPrior has size {M + 1}, the intercept first, and the model has none "
+                f"(fit_intercept=False). Give the {M} weights of the columns."
+            )
         if symmetric:
             common = penalty.mean.mean(axis=0)
             penalty = replace(penalty, mean=contrast.T @ penalty.mean)

@@ -18,7 +18,7 @@ from oddsmith.models.coordinates import is_large
 from oddsmith.models.cross_validation import by_cross_validation, folds, path_solver
 from oddsmith.models.likelihood import Problem, _start
 from oddsmith.numerics import Array, factor_spd
-from oddsmith.priors import WIDTHS, GaussianPrior
+from oddsmith.priors import WIDTHS, GaussianPrior, as_prior
 from oddsmith.records import Table
 from oddsmith.solvers.base import Evaluation
 from oddsmith.solvers.truncated import LARGEST_HESSIAN
@@ -54,7 +54,7 @@ def by_evidence(bench: Bench) -> tuple[Selection, Array]:
 
     The end is a stationary point of the evidence itself: there the model's derivative is exact.
     """
-    log_alpha = np.full(int(bench.group.max()) + 1, -2.0 * np.log(bench.typical()))
+    log_alpha = bench.typical_precisions()
     e = bench.first_fit(log_alpha)
     bounds = bench.local(e, log_alpha).bounds()
     records: list[tuple[float, Array]] = []
@@ -248,12 +248,28 @@ def _check(problem: Problem, prior: GaussianPrior) -> None:
         raise InvalidInputError("The width of a GaussianPrior beside Jeffreys' prior cannot be found: give a number.")
     if problem.link is not None and not np.isinf(problem.link.domain).all():
         raise InvalidInputError(f"The width cannot be found for link={problem.link.name!r}: give a number.")
+    alone = _alone(problem) if prior.scale == "loo" else None
+    if alone is not None:
+        raise InvalidInputError(
+            f"scale='loo' leaves out rows one by one, and row {alone} is the only one of its class: without it there "
+            "is no fit. Use scale='evidence'."
+        )
     size = (problem.K - 1) * (problem.M + 1)
     if prior.scale != "cv" and size > LARGEST_HESSIAN:
         raise InvalidInputError(
             f"scale={prior.scale!r} needs the Hessian of all {size} weights, and the limit is {LARGEST_HESSIAN}. Use "
             "scale='cv', or fewer columns."
         )
+
+
+def _alone(problem: Problem) -> int | None:
+    """Return a row that is the only one of its class, if there is one and nothing holds the intercept then."""
+    s, t = problem.source.s, problem.source.t
+    counts = np.bincount(t if s is None else t[s > 0], minlength=problem.K)
+    if not problem.intercept or counts.min() > 1:
+        return None
+    single = t == int(np.argmin(counts))
+    return int(np.argmax(single if s is None else single & (s > 0)))
 
 
 def _grid(prior: GaussianPrior, bench: Bench) -> Array:
@@ -286,11 +302,16 @@ class WidthComparison(Table):
     curve: dict[str, list[float]]
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return one row per method: its width, and every criterion there, interpolated between the widths tried."""
+        """Return one row per method: its width, and every criterion there, interpolated between the widths tried.
+
+        NaN where the width lies beyond all of these, as that of the evidence may.
+        """
         at = np.log([float(s.width) for s in self.selections.values()])
         table: dict[str, list[Any]] = {"method": list(self.selections), "width": np.exp(at).tolist()}
+        tried = np.log(self.curve["width"])
+        outside = (at < tried[0] - 1e-9) | (at > tried[-1] + 1e-9)
         for name in ("log_evidence", "loo", "cv"):
-            table[name] = np.interp(at, np.log(self.curve["width"]), self.curve[name]).tolist()
+            table[name] = np.where(outside, np.nan, np.interp(at, tried, self.curve[name])).tolist()
         return table
 
 
@@ -321,8 +342,12 @@ def compare_widths(
     from oddsmith.models.logistic import LogisticRegression
 
     probe = LogisticRegression() if model is None else clone(model)
-    mean = getattr(probe.prior, "mean", None)
-    probe.set_params(prior=GaussianPrior(scale="loo", mean=mean, scales=scales, cv=cv))
+    if not isinstance(probe, LogisticRegression):
+        raise InvalidTypeError(f"compare_widths is for LogisticRegression and ProbitRegression, found {probe!r}.")
+    given = as_prior(probe.prior) or GaussianPrior(scale=1.0)
+    if given.covariance is not None:
+        raise InvalidInputError("compare_widths finds one width, and the model's prior has a covariance: give a scale.")
+    probe.set_params(prior=GaussianPrior(scale="loo", mean=given.mean, space=given.space, scales=scales, cv=cv))
     probe._check_parameters()
     _, problem = probe._problem(X, y, sample_weight, offset, reset=True)
     prior = problem.prior
