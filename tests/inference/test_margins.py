@@ -3,10 +3,12 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
-from oddsmith import LogisticRegression
+from oddsmith import Design, LogisticRegression
+from oddsmith.errors import InvalidInputError
 
 
 def data(K: int, n: int = 80) -> tuple[np.ndarray, np.ndarray]:
@@ -114,3 +116,32 @@ def test_many_classes_need_no_matrix_for_each_row() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 12 * n * K * 8  # a few numbers for each row of a tile and each class
+
+
+def mixed(n: int = 150) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n) + 5, "g": rng.choice(["u", "v", "w"], n)})
+    return table, (table["a"] + (table["g"] == "v") + rng.logistic(size=n) > 0).to_numpy()
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_the_effect_of_a_level_is_its_difference_from_the_reference(K: int) -> None:
+    """A row of another level does not keep that one beside it."""
+    table, y = mixed()
+    labels = y.astype(int) if K == 2 else np.where(np.arange(len(y)) % 4 == 0, 2, y)
+    model = LogisticRegression().fit(table, labels)
+    found = model.marginal_effects(table).to_pandas()
+    at = {level: model.predict_proba(table.assign(g=level)).mean(axis=0) for level in ("u", "v", "w")}
+    for level in ("v", "w"):
+        effect = found.loc[found["term"] == f"g[{level}]", "effect"]
+        np.testing.assert_allclose(effect, (at[level] - at["u"])[-1 if K == 2 else slice(None)], rtol=1e-9)
+    assert (found["kind"] == np.tile(["slope", "slope", "difference", "difference"], 1 if K == 2 else K)).all()
+
+
+@pytest.mark.parametrize("formula", ["a * b", "a + log(a + 10)", "poly(a, 2) + g", "a : b", "log(a + b + 20)"])
+def test_effects_of_columns_that_move_several_weights_are_refused(formula: str) -> None:
+    table, y = mixed()
+    model = LogisticRegression(design=Design(formula)).fit(table, y)
+    with pytest.raises(InvalidInputError, match="move one weight each"):
+        model.marginal_effects(table)
+    assert len(LogisticRegression(design=Design("log(b + 20) + g")).fit(table, y).marginal_effects(table).effect) == 3

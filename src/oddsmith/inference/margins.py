@@ -61,12 +61,13 @@ class Effects:
         return np.sqrt(np.maximum(variance, 0.0))
 
 
-def effects(tiles: Iterable[Tile], at: At, discrete: list[int], k: int) -> Effects:
+def effects(tiles: Iterable[Tile], at: At, discrete: Mapping[int, list[int]], k: int) -> Effects:
     """Return the effects averaged over rows: of a slope ``∂y_k/∂φ_j``, of a 0/1 column ``y_k(1) − y_k(0)``.
 
     With D = ∂y_k/∂a and E = ∂²y_k/∂a², both averaged (E times z), a slope is ``Σ_c D_c w_cj`` and its derivative in
     the weights ``Σ_c E_cl w_cj z + D_l e_j``. One pass; memory O(K M (K + M)), none of it N, and less than the
-    covariance of the weights has. ``k`` is the class (for two classes 0: there is one probability).
+    covariance of the weights has. ``discrete`` has for each 0/1 column those of its category (itself among them): a row
+    that is given one level has no other. ``k`` is the class (for two classes 0: there is one probability).
     """
     C, P = at.x.shape
     w = (at.T @ at.x)[:, 1:] / at.scale
@@ -77,21 +78,24 @@ def effects(tiles: Iterable[Tile], at: At, discrete: list[int], k: int) -> Effec
         weight += float(s.sum())
         D += s @ _slope(tile.A, at, k)
         E += _curvature(tile.A, tile.Z, s, at, k)
-        for i, j in enumerate(discrete):
-            phi = tile.Z[:, 1 + j] * at.scale[j] + at.center[j]
+        for i, (j, levels) in enumerate(discrete.items()):
+            phi = tile.Z[:, 1 + np.array(levels)] * at.scale[levels] + at.center[levels]
             for value, sign in ((1.0, 1.0), (0.0, -1.0)):
-                A = tile.A + np.outer(value - phi, w[:, j])
+                there = np.where(np.array(levels) == j, value, 0.0)
+                A = tile.A + (there - phi) @ w[:, levels].T
                 change[i] += sign * float(s @ _probability(A, at)[:, k])
                 slope = _slope(A, at, k) * (sign * s)[:, None]
                 part = slope.T @ tile.Z
-                part[:, 1 + j] = slope.sum(axis=0) * ((value - at.center[j]) / at.scale[j])
+                scaled = (there - at.center[levels]) / at.scale[levels]
+                part[:, 1 + np.array(levels)] = np.outer(slope.sum(axis=0), scaled)
                 moved[i] += part
     D, E = D / weight, E / weight
     effect = D @ w
     J = np.einsum("clp,cj->jlp", E, w, optimize=True)
     for j in range(w.shape[1]):
         J[j, :, 1 + j] += D / at.scale[j]
-    effect[discrete], J[discrete] = change / weight, moved / weight
+    columns = list(discrete)
+    effect[columns], J[columns] = change / weight, moved / weight
     J = np.einsum("jlp,lm->jmp", J, at.T, optimize=True)
     return Effects(effect, J.reshape(w.shape[1], C * P))
 

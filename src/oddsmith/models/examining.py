@@ -62,7 +62,7 @@ def marginal_effects(
     rows = model._rows(X)
     s = read_weights(sample_weight, rows.shape[0])
     shift = read_offset(offset, rows.shape[0], learned.K)
-    which = _discrete(discrete, rows, names)
+    which = _discrete(discrete, rows, names, _categories(getattr(model, "design_", None), names))
     where = model._at(learned)
     if at == "average":
         text = "averaged over the rows"
@@ -88,13 +88,36 @@ def marginal_effects(
     return MarginalEffects(columns, text, level)
 
 
-def _discrete(discrete: Any, rows: Any, names: list[str]) -> list[int]:
-    """Return the places of the columns that are taken as 0/1."""
+def _categories(design: Any, names: list[str]) -> dict[int, list[int]]:
+    """Return for each column of a category those of all its levels, and refuse designs that use a column twice."""
+    if design is None or design.get_feature_names_out().tolist() != names:
+        return {}
+    used: set[str] = set()
+    levels: dict[int, list[int]] = {}
+    for term in design.terms_:
+        own = [factor for factor in term.factors if factor.what != "indicator"]
+        columns = {str(name) for factor in own for name in getattr(factor.of, "columns", (factor.of,))}
+        is_category = len(own) == 1 and own[0].what == "levels"
+        if columns & used or len(columns) > 1 or (own[0].full if is_category else term.width > 1):
+            raise InvalidInputError(
+                f"marginal_effects is about columns that move one weight each, or are a category beside a constant; "
+                f"{term.names[0]!r} is of a column in several terms, of several columns, or one of all levels. Compare "
+                "predict_proba of changed rows."
+            )
+        used |= columns
+        if is_category:
+            places = [names.index(name) for name in term.names]
+            levels |= dict.fromkeys(places, places)
+    return levels
+
+
+def _discrete(discrete: Any, rows: Any, names: list[str], levels: dict[int, list[int]]) -> dict[int, list[int]]:
+    """Return the columns that are taken as 0/1, each with those of its category."""
     if discrete is False:
-        return []
-    binary = [j for j in range(len(names)) if _is_binary(_column(rows, j))]
+        return {}
+    binary = [j for j in range(len(names)) if j in levels or _is_binary(_column(rows, j))]
     if isinstance(discrete, str) and discrete == "auto":
-        return binary
+        return {j: levels.get(j, [j]) for j in binary}
     if isinstance(discrete, bool | str) or not np.iterable(discrete):
         raise InvalidInputError(f"discrete must be 'auto', False or a list of columns, found {discrete!r}.")
     for name in discrete:
@@ -102,7 +125,8 @@ def _discrete(discrete: Any, rows: Any, names: list[str]) -> list[int]:
             raise UnknownNameError("column", name, names)
         if names.index(str(name)) not in binary:
             raise InvalidInputError(f"Column {name!r} holds other values than 0 and 1: it is no difference of two.")
-    return [names.index(str(name)) for name in discrete]
+    places = [names.index(str(name)) for name in discrete]
+    return {j: levels.get(j, [j]) for j in places}
 
 
 def _column(rows: Any, j: int) -> Array:
