@@ -1,5 +1,7 @@
 """Laplace's approximation of any density, against closed forms."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -80,3 +82,30 @@ def test_bad_arguments_are_refused_in_words() -> None:
         laplace(lambda x: -x @ x, np.ones(2), hessian=lambda x: np.ones(2))
     with pytest.raises(InvalidInputError, match="finite number or vector"):
         laplace(lambda x: 0.0, start=[[1.0]])
+
+
+@pytest.mark.parametrize(
+    "f, words",
+    [
+        (lambda x: -x if x > 0 else -np.inf, "no smooth maximum"),  # its maximum is an edge
+        (lambda x: -abs(x), "no smooth maximum"),
+        (lambda x: -(x**4), "falls steeply"),
+    ],
+)
+def test_maxima_that_are_no_gaussians_are_refused(f, words: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InvalidInputError, match=words):
+            laplace(f, 1.0)
+
+
+def test_derivatives_and_points_of_the_wrong_kind_are_refused() -> None:
+    def f(x: np.ndarray) -> float:
+        return -float(x @ x)
+
+    with pytest.raises(InvalidInputError, match="symmetric"):
+        laplace(f, [1.0, 2.0], gradient=lambda x: -2 * x, hessian=lambda x: np.array([[-2.0, 1.0], [0.0, -2.0]]))
+    with pytest.raises(InvalidInputError, match="the gradient be wrong"):
+        laplace(f, [1.0, 2.0], gradient=lambda x: 2 * x)
+    with pytest.raises(InvalidInputError, match="points of length 2"):
+        laplace(f, [1.0, 2.0]).logpdf([0.0, 0.0, 0.0])

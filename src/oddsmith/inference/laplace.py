@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.inference.draws import standard_normals
 from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.records import Table
@@ -20,6 +20,8 @@ from oddsmith.records import Table
 Function = Callable[[Any], Any]
 LOG_2PI = float(np.log(2.0 * np.pi))
 MAX_ITER = 200
+STEEPEST = 1e3
+"""How far the log density may fall within one standard deviation, where a Gaussian's falls by a half."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,12 @@ class Laplace(Table):
     def logpdf(self, x: npt.ArrayLike) -> Any:
         """Return the log of the Gaussian at ``x`` (a point, or one a row)."""
         m, S = np.atleast_1d(self.mode), np.atleast_2d(self.covariance)
-        points = np.asarray(x, dtype=float)
+        with as_input_errors():
+            points = np.asarray(x, dtype=float)
         # In one dimension every number is a point, in D every row.
         flat = points.reshape(-1, 1) if np.ndim(self.mode) == 0 else np.atleast_2d(points)
+        if flat.shape[-1] != len(m):
+            raise InvalidInputError(f"logpdf takes points of length {len(m)}; found an array of shape {points.shape}.")
         factor = factor_spd(S, tol=0.0)
         square = np.array([factor.norm(d) ** 2 for d in flat - m])
         result = -0.5 * (square + len(m) * LOG_2PI + factor.log_det())
@@ -118,6 +123,7 @@ def laplace(
             break
         moved, last = _search(target, x, value, p, decrement), decrement  # 4
         if moved is None:
+            _check_still(x, value, g, decrement)
             break
         x, value = moved
     else:
@@ -178,7 +184,10 @@ class _Target:
         else:
             g = self._shaped(self.gradient, x, (D,))
         if self.hessian is not None:
-            return g, -self._shaped(self.hessian, x, (D, D))
+            H = self._shaped(self.hessian, x, (D, D))
+            if not np.allclose(H, H.T, rtol=1e-6, atol=1e-9 * np.abs(H).max()):
+                raise InvalidInputError(f"The Hessian must be symmetric; at {_show(x)} it is {H.tolist()}.")
+            return g, -0.5 * (H + H.T)
         A, E = np.empty((D, D)), np.diag(h)
         for i in range(D):
             for j in range(i + 1):
@@ -236,8 +245,9 @@ def _ascent(A: Array, g: Array) -> tuple[Array, float]:
     values, V = linalg.eigh(A / np.outer(d, d))
     # Where the density is not concave, a direction is followed uphill as far as its curvature is certain.
     size = np.maximum(np.abs(values), 1e-8)
-    c = V.T @ (g / d)
-    return (V @ (c / size)) / d, float(np.sqrt((c * c / size).sum()))
+    with np.errstate(over="ignore"):  # a slope without curvature
+        c = V.T @ (g / d)
+        return (V @ (c / size)) / d, float(np.sqrt((c * c / size).sum()))
 
 
 def _search(target: _Target, x: Array, value: float, p: Array, decrement: float) -> tuple[Array, float] | None:
@@ -251,6 +261,15 @@ def _search(target: _Target, x: Array, value: float, p: Array, decrement: float)
     return None
 
 
+def _check_still(x: Array, value: float, g: Array, decrement: float) -> None:
+    """Refuse a point from which no step rises although the slope there says that one should: an edge, or a kink."""
+    if 0.5 * decrement**2 > 1e-8 + 1e4 * EPS * abs(value):
+        raise InvalidInputError(
+            f"The log density has no smooth maximum: at {_show(x)} its slope is {_show(g)}, and no step tried rises. "
+            "It may end at an edge, have a kink, or the gradient be wrong. Give another start, or other coordinates."
+        )
+
+
 def _inverse(target: _Target, x: Array, value: float, A: Array) -> tuple[Array, float]:
     """Return the covariance and log det of A, or say along which direction the point is no maximum."""
     d = np.sqrt(np.maximum(np.abs(np.diag(A)), np.finfo(float).tiny))
@@ -262,6 +281,8 @@ def _inverse(target: _Target, x: Array, value: float, A: Array) -> tuple[Array, 
         sides = [target.value(x + sign * v / np.sqrt(size)) for sign in (1.0, -1.0)]
         if max(sides) > value - 1e-3:
             raise _no_maximum(x, v, "does not fall", A)
+        if max(sides) < value - STEEPEST:
+            raise _no_maximum(x, v, "is flat at first and falls steeply then: no Gaussian does", A)
     factor = factor_spd(A, tol=0.0)
     S = factor.solve(np.eye(len(x)))
     return (S + S.T) / 2.0, factor.log_det()
