@@ -195,3 +195,13 @@ def test_a_model_whose_intercepts_were_moved_is_no_prior() -> None:
     moved = LogisticRegression(1.0).fit(X, y).with_class_prior({0: 0.9, 1: 0.1})
     with pytest.raises(InvalidInputError, match="moved by with_class_prior"):
         moved.update(X, y)
+
+
+def test_rows_of_another_fit_are_refused() -> None:
+    X, y = make(0, 60, 2)
+    model = LogisticRegression(1.0).fit(X, y)
+    for method in (model.leave_one_out, model.posterior_mean):
+        with pytest.raises(InvalidInputError, match="not the rows that the model was fitted to"):
+            method(X + 1.0, y)
+        with pytest.raises(InvalidInputError, match="not the rows that the model was fitted to"):
+            method(X, y, sample_weight=np.full(60, 2.0))

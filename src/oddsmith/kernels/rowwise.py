@@ -71,7 +71,7 @@ class Tile:
     @property
     def loss(self) -> float:
         """Minus the log likelihood of the rows."""
-        return float(self.rows.value @ self.s)
+        return float(np.where(self.s > 0, self.rows.value, 0.0) @ self.s)
 
     def scores(self) -> Array:
         """Return minus the score of each row of weight one, n × CP, contrast after contrast."""

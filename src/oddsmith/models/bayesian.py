@@ -23,6 +23,7 @@ from oddsmith.models.base import all_or_nothing
 from oddsmith.models.coordinates import is_large, make_contrast
 from oddsmith.models.learned import Learned, Recall
 from oddsmith.models.likelihood import Problem
+from oddsmith.models.profiling import check_rows
 from oddsmith.numerics import Array
 from oddsmith.priors import Inherited
 from oddsmith.records import Certificate
@@ -80,6 +81,13 @@ def read_known_labels(y: Any, n_rows: int, classes: npt.NDArray[Any]) -> tuple[n
             f"{', '.join(map(repr, list(codes)[:8]))}. Fit it anew with rows of all classes."
         )
     return classes, np.array([codes[label] for label in labels.tolist()], dtype=np.int32)
+
+
+def check_same_rows(problem: Problem, at: At, learned: Learned) -> None:
+    """Refuse rows that are not those of the fit: their log likelihood says so (one pass)."""
+    source = problem.source
+    parts = (tile.loss for start, stop in source.slices() for tile in tiles(source.block(start, stop), at))
+    check_rows(learned, -sum(parts))
 
 
 class Bayesian:
@@ -219,6 +227,7 @@ class Bayesian:
         learned: Learned = self._curved(X, y, sample_weight, offset)  # type: ignore[attr-defined]
         posterior = self._posterior(learned)
         with one_blas_thread():
+            check_same_rows(problem, posterior.at, learned)
             S = posterior.solver_covariance
             result = leave_one_out(problem.source, posterior.at, S, posterior.size, learned.penalty)
         alone = determined_rows(result)
@@ -258,6 +267,7 @@ class Bayesian:
         learned: Learned = self._curved(X, y, sample_weight, offset)  # type: ignore[attr-defined]
         posterior = self._posterior(learned)
         with one_blas_thread():
+            check_same_rows(problem, posterior.at, learned)
             params = LeverageParams(posterior.at, posterior.solver_covariance)
             slope = problem.engine.fold(LeverageSlope, problem.source, params).slope
         x = learned.x - (posterior.solver_covariance @ slope.ravel()).reshape(learned.x.shape)
