@@ -306,3 +306,15 @@ def test_a_class_of_one_row_cannot_be_left_out(scale: str, words: str) -> None:
     X, _ = make(2, N=30, D=2)
     with pytest.raises(InvalidInputError, match=words):
         LogisticRegression(GaussianPrior(scale=scale)).fit(X, np.arange(30) == 4)
+
+
+def test_rows_of_no_weight_are_in_no_fold() -> None:
+    X, y = make(3, N=60, D=2)
+    more, weight = np.vstack([X, 50.0 * X, 50.0 * X]), np.r_[np.ones(60), np.zeros(120)]
+    prior = GaussianPrior(scale="cv", scales=[0.1, 1.0, 10.0])
+    alone = LogisticRegression(prior, seed=1).fit(X, y).selection_.table
+    among = LogisticRegression(prior, seed=1).fit(more, np.r_[y, 1 - y, y], sample_weight=weight).selection_.table
+    assert np.allclose(among["log_loss"], alone["log_loss"], rtol=1e-4)
+    halves = GaussianPrior(scale="cv", cv=[(np.arange(60), np.arange(60, 180))])
+    with pytest.raises(InvalidInputError, match="weight 0"):
+        LogisticRegression(halves).fit(more, np.r_[y, 1 - y, y], sample_weight=weight)

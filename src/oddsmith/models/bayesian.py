@@ -233,7 +233,7 @@ class Bayesian:
         alone = determined_rows(result)
         if len(alone):
             warnings.warn(
-                f"Without row {int(alone[0])}{f' (and {len(alone) - 1} others)' if len(alone) > 1 else ''} there is no "
+                f"Without row {int(alone[0])}{f' (or {len(alone) - 1} more)' if len(alone) > 1 else ''} there is no "
                 "fit: it alone determines a weight. Its prediction is NaN. Use a prior.",
                 SeparationWarning,
                 stacklevel=2,

@@ -174,21 +174,25 @@ def folds(problem: Problem, cv: Any, seed: int | None) -> list[tuple[npt.NDArray
                 f"cv must give pairs (train, test) of row numbers from 0 to {n - 1}, none of them empty."
             )
         return _with_all_classes([(train.astype(np.intp), test.astype(np.intp)) for train, test in result], source)
-    if not 2 <= cv <= n:
-        raise InvalidInputError(f"cv must be a number of folds from 2 to the {n} rows, found {cv!r}.")
+    counts = np.ones(n, dtype=bool) if source.s is None else source.s > 0  # rows of no weight are in no fold
+    if not 2 <= cv <= counts.sum():
+        raise InvalidInputError(f"cv must be a number of folds from 2 to the {counts.sum()} rows, found {cv!r}.")
     rng = np.random.default_rng(0 if seed is None else seed)
-    fold, dealt = np.empty(n, dtype=np.intp), 0
+    fold, dealt = np.full(n, -1, dtype=np.intp), 0
     for code in range(source.K):
-        rows = rng.permutation(np.flatnonzero(source.t == code))
+        rows = rng.permutation(np.flatnonzero((source.t == code) & counts))
         fold[rows] = (np.arange(len(rows)) + dealt) % cv
         dealt += len(rows)
-    return _with_all_classes([(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(int(cv))], source)
+    parts = [(np.flatnonzero((fold != k) & counts), np.flatnonzero(fold == k)) for k in range(int(cv))]
+    return _with_all_classes(parts, source)
 
 
 def _with_all_classes(splits: list[Any], source: Any) -> list[Any]:
-    """Return the folds, or refuse one that is trained without a class: it could only rule it out."""
+    """Return the folds, or refuse one that is trained without a class (it could only rule it out) or tests no row."""
     counts = source.t if source.s is None else np.where(source.s > 0, source.t, source.K)
-    for k, (train, _) in enumerate(splits):
+    for k, (train, test) in enumerate(splits):
+        if (counts[test] == source.K).all():
+            raise InvalidInputError(f"All rows that fold {k} is tested on have weight 0. Give cv= other folds.")
         lacking = np.flatnonzero(np.bincount(counts[train], minlength=source.K + 1)[: source.K] == 0)
         if len(lacking):
             raise InvalidInputError(
