@@ -711,3 +711,32 @@ def test_separation_is_seen_with_every_link(link: str) -> None:
     with pytest.warns(SeparationWarning, match="x0"):
         model = LogisticRegression(link=link).fit(x, np.repeat([0, 1, 0], [36, 69, 10]))
     assert np.isinf(model.summary().std_error[1])
+
+
+def penalised(w: np.ndarray, Z: np.ndarray, y: np.ndarray) -> float:
+    """Minus the log likelihood with Jeffreys' prior, from its definition."""
+    a = Z @ w
+    p = 1.0 / (1.0 + np.exp(-a))
+    sign, half = np.linalg.slogdet(Z.T @ (Z * (p * (1.0 - p))[:, None]))
+    return float((np.logaddexp(0.0, a) - y * a).sum() - 0.5 * half) if sign > 0 else 1e10
+
+
+@pytest.mark.parametrize(("seed", "j"), [(15, 1), (21, 1), (33, 2), (41, 1)])
+def test_penalised_profiles_end_on_their_highest_branch(seed: int, j: int) -> None:
+    """Separated rows whose profile has several maxima: at the upper end, no start climbs into the interval."""
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(int(rng.integers(8, 16)), 2)), 1)
+    y = (X[:, 0] > 0).astype(int)
+    model = LogisticRegression(JeffreysPrior()).fit(X, y)
+    end = model.summary(X, y, intervals="profile").upper[j]
+    Z, best = np.column_stack([np.ones(len(X)), X]), np.append(model.intercept_, model.coef_)
+    ray = np.delete(best, j) * end / best[j]
+    starts = [np.delete(best, j), *(c * ray + d for c in (0.8, 1.0, 1.2) for d in (-2.0, 0.0, 2.0))]
+    options = {"xatol": 1e-7, "fatol": 1e-10, "maxfev": 1000}
+    found = [
+        optimize.minimize(
+            lambda rest: penalised(np.insert(rest, j, end), Z, y), start, method="Nelder-Mead", options=options
+        ).fun
+        for start in starts
+    ]
+    assert 2.0 * (min(found) - penalised(best, Z, y)) == pytest.approx(3.841458820694124, abs=1e-5)

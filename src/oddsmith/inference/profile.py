@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import linalg
 
 from oddsmith.inference.constrained import Evaluate, Minimum, Tangent, minimise
 from oddsmith.numerics import Array
@@ -20,6 +21,10 @@ LAST_STEP = 1e-6
 FARTHEST = 2.0**24
 """How many standard errors (or units of Wald's interval) away an end is looked for."""
 SHORTEST = 2.0**-12
+SAME_CURVATURE = 0.2
+"""Where an end and the curvature there are Wald's but for this share, there is no other branch to look for."""
+OTHER_BRANCH = 1e-6
+"""A minimum lower than this is another one."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,11 @@ class Profiler:
             D = np.inf if found is None else 2.0 * (found.e.value - self.best.value)
             inside, outside = (inside, abs(v)) if D > self.q else (abs(v), outside)
             if abs(D - self.q) <= close * max(1.0, self.q):
-                return v
+                found = self._elsewhere(found, c, v)
+                if found is None:
+                    return v
+                known, inside, outside = [], abs(v), np.inf
+                D = 2.0 * (found.e.value - self.best.value)
             if np.isinf(outside) and inside >= FARTHEST * abs(start):
                 return side * np.inf
             new = np.nan
@@ -119,6 +128,37 @@ class Profiler:
                 return side * new
             v = side * new
         return float("nan")  # no number is better than a wrong one
+
+    def _elsewhere(self, end: Minimum | None, c: Array, v: float) -> Minimum | None:
+        """Return a minimum with ``cᵀ(x − x̂) = v`` that is inside the interval, although its ``end`` was found there.
+
+        A penalised likelihood may have several along its profile. Those are looked at that are reached straight from
+        the estimate, from the point on the ray through it, and from both sides of the end in the two directions
+        of least curvature.
+        """
+        if self.exact or end is None:
+            return None
+        x, A = self.best.w, c[None, :]
+        assert self.best.hessian is not None and end.e.hessian is not None
+        around = Tangent.of(self.best.hessian, A)
+        unit = float(around.gram[0, 0])
+        if max(abs(end.tangent.gram[0, 0] / unit - 1.0), abs(v**2 / (unit * self.q) - 1.0)) <= SAME_CURVATURE:
+            return None  # the profile is almost Wald's parabola
+        starts = [x + around.step(np.zeros_like(x), np.array([v]))]
+        if c @ x != 0.0:
+            starts.append(x * (1.0 + v / float(c @ x)))
+        inside = linalg.null_space(np.vstack([A, np.eye(len(x))[x == 0.0]]))  # weights that are fixed are zero
+        curvature, directions = np.linalg.eigh(inside.T @ end.e.hessian @ inside)
+        for i in np.flatnonzero(curvature > 0.0)[:2]:
+            step = inside @ directions[:, i] / np.sqrt(curvature[i])
+            starts += [end.e.w + far * step for far in (-6.0, -3.0, 3.0, 6.0)]
+        with np.errstate(over="ignore", invalid="ignore"):  # some starts are far out
+            for e in map(self.evaluate, starts):
+                if np.isfinite(e.value):
+                    found = minimise(self.evaluate, e, A, tol=self.tol, max_iter=100, exact=False)
+                    if found.converged and 2.0 * (found.e.value - self.best.value) < self.q - OTHER_BRANCH:
+                        return found
+        return None
 
     def _first(self, c: Array, side: int) -> float:
         """Return where the search begins: at Wald's end, with the curvature of the origin if there is no minimum.
