@@ -147,3 +147,14 @@ def test_probabilities_outside_the_domain_of_a_link_add_up(method: str) -> None:
     assert np.allclose(found.mean.sum(axis=1), 1.0)
     assert np.allclose(found.lower[:, 0], 1.0 - found.upper[:, 1])
     assert found.mean[0, 0] > 0.99
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_rows_beyond_floating_point_are_refused_and_those_before_it_are_not(K: int) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 1))
+    model = LogisticRegression(1.0).fit(X, np.arange(90) % K)
+    found = model.predictive([[1e100], [-1e100]])
+    assert np.allclose(found.mean.sum(axis=1), 1.0)
+    with pytest.raises(InvalidInputError, match="Row 1 of X lies so far out"):
+        model.predictive([[1.0], [1e200]])

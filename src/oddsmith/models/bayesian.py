@@ -192,7 +192,14 @@ class Bayesian:
                 t = np.zeros(Phi.shape[0], dtype=np.int32)
                 block = Block(Phi, t, None, None if shift is None else shift[start : start + step])
                 for tile in tiles(block, posterior.at):
-                    cov = tile.spread(posterior.solver_covariance)
+                    with np.errstate(over="ignore", invalid="ignore"):
+                        cov = tile.spread(posterior.solver_covariance)
+                    far = ~np.isfinite(cov).all(axis=(1, 2))
+                    if far.any():
+                        raise InvalidInputError(
+                            f"Row {start + tile.start + int(np.argmax(far))} of X lies so far out that the variance of "
+                            "its activation is more than a float64 can hold. Look into its numbers, or rescale them."
+                        )
                     how = {"method": method, "level": level, "normals": normals}
                     parts.append(predict(tuple(self.classes_.tolist()), tile.A, cov, link, **how))  # type: ignore[arg-type]
         return join(parts)
