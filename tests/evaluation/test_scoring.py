@@ -309,3 +309,11 @@ def test_labels_may_be_a_column_of_a_table() -> None:
     table = pandas.DataFrame({"x": [0.0, 2.0, 1.0, 3.0, 1.5], "kind": ["a", "a", "b", "b", "b"]})
     model = GaussianClassifier().fit(table, y="kind")
     assert evaluate(model, table, "kind").accuracy == model.score(table[["x"]], table["kind"])
+
+
+def test_one_row_has_no_interval_by_the_bootstrap() -> None:
+    model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], [0, 0, 1, 1])
+    with pytest.warns(OddsmithWarning, match="All rows are of class"):
+        found = evaluate(model, [[1.0]], [0])
+    for name, score in found.scores.items():
+        assert score.interval == "Wilson" or np.isnan(found.interval(name)).all(), name

@@ -243,6 +243,8 @@ def _estimate(score: Score, sums: Resampled, answers: Answers, level: float) -> 
     how = score.interval
     if how == "Wilson":
         edges = wilson_interval(value, len(answers.t), level)
+    elif len(answers.t) < 2:
+        edges = np.nan, np.nan  # one row, resampled, is the same row
     elif how == "reflected bootstrap":
         edges = reflected_interval(value, replicates, level, score.most)
     elif how == "centred bootstrap":
