@@ -157,7 +157,8 @@ class Inferring:
     ) -> DropOne:
         """Test the model without each of its columns, or each of the ``groups`` of columns ``{name: [columns]}``.
 
-        The columns of a category go together, and a term of a formula stays as long as an interaction has it.
+        The columns of a category go together, and a term of a formula stays as long as an interaction has it. Columns
+        that were set aside as aliased stay aside; in R they take the place of the one that is dropped (Df 0).
 
         ``test`` is ``"likelihood-ratio"`` (as ``drop1(test = "Chisq")`` in R; penalised after a fit with
         ``JeffreysPrior()``), ``"score"`` (Rao) or ``"wald"``. The rows are those of the fit. Cost: a warm-started fit,
