@@ -118,12 +118,12 @@ class MemorySource:
         chosen: npt.NDArray[np.intp] = edges[:-1] + (jitter * np.diff(edges)).astype(np.intp)
         return chosen
 
-    def take(self, rows: npt.NDArray[np.intp]) -> MemorySource:
-        """Return a source of the given rows, copied together."""
+    def take(self, rows: npt.NDArray[np.intp], room: npt.NDArray[Any] | None = None) -> MemorySource:
+        """Return a source of the given rows, copied together, into ``room`` if that is given and serves."""
         # ndarray.take is the faster of the two, but copies an array that is not in C order whole.
         in_order = not sparse.issparse(self.X) and self.X.flags.c_contiguous
         return MemorySource(
-            self.X.take(rows, axis=0) if in_order else self.X[rows],
+            _take_rows(self.X, rows, room) if in_order else self.X[rows],
             self.t[rows],
             self.K,
             None if self.s is None else self.s[rows],
@@ -132,6 +132,26 @@ class MemorySource:
             self.M,
             slice_rows=max(512, -(-len(rows) // 8)),
         ).kept()
+
+
+def _take_rows(
+    X: npt.NDArray[Any], rows: npt.NDArray[np.intp], room: npt.NDArray[Any] | None = None
+) -> npt.NDArray[Any]:
+    """Return rows of an array in C order, copied by all cores if they are many.
+
+    >>> _take_rows(np.eye(3), np.array([2, 0])).tolist()
+    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+    """
+    taken = np.empty((len(rows), *X.shape[1:]), dtype=X.dtype) if room is None else room[: len(rows)]
+    parts = available_cores() if taken.nbytes > SLICE_BYTES else 1
+    edges = [len(rows) * i // parts for i in range(parts + 1)]
+
+    def copy(ends: tuple[int, int]) -> None:
+        # Every number is that of a row: "clip" only spares a second buffer.
+        X.take(rows[slice(*ends)], axis=0, out=taken[slice(*ends)], mode="clip")
+
+    list(_pool(parts).map(copy, pairwise(edges)) if parts > 1 else map(copy, pairwise(edges)))
+    return taken
 
 
 def _csr_rows(X: Any, start: int, stop: int) -> Any:

@@ -22,6 +22,7 @@ from oddsmith.numerics import Array
 from oddsmith.priors import GaussianPrior
 from oddsmith.solvers import Newton
 from oddsmith.solvers.truncated import LARGEST_HESSIAN
+from oddsmith.statistics import Losses, LossesParams
 
 ENOUGH = 1e-2
 """Squared Newton decrement per weight before the last step: the weights are then well within their standard errors."""
@@ -41,8 +42,13 @@ def by_cross_validation(
     many = is_large(bench.objective.source) or bench.objective.source.n_rows * bench.unit.Q.size * fits >= 16 * LARGE
     threads = 1 if many else min(bench.problem.engine.threads or available_cores(), len(splits))  # type: ignore[attr-defined]
     engine = bench.problem.engine if many or threads == 1 else MemoryEngine(1)
+    # Folds that come one after the other share the memory of their training rows.
+    X = bench.objective.source.X
+    most = max(len(train) for train, _ in splits)
+    room = np.empty((most, X.shape[1]), dtype=X.dtype) if threads == 1 and isinstance(X, np.ndarray) else None
     with ThreadPoolExecutor(threads) as pool:
-        losses = np.array(list(pool.map(lambda split: _path(bench, engine, many, widths, *split), splits)))
+        paths = pool.map(lambda split: _path(bench, engine, many, widths, split[0], split[1], room), splits)
+        losses = np.array(list(paths))
     loss = losses.mean(axis=0)
     error = losses.std(axis=0, ddof=1) / np.sqrt(len(losses)) if len(losses) > 1 else np.full(len(loss), np.nan)
     k = int(np.argmin(loss))
@@ -71,10 +77,10 @@ class Reached:
     exact: bool = False
 
 
-def _path(bench: Bench, engine: Any, large: bool, widths: Array, train: Any, test: Any) -> Array:
+def _path(bench: Bench, engine: Any, large: bool, widths: Array, train: Any, test: Any, room: Any) -> Array:
     """Return the mean loss of the test rows at each width, fitted to the training rows."""
     source = bench.objective.source
-    inside, outside = source.take(train), source.take(test)
+    inside, outside = source.take(train, room), source.take(test)
     weight = float(len(train) if inside.s is None else inside.s.sum())
     tested = float(len(test) if outside.s is None else outside.s.sum())
     how = {"source": inside, "weight": weight, "engine": engine, "large": large}
@@ -82,16 +88,24 @@ def _path(bench: Bench, engine: Any, large: bool, widths: Array, train: Any, tes
     rows = max(8000, 40 * unit.size)
     many = unit.size <= LARGEST_HESSIAN and inside.n_rows >= 2 * rows
     sample = unit.sample(rows, seed=4) if many else None
-    result = np.empty(len(widths))
+    points = []
     for k, log_alpha in enumerate(-2.0 * np.log(widths)):
         at = np.array([log_alpha])
         objective = bench.with_prior(unit, at)
         if k == 0:
             reached = Reached(_start(replace(bench.problem, source=inside), objective))
         reached = _next(bench, objective, sample, at, reached)
-        held = replace(objective, source=outside, penalty=None, _last=None)
-        result[k] = held.evaluate(reached.x).value / tested
-    return result
+        points.append(reached.x)
+    return _losses(replace(unit, source=outside, penalty=None, _last=None), points) / tested
+
+
+def _losses(held: FoldObjective, points: list[Array]) -> Array:
+    """Return the loss of rows at several weights: one pass for two classes and the logit."""
+    if held.link is not None or held.shape[0] > 1:
+        return np.array([held.evaluate(x).value for x in points])
+    raw = [held.raw(x) for x in points]
+    params = LossesParams(np.vstack([W for W, _ in raw]), np.concatenate([b for _, b in raw]), held.center)
+    return held.engine.fold(Losses, held.source, params).value
 
 
 def _next(bench: Bench, objective: FoldObjective, sample: FoldObjective | None, at: Array, last: Reached) -> Reached:
@@ -104,7 +118,7 @@ def _next(bench: Bench, objective: FoldObjective, sample: FoldObjective | None, 
     if local is not None:
         x = bench.whole(local.x + local.step(at))
         distance = local.distance(at) if sample is not None else np.inf
-        if distance < 6.0 * NEAR:
+        if distance < 2.0 * NEAR:
             if not last.exact or distance > 2.0 * NEAR:
                 local = bench.local(objective.evaluate(x, order=2), at)
             return Reached(bench.whole(local.x + local.step(at)), local, exact=True)

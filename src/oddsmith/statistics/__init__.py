@@ -1,10 +1,11 @@
-"""What is summed: counts, moments, features, gram, curvature, extent, sample, scores. Importing registers them all."""
+"""What is summed: counts, moments, features, gram, curvature, losses … Importing registers them all."""
 
 from oddsmith.statistics.counts import Counts
 from oddsmith.statistics.curvature import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
 from oddsmith.statistics.extent import Extent, ExtentParams
 from oddsmith.statistics.features import Features, FeaturesParams
 from oddsmith.statistics.gram import Gram
+from oddsmith.statistics.losses import Losses, LossesParams
 from oddsmith.statistics.moments import Moments, MomentsParams
 from oddsmith.statistics.sample import Sample, SampleParams
 from oddsmith.statistics.scores import LeverageParams, LeverageSlope, ScoreScatter
@@ -22,6 +23,8 @@ __all__ = [
     "Gram",
     "LeverageParams",
     "LeverageSlope",
+    "Losses",
+    "LossesParams",
     "Moments",
     "MomentsParams",
     "Sample",

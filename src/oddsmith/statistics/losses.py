@@ -1,0 +1,71 @@
+"""The loss of two classes at several weights at once: what a path of fits is judged by, in one pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oddsmith.block import Block
+from oddsmith.numerics import Array, log1pexp
+from oddsmith.statistic import STATISTICS, Shape
+
+TILE_ELEMENTS = 1 << 16
+
+
+@dataclass(frozen=True)
+class LossesParams:
+    """Weights ``W`` (k × M) and ``b`` (k) of k logistic models of two classes, on columns less ``center``."""
+
+    W: Array
+    b: Array
+    center: Array
+
+
+@STATISTICS.register("losses")
+@dataclass(frozen=True)
+class Losses:
+    """``value_k = Σ s ℓ(t, b_k + w_kᵀ(φ − center) + offset)`` with ``ℓ = log(1 + exp(∓a))``, for k models at once.
+
+    >>> block = Block(np.array([[1.0], [-1.0]]), np.array([1, 0], dtype=np.int32))
+    >>> Losses.of(block, LossesParams(np.array([[0.0], [1.0]]), np.zeros(2), np.zeros(1))).value.round(4).tolist()
+    [1.3863, 0.6265]
+    """
+
+    value: Array
+
+    @classmethod
+    def zero(cls, shape: Shape, params: LossesParams) -> Losses:
+        """Return the losses of no rows."""
+        return cls(np.zeros(len(params.b)))
+
+    @classmethod
+    def of(cls, block: Block, params: LossesParams) -> Losses:
+        """Return the losses of a block."""
+        total = np.zeros(len(params.b))
+        step = max(64, TILE_ELEMENTS // max(1, len(params.b), 0 if block.is_sparse else block.n_columns))
+        shift = params.b - params.W @ params.center
+        for start in range(0, block.n_rows, step):
+            part = slice(start, min(start + step, block.n_rows))
+            A = np.asarray(block.Phi[part] @ params.W.T + shift if block.is_sparse else _dense(block, part, params))
+            if block.offset is not None:
+                A = A + block.offset[part, :1]
+            loss = log1pexp(np.where(block.t[part, None] == 1, -A, A))
+            total += loss.sum(axis=0) if block.s is None else block.s[part] @ loss
+        return cls(total)
+
+    def merge(self, other: Losses) -> Losses:
+        """Add both."""
+        return Losses(self.value + other.value)
+
+    @classmethod
+    def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
+        """Return three random weights of moderate size."""
+        return [LossesParams(rng.normal(size=(3, shape.M)), rng.normal(size=3), rng.normal(size=shape.M))]
+
+
+def _dense(block: Block, part: slice, params: LossesParams) -> Array:
+    rows = np.asarray(block.Phi[part], dtype=np.float64)
+    result: Array = (rows - params.center) @ params.W.T + params.b
+    return result
