@@ -6,6 +6,7 @@ and ``1 − y``, and the slopes of those, all stable in both tails.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Protocol
 
 import numpy as np
@@ -72,19 +73,22 @@ class Link(Protocol):
 LINKS: Registry[Link] = Registry("link")
 
 
-class _Symmetric:
+class _Symmetric(ABC):
     """A link with ``f(−a) = 1 − f(a)``: what is known of ``log f`` gives ``log(1 − f)`` at ``−a``."""
 
     domain = REALS
 
+    @abstractmethod
     def _log_f(self, a: Array) -> Array:
-        raise NotImplementedError
+        """Return ``log f``."""
 
+    @abstractmethod
     def _score_f(self, a: Array) -> Array:
-        raise NotImplementedError
+        """Return its slope."""
 
+    @abstractmethod
     def _score_derivative_f(self, a: Array) -> Array:
-        raise NotImplementedError
+        """Return the slope of that."""
 
     def log_probability(self, a: Array) -> tuple[Array, Array]:
         """Return ``log f(a)`` and ``log f(−a)``."""

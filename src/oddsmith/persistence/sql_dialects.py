@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.registry import Registry
 
 
-class Dialect:
+class Dialect(ABC):
     """SQL as most databases have it; those below say what differs."""
 
     name = ""
@@ -57,9 +58,9 @@ class Dialect:
         text = text if "e" in text else f"{text}e0"
         return f"({text})" if text.startswith("-") else text
 
+    @abstractmethod
     def column(self, quoted: str, kind: str) -> str:
         """Return a column of the table as a float64, missing where it is NaN; or as text, for ``kind="text"``."""
-        raise NotImplementedError
 
     def many(self, function: str, parts: list[str]) -> str:
         """Return the largest ("max") or smallest ("min") of numbers."""

@@ -56,15 +56,15 @@ class Basis(TransformerMixin, BaseEstimator):
 
     def learn(self, source: MemorySource, engine: Engine, names: Names) -> None:
         """Learn from the rows of a source, whose columns have the given names."""
-        raise NotImplementedError(f"{type(self).__name__} must define learn().")
+        raise TypeError(f"{type(self).__name__} must define learn().")
 
     def expand(self, rows: Any) -> Any:
         """Return ``φ`` of some rows (dense, or CSR where the basis takes it)."""
-        raise NotImplementedError(f"{type(self).__name__} must define expand().")
+        raise TypeError(f"{type(self).__name__} must define expand().")
 
     def column_names(self, names: Names) -> list[str]:
         """Return the names of the outputs."""
-        raise NotImplementedError(f"{type(self).__name__} must define column_names().")
+        raise TypeError(f"{type(self).__name__} must define column_names().")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
