@@ -4,7 +4,7 @@
 #   make test          run the tests and every docstring example       make test ARGS="-k newton"
 #   make test-lowest   the same with the lowest supported versions     make test-lowest PYTHON=python3.11
 #   make lint          ruff, formatting, mypy
-#   make docs          run the examples in README.md and docs/, check their links
+#   make docs          build the documentation site into site/, run its examples, try it in a browser
 #   make gallery       make the figures of docs/gallery again
 #   make bench         compare with other libraries, in an environment of its own
 #   make clean         remove what the above made
@@ -40,8 +40,9 @@ lint: .venv/.installed-lint
 	.venv/bin/python -m mypy --strict src
 
 docs: .venv/.installed-docs
-	.venv/bin/python docs/check_links.py
-	.venv/bin/python -m pytest --doctest-glob='*.md' README.md docs $(ARGS)
+	.venv/bin/python docs/_site/assemble.py
+	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict --quiet
+	$(ONE_THREAD) .venv/bin/python -m pytest tests/docs $(ARGS)
 
 gallery: .venv/.installed-run
 	$(ONE_THREAD) MPLBACKEND=Agg .venv/bin/python docs/gallery/build.py $(ARGS)
@@ -55,7 +56,7 @@ test-lowest: .venv-lowest/.installed-test
 	    -W default::PendingDeprecationWarning $(ARGS)
 
 clean:
-	rm -rf .venv .venv-bench .venv-lowest build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-bench .venv-lowest build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # An environment is made once. A stamp in it says which extras it has, and is out of date when pyproject.toml
