@@ -63,6 +63,10 @@ class ModelFileError(OddsmithError, ValueError):
     """A model file cannot be read or written: it is none, is damaged, or comes from a newer version."""
 
 
+class MessageError(OddsmithError, ValueError):
+    """A request, an answer or a journal cannot be used: it is none, is damaged, or belongs to something else."""
+
+
 class OddsmithWarning(UserWarning):
     """The root of all warnings of this library."""
 

@@ -43,6 +43,12 @@ DEEPEST = 100
 TYPES: Registry[type[Any]] = Registry("type of a model file")
 _NAMES: dict[type[Any], str] = {}
 
+VALUES: Registry[Any] = Registry("value of a model file")
+_VALUE_NAMES: dict[int, str] = {}
+
+LONG_BYTES = 1 << 10
+"""Bytes beyond which they are a tensor, not JSON."""
+
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 STRINGS = np.dtypes.StringDType()
@@ -70,6 +76,18 @@ def register(kind: type[Any], name: str | None = None) -> type[Any]:
         raise InvalidInputError(f"Two classes would be {name!r} in model files: {TYPES[name]} and {kind}. Rename one.")
     _NAMES[TYPES.register(name)(kind)] = name
     return kind
+
+
+def register_value(value: Any, name: str) -> Any:
+    """Let one object (a link, a function) be kept by its name, and return it: what is read is the object itself.
+
+    >>> decode(*encode({"root": register_value(np.sqrt, "a root")}))["root"](9.0)
+    np.float64(3.0)
+    """
+    if name in VALUES and VALUES[name] is not value:
+        raise InvalidInputError(f"Two values would be {name!r} in model files: {VALUES[name]} and {value}. Rename one.")
+    _VALUE_NAMES[id(VALUES.register(name)(value))] = name  # registered, it lives: no other object can have its id
+    return value
 
 
 def encode(value: Any) -> tuple[Node, Tensors]:
@@ -130,8 +148,10 @@ class Encoder:
             return {kind.__name__: self._items(value, path)}
         if kind is dict:
             return {"dict": [self._pair(pair, f"{path}[{place}]") for place, pair in enumerate(value.items())]}
+        if kind is range:
+            return {"range": [value.start, value.stop, value.step]}
         if kind is bytes:
-            return {"bytes": value.hex()}
+            return self._bytes(value, path)
         if kind is complex:
             return {"complex": [self.node(value.real, path), self.node(value.imag, path)]}
         if kind is date or (kind is datetime and value.tzinfo in (None, UTC)):
@@ -140,6 +160,8 @@ class Encoder:
             return {"timedelta": [value.days, value.seconds, value.microseconds]}
         if isinstance(value, np.generic) and is_kept(np.array(value).dtype):
             return {"scalar": np.array(value).tobytes().hex(), "dtype": np.array(value).dtype.str}
+        if id(value) in _VALUE_NAMES:
+            return {"value": _VALUE_NAMES[id(value)]}
         if id(value) in self._met:
             return self._again(self._met[id(value)])
         if kind is np.ndarray:
@@ -151,6 +173,12 @@ class Encoder:
 
     def _pair(self, pair: tuple[Any, Any], path: str) -> list[Node]:
         return [self.node(pair[0], f"{path}.key"), self.node(pair[1], path)]
+
+    def _bytes(self, value: bytes, path: str) -> Node:
+        if len(value) <= LONG_BYTES:
+            return {"bytes": value.hex()}
+        self.tensors[path] = np.frombuffer(value, dtype=np.uint8)
+        return {"long bytes": path}
 
     def _array(self, array: npt.NDArray[Any], path: str) -> Node:
         if is_kept(array.dtype):
@@ -206,6 +234,9 @@ class Decoder:
             "frozenset": lambda node: frozenset(self._items(node["frozenset"])),
             "dict": lambda node: {self.value(key): self.value(value) for key, value in node["dict"]},
             "bytes": lambda node: bytes.fromhex(node["bytes"]),
+            "long bytes": lambda node: self._tensors[node["long bytes"]].tobytes(),
+            "range": lambda node: range(*node["range"]),
+            "value": lambda node: VALUES[node["value"]],
             "complex": lambda node: complex(*self._items(node["complex"])),
             "date": lambda node: date.fromisoformat(node["date"]),
             "datetime": lambda node: datetime.fromisoformat(node["datetime"]),

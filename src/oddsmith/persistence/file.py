@@ -17,6 +17,7 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BytesIO
 from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -108,22 +109,34 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Bytes]
     would end the process.
     """
     with _open(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        length = int.from_bytes(file.read(8), "little")
-        if size < 10 or not 2 <= length <= LARGEST_HEADER:  # 1
-            raise ModelFileError("It is no model file of oddsmith.")
-        if length > size - 8:
-            raise ModelFileError(f"It has {size} bytes, and its header alone should have {length}: it was cut short.")
-        header = file.read(length)
-        _verify(header, file)  # 2
-        document, places = _parse(header, size - 8 - length)  # 3
-        tensors = {}
-        for name, (start, end) in places.items():
-            file.seek(8 + length + start)
-            tensors[name] = np.empty(end - start, dtype=np.uint8)
-            if file.readinto(tensors[name].data) != end - start:  # type: ignore[attr-defined]
-                raise ModelFileError("It became shorter while it was read.")
-        return document, tensors
+        return _read(file, os.fstat(file.fileno()).st_size)
+
+
+def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, Bytes]]:
+    """Return the document in the bytes that `pack` made, and the bytes of each tensor; as `read`, from memory.
+
+    >>> unpack(pack({"schema": 1}, {}))[0]["schema"]
+    1
+    """
+    return _read(BytesIO(data), len(data))
+
+
+def _read(file: BinaryIO, size: int) -> tuple[dict[str, Any], dict[str, Bytes]]:
+    length = int.from_bytes(file.read(8), "little")
+    if size < 10 or not 2 <= length <= LARGEST_HEADER:  # 1
+        raise ModelFileError("It is no model file of oddsmith.")
+    if length > size - 8:
+        raise ModelFileError(f"It has {size} bytes, and its header alone should have {length}: it was cut short.")
+    header = file.read(length)
+    _verify(header, file)  # 2
+    document, places = _parse(header, size - 8 - length)  # 3
+    tensors = {}
+    for name, (start, end) in places.items():
+        file.seek(8 + length + start)
+        tensors[name] = np.empty(end - start, dtype=np.uint8)
+        if file.readinto(tensors[name].data) != end - start:  # type: ignore[attr-defined]
+            raise ModelFileError("It became shorter while it was read.")
+    return document, tensors
 
 
 def _find_checksum(header: bytes) -> slice:

@@ -1,0 +1,90 @@
+"""Values as bytes that travel: sums and what they are asked for by, in the form of a model file.
+
+A message is a safetensors file in memory with a document of its own ``kind``: numbers and JSON, no code. It is held
+against its checksum before it is believed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from oddsmith.errors import MessageError, ModelFileError
+from oddsmith.persistence.codec import Encoder, Node, decode, encode
+from oddsmith.persistence.file import pack, unpack, write
+
+SCHEMA = 1
+"""The version of messages that is written, and the only one that is read."""
+
+
+def seal(kind: str, header: dict[str, Any], value: Any) -> bytes:
+    """Return a message: what it says of itself (plain JSON), and a value of registered types.
+
+    >>> unseal("greeting", seal("greeting", {"to": "all"}, ("hello", 3)))
+    ({'to': 'all'}, ('hello', 3))
+    """
+    node, tensors = encode(value)
+    return pack({"schema": SCHEMA, "kind": kind, "header": header, "value": node}, tensors)
+
+
+def unseal(kind: str, data: bytes) -> tuple[dict[str, Any], Any]:
+    """Return header and value of a message of a kind; anything else is a `MessageError`.
+
+    >>> unseal("greeting", b"anything")
+    Traceback (most recent call last):
+    ...
+    oddsmith.errors.MessageError: This is no greeting of oddsmith, or it was damaged on the way: send it again.
+    """
+    try:
+        document, tensors = unpack(data)
+        schema, found, header = document.get("schema"), document.get("kind"), document.get("header")
+        if found != kind or not isinstance(header, dict):
+            what = f"a {found}" if isinstance(found, str) and found.isidentifier() else "something else"
+            raise MessageError(f"Expected a {kind}, found {what}. Pass the {kind}.")
+        if schema != SCHEMA:
+            raise MessageError(
+                f"This {kind} was written by another version of oddsmith (schema {schema!r:.20}, this one has {SCHEMA}). "
+                "Use the same version everywhere."
+            )
+        return header, decode(document["value"], tensors)
+    except (ModelFileError, LookupError) as error:
+        raise MessageError(f"This is no {kind} of oddsmith, or it was damaged on the way: send it again.") from error
+
+
+def digest(value: Any) -> str:
+    """Return 64 digits that stand for a value: equal values have equal ones, whichever of their parts are shared.
+
+    >>> one, two = [0.5], [0.5]
+    >>> digest((one, one)) == digest((one, two)), digest((one, one)) == digest((one, [0.25]))
+    (True, False)
+    """
+    encoder = _Unshared()
+    node = encoder.node(value, "")
+    total = hashlib.sha256(json.dumps(node, separators=(",", ":")).encode())
+    for name, tensor in encoder.tensors.items():
+        total.update(f"{name}\0{tensor.nbytes}\0".encode())
+        total.update(tensor.tobytes())
+    return total.hexdigest()
+
+
+class _Unshared(Encoder):
+    """An encoder that writes a part as often as it is met."""
+
+    def _remember(self, value: Any, node: Node) -> Node:
+        return node
+
+
+def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file whole or not at all."""
+    write(path, data)
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Return the bytes of a file, or say that it cannot be read."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise MessageError(f"{os.fspath(path)!r} cannot be read ({error.strerror or error}).") from error
