@@ -6,7 +6,6 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from oddsmith.design.formula import Formula, read_formula
 from oddsmith.design.frame import KIND_WORDS, Codes, Frame, read_frame
 from oddsmith.design.inputs import as_table, read_weights, split_target
 from oddsmith.design.levels import MISSING, Category, Seen, choose_reference, see
+from oddsmith.design.sight import Sight, uses
 from oddsmith.design.terms import Factor, Term, contrasts, encode, is_sparse
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, NotFittedError, UnknownNameError
 from oddsmith.numerics import Array
@@ -136,7 +136,7 @@ class Design(TransformerMixin, BaseEstimator):
             frame, kept = self._complete(frame)
             s = s if s is None or kept is None else s[kept]
             self._settle(formula, frame, self._see(formula, frame, frame.kinds, s), s)
-            self.__dict__.pop("_seen", None)
+            self.__dict__.pop("_sight", None)
             return self._encode(frame, s), kept
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Design:
@@ -148,23 +148,39 @@ class Design(TransformerMixin, BaseEstimator):
         ['x[b]', 'x[c]']
         """
         with self._or_as_before():
-            formula, frame = self._read(split_target(X, y)[0] if isinstance(y, str) else X)
-            s = read_weights(sample_weight, frame.n_rows)
-            if self.missing == "error":
-                for name in frame.columns:
-                    if frame.missing(name).any():
-                        raise self._missing_error(name, frame)
-            frame, kept = self._complete(frame, empty_ok=True)
-            earlier = getattr(self, "_seen", {})
-            kinds = _join_kinds(self.kinds_ if earlier else {}, frame.kinds)
-            seen = self._see(formula, frame, kinds, s if s is None or kept is None else s[kept])
-            for name, levels in seen:
-                # A column of nothing but missing values has no levels and no numbers: what was seen serves as both.
-                before = earlier.get((name, levels)) or earlier.get((name, not levels))
-                if before is not None:
-                    seen[name, levels] = before.merge(seen[name, levels])
-            self._settle(formula, replace(frame, kinds=kinds), seen, s, all_rows=False)
-            self._seen = seen
+            sight = self.look(split_target(X, y)[0] if isinstance(y, str) else X, sample_weight)
+            earlier: Sight | None = getattr(self, "_sight", None)
+            sight = sight if earlier is None else earlier.merge(sight)
+            self.settle(sight, all_rows=False)
+            self._sight = sight
+        return self
+
+    def look(self, X: Any, sample_weight: Any = None) -> Sight:
+        """Return what there is to learn from part of a table, without learning it: `settle` does, from all of them.
+
+        >>> import polars
+        >>> Design().look(polars.DataFrame({"x": ["a", "b"]})).seen["x", True].weight.tolist()
+        [1.0, 1.0]
+        """
+        formula, frame = self._read(X)
+        s = read_weights(sample_weight, frame.n_rows)
+        if self.missing == "error":
+            for name in frame.columns:
+                if frame.missing(name).any():
+                    raise self._missing_error(name, frame)
+        frame, kept = self._complete(frame, empty_ok=True)
+        return Sight(frame.kinds, self._see(formula, frame, frame.kinds, s if s is None or kept is None else s[kept]))
+
+    def settle(self, sight: Sight, *, all_rows: bool = True) -> Design:
+        """Learn from what was seen in all parts of a table (``all_rows``), or in those so far.
+
+        >>> import polars
+        >>> parts = [Design().look(polars.DataFrame({"x": x})) for x in (["a", "b"], ["c"])]
+        >>> Design().settle(parts[0].merge(parts[1])).get_feature_names_out().tolist()
+        ['x[b]', 'x[c]']
+        """
+        formula = self._formula(list(sight.kinds))
+        self._settle(formula, Frame({}, sight.kinds, 0), sight.seen, None, all_rows=all_rows, rows=False)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -235,15 +251,17 @@ class Design(TransformerMixin, BaseEstimator):
             raise InvalidTypeError(f"reference must be None, 'most frequent' or {{column: level}}, found {wanted!r}.")
         table = as_table(X)
         columns = [] if table is None else [str(name) for name in table.columns]
-        if self.formula is None:
-            formula = Formula(None, tuple((plain_column(name),) for name in columns))
-        else:
-            formula = read_formula(self.formula, columns)
+        formula = self._formula(columns)
         frame = read_frame(X, formula.columns)
         _check_rows(frame)
         if not frame.columns:
             raise InvalidInputError("The table has no columns to make a design of: a minimum of 1 is required.")
         return formula, frame
+
+    def _formula(self, columns: list[str]) -> Formula:
+        if self.formula is None:
+            return Formula(None, tuple((plain_column(name),) for name in columns))
+        return read_formula(self.formula, columns)
 
     def _again(self, X: Any) -> Frame:
         """Return the columns of a later table, of the kinds that they had."""
@@ -285,8 +303,7 @@ class Design(TransformerMixin, BaseEstimator):
         self, formula: Formula, frame: Frame, kinds: dict[str, str], s: Array | None
     ) -> dict[tuple[str, bool], Seen]:
         """Return what the columns hold, by name and by whether their levels are looked for."""
-        uses = dict.fromkeys(_uses(formula, kinds))
-        wanted = [(name, levels) for name, levels in uses if levels or self.missing == "indicator"]
+        wanted = [use for use in dict.fromkeys(uses(formula, kinds)) if use[1] or self.missing == "indicator"]
         return {(name, levels): see(frame, name, s, levels=levels) for name, levels in wanted}
 
     def _settle(
@@ -297,8 +314,9 @@ class Design(TransformerMixin, BaseEstimator):
         s: Array | None,
         *,
         all_rows: bool = True,
+        rows: bool = True,
     ) -> None:
-        """Set the fitted attributes from what was seen."""
+        """Set the fitted attributes from what was seen: in ``all_rows``, which are there in the frame (``rows``)."""
         names = list(formula.columns)
         self.feature_names_in_, self.n_features_in_ = np.array(names, dtype=object), len(names)
         self.target_, self.intercept_ = formula.target, formula.intercept
@@ -321,7 +339,7 @@ class Design(TransformerMixin, BaseEstimator):
                     raise UnknownNameError("column of categories in reference", name, self.categories_)
         for expression in dict.fromkeys(factor for term in formula.terms for factor in term):
             if self._proto(expression)[0] == "numbers":
-                self._learn_functions(expression, frame, s, all_rows)
+                self._learn_functions(expression, frame if rows else None, s)
         self.terms_ = tuple(self._terms(formula))
         self.sparse_ = is_sparse(self.terms_)
 
@@ -345,13 +363,14 @@ class Design(TransformerMixin, BaseEstimator):
             )
         return category
 
-    def _learn_functions(self, expression: Expression, frame: Frame, s: Array | None, all_rows: bool) -> None:
-        if all_rows:
+    def _learn_functions(self, expression: Expression, frame: Frame | None, s: Array | None) -> None:
+        if frame is not None:
             weights = np.ones(frame.n_rows) if s is None else s
             learn(expression, lambda name: self._numbers(frame, name), weights, self.states_)
         elif learns(expression):
             raise InvalidInputError(
-                f"{expression.text} in the formula is learned from all rows at once, so partial_fit cannot. Use fit."
+                f"{expression.text} in the formula is learned from all rows at once, so neither partial_fit nor a fit "
+                "to data in pieces can. Use fit with a table in memory, or a basis such as Spline() in place of it."
             )
 
     def _terms(self, formula: Formula) -> list[Term]:
@@ -463,32 +482,6 @@ def _empty_error(name: str) -> InvalidInputError:
 
 def _indicator(name: str) -> Term:
     return Term((Factor("indicator", name, (f"{name}[{MISSING}]",)),))
-
-
-def _join_kinds(earlier: dict[str, str], kinds: dict[str, str]) -> dict[str, str]:
-    """Return the kinds of columns in two parts of a table; a part without values has any kind."""
-    joined = {}
-    for name, kind in kinds.items():
-        before = earlier.get(name, "empty")
-        if "empty" not in (before, kind) and before != kind:
-            raise InvalidTypeError(
-                f"Column {name!r} holds {KIND_WORDS[before]} in one part of the table and {KIND_WORDS[kind]} in "
-                "another. Make them alike."
-            )
-        joined[name] = kind if before == "empty" else before
-    return joined
-
-
-def _uses(formula: Formula, kinds: dict[str, str]) -> Iterator[tuple[str, bool]]:
-    """Yield the columns of a formula, and whether each is used for its levels."""
-    for term in formula.terms:
-        for factor in term:
-            if factor.category is not None:
-                yield factor.category, True
-            elif factor.column is not None:
-                yield factor.column, kinds[factor.column] == "category"
-            else:
-                yield from ((name, False) for name in factor.columns)
 
 
 def _check_rows(frame: Frame) -> None:

@@ -1,7 +1,36 @@
-"""Where rows come from: ``fold(statistic, source, params)`` over memory now, files and clusters later."""
+"""Where rows come from: ``fold(statistic, source, params)`` over arrays, files and clusters."""
+
+from typing import Any
 
 from oddsmith.engines.base import ENGINES, Engine, Progress, Source
 from oddsmith.engines.blas import one_blas_thread
 from oddsmith.engines.memory import MemoryEngine, MemorySource
+from oddsmith.engines.parted import PartedSource, Parts, Piece
 
-__all__ = ["ENGINES", "Engine", "MemoryEngine", "MemorySource", "Progress", "Source", "one_blas_thread"]
+
+def engine_of(source: Any, threads: int | None = None) -> Engine:
+    """Return the engine that folds over a source: that of its pieces, or the memory engine.
+
+    >>> import numpy as np
+    >>> engine_of(MemorySource(np.eye(2), np.array([0, 1], dtype=np.int32), K=2)).name
+    'memory'
+    """
+    if isinstance(source, PartedSource):
+        engine: Engine = source.parts.engine
+        return engine
+    return MemoryEngine(threads)
+
+
+__all__ = [
+    "ENGINES",
+    "Engine",
+    "MemoryEngine",
+    "MemorySource",
+    "PartedSource",
+    "Parts",
+    "Piece",
+    "Progress",
+    "Source",
+    "engine_of",
+    "one_blas_thread",
+]

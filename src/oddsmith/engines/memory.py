@@ -62,6 +62,34 @@ class MemorySource:
         """Whether blocks are CSR: the rows are, and no transform makes them dense."""
         return sparse.issparse(self.X) and (self.transform is None or getattr(self.transform, "keeps_sparse", False))
 
+    @property
+    def size(self) -> float:
+        """Number of elements, those of sparse rows counted as the four that they cost."""
+        return 4.0 * self.X.nnz if self.is_sparse else float(self.n_rows) * self.shape.M
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows have weights."""
+        return self.s is not None
+
+    @property
+    def n_present(self) -> int:
+        """Number of rows of positive weight."""
+        return self.n_rows if self.s is None else int(np.count_nonzero(self.s))
+
+    @property
+    def has_offset(self) -> bool:
+        """Whether rows have offsets."""
+        return self.offset is not None
+
+    @property
+    def offset_mean(self) -> npt.NDArray[np.float64] | None:
+        """The weighted mean of the offsets, None where there are none."""
+        if self.offset is None:
+            return None
+        mean: npt.NDArray[np.float64] = np.average(self.offset, axis=0, weights=self.s)
+        return mean
+
     def kept(self) -> MemorySource:
         """Return the source with its transformed rows made once and kept, if they are few enough to be.
 
@@ -117,6 +145,15 @@ class MemorySource:
         jitter = np.random.default_rng(seed).random(count)
         chosen: npt.NDArray[np.intp] = edges[:-1] + (jitter * np.diff(edges)).astype(np.intp)
         return chosen
+
+    def sample(self, rows: int, seed: int) -> MemorySource:
+        """Return a source of about ``rows`` rows from across the data, copied together.
+
+        >>> source = MemorySource(np.arange(6.0)[:, None], np.zeros(6, dtype=np.int32), K=1)
+        >>> source.sample(2, seed=0).n_rows
+        2
+        """
+        return self.take(self.spread(rows, seed))
 
     def take(self, rows: npt.NDArray[np.intp], room: npt.NDArray[Any] | None = None) -> MemorySource:
         """Return a source of the given rows, copied together, into ``room`` if that is given and serves."""

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
-import numpy as np
-
 from oddsmith.block import Block
 from oddsmith.engines.base import Engine
 from oddsmith.engines.memory import MemorySource
@@ -29,6 +27,7 @@ class Piece:
     ``y``, ``s`` and ``offset`` are labels, weights and offsets where these do not stand in columns of the table.
     ``number`` is the same for the same piece in every pass; ``name`` says where it is, for those who read an error.
 
+    >>> import numpy as np
     >>> Piece(np.eye(2), number=3, name="b.parquet, row group 0").name
     'b.parquet, row group 0'
     """
@@ -106,7 +105,7 @@ class PartedSource:
     M: int = 0
     K: int = 0
     n_present: int = 0
-    is_sparse: bool = False
+    encodes_sparse: bool = False
     weighted: bool = False
     offset_mean: Array | None = None
     drawn: MemorySource | None = None
@@ -117,6 +116,11 @@ class PartedSource:
     def shape(self) -> Shape:
         """Columns after the transform, and classes."""
         return Shape(self.M, self.K)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether blocks are CSR: the encoded rows are, and no transform makes them dense."""
+        return self.encodes_sparse and (self.transform is None or getattr(self.transform, "keeps_sparse", False))
 
     @property
     def has_offset(self) -> bool:

@@ -93,7 +93,7 @@ class Bench:
         source = self.objective.source
         if not is_large(source) or source.n_rows <= 2 * SAMPLE_ROWS:
             return source, 1.0
-        part = source.take(source.spread(SAMPLE_ROWS, seed=3))
+        part = source.sample(SAMPLE_ROWS, seed=3)
         weight = float(part.n_rows if part.s is None else part.s.sum())
         return part, weight / self.objective.weight
 

@@ -17,6 +17,7 @@ from oddsmith.design.inputs import (
     read_rows,
     read_weights,
 )
+from oddsmith.design.labels import union_of_classes
 from oddsmith.design.reading import through_design
 from oddsmith.engines import MemoryEngine, MemorySource, one_blas_thread
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError
@@ -93,8 +94,6 @@ class Mergeable:
         >>> one.merge(two).classes_.tolist()
         ['a', 'b', 'c']
         """
-        from oddsmith.models.generative import union_of_classes  # it imports this module
-
         model: Any = self
         _check_alike(model, other)
         classes, i, j = union_of_classes(self.classes_, other.classes_)

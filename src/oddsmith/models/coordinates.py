@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import linalg
 
-from oddsmith.engines import Engine
+from oddsmith.design.basis.base import seen_through
+from oddsmith.engines import Engine, MemorySource
 from oddsmith.numerics import EPS, Array
 from oddsmith.solvers.truncated import LARGEST_HESSIAN
 from oddsmith.statistics import Moments, MomentsParams
@@ -62,13 +63,30 @@ SMALL = 100_000
 
 def is_small(source: Any) -> bool:
     """Whether a source is so small that a centred and scaled copy of it costs nothing."""
-    return not source.is_sparse and source.transform is None and source.X.size <= SMALL
+    if not isinstance(source, MemorySource) or source.is_sparse or source.transform is not None:
+        return False
+    return bool(source.X.size <= SMALL)
 
 
 def is_large(source: Any) -> bool:
     """Whether a source has so many elements that compiled kernels pay for being loaded."""
-    elements = 4 * source.X.nnz if source.is_sparse else source.n_rows * source.shape.M
-    return bool(elements >= LARGE)
+    return bool(source.size >= LARGE)
+
+
+def made_dense(source: Any) -> Any:
+    """Return a source of CSR rows as one of dense rows."""
+    if isinstance(source, MemorySource):
+        return replace(source, X=source.X.toarray())
+    return replace(seen_through(source, _dense, source.M), is_sparse=False)
+
+
+def _dense(rows: Any) -> Array:
+    return rows.toarray()  # type: ignore[no-any-return]
+
+
+def has_sample(source: Any) -> bool:
+    """Whether a sample of the rows can be had for much less than a pass over all of them."""
+    return is_large(source) if isinstance(source, MemorySource) else source.drawn is not None
 
 
 def find_coordinates(
@@ -84,8 +102,9 @@ def find_coordinates(
     if is_large(source) and source.is_sparse and M > LARGEST_HESSIAN:
         # Wide sparse rows stay as they are: the preconditioner knows the size of every column.
         return Coordinates(np.zeros(M), np.ones(M), contrast, None)
-    if is_large(source) and source.n_rows > 4 * COORDINATE_ROWS and source.s is None:
-        part = source.take(source.spread(COORDINATE_ROWS, seed=2))
+    if has_sample(source) and source.n_rows > 4 * COORDINATE_ROWS and not source.weighted:
+        # Those that were drawn are there already: all of them say more about a rare level than a few.
+        part = source.sample(COORDINATE_ROWS if isinstance(source, MemorySource) else source.n_rows, seed=2)
         if _seen_enough(part):
             mean, scale = _spread(*_column_moments(engine, part), intercept and center)
             return Coordinates(mean, scale, contrast, None, from_sample=True)
@@ -98,7 +117,7 @@ def _mixed_coordinates(engine: Engine, source: Any, contrast: Array, mix: Array,
 
     Whitened kernels have rows no longer than 1, and the centre is a mean of such.
     """
-    part = source.take(source.spread(COORDINATE_ROWS, seed=2)) if source.s is None else source
+    part = source if source.weighted or not has_sample(source) else source.sample(COORDINATE_ROWS, seed=2)
     raw = _column_moments(engine, part)[0] if centred else np.zeros(len(mix))
     center = raw @ mix
     longest = float(1.0 + np.linalg.norm(center)) ** 2

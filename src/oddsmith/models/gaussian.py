@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.design.inputs import nonfinite_error, read_rows
+from oddsmith.design.labels import union_of_classes
 from oddsmith.engines import MemoryEngine
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.models.base import MODELS, Classifier
@@ -28,7 +29,6 @@ from oddsmith.models.generative import (
     is_large,
     on_classes,
     place,
-    union_of_classes,
 )
 from oddsmith.models.geometry import LinearGeometry
 from oddsmith.models.singular import Names, check_full, check_observed, check_variances, shrink

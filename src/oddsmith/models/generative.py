@@ -18,14 +18,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.utils.validation import column_or_1d
 
 from oddsmith.decision.class_prior import read_class_prior
 from oddsmith.design.inputs import as_table, read_labels, read_weights
+from oddsmith.design.labels import read_some_labels
 from oddsmith.design.reading import through_design
 from oddsmith.engines import one_blas_thread
 from oddsmith.engines.memory import available_cores
-from oddsmith.errors import InvalidInputError, InvalidTypeError, NotFittedError, as_input_errors
+from oddsmith.errors import InvalidInputError, InvalidTypeError, NotFittedError
 from oddsmith.models.base import all_or_nothing
 from oddsmith.models.closed_form import check_threads
 from oddsmith.models.expanding import check_same_basis, has_basis, whole
@@ -122,7 +122,7 @@ class Generative:
         first = not hasattr(self, "_folded")
         X, y, sample_weight, _ = through_design(self, self._design(), X, y, sample_weight, reset=first)
         rows, plan = self._read(X, reset=first)
-        known, t = _codes(y, rows.shape[0], classes)
+        known, t = read_some_labels(y, rows.shape[0], classes)
         s = read_weights(sample_weight, rows.shape[0])
         with one_blas_thread():
             new = self._fold(rows, plan, known, t, s)
@@ -383,23 +383,6 @@ def by_rows(function: Callable[[Any], Array], rows: Any, threads: int | None) ->
         return np.concatenate(list(pool.map(lambda ends: function(rows[slice(*ends)]), pairwise(edges))))
 
 
-def union_of_classes(a: Labels, b: Labels) -> tuple[Labels, npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Return all classes, sorted, and where those of ``a`` and of ``b`` are among them.
-
-    >>> classes, i, j = union_of_classes(np.array(["a", "c"]), np.array(["b", "c"]))
-    >>> classes.tolist(), i.tolist(), j.tolist()
-    (['a', 'b', 'c'], [0, 2], [1, 2])
-    """
-    if np.array_equal(a, b) and a.dtype == b.dtype:
-        return a, np.arange(len(a)), np.arange(len(b))
-    words = {"U": "words", "S": "words", "T": "words", "O": "objects"}
-    kinds = {words.get(labels.dtype.kind, "numbers") for labels in (a, b)}
-    if len(kinds) > 1:
-        raise InvalidTypeError(f"The labels {_few(a)} and {_few(b)} are of different types. Make them all of one type.")
-    classes = np.unique(np.concatenate([a, b]))
-    return classes, np.searchsorted(classes, a), np.searchsorted(classes, b)
-
-
 def place(part: Array, where: npt.NDArray[np.intp], K: int) -> Array:
     """Return an array with a row per class in which those of ``part`` stand at ``where``, and the others are zero.
 
@@ -443,24 +426,6 @@ def infinite_error(rows: Any, names: Any) -> InvalidInputError:
         f"Input X contains infinity (inf): column {str(names[column])!r} has {len(inside)} infinite values, the first "
         f"in row {int(inside.min())}. Replace them by finite numbers, or by NaN if they stand for missing values."
     )
-
-
-def _codes(y: Any, n: int, classes: Any) -> tuple[Labels, npt.NDArray[np.int32]]:
-    """Return the classes of a batch, which may be a single one, and the code of each row's class."""
-    if y is None:
-        return read_labels(y, n)
-    with as_input_errors():
-        labels = column_or_1d(np.asarray(y), warn=True)
-        known = None if classes is None else np.unique(np.asarray(classes))
-    if known is None:
-        one = len(labels) == n > 0 and bool((labels == labels[0]).all())
-        return (labels[:1], np.zeros(n, dtype=np.int32)) if one else read_labels(labels, n)
-    # Every class once in front: then the labels are checked and coded as in fit.
-    found, t = read_labels(np.concatenate([known, labels]), len(known) + n)
-    if len(found) > len(known):
-        strange = next(label for label in found.tolist() if label not in known.tolist())
-        raise InvalidInputError(f"y holds the label {strange!r}, which is not among classes={known.tolist()}.")
-    return known, t[len(known) :]
 
 
 def _fitted_attributes(model: Any) -> dict[str, Any]:

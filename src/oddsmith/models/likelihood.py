@@ -12,10 +12,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.engines import Engine
+from oddsmith.engines import Engine, PartedSource
 from oddsmith.errors import InvalidInputError
 from oddsmith.links import Link
-from oddsmith.models.coordinates import FAR, Coordinates, find_coordinates, is_large, is_small, make_contrast
+from oddsmith.models.coordinates import (
+    FAR,
+    Coordinates,
+    find_coordinates,
+    is_large,
+    is_small,
+    made_dense,
+    make_contrast,
+)
 from oddsmith.models.learned import Learned
 from oddsmith.models.objective import FoldObjective
 from oddsmith.numerics import EPS, Array, factor_spd
@@ -116,7 +124,7 @@ def make_objective(
     source, center, scale = problem.source, coordinates.center, coordinates.scale
     if source.is_sparse and (np.abs(center) > FAR * scale).any():
         # A column that far from zero has no zeros to save, and must be centred before it is summed.
-        source = replace(source, X=source.X.toarray())
+        source = made_dense(source)
     if problem.mix is not None:
         assert coordinates.raw_center is not None
         center = coordinates.raw_center
@@ -151,7 +159,8 @@ def fit_likelihood(problem: Problem) -> Fit:
     x = _inside(problem, objective, coordinates, _start(problem, objective))
     solver = _choose(problem, coordinates)
     if flat and objective.size <= LARGEST_HESSIAN:
-        objective.free = _independent(objective, x, sample=isinstance(solver, Sampled))
+        sampled = isinstance(solver, Sampled)
+        objective.free = _independent(objective, x, sample=sampled, drawn=solver.drawn if sampled else None)
     if problem.start is not None:
         cold, warm = objective.evaluate(x).value, coordinates.from_user(*problem.start)
         # Weights of other data can be so far off that no curvature is left to go by.
@@ -198,7 +207,7 @@ def learn(
         common,
         problem.reference,
         problem.class_weight,
-        source.n_rows if source.s is None else int(np.count_nonzero(source.s)),
+        source.n_present,
         e.log_likelihood,
         objective.penalty,
         e.hessian,
@@ -255,8 +264,8 @@ def _start(problem: Problem, objective: FoldObjective) -> Array:
         odds = np.log(weight[1:] / weight[0])
         if problem.link is not None:
             odds = problem.link.link(weight[1:] / weight.sum())
-        if problem.source.offset is not None:
-            odds = odds - np.average(problem.source.offset, axis=0, weights=problem.source.s)
+        if problem.source.has_offset:
+            odds = odds - problem.source.offset_mean
         x[:, 0] = np.linalg.solve(objective.T, odds)
     return x.ravel()
 
@@ -271,13 +280,15 @@ def _inside(problem: Problem, objective: FoldObjective, coordinates: Coordinates
     return warm
 
 
-def _independent(objective: FoldObjective, x: Array, *, sample: bool = False) -> npt.NDArray[np.bool_]:
+def _independent(
+    objective: FoldObjective, x: Array, *, sample: bool = False, drawn: int | None = None
+) -> npt.NDArray[np.bool_]:
     """Return which coordinates remain when columns that depend on earlier ones are set aside, as R does.
 
     Columns that are independent on a sample of the rows are so on all of them; only otherwise all are asked.
     """
     if sample:
-        part = objective.sample(max(1000, 4 * objective.size), seed=1)
+        part = objective.sample(max(1000, 4 * objective.size, drawn or 0), seed=1)
         if np.array_equal(_independent(part, x), objective.free):
             return objective.free
     # Not the observed Hessian: with the log link one class has none.
@@ -307,11 +318,14 @@ def _choose(problem: Problem, coordinates: Coordinates) -> Any:
     size = (problem.K - 1) * (problem.M + 1)
     if size > LARGEST_HESSIAN:
         return TruncatedNewton(strict=watch, watch_divergence=watch)
-    # A sample pays when it shows every column and is a small part of the rows, yet many for each weight.
     source = problem.source
-    rows = source.n_rows if source.s is None else int(np.count_nonzero(source.s))
-    sampled = rows >= 60 * size and is_large(source) and source.offset is None and problem.link is None
-    if sampled and (coordinates.from_sample or not watch):
+    many = source.n_present >= 60 * size and is_large(source) and not source.has_offset and problem.link is None
+    if isinstance(source, PartedSource) and source.drawn is not None:
+        # A pass over pieces is dear: begin on the sample that the first one drew, and spend one more on all digits.
+        trusted = many and coordinates.from_sample and source.drawn.n_rows >= 10 * size
+        return Sampled(polish=True, trusted=trusted, drawn=source.drawn.n_rows)
+    # A sample pays when it shows every column and is a small part of the rows, yet many for each weight.
+    if many and (coordinates.from_sample or not watch):
         return Sampled(polish=watch, trusted=coordinates.from_sample)
     return Newton(watch_divergence=watch)
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from oddsmith.design.columns import Columns, read_columns
 from oddsmith.design.inputs import read_rows
+from oddsmith.design.labels import union_of_classes
 from oddsmith.engines import MemoryEngine
 from oddsmith.errors import InvalidInputError, OddsmithWarning
 from oddsmith.models.base import MODELS, Classifier
@@ -39,7 +40,6 @@ from oddsmith.models.generative import (
     infinite_error,
     is_large,
     on_classes,
-    union_of_classes,
 )
 from oddsmith.numerics import Array
 from oddsmith.statistics import Features

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from oddsmith.design.basis.base import seen_through
+from oddsmith.engines import MemorySource
 from oddsmith.errors import InvalidInputError
 from oddsmith.models.bounded import fit_bounded
 from oddsmith.models.likelihood import Problem, fit_likelihood
+from oddsmith.numerics import Array
+
+
+def _nothing(rows: Any) -> Array:
+    return np.zeros((rows.shape[0], 1))
 
 
 def null_log_likelihood(problem: Problem) -> float:
@@ -17,14 +25,16 @@ def null_log_likelihood(problem: Problem) -> float:
     Without an offset that is a closed form, ``Σ_k W_k log(W_k / W)``; with one, a small fit of K − 1 weights.
     """
     W = problem.class_weight
-    if problem.source.offset is None:
+    if not problem.source.has_offset:
         if problem.intercept:
             return float(W @ np.log(np.where(W > 0, W, 1.0) / W.sum()))  # an update may lack a class
         if problem.link is None:
             return float(-W.sum() * np.log(len(W)))
         log_p = [float(v[0]) for v in problem.link.log_probability(np.zeros(1))]
         return float(W[1] * log_p[0] + W[0] * log_p[1])
-    source = replace(problem.source, X=np.zeros((problem.source.n_rows, 1)), transform=None, M=None, memo=None)
+    source = replace(seen_through(problem.source, _nothing, 1), memo=None)
+    if isinstance(source, MemorySource):
+        source = replace(source, X=np.zeros((source.n_rows, 1)), transform=None, M=None)
     alone = replace(problem, source=source, prior=None, jeffreys=False, solver="newton", start=None, explain=None)
     alone = replace(alone, names=["(none)"], max_iter=200)
     if alone.link is None or np.isinf(alone.link.domain).all():

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from oddsmith.engines import Engine
+from oddsmith.engines import Engine, engine_of
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.sgd import run_epoch
 from oddsmith.links import Link
@@ -166,10 +166,11 @@ class FoldObjective:
 
     def sample(self, rows: int, seed: int) -> FoldObjective:
         """Return the same objective over about ``rows`` rows from across the whole data, scaled up to all."""
-        chosen = self.source.spread(rows, seed)
-        part = self.source.take(chosen)
-        weight = float(len(chosen)) if part.s is None else float(part.s.sum())
-        return replace(self, source=part, share=weight / self.weight, longest=0.0, progress=None, passes=0, _last=None)
+        part = self.source.sample(rows, seed)
+        weight = float(part.n_rows) if part.s is None else float(part.s.sum())
+        engine = engine_of(part, getattr(self.engine, "threads", None))
+        fresh = {"longest": 0.0, "progress": None, "passes": 0, "_last": None}
+        return replace(self, engine=engine, source=part, share=weight / self.weight, **fresh)
 
     def log_likelihood(self, x: Array, value: float) -> float:
         """Return the log likelihood at ``x``, where the objective is ``value``."""

@@ -35,13 +35,15 @@ class Sampled:
       4. With ``polish`` it goes on until a Newton step with the Hessian of all rows (one more pass) gives all digits.
 
     If the sample is not ``trusted`` to show every column (a rare level of a factor, say), it serves as the start only,
-    and Newton's method goes on from there.
+    and Newton's method goes on from there. Of rows that are not in memory a sample was ``drawn``, of so many rows: then
+    the larger sample is all of it, and since a pass is dear, the last Newton step comes as soon as it can.
 
     Cost: a few passes; memory O(P²) and the sample.
     """
 
     polish: bool = True
     trusted: bool = True
+    drawn: int | None = None
     seed: int = 0
     name: str = "auto"
 
@@ -49,8 +51,10 @@ class Sampled:
         """Return the minimiser with its certificate, or the plain Newton fit where a sample is of no use."""
         recorder = Recorder(objective)
         if not self.trusted:
-            first, _ = self._first(objective.sample(max(4 * objective.size, objective.n_rows // 16), self.seed), w)
-            newton = Newton(watch_divergence=False, strict=self.polish)
+            rows = max(4 * objective.size, objective.n_rows // 16) if self.drawn is None else self.drawn
+            first, _ = self._first(objective.sample(rows, self.seed), w)
+            watch = self.drawn is not None and objective.penalty is None
+            newton = Newton(watch_divergence=watch, strict=self.polish)
             return newton.minimise(objective, w if first is None else first.w, tol=tol, max_iter=max_iter)
         start = self._on_samples(objective, w)  # 1
         if start is None:
@@ -58,12 +62,13 @@ class Sampled:
             return newton.minimise(objective, w, tol=tol, max_iter=max_iter)
         sample, guess, factor = start
         proof = Proof(objective, sample, guess, tol)
+        near = 1e-6 if self.drawn is None else 1e-4  # standard errors from the optimum
 
         def close(e: Evaluation) -> bool:  # 3
             # The bound is about 1 / share of what the metric suggests; far from that it is not worth its price.
             if 0.5 * factor.norm(e.gradient) ** 2 * max(1.0, 0.1 / sample.share) > tol * max(1.0, abs(e.value)):
                 return False
-            return proof.at(e).converged and (not self.polish or factor.norm(e.gradient) <= 1e-6)
+            return proof.at(e).converged and (not self.polish or factor.norm(e.gradient) <= near)
 
         e = _descend(objective, guess.w, factor, close, max_iter, recorder)  # 2
         if not self.polish:
@@ -72,7 +77,7 @@ class Sampled:
 
     def _on_samples(self, objective: Any, w: Array) -> tuple[Any, Evaluation, SpdFactor] | None:
         """Return the larger sample, its minimiser to within the sampling error, and its factored Hessian there."""
-        small, large = max(1000, 4 * objective.size), sample_rows(objective)
+        small, large = max(1000, 4 * objective.size), self.drawn or sample_rows(objective)
         both = large > 2 * small
         sample = objective.sample(small if both else large, self.seed)
         guess, factor = self._first(sample, w)

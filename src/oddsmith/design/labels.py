@@ -1,0 +1,87 @@
+"""Labels of part of the rows: classes that not every part has, and their union."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.validation import column_or_1d
+
+from oddsmith.design.columns import _arrow
+from oddsmith.design.frame import code
+from oddsmith.design.inputs import read_labels
+from oddsmith.design.levels import few
+from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
+
+Labels = npt.NDArray[Any]
+
+
+def union_of_classes(a: Labels, b: Labels) -> tuple[Labels, npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return all classes, sorted, and where those of ``a`` and of ``b`` are among them.
+
+    >>> classes, i, j = union_of_classes(np.array(["a", "c"]), np.array(["b", "c"]))
+    >>> classes.tolist(), i.tolist(), j.tolist()
+    (['a', 'b', 'c'], [0, 2], [1, 2])
+    """
+    if np.array_equal(a, b) and a.dtype == b.dtype:
+        return a, np.arange(len(a)), np.arange(len(b))
+    words = {"U": "words", "S": "words", "T": "words", "O": "objects"}
+    kinds = {words.get(labels.dtype.kind, "numbers") for labels in (a, b)}
+    if len(kinds) > 1:
+        raise InvalidTypeError(
+            f"The labels {few(a.tolist())} and {few(b.tolist())} are of different types. Make them all of one type."
+        )
+    classes = np.unique(np.concatenate([a, b]))
+    return classes, np.searchsorted(classes, a), np.searchsorted(classes, b)
+
+
+def code_labels(values: Any) -> tuple[Labels, npt.NDArray[np.int32]]:
+    """Return the classes in a column of labels (an array, or a series of any library) and the code of each row's.
+
+    Words are coded as Arrow does it, without an object for each of them.
+
+    >>> import pyarrow as pa
+    >>> classes, codes = code_labels(pa.chunked_array([["b", "a", "b"]]))
+    >>> classes.tolist(), codes.tolist()
+    (['a', 'b'], [1, 0, 1])
+    """
+    series = None if isinstance(values, np.ndarray) else nw.from_native(values, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series) and series.dtype in (nw.String, nw.Categorical, nw.Enum):
+        coded = code(_arrow(series))
+        if (coded.codes < 0).any():
+            row = int(np.argmax(coded.codes < 0))
+            raise InvalidInputError(
+                f"Input y contains missing values, the first in row {row}; every row needs a class."
+            )
+        found, classes = np.unique(coded.codes), np.array(coded.levels, dtype=object)
+        order = found[np.argsort(classes[found])]
+        rank = np.zeros(len(classes), dtype=np.int32)
+        rank[order] = np.arange(len(order), dtype=np.int32)
+        return classes[order], rank[coded.codes]
+    labels = np.asarray(series.to_numpy() if isinstance(series, nw.Series) else values)
+    return read_some_labels(labels, len(labels))
+
+
+def read_some_labels(y: Any, n: int, classes: Any = None) -> tuple[Labels, npt.NDArray[np.int32]]:
+    """Return the classes of a batch, which may be a single one, and the code of each row's class.
+
+    >>> classes, codes = read_some_labels(["b", "b"], 2, None)
+    >>> classes.tolist(), codes.tolist()
+    (['b'], [0, 0])
+    """
+    if y is None:
+        return read_labels(y, n)
+    with as_input_errors():
+        labels = column_or_1d(np.asarray(y), warn=True)
+        known = None if classes is None else np.unique(np.asarray(classes))
+    if known is None:
+        one = len(labels) == n > 0 and labels[0] is not None and bool((labels == labels[0]).all())
+        return (labels[:1], np.zeros(n, dtype=np.int32)) if one else read_labels(labels, n)
+    # Every class once in front: then the labels are checked and coded as in fit.
+    found, t = read_labels(np.concatenate([known, labels]), len(known) + n)
+    if len(found) > len(known):
+        strange = next(label for label in found.tolist() if label not in known.tolist())
+        raise InvalidInputError(f"y holds the label {strange!r}, which is not among classes={known.tolist()}.")
+    return known, t[len(known) :]
