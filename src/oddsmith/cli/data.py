@@ -12,6 +12,7 @@ from typing import Any
 
 from oddsmith.cli import databases, files
 from oddsmith.data import DATASETS, dataset_path
+from oddsmith.engines.files import formats
 from oddsmith.errors import InvalidInputError
 
 HOW = (
@@ -81,23 +82,23 @@ def _hint(text: str) -> str:
 
 
 def _file(path: str) -> Data:
-    kind = files.format_of(os.path.basename(path)) or _sniffed(path)
+    kind = formats.format_of(os.path.basename(path)) or _sniffed(path)
     return _database(path, kind, path, "") if kind in ("sqlite", "duckdb") else _files(path, [path])
 
 
 def _sniffed(path: str) -> str:
     with open(path, "rb") as file:
-        return files.sniff(file.read(64))
+        return formats.sniff(file.read(64))
 
 
 def _folder(path: str) -> list[str]:
-    return sorted(str(file) for file in Path(path).rglob("*") if file.is_file() and files.format_of(file.name))
+    return sorted(str(file) for file in Path(path).rglob("*") if file.is_file() and formats.format_of(file.name))
 
 
 def _files(name: str, paths: list[str]) -> Data:
     if not paths:
-        raise InvalidInputError(f"{name!r} holds no files that can be read: {', '.join(files.FORMATS)} are known.")
-    kinds = [files.format_of(os.path.basename(path)) or _sniffed(path) for path in paths]
+        raise InvalidInputError(f"{name!r} holds no files that can be read: {', '.join(formats.FORMATS)} are known.")
+    kinds = [formats.format_of(os.path.basename(path)) or _sniffed(path) for path in paths]
 
     def read(types: files.Types | None) -> Any:
         import pyarrow as pa
@@ -125,11 +126,11 @@ def _standard_input() -> Data:
 
         raw = sys.stdin.buffer
         file = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)  # type: ignore[type-var]
-        yield from files.batches(file, files.sniff(file.peek(64)[:64]), name, types, wanted)
+        yield from files.batches(file, formats.sniff(file.peek(64)[:64]), name, types, wanted)
 
     def read(types: files.Types | None) -> Any:
         content = sys.stdin.buffer.read()
-        return files.read_table(content, files.sniff(content[:64]), name, types)
+        return files.read_table(content, formats.sniff(content[:64]), name, types)
 
     return Data(name, read, stream)
 

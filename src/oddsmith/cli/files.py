@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import csv as python_csv
 import io
 import json
-import re
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import csv
 
+from oddsmith.engines.files.formats import (
+    BAD_LINE,
+    bad_value,
+    broken_line,
+    csv_lines,
+    dialect,
+    peek,
+)
 from oddsmith.errors import InvalidInputError
 
 ROWS = 1 << 16
@@ -20,58 +26,19 @@ ROWS = 1 << 16
 BYTES = 1 << 20
 """Bytes of a batch of text."""
 
-FORMATS = {
-    **dict.fromkeys(("csv", "tsv", "txt"), "csv"),
-    **dict.fromkeys(("parquet", "pq"), "parquet"),
-    **dict.fromkeys(("arrow", "feather", "ipc"), "arrow"),
-    **dict.fromkeys(("jsonl", "ndjson", "json"), "jsonl"),
-}
-COMPRESSED = ("gz", "bz2", "zst", "lz4")
-DELIMITERS = ("\t", ";", "|")
-
 Types = Mapping[str, Any]
 """Arrow types by column, None for a number or a truth value."""
 Wanted = Collection[str] | None
-
-
-QUOTED = re.compile(r'"(?:[^"]|"")*(?:"|$)')
-BAD_LINE = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
-BAD_VALUE = re.compile(r"column #(\d+): .*conversion error to (\w+): invalid value '(.*)'")
-
-
-def format_of(name: str) -> str | None:
-    """Return the format that the name of a file says, None where it says none.
-
-    >>> format_of("a.csv.gz"), format_of("a.parquet"), format_of("m.odds")
-    ('csv', 'parquet', None)
-    """
-    parts = name.lower().split(".")[1:]
-    if parts and parts[-1] in COMPRESSED:
-        parts.pop()
-    return FORMATS.get(parts[-1]) if parts else None
-
-
-def sniff(start: bytes) -> str:
-    """Return the format of a file that begins with these bytes; what is nothing else is CSV."""
-    if start.startswith(b"PAR1"):
-        return "parquet"
-    if start.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
-        return "arrow"
-    if start.startswith(b"SQLite format 3\0"):
-        return "sqlite"
-    if start[8:12] == b"DUCK":
-        return "duckdb"
-    return "jsonl" if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") else "csv"
 
 
 def read_table(file: Any, kind: str, name: str, types: Types | None = None) -> Any:
     """Return the whole table in a file (a path, or something to read bytes from)."""
     with _problems(file, kind, name):
         if kind == "csv":
-            stream, head = _peek(file)
-            dialect = _dialect(head)
-            conversion = _conversion(head, dialect, types)
-            return _all_text(csv.read_csv(stream, parse_options=dialect, convert_options=conversion))
+            stream, head = peek(file)
+            splitting = dialect(head)
+            conversion = _conversion(head, splitting, types)
+            return _all_text(csv.read_csv(stream, parse_options=splitting, convert_options=conversion))
         tables = list(batches(file, kind, name, types))
         return pa.concat_tables(tables, promote_options="permissive")
 
@@ -87,13 +54,13 @@ def batches(file: Any, kind: str, name: str, types: Types | None = None, wanted:
 
 
 def _csv_batches(file: Any, types: Types | None, wanted: Wanted) -> Iterator[Any]:
-    stream, head = _peek(file)
-    dialect = _dialect(head)
+    stream, head = peek(file)
+    splitting = dialect(head)
     reading = csv.ReadOptions(block_size=BYTES, use_threads=False)  # one after the other, rows have numbers
-    conversion = _conversion(head, dialect, types)
+    conversion = _conversion(head, splitting, types)
     if types is not None:
-        _copy_others(conversion, head, dialect, wanted)
-    with csv.open_csv(stream, reading, dialect, conversion) as reader:
+        _copy_others(conversion, head, splitting, wanted)
+    with csv.open_csv(stream, reading, splitting, conversion) as reader:
         yield _all_text(reader.schema.empty_table())
         for batch in reader:
             yield pa.Table.from_batches([batch])
@@ -130,7 +97,7 @@ def _arrow_batches(file: Any, types: Types | None, wanted: Wanted) -> Iterator[A
 def _json_batches(file: Any, types: Types | None, wanted: Wanted) -> Iterator[Any]:
     from pyarrow import json as arrow_json
 
-    stream, _ = _peek(file)
+    stream, _ = peek(file)
     rest = b""
     parsing = arrow_json.ParseOptions()
     if types is not None:
@@ -177,32 +144,12 @@ def _first_rows(head: bytes, dialect: Any) -> Any:
     return csv.read_csv(io.BytesIO(whole), one_by_one, dialect).schema
 
 
-def _dialect(head: bytes) -> Any:
-    """Return how a CSV is split: at commas, or, if its header has none, at tabs, semicolons or bars."""
-    header = head.splitlines()[0] if head.strip() else b""
-    between = QUOTED.sub("", header.decode("utf-8-sig", errors="replace"))
-    delimiter = next((sign for sign in (",", *DELIMITERS) if sign in between), ",")
-    return csv.ParseOptions(delimiter=delimiter, newlines_in_values=b'"' in head)
-
-
 def _all_text(table: Any) -> Any:
     """Return a table from a CSV, in which a column of bytes is text in another encoding."""
     for field in table.schema:
         if pa.types.is_binary(field.type):
             raise pa.ArrowInvalid("invalid UTF8 data")
     return table
-
-
-def _peek(file: Any) -> tuple[Any, bytes]:
-    """Return a stream that decompresses, and how it begins."""
-    if isinstance(file, bytes):
-        return io.BytesIO(file), file[: 1 << 16]
-    if isinstance(file, str):
-        with pa.input_stream(file) as stream:
-            head = stream.read(1 << 16)
-        return pa.input_stream(file), head
-    buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(file)
-    return buffered, buffered.peek(1 << 16)
 
 
 def _seekable(file: Any) -> Any:
@@ -228,10 +175,8 @@ def _explain(file: Any, kind: str, why: str) -> str:
         return "it is empty."
     if "UTF8" in why or "utf-8" in why:
         return "it holds text that is not UTF-8. Save it in that encoding."
-    if isinstance(file, str | bytes) and kind == "csv" and (value := BAD_VALUE.search(why)):
-        return _bad_value(file, int(value[1]), value[2], value[3])
     if isinstance(file, str | bytes) and kind in ("csv", "jsonl"):
-        found = _broken_csv_line(file) if kind == "csv" else _broken_json_line(file)
+        found = _wrong_csv_line(file, why) if kind == "csv" else _broken_json_line(file)
         if found:
             return found
     if line := BAD_LINE.search(why):
@@ -239,43 +184,14 @@ def _explain(file: Any, kind: str, why: str) -> str:
     return f"{why.removeprefix('CSV parse error: ').rstrip('.')}."
 
 
-def _csv_lines(file: str | bytes) -> Iterator[tuple[int, list[str]]]:
-    """Yield the fields of a CSV with the number of the line that they begin in; fields may have several."""
-    stream, head = _peek(file)
-    with io.TextIOWrapper(io.BufferedReader(stream), encoding="utf-8-sig", errors="replace", newline="") as text:
-        lines = python_csv.reader(text, delimiter=_dialect(head).delimiter)
-        before = 0
-        with suppress(python_csv.Error):  # a field beyond all bounds, say: nothing more can be said about such a file
-            for row in lines:
-                yield before + 1, row
-                before = lines.line_num
-
-
-def _broken_csv_line(file: str | bytes) -> str:
-    """Return what is wrong with the first line that has another number of fields than the header, if one has."""
-    lines = _csv_lines(file)
+def _wrong_csv_line(file: str | bytes, why: str) -> str:
+    lines = csv_lines(file)
     header = next((row for _, row in lines if row), [])
-    shown = f"{', '.join(header[:4])}{', …' if len(header) > 4 else ''}"
-    for number, row in lines:
-        if row and len(row) != len(header):
-            return (
-                f"line {number} has {len(row)} fields, and the header has {len(header)} ({shown}). Correct that line."
-            )
-    return ""
-
-
-def _bad_value(file: str | bytes, place: int, kind: str, value: str) -> str:
-    """Return in which column and line a value is that is not of the type that the model expects."""
-    lines = _csv_lines(file)
-    header = next((row for _, row in lines if row), [])
-    where = next((f"line {number}" for number, row in lines if len(row) > place and row[place] == value), "a line")
-    expected = {"double": "a number", "int64": "a whole number", "bool": "a truth value"}.get(kind, kind)
-    column = header[place] if place < len(header) else place
-    return f"column {column!r} holds {value!r} in {where}, where {expected} is expected."
+    return bad_value(lines, header, why) or broken_line(lines, header)
 
 
 def _broken_json_line(file: str | bytes) -> str:
-    stream, _ = _peek(file)
+    stream, _ = peek(file)
     with io.BufferedReader(stream) as text:
         for number, line in enumerate(text, 1):
             try:

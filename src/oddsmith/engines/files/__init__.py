@@ -1,0 +1,1 @@
+"""Tables in files, larger than memory: Parquet, CSV, Arrow."""
