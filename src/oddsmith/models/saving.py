@@ -23,9 +23,13 @@ from oddsmith.design.functions import Center, Poly, Scale, Splines
 from oddsmith.design.levels import Category, Seen
 from oddsmith.design.table import Design
 from oddsmith.design.terms import Factor, Term
+from oddsmith.engines.parted import as_it_is
 from oddsmith.errors import InvalidInputError, ModelFileError
+from oddsmith.inference.left_out import LeftOut, LeftOutParams
 from oddsmith.inference.separation import Separation
 from oddsmith.inference.widths import Selection
+from oddsmith.kernels.rowwise import At
+from oddsmith.links import LINKS
 from oddsmith.models import MODELS
 from oddsmith.models.bayesian import Earlier
 from oddsmith.models.columnwise import NaiveDensities, Plan
@@ -42,10 +46,16 @@ from oddsmith.models.generative import Folded, Solution
 from oddsmith.models.learned import Learned
 from oddsmith.models.online import OnlineState
 from oddsmith.persistence import read_model, register, write_model
+from oddsmith.persistence.codec import register_value
 from oddsmith.priors import PRIORS, Anchored, Inherited, Quadratic
 from oddsmith.records import Certificate, Trace
 from oddsmith.solvers import SOLVERS
-from oddsmith.statistic import STATISTICS
+from oddsmith.statistic import STATISTICS, Shape
+from oddsmith.statistics import CurvatureParams, FeaturesParams, MomentsParams
+from oddsmith.statistics.extent import ExtentParams
+from oddsmith.statistics.losses import LossesParams
+from oddsmith.statistics.sample import SampleParams
+from oddsmith.statistics.scores import LeverageParams
 
 RECORDS = (
     *(Certificate, Trace, Selection, Separation),
@@ -57,6 +67,12 @@ RECORDS = (
     Implementation,  # of the table that a model was fitted to: samples come back as one
 )
 
+ASKED = (
+    *(CurvatureParams, ExtentParams, FeaturesParams, LossesParams, MomentsParams, SampleParams, Shape),
+    *(At, LeverageParams, LeftOut, LeftOutParams),
+)
+"""What folds are asked for by: no part of a model, but of journals and of messages between sites."""
+
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file; see ``Classifier.save``."""
@@ -65,7 +81,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         # A fit that needed no Hessian has no posterior yet: formed now, if its rows are still there.
         with suppress(InvalidInputError):
             model._curved()
-    _register_types()
+    register_types()
     write_model(path, model, provenance(model))
 
 
@@ -97,7 +113,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> bool((again.predict_proba([[0.7]]) == model.predict_proba([[0.7]])).all())
     True
     """
-    _register_types()
+    register_types()
     model = read_model(path)
     if type(model) not in [kind for _, kind in MODELS.items()]:
         raise ModelFileError(f"{os.fspath(path)!r} holds a {type(model).__name__}, which is no model.")
@@ -138,10 +154,13 @@ def _seen(model: Any) -> tuple[int | None, float | None]:
     return None, None if sums is None else float(np.sum(sums.weight))
 
 
-def _register_types() -> None:
+def register_types() -> None:
     """Name all types; again at each use, because models and bases can be registered at any time."""
     for registry in (MODELS, BASES, PRIORS, SOLVERS, STATISTICS):
         for _, kind in registry.items():
             register(kind)
-    for kind in RECORDS:
+    for kind in (*RECORDS, *ASKED):
         register(kind)
+    for name, link in LINKS.items():
+        register_value(link, f"link {name}")
+    register_value(as_it_is, "as it is")

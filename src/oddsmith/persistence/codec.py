@@ -78,6 +78,18 @@ def register(kind: type[Any], name: str | None = None) -> type[Any]:
     return kind
 
 
+def name_of(kind: type[Any]) -> str:
+    """Return the name under which a class is registered, or refuse it.
+
+    >>> from oddsmith.records import Certificate
+    >>> name_of(register(Certificate))
+    'Certificate'
+    """
+    if kind not in _NAMES:
+        raise InvalidTypeError(f"{kind.__qualname__} of {kind.__module__} is not registered for files.")
+    return _NAMES[kind]
+
+
 def register_value(value: Any, name: str) -> Any:
     """Let one object (a link, a function) be kept by its name, and return it: what is read is the object itself.
 

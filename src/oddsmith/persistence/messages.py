@@ -19,6 +19,8 @@ from oddsmith.persistence.file import pack, unpack, write
 SCHEMA = 1
 """The version of messages that is written, and the only one that is read."""
 
+KINDS = ("answer", "end", "fit", "fold", "journal", "request")
+
 
 def seal(kind: str, header: dict[str, Any], value: Any) -> bytes:
     """Return a message: what it says of itself (plain JSON), and a value of registered types.
@@ -42,12 +44,12 @@ def unseal(kind: str, data: bytes) -> tuple[dict[str, Any], Any]:
         document, tensors = unpack(data)
         schema, found, header = document.get("schema"), document.get("kind"), document.get("header")
         if found != kind or not isinstance(header, dict):
-            what = f"a {found}" if isinstance(found, str) and found.isidentifier() else "something else"
-            raise MessageError(f"Expected a {kind}, found {what}. Pass the {kind}.")
+            what = f"one called {found!r}" if found in KINDS else "something else"
+            raise MessageError(f"Expected a message called {kind!r}, found {what}. Pass the other one.")
         if schema != SCHEMA:
             raise MessageError(
-                f"This {kind} was written by another version of oddsmith (schema {schema!r:.20}, this one has {SCHEMA}). "
-                "Use the same version everywhere."
+                f"This {kind} was written by another version of oddsmith (schema {schema!r:.20}; this one has "
+                f"{SCHEMA}). Use the same version everywhere."
             )
         return header, decode(document["value"], tensors)
     except (ModelFileError, LookupError) as error:

@@ -1,0 +1,239 @@
+"""A fit that can be interrupted: the result of every fold goes into a small file, and is not folded again.
+
+Which folds a fit asks for depends on nothing but the results of those before. So a fit that is run again, with the
+results that it had answered from the file, walks the same way up to where it was stopped, and goes on from there: with
+the same bits, as if it had never been stopped.
+
+The file is a header and a frame for each fold, each a message (``messages``) after the eight bytes of its length.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO, TypeVar
+
+import oddsmith
+from oddsmith.engines.base import Engine, Progress
+from oddsmith.engines.parted import PartedSource, Parts
+from oddsmith.errors import MessageError
+from oddsmith.persistence.codec import name_of
+from oddsmith.persistence.messages import digest, seal, unseal, write_bytes
+from oddsmith.statistic import Statistic
+
+S = TypeVar("S", bound=Statistic)
+Place = tuple[int, int]
+"""Where a frame begins in a file, and where it ends."""
+
+LENGTH = 8
+"""Bytes that say how long a frame is."""
+
+
+def fold_key(statistic: type[Any], source: PartedSource, params: Any) -> str:
+    """Return what stands for a fold: a statistic, its parameters, and how the rows are read and seen."""
+    return digest((name_of(statistic), params, source.encode, source.transform, source.parts.columns))
+
+
+class Journal:
+    """An engine that asks another one, and keeps what it answers in a file: what is there is not asked for again.
+
+    Parameters
+    ----------
+    path : str or path
+        Of the file. If it is there, it must be a journal of the same fit (``about``), or of one that has ended.
+    engine : Engine
+        The engine that folds.
+    about : dict
+        Texts by which a fit is told from others. The software's version is added.
+    trusted : bool
+        Whether ``about`` tells other data apart. If not, the first fold is done again on resuming, and compared.
+
+    A frame is on the disk before its result is used. A frame that was being written when the process was killed is
+    dropped. Cost: a few M² numbers in the file for each pass.
+    """
+
+    name = "journal"
+
+    def __init__(
+        self, path: str | os.PathLike[str], engine: Engine, about: dict[str, str], *, trusted: bool = True
+    ) -> None:
+        self.path, self.engine = os.fspath(path), engine
+        about = {"software": f"oddsmith {oddsmith.__version__}", **about}
+        if not os.path.exists(self.path) or os.path.getsize(self.path) == 0:
+            self._begin(about)
+        self._file: BinaryIO | None = _locked(self.path)
+        try:
+            found, self._places, ended, self._end = _contents(self._file, self.path)
+            if found != about:
+                self._check_ended(ended, found, about)
+                self._file.close()
+                self._begin(about)
+                self._file = _locked(self.path)
+                _, self._places, ended, self._end = _contents(self._file, self.path)
+        except BaseException:
+            self.close()
+            raise
+        self._ended, self._doubted = ended, not trusted and bool(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def fold(self, statistic: type[S], source: Any, params: Any, *, progress: Progress | None = None) -> S:
+        """Return the statistic of the source, from the file if it is there."""
+        inner = replace(source, parts=source.parts.inner) if isinstance(source, PartedSource) else source
+        if self._file is None or inner is source:
+            return self.engine.fold(statistic, inner, params, progress=progress)
+        key = fold_key(statistic, source, params)
+        if key in self._places and not self._doubted:
+            return self._kept(key)  # type: ignore[no-any-return]
+        total = self.engine.fold(statistic, inner, params, progress=progress)
+        if key in self._places and digest(total) != digest(self._kept(key)):
+            raise MessageError(_refusal(self.path, "data", "other rows", "those given now"))
+        self._doubted = False
+        if key not in self._places:
+            self._places[key] = self._append(seal("fold", {"key": key}, total))
+        # As it will be read when the fit is resumed: the order of an array in memory can move the last bit of a sum.
+        return self._kept(key)  # type: ignore[no-any-return]
+
+    def finish(self) -> None:
+        """Mark the fit as ended: its journal gives way to that of another fit."""
+        if not self._ended and self._file is not None:
+            self._append(seal("end", {}, None))
+            self._ended = True
+
+    def close(self) -> None:
+        """Give the file back; later folds are not kept."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _begin(self, about: dict[str, str]) -> None:
+        # Whole or not at all: a file without a whole header is somebody else's, and is not touched.
+        write_bytes(self.path, _frame(seal("journal", about, None)))
+
+    def _append(self, data: bytes) -> Place:
+        assert self._file is not None
+        frame = _frame(data)
+        self._file.seek(self._end)
+        self._file.truncate()
+        self._file.write(frame)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        start, self._end = self._end, self._end + len(frame)
+        return start + LENGTH, self._end
+
+    def _kept(self, key: str) -> Any:
+        assert self._file is not None
+        start, end = self._places[key]
+        self._file.seek(start)
+        return unseal("fold", self._file.read(end - start))[1]
+
+    def _check_ended(self, ended: bool, found: dict[str, str], about: dict[str, str]) -> None:
+        if not ended:
+            what = next(name for name in [*about, *found] if found.get(name) != about.get(name))
+            raise MessageError(_refusal(self.path, what, found.get(what), about.get(what)))
+
+
+@dataclass(frozen=True)
+class JournaledParts:
+    """Pieces whose engine keeps a journal."""
+
+    inner: Parts
+    engine: Engine
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The names of the columns."""
+        return self.inner.columns
+
+    @property
+    def expected_rows(self) -> int:
+        """The number of rows as far as it is known."""
+        return self.inner.expected_rows
+
+    def choose(self, columns: Iterable[str]) -> JournaledParts:
+        """Return the same pieces with only these columns read."""
+        return replace(self, inner=self.inner.choose(columns))
+
+
+@contextmanager
+def journaled(parts: Parts, path: str | os.PathLike[str] | None, model: str) -> Iterator[Parts]:
+    """Give the parts of a fit a journal (none, where ``path`` is None), and mark it when the fit has ended well.
+
+    ``model`` is a text that tells the model and its parameters from others. Parts that have a ``fingerprint`` are known
+    by it; others are known by one pass over them.
+    """
+    if path is None:
+        yield parts
+        return
+    fingerprint = getattr(parts, "fingerprint", None)
+    data = str(fingerprint or (parts.columns, parts.expected_rows))
+    journal = Journal(path, parts.engine, {"model": model, "data": data}, trusted=fingerprint is not None)
+    try:
+        yield JournaledParts(parts, journal)
+        journal.finish()
+    finally:
+        journal.close()
+
+
+def _frame(data: bytes) -> bytes:
+    return len(data).to_bytes(LENGTH, "little") + data
+
+
+def _locked(path: str) -> BinaryIO:
+    """Open a journal for this process alone, where the system can."""
+    file = open(path, "r+b")
+    with suppress(ImportError):
+        import fcntl
+
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            raise MessageError(
+                f"The journal {path!r} is in use by another fit. Give each fit a journal of its own."
+            ) from None
+    return file
+
+
+def _contents(file: BinaryIO, path: str) -> tuple[dict[str, str], dict[str, Place], bool, int]:
+    """Return the header of a journal, the place of each fold, whether it has ended, and where its last frame ends."""
+    frames = _frames(file)
+    try:
+        about, end = unseal("journal", next(frames)[1])[0], file.tell()
+    except (MessageError, StopIteration):
+        raise MessageError(
+            f"{path!r} is no journal of a fit, and was not touched. Give resume= the name of a new file."
+        ) from None
+    places: dict[str, Place] = {}
+    for start, data in frames:
+        with suppress(MessageError):
+            places[unseal("fold", data)[0]["key"]] = (start, file.tell())
+            end = file.tell()
+            continue
+        try:
+            unseal("end", data)
+        except MessageError:
+            return about, places, False, end  # torn: what follows is written again
+        return about, places, True, file.tell()
+    return about, places, False, end
+
+
+def _frames(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Yield start and content of each whole frame."""
+    size = os.fstat(file.fileno()).st_size
+    file.seek(0)
+    while len(head := file.read(LENGTH)) == LENGTH:
+        start, length = file.tell(), int.from_bytes(head, "little")
+        if length > size - start:
+            return
+        yield start, file.read(length)
+
+
+def _refusal(path: str, what: str, found: Any, given: Any) -> str:
+    return (
+        f"The journal {path!r} is of another fit that has not ended: its {what} is {found!s:.300}, and now it is "
+        f"{given!s:.300}. Resume that fit, or give resume= the name of a new file."
+    )

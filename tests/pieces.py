@@ -1,0 +1,63 @@
+"""Rows in pieces that lie in memory: the smallest engine there is, for tests of what wraps one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from oddsmith.block import Block
+from oddsmith.engines.parted import PartedSource, Piece, merged
+
+
+@dataclass
+class ListEngine:
+    """Folds a list of pieces; ``before`` is called with the number of each fold before it begins."""
+
+    before: Callable[[int], None] | None = None
+    name: str = "list"
+    folds: list[str] = field(default_factory=list)
+
+    def fold(self, statistic: Any, source: PartedSource, params: Any, *, progress: Any = None) -> Any:
+        if self.before is not None:
+            self.before(len(self.folds))
+        self.folds.append(statistic.__name__)
+        job = source.job(statistic, params)
+        return merged(map(job, source.parts.pieces), lambda: statistic.zero(source.shape, params))
+
+
+@dataclass(frozen=True)
+class ListParts:
+    """Pieces in memory."""
+
+    pieces: tuple[Piece, ...]
+    engine: ListEngine = field(default_factory=ListEngine)
+    columns: tuple[str, ...] | None = None
+    fingerprint: str | None = None
+
+    @property
+    def expected_rows(self) -> int:
+        return sum(len(piece.rows) for piece in self.pieces)
+
+    def choose(self, columns: Iterable[str]) -> ListParts:
+        names = tuple(columns)
+        pieces = tuple(replace(piece, rows=piece.rows.select(list(names))) for piece in self.pieces)
+        return replace(self, pieces=pieces, columns=names)
+
+
+def as_block(piece: Piece) -> Block:
+    """The encoding of pieces that are arrays with class codes."""
+    return Block(np.asarray(piece.rows), np.asarray(piece.y), piece.s, piece.offset)
+
+
+def source_of(parts: Any, M: int, K: int) -> PartedSource:
+    return PartedSource(parts, as_block, parts.expected_rows, M, K, parts.expected_rows)
+
+
+def cut(X: Any, t: Any, edges: Iterable[int]) -> tuple[Piece, ...]:
+    """The rows of arrays in pieces that begin at ``edges``."""
+    ends = [0, *edges, len(t)]
+    return tuple(Piece(X[i:j], t[i:j], number=n) for n, (i, j) in enumerate(pairwise(ends)))
