@@ -4,6 +4,7 @@ from typing import Any
 
 from oddsmith.engines.base import ENGINES, Engine, Progress, Source
 from oddsmith.engines.blas import one_blas_thread
+from oddsmith.engines.dask import DaskEngine, DaskParts
 from oddsmith.engines.memory import MemoryEngine, MemorySource
 from oddsmith.engines.parted import PartedSource, Parts, Piece
 
@@ -23,6 +24,8 @@ def engine_of(source: Any, threads: int | None = None) -> Engine:
 
 __all__ = [
     "ENGINES",
+    "DaskEngine",
+    "DaskParts",
     "Engine",
     "MemoryEngine",
     "MemorySource",

@@ -12,6 +12,7 @@ from oddsmith.testing.bases import all_bases, check_basis
 from oddsmith.testing.folds import check_engine, check_statistic, hostile_blocks
 from oddsmith.testing.links import check_link
 from oddsmith.testing.models import all_models, check_model
+from oddsmith.testing.on_dask import dask_source, lay_out_dask
 
 __all__ = [
     "all_bases",
@@ -21,5 +22,7 @@ __all__ = [
     "check_link",
     "check_model",
     "check_statistic",
+    "dask_source",
     "hostile_blocks",
+    "lay_out_dask",
 ]
