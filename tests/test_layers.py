@@ -19,9 +19,11 @@ LAYERS = (
     # Decisions take numbers, and the model file takes objects of types that models register with it: neither knows a
     # model, so models can decide and save themselves.
     *("decision", "persistence", "models", "evaluation"),
-    *("data", "plots", "report", "cli", "testing", "demo"),
+    *("data", "plots", "report", "lectures", "cli", "testing", "demo"),
 )
 LEVEL = {room: level for level, room in enumerate(LAYERS)}
+# One door opens the other way: ``model.report(…)`` hands its model to the report, when it is called.
+DOORS = {(Path("models", "reporting.py"), "report")}
 MODULES = sorted(path for path in SRC.rglob("*.py") if path != SRC / "__init__.py")
 
 HEAVY = ("numba", "matplotlib", "pyarrow", "dask", "pandas", "polars", "sklearn", "scipy")
@@ -56,7 +58,8 @@ def test_module_imports_only_from_layers_above(path: Path) -> None:
     for other in imported_rooms(path):
         # A public name of the package stands for its home.
         other = oddsmith._HOME[other].split(".")[1] if other in oddsmith._HOME else other
-        assert LEVEL[other] <= LEVEL[here], f"{path.name} in {here!r} imports from {other!r}."
+        allowed = LEVEL[other] <= LEVEL[here] or (path.relative_to(SRC), other) in DOORS
+        assert allowed, f"{path.name} in {here!r} imports from {other!r}."
 
 
 def test_every_public_name_can_be_imported() -> None:

@@ -17,6 +17,7 @@ from oddsmith.errors import NotFittedError
 from oddsmith.models.deciding import Deciding
 from oddsmith.models.expanding import expanded, input_names, takes_sparse
 from oddsmith.models.exporting import Exporting
+from oddsmith.models.reporting import Reporting
 from oddsmith.numerics import Array
 from oddsmith.registry import Registry
 
@@ -41,7 +42,7 @@ def all_or_nothing(fit: F) -> F:
     return guarded  # type: ignore[return-value]
 
 
-class Classifier(Deciding, Exporting, ClassifierMixin, BaseEstimator):
+class Classifier(Deciding, Exporting, Reporting, ClassifierMixin, BaseEstimator):
     """A scikit-learn classifier: the constructor stores its arguments, ``fit`` assigns what ends in ``_``."""
 
     classes_: npt.NDArray[Any]

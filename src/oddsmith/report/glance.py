@@ -1,0 +1,126 @@
+"""The top of the page: the numbers that matter, and the points to check before signing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oddsmith.report.fit import certificates, separated
+from oddsmith.report.html import Markup, clean, join, named, number, percent, tag
+from oddsmith.report.robustness import MUCH
+from oddsmith.report.subject import Subject
+
+FEW = 10
+"""Rows of a class below which little can be said about it."""
+
+
+def glance_section(subject: Subject) -> Markup:
+    """Return the main numbers as tiles, and what to check."""
+    return join([_tiles(subject), tag("h3", "Before signing"), _checks(subject)])
+
+
+def _tiles(subject: Subject) -> Markup:
+    scores = subject.scores.scores
+    tiles: list[Any] = [_tile("rows", f"{subject.n_rows:,}", f"{subject.total_columns:,} columns, {subject.K} classes")]
+    names = {"auc": "AUC", "accuracy": "accuracy", "log_loss": "log loss", "calibration_slope": "calibration slope"}
+    for name, label in names.items():
+        if name in scores and np.isfinite(scores[name].value):
+            score = scores[name]
+            ends = f"{number(score.lower, 3)} to {number(score.upper, 3)}"
+            tiles.append(
+                _tile(label, number(score.value, 3), ends if np.isfinite([score.lower, score.upper]).all() else "")
+            )
+    found = list(certificates(subject.model).values())
+    if found:
+        good = all(c.converged and c.optimum_exists for c in found)
+        gap = max(c.gap for c in found)
+        tiles.append(_tile("fit", "at the optimum" if good else "not at an optimum", f"gap at most {number(gap, 3)}"))
+    return tag("dl", join(tiles), class_="tiles")
+
+
+def _tile(name: str, value: str, below: str) -> Markup:
+    return tag("div", tag("dt", name), tag("dd", value, tag("small", below) if below else ""))
+
+
+def _checks(subject: Subject) -> Markup:
+    points = [*_fit_points(subject), *_data_points(subject), *_score_points(subject)]
+    points += [(False, join([text])) for text in subject.said]
+    points.sort(key=lambda point: point[0])
+    items = (
+        tag("li", tag("b", "Fine. " if good else "Check. "), text, class_="good" if good else "care")
+        for good, text in points
+    )
+    return tag("ul", join(items), class_="checks")
+
+
+def _fit_points(subject: Subject) -> list[tuple[bool, Markup]]:
+    points: list[tuple[bool, Markup]] = []
+    found = certificates(subject.model)
+    bad = [c for c in found.values() if not c.converged or not c.optimum_exists]
+    if found:
+        text = "The fit is not certified to be at an optimum." if bad else "The fit is certified to be at its optimum."
+        points.append((not bad, _point(text, "certificate")))
+    apart = separated(subject)
+    if apart is not None:
+        points.append((False, _point(apart, "certificate")))
+    aliased = list(getattr(subject.model, "aliased_", []))
+    if aliased:
+        names: list[Any] = []
+        for name in aliased[:6]:
+            names += [", " if names else "", named(name)]
+        points.append(
+            (False, _point(join(["Set aside, because they depend on other columns: ", *names, "."]), "weights"))
+        )
+    return points
+
+
+def _data_points(subject: Subject) -> list[tuple[bool, Markup]]:
+    points: list[tuple[bool, Markup]] = []
+    if subject.total_missing:
+        share = percent(subject.total_missing / (subject.n_rows * subject.total_columns))
+        points.append((False, _point(f"{subject.total_missing:,} values are missing ({share}).", "data")))
+    else:
+        points.append((True, _point("No value is missing.", "data")))
+    counts = np.bincount(subject.found.t, minlength=subject.K)
+    few = [k for k in np.argsort(counts, kind="stable").tolist() if counts[k] < FEW]
+    for k in few[:5]:
+        rows = join(
+            ["Class ", named(subject.classes[k]), f" has {int(counts[k]):,} rows here: its numbers are uncertain."]
+        )
+        points.append((False, _point(rows, "data")))
+    if subject.weights is not None and not subject.counted:
+        text = "The weights are no whole numbers, so scores count every row once."
+        points.append((False, _point(text, "data")))
+    return points
+
+
+def _score_points(subject: Subject) -> list[tuple[bool, Markup]]:
+    points: list[tuple[bool, Markup]] = []
+    if subject.left_out:
+        points.append((True, _point("Scores are of rows left out of the fit, one at a time.", "discrimination")))
+    else:
+        text = "Scores are of the rows given: too good, if the model was fitted to them. Use rows that it has not seen."
+        points.append((False, _point(text, "discrimination")))
+    slope = subject.scores.scores.get("calibration_slope")
+    if slope is not None and np.isfinite([slope.lower, slope.upper]).all():
+        good = bool(slope.lower <= 1.0 <= slope.upper)
+        ends = f"{number(slope.value, 3)}, {number(slope.lower, 3)} to {number(slope.upper, 3)}"
+        text = f"The calibration slope ({ends}) {'includes' if good else 'excludes'} 1."
+        points.append((good, _point(text, "calibration")))
+    display = subject.influence
+    if not isinstance(display, str):
+        largest = float(display.cooks_distance.max(initial=0.0))
+        row = clean(display.rows[int(np.argmax(display.cooks_distance))])
+        good = largest < MUCH
+        text = (
+            "No single row decides the fit."
+            if good
+            else f"Row {row} has a large influence (Cook's distance {number(largest)})."
+        )
+        points.append((good, _point(text, "influence")))
+    return points
+
+
+def _point(text: Any, where: str) -> Markup:
+    return join([text, " ", tag("a", f"See {where}", href=f"#{where}"), "."])

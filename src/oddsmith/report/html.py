@@ -1,0 +1,137 @@
+"""HTML out of Python: everything passes one function that escapes, so nothing in the data can become markup."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from html import escape as entities
+from typing import Any
+
+LONGEST = 200
+"""Characters of a name that are shown."""
+
+# What a reader cannot see or what would turn the text around it: controls, directions, line separators, invisible
+# spaces, halves of characters and those that HTML does not allow.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\ufdd0-\ufdef"
+    + "".join(f"{chr(plane << 16 | 0xFFFE)}{chr(plane << 16 | 0xFFFF)}" for plane in range(17))
+    + "]"
+)
+
+EMPTY = {"meta": ">", "wbr": ">", "circle": "/>", "path": "/>", "rect": "/>"}
+"""Elements without content; those of SVG say so themselves."""
+
+
+_JOINT = re.compile(r"(?<=[_./:,;|-])(?=\w)")
+
+
+class Markup(str):
+    """Text that is HTML already; only `tag` and `escape` make it."""
+
+    __slots__ = ()
+
+
+def clean(value: Any) -> str:
+    r"""Return a text in which characters that cannot be seen are written out, and which is not endless.
+
+    >>> clean("a\u202eb\x00"), len(clean("x" * 1000))
+    ('a⟨U+202E⟩b⟨U+0000⟩', 200)
+    """
+    text = str(value)
+    short = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return visible(short)
+
+
+def visible(text: str) -> str:
+    """Return a text with characters that cannot be seen written out, of any length."""
+    return _UNSEEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
+
+
+def escape(value: Any) -> Markup:
+    """Return a text as HTML that reads the same, between tags and inside of quoted attributes.
+
+    >>> escape('<b title="x">')
+    '&lt;b title=&quot;x&quot;&gt;'
+    """
+    return value if isinstance(value, Markup) else Markup(entities(visible(str(value)), quote=True))
+
+
+def tag(element: str, /, *children: Any, **attributes: Any) -> Markup:
+    """Return an element; what is no `Markup` inside of it is escaped.
+
+    Attributes are written with ``-`` for ``_`` and lose one at their end; None and False leave one out.
+
+    >>> tag("p", "a < b", tag("b", "!"), class_="x", data_t=1, hidden=None)
+    '<p class="x" data-t="1">a &lt; b<b>!</b></p>'
+    """
+    written = [element]
+    for name, value in attributes.items():
+        if value is None or value is False:
+            continue
+        key = name.rstrip("_").replace("_", "-")
+        written.append(key if value is True else f'{key}="{escape(value)}"')
+    start = f"<{' '.join(written)}"
+    return Markup(start + EMPTY[element] if element in EMPTY else f"{start}>{join(children)}</{element}>")
+
+
+def join(parts: Iterable[Any]) -> Markup:
+    """Return parts, escaped, one after the other.
+
+    >>> join(["<", Markup("<br>")])
+    '&lt;<br>'
+    """
+    return Markup("".join(escape(part) for part in parts))
+
+
+def named(value: Any) -> Markup:
+    """Return a name from the data: shortened, and apart from the direction in which the text around it runs.
+
+    >>> named("<age>_at_3")
+    '<bdi>&lt;age&gt;_<wbr>at_<wbr>3</bdi>'
+    """
+    # A long name may be broken behind its joints.
+    first, *rest = _JOINT.split(clean(value))
+    parts: list[Any] = [first]
+    for part in rest:
+        parts += [tag("wbr"), part]
+    return tag("bdi", *parts)
+
+
+def as_json(values: Any) -> str:
+    """Return values as JSON for an attribute that the page's own script reads."""
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def number(value: Any, digits: int = 4) -> str:
+    """Return a number as it is read: some digits, thousands apart, a true minus; nothing for NaN.
+
+    >>> number(1234567), number(-0.0123456), number(float("nan")), number(float("inf")), number(3e-12)
+    ('1,234,567', '−0.01235', '', '∞', '3e−12')
+    """
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, int):
+        text = f"{value:,}"
+    else:
+        x = float(value)
+        if x != x:
+            return ""
+        if x in (float("inf"), float("-inf")):
+            return "∞" if x > 0 else "−∞"
+        text = f"{x:.{digits}g}" if x == 0.0 or 1e-4 <= abs(x) < 1e5 else f"{x:.{max(digits - 2, 0)}e}"
+        if 1e5 <= abs(x) < 1e9:
+            text = f"{x:,.0f}"
+        text = re.sub(r"(?:\.0+)?e([+-])0*(\d+)", lambda found: f"e{found[1].replace('+', '')}{found[2]}", text)
+    return text.replace("-", "−")
+
+
+def percent(share: float) -> str:
+    """Return a share in per cent.
+
+    >>> percent(0.3333), percent(1.0), percent(1e-5)
+    ('33.3%', '100%', '0.001%')
+    """
+    if share != share:
+        return ""
+    return f"{100 * share:.3g}%"

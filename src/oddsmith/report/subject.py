@@ -1,0 +1,269 @@
+"""What a report is about: a model, its rows, and what it says about them, asked for once."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from oddsmith.decision.loss import LossMatrix, read_loss, read_probabilities
+from oddsmith.design.frame import Frame, read_frame
+from oddsmith.design.inputs import as_table, read_weights, split_target
+from oddsmith.errors import InvalidInputError, OddsmithError, OddsmithWarning
+from oddsmith.evaluation.reading import Answers, answers, codes_of
+from oddsmith.evaluation.scoring import Evaluation, evaluate
+from oddsmith.models.recalibrated import take
+from oddsmith.numerics import Array
+from oddsmith.plots.residuals import InfluenceDisplay
+
+Codes = npt.NDArray[np.intp]
+
+MOST_COLUMNS = 60
+"""Columns that are described one by one."""
+MOST_WRITTEN_OUT = 5_000_000
+"""Rows up to which weights that are whole numbers are counted as so many rows."""
+
+
+class Said:
+    """Answers that were given once, as a model that gives them again: for functions that ask a model.
+
+    >>> said = Said(Answers(np.array(["a", "b"]), np.array([0]), np.array([1]), None, np.array([[0.0, 1.0]])))
+    >>> said.predict(None).tolist(), hasattr(said, "predict_proba")
+    (['b'], False)
+    """
+
+    def __init__(self, found: Answers) -> None:
+        self.classes_ = found.classes
+        self.labels = found.classes[found.t]
+        self.predict = lambda X: found.classes[found.said]
+        P = found.P
+        if P is not None:
+            self.predict_proba = lambda X: P
+        elif found.values is not None:
+            values = found.values
+            self.decision_function = lambda X: values[:, 1] if found.K == 2 else values
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A model with the rows of its report.
+
+    Attributes
+    ----------
+    model : fitted classifier
+    rows : table or array
+        What the model reads, of all rows that it can read.
+    frame : Frame
+        Columns to describe, of all rows; of an array the first ones, if there are many.
+    total_missing, total_columns : int
+        Missing values in all columns, and how many columns there are.
+    n_rows : int
+        All rows given; `kept` are those that the model can read, None for all.
+    weights : array or None
+        Of the rows kept.
+    found : Answers
+        What the model says about each row kept, a row of weight 2 being there twice; without the row, if ``left_out``.
+    left_out : bool
+    loss : LossMatrix
+    reject : what rejecting costs, or None
+    given_loss : bool
+    level : float
+    seed : int
+    said : list of str
+        Warnings.
+    """
+
+    model: Any
+    rows: Any
+    frame: Frame
+    total_missing: int
+    total_columns: int
+    n_rows: int
+    kept: Codes | None
+    weights: Array | None
+    counted: bool
+    t: Codes
+    found: Answers
+    left_out: bool
+    loss: LossMatrix
+    reject: Any
+    given_loss: bool
+    level: float
+    seed: int
+    said: Sequence[str]
+
+    @property
+    def name(self) -> str:
+        """Of the model's class."""
+        return type(self.model).__name__
+
+    @property
+    def classes(self) -> list[Any]:
+        """The labels."""
+        labels: list[Any] = self.found.classes.tolist()
+        return labels
+
+    @property
+    def K(self) -> int:
+        """Number of classes."""
+        return self.found.K
+
+    @property
+    def probabilistic(self) -> bool:
+        """Whether the model has probabilities."""
+        return self.found.P is not None
+
+    @cached_property
+    def answering(self) -> Said:
+        """The answers as a model."""
+        return Said(self.found)
+
+    @cached_property
+    def scores(self) -> Evaluation:
+        """Scores with intervals; with costs, if there are probabilities."""
+        costs = {"loss": self.loss, "reject": self.reject} if self.probabilistic else {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OddsmithWarning)  # that a class is missing is said with the classes
+            return evaluate(self.answering, None, self.answering.labels, level=self.level, seed=self.seed, **costs)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What methods that need the rows of the fit take."""
+        return {} if self.weights is None else {"sample_weight": self.weights}
+
+    @cached_property
+    def influence(self) -> InfluenceDisplay | str:
+        """How much each row moves the fit, or a sentence on why that is not known."""
+        if not hasattr(self.model, "diagnostics"):
+            return (
+                f"{self.name} has no leverages and distances of Cook, which say how much a single row moves the fit. "
+                "LogisticRegression and ProbitRegression have them."
+            )
+        labels = self.found.classes[self.t]
+        try:
+            display = InfluenceDisplay.from_estimator(self.model, self.rows, labels, **self.arguments)
+        except OddsmithError as error:
+            return f"Left out: {error}"
+        return replace(display, rows=self.row_names, cooks_distance=np.nan_to_num(display.cooks_distance))
+
+    @cached_property
+    def row_names(self) -> Any:
+        """Names of the rows kept: those of a pandas index, else their numbers in the data."""
+        if hasattr(self.rows, "iloc"):
+            return list(self.rows.index)
+        return range(len(self.t)) if self.kept is None else self.kept.tolist()
+
+
+def read_subject(
+    model: Any, X: Any, y: Any, *, loss: Any, reject: Any, sample_weight: Any, level: float, seed: int
+) -> Subject:
+    """Read rows and labels, and ask the model about them."""
+    model._check_fitted()
+    if y is None:
+        y = getattr(getattr(model, "design_", None), "target_", None)
+    if y is None:
+        raise InvalidInputError("A report needs the labels: give y, or the name of their column in the table.")
+    rows, labels = split_target(X, y)
+    rows, frame, missing, columns = _columns(model, rows)
+    t = codes_of(labels, np.asarray(model.classes_))
+    if frame.n_rows != len(t):
+        raise InvalidInputError(f"X has {frame.n_rows} rows and y {len(t)} labels: give one label for each row.")
+    weights = read_weights(sample_weight, len(t))
+    kept = _readable(model, frame)
+    if kept is not None:
+        rows, t = take(rows, kept), t[kept]
+        weights = None if weights is None else weights[kept]
+    matrix = read_loss(loss, model.classes_)
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always")
+        found, left_out = _ask(model, rows, t, weights)
+    counted = weights is None or _is_count(weights)
+    if weights is not None and counted:
+        found = _repeated(found, weights.astype(np.intp))
+    return Subject(
+        model,
+        *(rows, frame, missing, columns, len(labels), kept, weights, counted, t, found, left_out),
+        *(matrix, reject, loss is not None or reject is not None, level, seed),
+        tuple(dict.fromkeys(str(w.message) for w in raised if issubclass(w.category, OddsmithWarning))),
+    )
+
+
+def _columns(model: Any, X: Any) -> tuple[Any, Frame, int, int]:
+    """Return the rows as the model reads them, a frame of the columns to describe, missing values, columns."""
+    table = as_table(X)
+    if table is not None:
+        names = [str(name) for name in getattr(model, "feature_names_in_", table.columns)]
+        own = {str(name): name for name in table.columns}
+        if set(names) <= set(own) and len(names) < len(own):
+            table = table.select([own[name] for name in names])
+            X = table.to_native()
+        frame = read_frame(X, [name for name in names if name in own])
+    else:
+        X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
+        if X.ndim != 2:
+            raise InvalidInputError(f"X has shape {X.shape}; expected rows × columns.")
+        data = X.data if sparse.issparse(X) else X
+        missing = int(np.isnan(np.asarray(data, dtype=np.float64)).sum())
+        return X, _array_frame(model, X), missing, int(X.shape[1])
+    missing = sum(int(frame.missing(name).sum()) for name in frame.columns)
+    return X, frame, missing, len(frame.columns)
+
+
+def _array_frame(model: Any, X: Any) -> Frame:
+    import pyarrow
+
+    given = getattr(model, "feature_names_in_", None)
+    names = [f"x{j}" for j in range(X.shape[1])] if given is None or len(given) != X.shape[1] else map(str, given)
+    columns = {}
+    for j, name in enumerate(list(names)[:MOST_COLUMNS]):
+        column = X[:, [j]].toarray()[:, 0] if sparse.issparse(X) else X[:, j]
+        columns[name] = pyarrow.array(np.asarray(column, dtype=np.float64))
+    series = {name: nw.new_series(name, values, backend="pyarrow") for name, values in columns.items()}
+    return Frame(dict(series), dict.fromkeys(columns, "number"), int(X.shape[0]))
+
+
+def _readable(model: Any, frame: Frame) -> Codes | None:
+    """Return the rows that a model reads if its design leaves out those with missing values."""
+    design = getattr(model, "design_", None) or getattr(getattr(model, "_inner", None), "design_", None)
+    if getattr(design, "missing", None) != "drop":
+        return None
+    whole = np.ones(frame.n_rows, dtype=bool)
+    for name in frame.columns:
+        whole &= ~frame.missing(name)
+    if not whole.any():
+        raise InvalidInputError("Every row has a missing value, and the model reads complete rows only.")
+    return None if whole.all() else np.flatnonzero(whole)
+
+
+def _ask(model: Any, rows: Any, t: Codes, weights: Array | None) -> tuple[Answers, bool]:
+    """Return what the model says: of the rows of its fit by leave-one-out, where it can do that."""
+    classes = np.asarray(model.classes_)
+    learned = getattr(model, "_learned", None)
+    if hasattr(model, "leave_one_out") and learned is not None and not learned.moved:
+        try:
+            P = model.leave_one_out(rows, classes[t], sample_weight=weights).proba
+            if np.isfinite(P).all():
+                P = read_probabilities(P, len(classes))
+                return Answers(classes, t, P.argmax(axis=1), P, P), True
+        except OddsmithError:
+            pass  # other rows than those of the fit, or a fit that is at no optimum: the model itself is asked
+    return answers(model, rows, t, classes), False
+
+
+def _is_count(weights: Array) -> bool:
+    return bool(np.all(weights == np.floor(weights)) and 0 < weights.sum() <= MOST_WRITTEN_OUT)
+
+
+def _repeated(found: Answers, counts: Codes) -> Answers:
+    """Return answers in which a row of weight 2 is there twice."""
+    index = np.repeat(np.arange(len(counts)), counts)
+    P = None if found.P is None else found.P[index]
+    values = P if found.values is found.P else None if found.values is None else found.values[index]
+    return Answers(found.classes, found.t[index], found.said[index], P, values)

@@ -1,0 +1,115 @@
+"""The last parts of the page: how to use the model, where it comes from, and who answers for it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shlex
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import oddsmith
+from oddsmith.errors import OddsmithError
+from oddsmith.models.exporting import plain_labels
+from oddsmith.models.saving import provenance
+from oddsmith.report.html import Markup, clean, join, number, tag, visible
+from oddsmith.report.subject import Subject
+from oddsmith.report.tables import facts
+
+LONGEST_QUERY = 20_000
+"""Characters of a query that is shown; a longer one is left to the command."""
+
+
+def using_section(subject: Subject, model_path: str | None) -> Markup:
+    """Return how to use the model file: in Python, on the command line, in a database."""
+    name = "model.odds" if model_path is None else os.path.basename(model_path)
+    first = "" if model_path is not None else f"model.save({name!r})   # once, by whoever fitted it\n\n"
+    python = (
+        f"{first}import oddsmith\n\nmodel = oddsmith.load({name!r})\n"
+        f"model.{'predict_proba' if subject.probabilistic else 'predict'}(table)   # a table with the columns above"
+    )
+    if subject.given_loss and subject.probabilistic:
+        python += f"\nmodel.decide(table, {_loss(subject)!r}, reject={subject.reject!r})"
+    shell = f"oddsmith predict {shlex.quote(name)} new.csv -o predictions.csv"
+    if subject.given_loss and subject.probabilistic:
+        reject = "" if subject.reject is None else f" --reject {shlex.quote(json.dumps(_plain(subject.reject)))}"
+        shell += (
+            f"\noddsmith decide {shlex.quote(name)} new.csv --loss {shlex.quote(json.dumps(_loss(subject)))}{reject} "
+            "-o decisions.csv"
+        )
+    shell += f"\noddsmith export sql {shlex.quote(name)} --table new -o predict.sql"
+    parts: list[Any] = [tag("h3", "Python"), _code(python), tag("h3", "Command line"), _code(shell), tag("h3", "SQL")]
+    return join([*parts, _sql(subject.model)])
+
+
+def _loss(subject: Subject) -> list[list[float]] | dict[str, dict[str, float]]:
+    """Return the loss as it is written on the command line."""
+    loss = subject.loss
+    if np.array_equal(loss.actions, loss.classes):
+        return [[float(v) for v in row] for row in loss.values]
+    actions = [str(a) for a in plain_labels(loss.actions)]
+    rows = zip(plain_labels(loss.classes), loss.values, strict=True)
+    return {str(c): {a: float(v) for a, v in zip(actions, row, strict=True)} for c, row in rows}
+
+
+def _plain(reject: Any) -> Any:
+    costs = np.asarray(list(reject.values()) if hasattr(reject, "values") else reject, dtype=np.float64)
+    return costs.tolist()
+
+
+def _sql(model: Any) -> Markup:
+    command = "The command above writes it to a file."
+    try:
+        query = model.to_sql("new", "duckdb")
+    except OddsmithError as error:
+        return tag("p", f"No SQL: {error}", class_="absent")
+    if len(query) > LONGEST_QUERY or visible(query) != query:
+        return tag("p", f"The query is too long, or has names with characters that cannot be shown. {command}")
+    shown = tag("details", tag("summary", f"The query ({len(query):,} characters)"), _code(query))
+    return join([tag("p", "One SELECT without functions of ours (DuckDB; PostgreSQL and SQLite alike)."), shown])
+
+
+def _code(text: str) -> Markup:
+    return tag("pre", tag("code", visible(text)), tabindex=0, role="region", aria_label="Code")
+
+
+def provenance_section(subject: Subject, model_path: str | None) -> Markup:
+    """Return date, versions, rows, seeds, and the checksum of the model file."""
+    made = provenance(subject.model)
+    used = len(subject.t)
+    pairs: list[tuple[Any, Any]] = [
+        ("report made", datetime.now(UTC).strftime("%d %B %Y, %H:%M UTC")),
+        ("software", f"oddsmith {oddsmith.__version__}, Python {platform.python_version()}, NumPy {np.__version__}"),
+        ("model", subject.name),
+        ("rows of the fit", number(made["rows"]) if made["rows"] is not None else "not kept by this model"),
+        (
+            "rows of this report",
+            f"{subject.n_rows:,}" + ("" if used == subject.n_rows else f", {used:,} of them complete"),
+        ),
+        ("scores", "leave-one-out" if subject.left_out else "of the rows given"),
+        ("intervals", f"{100 * subject.level:g}%, bootstrap with seed {subject.seed} where there is no formula"),
+        ("seed of the fit", clean(repr(getattr(subject.model, "seed", None)))),
+    ]
+    if made["weight"] is not None:
+        pairs.insert(4, ("weight of the rows of the fit", number(float(made["weight"]))))
+    if model_path is not None and Path(model_path).is_file():
+        digest = hashlib.sha256(Path(model_path).read_bytes()).hexdigest()
+        pairs.append(("model file", clean(os.path.basename(model_path))))
+        pairs.append(("its SHA-256", tag("code", digest)))
+    return facts(pairs)
+
+
+def signature_section() -> Markup:
+    """Return the place for a signature."""
+    text = (
+        "By signing I confirm that I have read this report, that the data and the purpose are those that the model is "
+        "meant for, and that the points to check have been looked at."
+    )
+    choices = tag("ul", join(tag("li", word) for word in ("approved", "approved with conditions", "not approved")))
+    lines = join(tag("div", word) for word in ("Name and role", "Place and date", "Signature", "Conditions, if any"))
+    return tag("div", tag("p", text), choices, tag("div", lines, class_="lines"), class_="sign")
