@@ -25,7 +25,8 @@ from oddsmith.models import MODELS
 from oddsmith.testing import all_models
 
 COMMANDS = (
-    *("fit", "compare", "summary", "evaluate", "predict", "decide", "sample", "datasets", "export sql", "export onnx"),
+    *("fit", "compare", "summary", "report", "evaluate", "predict", "decide", "sample", "datasets"),
+    *("export sql", "export onnx"),
 )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from oddsmith.cli import describing, exporting, fitting, running, using
+from oddsmith.cli import describing, exporting, fitting, reporting, running, using
 
 app = typer.Typer(
     name="oddsmith",
@@ -46,6 +46,7 @@ def _add(group: typer.Typer, command: Callable[..., None], examples: Sequence[st
 _add(app, fitting.fit, fitting.FIT_EXAMPLES)
 _add(app, fitting.compare, fitting.COMPARE_EXAMPLES)
 _add(app, describing.summary, describing.SUMMARY_EXAMPLES)
+_add(app, reporting.report, reporting.REPORT_EXAMPLES)
 _add(app, using.evaluate, using.EVALUATE_EXAMPLES)
 _add(app, using.predict, using.PREDICT_EXAMPLES)
 _add(app, using.decide, using.DECIDE_EXAMPLES)

@@ -28,7 +28,7 @@ FIT_EXAMPLES = (
     "oddsmith fit penguins --target species --prior 1.0 --missing indicator -o penguins.odds",
     "oddsmith fit iris -t species --model \"gaussian('separate')\" -o iris.odds",
     'oddsmith fit budworm --formula "dead ~ sex + log(dose)" --weights count -o budworm.odds',
-    "oddsmith fit breast_cancer -t diagnosis --basis standardize --prior evidence -o cancer.odds --json",
+    "oddsmith fit breast_cancer -t diagnosis --basis standardize --prior evidence -o cancer.odds --report cancer.html",
 )
 COMPARE_EXAMPLES = (
     "oddsmith compare penguins --target species --missing indicator --ignore year",
@@ -56,6 +56,9 @@ def fit(
     missing: options.Missing = None,
     unseen: options.Unseen = None,
     ignore: options.Ignore = None,
+    report: Annotated[
+        str | None, typer.Option("--report", metavar="FILE", help="Write a report too, an HTML page.")
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Fit a model to a table and write it to a file.
@@ -70,16 +73,20 @@ def fit(
 
     recipe = Recipe(model, basis, prior, formula, missing, unseen)
     estimator = recipe.build()
-    _check_folder(output)
+    for path in (output, report or output):
+        _check_folder(path)
     with warnings_as_sentences() as said, working(f"reading {data}") as update:
         table = open_data(data).table()
         update(f"fitting {model} to {table.num_rows:,} rows")
-        _fit(estimator, table, target, weights, ignore or [])
+        rows, given = _fit(estimator, table, target, weights, ignore or [])
         estimator.save(output)
+        if report is not None:
+            update("writing the report")
+            estimator.report(rows, target, report, model_path=output, **given)
     if as_json:
-        print_json({"model": output, **_facts(estimator, table), "warnings": said})
+        print_json({"model": output, "report": report, **_facts(estimator, table), "warnings": said})
     else:
-        _report(estimator, table, data, output)
+        _report(estimator, table, data, output, report)
 
 
 @guarded
@@ -165,12 +172,15 @@ def _show(result: Any) -> None:
             note(f"{name}: {text}")
 
 
-def _fit(estimator: Any, table: Any, target: str | None, weights: str | None, ignore: list[str]) -> None:
+def _fit(
+    estimator: Any, table: Any, target: str | None, weights: str | None, ignore: list[str]
+) -> tuple[Any, dict[str, Any]]:
+    """Fit to a table, and return the columns and weights that were used."""
     from oddsmith.cli.making import check_column, without
     from oddsmith.errors import InvalidInputError
 
     table = without(table, ignore, "--ignore")
-    given = {}
+    given: dict[str, Any] = {}
     if weights is not None:
         check_column(table, weights, "--weights")
         given["sample_weight"] = table[weights].to_numpy()
@@ -183,6 +193,7 @@ def _fit(estimator: Any, table: Any, target: str | None, weights: str | None, ig
                 "Leave these rows out, or fill them in."
             )
     estimator.fit(table, target, **given)
+    return table, given
 
 
 def _check_folder(path: str) -> None:
@@ -206,7 +217,7 @@ def _facts(model: Any, table: Any) -> dict[str, Any]:
     return facts
 
 
-def _report(model: Any, table: Any, data: str, output: str) -> None:
+def _report(model: Any, table: Any, data: str, output: str, page: str | None) -> None:
     classes = [str(label) for label in model.classes_.tolist()]
     shown = ", ".join(classes[:6]) + (", …" if len(classes) > 6 else "")
     note(f"{type(model).__name__}: {table.num_rows:,} rows of {data}, {len(classes)} classes ({shown}).")
@@ -215,3 +226,5 @@ def _report(model: Any, table: Any, data: str, output: str) -> None:
         gap = f"At most {certificate.gap:.2g} from the optimum" if certificate.optimum_exists else "There is no optimum"
         note(f"{gap}; {certificate.passes} passes over the data.")
     note(f"Wrote {output}. Look at it: oddsmith summary {output}")
+    if page is not None:
+        note(f"Wrote {page}. Open it in a browser.")
