@@ -30,6 +30,7 @@ LEFT_OUT = {"_site", "__pycache__", "conftest.py", "build.py"}
 
 _CODE = re.compile(r"(^ *```.*?^ *```|(`+)[^`](?:.*?[^`])?\2(?!`))", flags=re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?(\))")
+_SESSION = re.compile(r"^( *)```python\n(?=( *[^\n`][^\n]*\n)*? *>>> )", flags=re.MULTILINE)
 _FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<![\\$\w])\$(?!\s)([^$\n]+?)(?<!\s)\$(?![\w$])", flags=re.DOTALL)
 
 
@@ -88,6 +89,7 @@ def assemble(folder: Path) -> None:
         if source == "LICENSE":
             text = f"# Licence\n\n```text\n{text}```\n"
         text = outside_code(text, lambda prose, at=(source, page): draw(relink(prose, *at)))  # type: ignore[misc]
+        text = _SESSION.sub(r"\1```pycon\n", text)  # prompts and output in colours of their own
         target.write_text(text, encoding="utf-8")
 
 

@@ -10,6 +10,8 @@ import re
 import shlex
 import subprocess
 import sys
+import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,8 @@ from tests.docs.reading import Block, Row
 
 NUMBER = doctest.register_optionflag("NUMBER")
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | NUMBER
-# Left sides that are run as well: what comes with the test environment.
-INSTALLED = {"scikit_learn"}
+# Left sides that are run as well: scikit-learn is always there, statsmodels may be.
+LEFT_SIDES = {"scikit_learn", *({"statsmodels"} if find_spec("statsmodels") else ())}
 
 
 class Session:
@@ -86,10 +88,12 @@ class Session:
         where = f"{self.page.name}:{row.line}"
         assert row.write or "not" in row.remark, f"{where}: what to write is neither said nor said to be missing"
         ours = [evaluate(code, self.ours) for code in row.write]
-        if self.page.stem not in INSTALLED:
+        if self.page.stem not in LEFT_SIDES:
             return
         scope = {**self.ours, **self.theirs}
-        theirs = [evaluate(code, scope) for code in row.wrote]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what another library warns of is not for us to repair
+            theirs = [evaluate(code, scope) for code in row.wrote]
         self.theirs = {key: value for key, value in scope.items() if self.ours.get(key) is not value}
         if row.remark.startswith("equal"):
             left, right = np.asarray(theirs[-1]), np.asarray(ours[-1])
