@@ -11,7 +11,7 @@ from sklearn.utils.validation import column_or_1d
 
 from oddsmith.design.columns import _arrow
 from oddsmith.design.frame import code
-from oddsmith.design.inputs import read_labels
+from oddsmith.design.inputs import _series, read_labels
 from oddsmith.design.levels import few
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 
@@ -85,3 +85,22 @@ def read_some_labels(y: Any, n: int, classes: Any = None) -> tuple[Labels, npt.N
         strange = next(label for label in found.tolist() if label not in known.tolist())
         raise InvalidInputError(f"y holds the label {strange!r}, which is not among classes={known.tolist()}.")
     return known, t[len(known) :]
+
+
+def read_known_labels(y: Any, n_rows: int, classes: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
+    """Return the classes of a model and the code of each label among them, or refuse labels that it does not know.
+
+    >>> read_known_labels(["b", "b"], 2, np.array(["a", "b"]))[1].tolist()
+    [1, 1]
+    """
+    labels = np.asarray(_series(y))
+    if labels.shape != (n_rows,):
+        raise InvalidInputError(f"y has shape {labels.shape}; expected ({n_rows},), a label for each row.")
+    codes = {label: code for code, label in enumerate(classes.tolist())}
+    new = [label for label in dict.fromkeys(labels.tolist()) if label not in codes]
+    if new:
+        raise InvalidInputError(
+            f"y holds {', '.join(map(repr, new[:5]))}, which the model was not fitted to: it knows "
+            f"{', '.join(map(repr, list(codes)[:8]))}. Fit it anew with rows of all classes."
+        )
+    return classes, np.array([codes[label] for label in labels.tolist()], dtype=np.int32)

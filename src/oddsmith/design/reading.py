@@ -33,7 +33,7 @@ def through_design(
     table = split_target(X, y)[0] if isinstance(y, str) else X
     if reset:
         rows, kept = learned.learn(table, sample_weight)
-        _check_intercept(model, learned)
+        check_intercept(model, learned)
         model.design_ = learned
         model.feature_names_in_, model.n_features_in_ = learned.feature_names_in_, learned.n_features_in_
     else:
@@ -56,7 +56,8 @@ def _new_design(design: Any, X: Any, y: Any) -> Design | None:
     return None if not len(rest.columns) or is_plain(rest) else Design()
 
 
-def _check_intercept(model: Any, design: Design) -> None:
+def check_intercept(model: Any, design: Design) -> None:
+    """Refuse a formula without a constant for a model that adds one."""
     if not design.intercept_ and getattr(model, "fit_intercept", True):
         raise InvalidInputError(
             f"The formula {design.formula!r} has no constant (0 or -1), and {type(model).__name__} adds one. Give the "

@@ -155,8 +155,10 @@ class Design(TransformerMixin, BaseEstimator):
             self._sight = sight
         return self
 
-    def look(self, X: Any, sample_weight: Any = None) -> Sight:
+    def look(self, X: Any, sample_weight: Any = None, *, check: bool = True) -> Sight:
         """Return what there is to learn from part of a table, without learning it: `settle` does, from all of them.
+
+        Missing values that the design does not take are refused now, or (``check=False``) not before they are encoded.
 
         >>> import polars
         >>> Design().look(polars.DataFrame({"x": ["a", "b"]})).seen["x", True].weight.tolist()
@@ -164,12 +166,21 @@ class Design(TransformerMixin, BaseEstimator):
         """
         formula, frame = self._read(X)
         s = read_weights(sample_weight, frame.n_rows)
-        if self.missing == "error":
+        if self.missing == "error" and check:
             for name in frame.columns:
                 if frame.missing(name).any():
                     raise self._missing_error(name, frame)
         frame, kept = self._complete(frame, empty_ok=True)
         return Sight(frame.kinds, self._see(formula, frame, frame.kinds, s if s is None or kept is None else s[kept]))
+
+    def complete(self, X: Any) -> Rows | None:
+        """Return the numbers of the rows to fit with, if ``missing="drop"`` leaves out some, else None.
+
+        >>> import polars
+        >>> Design(missing="drop").complete(polars.DataFrame({"x": [1, None, 3]})).tolist()
+        [0, 2]
+        """
+        return self._complete(self._read(X)[1], empty_ok=True)[1] if self.missing == "drop" else None
 
     def settle(self, sight: Sight, *, all_rows: bool = True) -> Design:
         """Learn from what was seen in all parts of a table (``all_rows``), or in those so far.
@@ -193,8 +204,10 @@ class Design(TransformerMixin, BaseEstimator):
         """
         return self._encode(self._again(X))
 
-    def retrain(self, X: Any, sample_weight: Any = None) -> tuple[Any, Rows | None]:
+    def retrain(self, X: Any, sample_weight: Any = None, *, part: bool = False) -> tuple[Any, Rows | None]:
         """Return encoded rows to fit with once more, and the numbers of those kept if some were dropped.
+
+        Those that are ``part`` of the data may all be dropped.
 
         >>> import polars
         >>> design = Design(missing="drop").fit(polars.DataFrame({"x": ["a", "b", None]}))
@@ -203,7 +216,7 @@ class Design(TransformerMixin, BaseEstimator):
         """
         frame = self._again(X)
         s = read_weights(sample_weight, frame.n_rows)
-        frame, kept = self._complete(frame)
+        frame, kept = self._complete(frame, empty_ok=part)
         return self._encode(frame, s if s is None or kept is None else s[kept]), kept
 
     def is_like(self, other: Design) -> bool:

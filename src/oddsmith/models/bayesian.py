@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.block import Block
-from oddsmith.design.inputs import _series, read_offset
+from oddsmith.design.inputs import read_offset
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, SeparationWarning, UnavailableError
 from oddsmith.inference.evidence import log_evidence
@@ -62,25 +62,6 @@ def inherit(learned: Learned) -> Inherited:
         back = np.kron(np.linalg.solve(make_contrast(learned.K, None).T @ c.contrast, np.eye(C)), np.eye(P))
         Q = back.T @ Q @ back
     return Inherited(mean=W, Q=Q, about=(c.center, c.scale))
-
-
-def read_known_labels(y: Any, n_rows: int, classes: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
-    """Return the classes of a model and the code of each label among them, or refuse labels that it does not know.
-
-    >>> read_known_labels(["b", "b"], 2, np.array(["a", "b"]))[1].tolist()
-    [1, 1]
-    """
-    labels = np.asarray(_series(y))
-    if labels.shape != (n_rows,):
-        raise InvalidInputError(f"y has shape {labels.shape}; expected ({n_rows},), a label for each row.")
-    codes = {label: code for code, label in enumerate(classes.tolist())}
-    new = [label for label in dict.fromkeys(labels.tolist()) if label not in codes]
-    if new:
-        raise InvalidInputError(
-            f"y holds {', '.join(map(repr, new[:5]))}, which the model was not fitted to: it knows "
-            f"{', '.join(map(repr, list(codes)[:8]))}. Fit it anew with rows of all classes."
-        )
-    return classes, np.array([codes[label] for label in labels.tolist()], dtype=np.int32)
 
 
 def check_same_rows(problem: Problem, at: At, learned: Learned) -> None:

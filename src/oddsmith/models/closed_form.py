@@ -10,18 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from oddsmith.design.inputs import (
-    check_class_weights,
-    nonfinite_error,
-    read_labels,
-    read_rows,
-    read_weights,
-)
+from oddsmith.design.inputs import check_class_weights, nonfinite_error
 from oddsmith.design.labels import union_of_classes
-from oddsmith.design.reading import through_design
-from oddsmith.engines import MemoryEngine, MemorySource, one_blas_thread
+from oddsmith.engines import MemorySource, engine_of, one_blas_thread
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError
 from oddsmith.models.expanding import check_same_basis, has_basis, learn_basis
+from oddsmith.models.reading import read_data
 from oddsmith.numerics import EPS, Array, SpdFactor
 from oddsmith.statistic import Statistic
 
@@ -29,38 +23,41 @@ S = TypeVar("S", bound=Statistic)
 LARGEST_SCATTER = 20_000
 
 
-def read_source(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[npt.NDArray[Any], MemorySource]:
+def read_source(
+    model: Any, X: Any, y: Any, sample_weight: Any, how: dict[str, Any] | None = None
+) -> tuple[npt.NDArray[Any], Any]:
     """Return the classes, and rows, labels and weights as something to fold; NaN in the rows is not yet looked for."""
-    X, y, sample_weight, _ = through_design(model, model.design, X, y, sample_weight, reset=True)
-    rows = read_rows(model, X, reset=True)
-    classes, t = read_labels(y, rows.shape[0])
-    s = read_weights(sample_weight, rows.shape[0])
-    if s is not None:
-        check_class_weights(np.bincount(t, weights=s, minlength=len(classes)).astype(np.float64), classes)
-    source = learn_basis(model, MemorySource(rows, t, len(classes), s))
+    data = read_data(model, X, y, sample_weight, None, how, reset=True)
+    source = data.source
+    if data.class_weight is None and source.s is not None:
+        weight = np.bincount(source.t, weights=source.s, minlength=len(data.classes))
+        check_class_weights(weight.astype(np.float64), data.classes)
+    source = learn_basis(model, source)
     M = source.shape.M
     if M > LARGEST_SCATTER:
         raise InvalidInputError(
             f"{type(model).__name__} keeps a matrix of {M} × {M} numbers for {M} columns, and takes {LARGEST_SCATTER} "
             "columns at most. Use fewer (by hashing or a projection), or LogisticRegression, which needs no such thing."
         )
-    return classes, source
+    return data.classes, source
 
 
-def fold(model: Any, source: MemorySource, statistic: type[S], params: Any) -> S:
+def fold(model: Any, source: Any, statistic: type[S], params: Any) -> S:
     """Return the statistic of the rows.
 
     NaN and infinity are found in the sums, which saves reading the data for them; the error then names the column.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        total = MemoryEngine(model.threads).fold(statistic, source, params)
+        total = engine_of(source, model.threads).fold(statistic, source, params)
     fields = [np.asarray(getattr(total, name)) for name in total.__dataclass_fields__]
     if not all(np.isfinite(field).all() for field in fields):
         raise _not_finite(model, source)
     return total
 
 
-def _not_finite(model: Any, source: MemorySource) -> InvalidInputError:
+def _not_finite(model: Any, source: Any) -> InvalidInputError:
+    if not isinstance(source, MemorySource):
+        return InvalidInputError("The squares of a column add up to more than a float64 can hold. Rescale the columns.")
     names, rows = getattr(model, "feature_names_in_", None), source.block(0, source.n_rows).Phi
     values = rows.data if sparse.issparse(rows) else rows
     if not np.isfinite(values).all():

@@ -77,7 +77,7 @@ def made_dense(source: Any) -> Any:
     """Return a source of CSR rows as one of dense rows."""
     if isinstance(source, MemorySource):
         return replace(source, X=source.X.toarray())
-    return replace(seen_through(source, _dense, source.M), is_sparse=False)
+    return seen_through(source, _dense, source.M)
 
 
 def _dense(rows: Any) -> Array:

@@ -16,21 +16,22 @@ from sklearn.utils import get_tags
 from oddsmith.design.basis.expansion import Expansion, learn_expansion
 from oddsmith.design.basis.radial import GaussianKernel
 from oddsmith.design.inputs import check_finite
-from oddsmith.engines import MemoryEngine, MemorySource, one_blas_thread
+from oddsmith.engines import MemorySource, engine_of, one_blas_thread
 from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.numerics import Array
 
 SLICE_NUMBERS = 1 << 20
 
 
-def learn_basis(model: Any, source: MemorySource) -> MemorySource:
+def learn_basis(model: Any, source: Any) -> Any:
     """Learn the model's basis from the rows of a source and return the source as seen through it."""
     basis = in_function_space(model.basis, getattr(model, "prior", None))
     if basis is None:
         model.__dict__.pop("basis_", None)
         return source
-    check_finite(source.X, getattr(model, "feature_names_in_", None))
-    engine = MemoryEngine(getattr(model, "threads", None))
+    if isinstance(source, MemorySource):
+        check_finite(source.X, getattr(model, "feature_names_in_", None))
+    engine = engine_of(source, getattr(model, "threads", None))
     with one_blas_thread():
         seed = getattr(model, "seed", None)
         model.basis_ = learn_expansion(basis, source, input_names(model), engine=engine, seed=seed)
@@ -66,13 +67,13 @@ def in_function_space(basis: Any, prior: Any) -> Any:
     return [*bases[:-1], clone(bases[-1]).set_params(whiten=True)]
 
 
-def through_basis(model: Any, source: MemorySource) -> MemorySource:
+def through_basis(model: Any, source: Any) -> Any:
     """Return a source as seen through the model's learned basis, if it has one."""
     expansion: Expansion | None = getattr(model, "basis_", None)
     return source if expansion is None else expansion.over(source).kept()
 
 
-def split_basis(model: Any, source: MemorySource) -> tuple[MemorySource, Array | None]:
+def split_basis(model: Any, source: Any) -> tuple[Any, Array | None]:
     """Return a source of raw rows as seen through the basis but for the linear map it ends with, and that map.
 
     Rows that are few enough to be kept have the map in them.

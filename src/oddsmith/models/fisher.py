@@ -140,8 +140,10 @@ class FisherDiscriminant(Mergeable, LinearGeometry, ClassNamePrefixFeaturesOutMi
         self.design = design
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> FisherDiscriminant:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **how: Any) -> FisherDiscriminant:
         """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
+
+        ``X`` may be a path, a folder, or a data frame of Dask or Spark: see `scan`, also for ``how`` it is read.
 
         >>> X = [[0.0, 1.0], [1.0, 0.0], [2.0, 3.0], [4.0, 1.0], [5.0, 0.0], [5.0, 4.0]]
         >>> FisherDiscriminant().fit(X, ["a", "a", "a", "b", "b", "b"]).predict([[3.0, 0.0]]).tolist()
@@ -149,7 +151,7 @@ class FisherDiscriminant(Mergeable, LinearGeometry, ClassNamePrefixFeaturesOutMi
         """
         check_threads(self.threads)
         self._check_parameters()
-        classes, source = read_source(self, X, y, sample_weight)
+        classes, source = read_source(self, X, y, sample_weight, how)
         with one_blas_thread():
             moments = within(fold(self, source, Gram, source.shape))
             found = self._directions(moments)

@@ -121,8 +121,10 @@ class LeastSquaresClassifier(Mergeable, LinearGeometry, Classifier):
         self.design = design
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LeastSquaresClassifier:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **how: Any) -> LeastSquaresClassifier:
         """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
+
+        ``X`` may be a path, a folder, or a data frame of Dask or Spark: see `scan`, also for ``how`` it is read.
 
         >>> model = LeastSquaresClassifier().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"])
         >>> model.predict([[0.4], [2.9]]).tolist()
@@ -132,7 +134,7 @@ class LeastSquaresClassifier(Mergeable, LinearGeometry, Classifier):
             raise UnknownNameError("targets", self.targets, TARGETS)
         check_threads(self.threads)
         as_prior(self.prior)
-        classes, source = read_source(self, X, y, sample_weight)
+        classes, source = read_source(self, X, y, sample_weight, how)
         with one_blas_thread():
             self._solve(classes, fold(self, source, Gram, source.shape))
         return self

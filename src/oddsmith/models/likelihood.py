@@ -145,6 +145,7 @@ def make_objective(
         problem.progress,
         problem.link,
         problem.mix,
+        passes=getattr(problem.engine, "count", 0),
     )
     return objective, coordinates, common
 

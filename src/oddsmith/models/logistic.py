@@ -10,16 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.metaestimators import available_if
 
-from oddsmith.design.inputs import (
-    check_class_weights,
-    check_finite,
-    read_labels,
-    read_offset,
-    read_rows,
-    read_weights,
-)
+from oddsmith.design.inputs import check_class_weights, check_finite, read_offset, read_rows, read_weights
 from oddsmith.design.reading import through_design
-from oddsmith.engines import MemoryEngine, MemorySource, one_blas_thread
+from oddsmith.engines import one_blas_thread
 from oddsmith.errors import (
     CollinearityWarning,
     ConvergenceWarning,
@@ -32,7 +25,7 @@ from oddsmith.errors import (
 from oddsmith.inference.separation import Separation, separation
 from oddsmith.links import LINKS, Link
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
-from oddsmith.models.bayesian import Bayesian, read_known_labels
+from oddsmith.models.bayesian import Bayesian
 from oddsmith.models.bounded import fit_bounded
 from oddsmith.models.coordinates import is_large
 from oddsmith.models.expanding import learn_basis, learn_rows, split_basis, through_basis, whole
@@ -41,7 +34,9 @@ from oddsmith.models.geometry import LinearGeometry
 from oddsmith.models.inferring import Inferring
 from oddsmith.models.learned import Learned, Recall, needs_rows
 from oddsmith.models.likelihood import Fit, Problem, fit_likelihood, relearn, resume, seeded
+from oddsmith.models.nearest import telling_rows
 from oddsmith.models.null import null_log_likelihood
+from oddsmith.models.reading import read_data
 from oddsmith.models.trouble import column_list, link_log_proba, remedy, separation_message
 from oddsmith.numerics import Array, log_softmax, softmax
 from oddsmith.priors import JeffreysPrior, split_prior
@@ -191,17 +186,20 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         return tags
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None) -> LogisticRegression:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None, **how: Any
+    ) -> LogisticRegression:
         """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
 
         ``sample_weight`` counts rows; ``offset`` is added to the activation: a vector for two classes, N × K
-        for more.
+        for more. ``X`` may be a path, a folder, or a data frame of Dask or Spark: see `scan`, also for ``how`` it is
+        read; ``sample_weight`` and ``offset`` then name columns.
 
         >>> LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "b", "a", "b"]).predict([[3.0]]).tolist()
         ['b']
         """
         self._check_parameters()
-        classes, problem = self._problem(X, y, sample_weight, offset, reset=True)
+        classes, problem = self._problem(X, y, sample_weight, offset, how, reset=True)
         with one_blas_thread():
             problem = self._with_width(problem)
             fit, verdict = self._solve(problem, classes)
@@ -211,36 +209,40 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         return self
 
     def _problem(
-        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, *, reset: bool = False, known: bool = False
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        how: Any = None,
+        *,
+        reset: bool = False,
+        known: bool = False,
     ) -> tuple[npt.NDArray[Any], Problem]:
-        """Read rows and labels (``reset``: as those that the columns and classes are learned from).
-
-        With ``known`` the classes are those of the model, whether or not the labels hold them all.
-        """
-        X, y, sample_weight, offset = through_design(self, self.design, X, y, sample_weight, offset, reset=reset)
-        rows = read_rows(self, X, reset=reset)
-        classes, t = read_known_labels(y, rows.shape[0], self.classes_) if known else read_labels(y, rows.shape[0])
-        s = read_weights(sample_weight, rows.shape[0])
-        K = len(classes)
-        if K > 2 and self.link != "logit":
+        """Read rows and labels as in `read_data`, seen through the basis, as a problem to solve."""
+        data = read_data(self, X, y, sample_weight, offset, how, reset=reset, known=known, draw=True)
+        classes, source = data.classes, data.source
+        if len(classes) > 2 and self.link != "logit":
             raise InvalidInputError(
                 "Only binary classification is supported. The type of the target is multiclass: link="
-                f"{self.link!r} is for two classes, and y holds {K}, {classes.tolist()[:8]}. Use link='logit', or "
-                "OneVsRest with this model."
+                f"{self.link!r} is for two classes, and y holds {len(classes)}, {classes.tolist()[:8]}. Use "
+                "link='logit', or OneVsRest with this model."
             )
-        source = MemorySource(rows, t, K, s, read_offset(offset, rows.shape[0], K))
         mix = None
         if reset:
             learn_basis(self, source)
             source, mix = split_basis(self, source)
         else:
             source = through_basis(self, source)
-        class_weight = MemoryEngine(self.threads).fold(Counts, source, source.shape).weight
+        engine = data.engine(self.threads)
+        class_weight = data.class_weight
+        if class_weight is None:
+            class_weight = engine.fold(Counts, source, source.shape).weight
         if not known:
             check_class_weights(class_weight, classes)
         prior, jeffreys = split_prior(self.prior if reset else getattr(self, "prior_", self.prior))
         problem = Problem(
-            MemoryEngine(self.threads),
+            engine,
             source,
             prior,
             bool(self.fit_intercept),
@@ -250,14 +252,14 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
             int(self.max_iter),
             class_weight,
             self._warm(classes, len(self._names())) if reset else None,
-            lambda: check_finite(rows, getattr(self, "feature_names_in_", None)),
+            data.explain,
             self._names(),
             link=find_link(self.link) if reset else self._link(),
             mix=mix,
             jeffreys=jeffreys,
         )
-        if not is_large(source):  # large rows are checked by the sums of the first pass
-            problem.explain()  # type: ignore[misc]
+        if data.explain is not None and not is_large(source):  # large rows are checked by the sums of the first pass
+            data.explain()
         return classes, problem
 
     def _link(self) -> Link | None:
@@ -335,10 +337,8 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         suspicious = fit.result.diverging or not found.converged or almost_flat
         if not (fit.flat and suspicious):
             return fit, None
-        source = problem.source
-        inside = slice(None) if source.s is None else source.s > 0
         terms = [str(name) for name in self._names()]
-        rows, t = source.block(0, source.n_rows).Phi[inside], source.t[inside]
+        rows, t = telling_rows(problem, fit)
         reached = (fit.coef, fit.intercept)
         verdict = separation(rows, t, classes, terms, fit_intercept=problem.intercept, weights=reached)
         if not fit.result.diverging:

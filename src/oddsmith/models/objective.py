@@ -154,6 +154,11 @@ class FoldObjective:
         inverse = None if self.longest is not None else self.scale**-2.0
         params = self._params(W, b, order=order, inverse=inverse, expected=expected)
         sums: Curvature = self._fold(Curvature, params)
+        if sums.rows != self.source.n_present:
+            raise InvalidInputError(
+                f"This pass over the data met {sums.rows} rows, and the first one {self.source.n_present}: it has "
+                "changed meanwhile. Fit again when it is complete."
+            )
         if inverse is not None:
             self.longest = sums.longest
         if self.explain is not None and not np.isfinite(sums.gradient).all():
@@ -169,8 +174,8 @@ class FoldObjective:
         part = self.source.sample(rows, seed)
         weight = float(part.n_rows) if part.s is None else float(part.s.sum())
         engine = engine_of(part, getattr(self.engine, "threads", None))
-        fresh = {"longest": 0.0, "progress": None, "passes": 0, "_last": None}
-        return replace(self, engine=engine, source=part, share=weight / self.weight, **fresh)
+        new = replace(self, engine=engine, source=part, share=weight / self.weight, longest=0.0, progress=None)
+        return replace(new, passes=0, _last=None)
 
     def log_likelihood(self, x: Array, value: float) -> float:
         """Return the log likelihood at ``x``, where the objective is ``value``."""

@@ -13,6 +13,10 @@ from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import EPS, Array
 from oddsmith.statistics import Moments, MomentsParams
 
+SPARSE = (
+    "Standardize(center=True) would fill in the zeros of a sparse matrix. Use Standardize(center=False), which keeps "
+    "it sparse, or pass a dense array."
+)
 SAME = 64.0 * EPS
 """Standard deviation, as a share of the mean, below which a column's values differ by rounding only."""
 
@@ -65,8 +69,8 @@ class Standardize(Basis):
 
     def learn(self, source: MemorySource, engine: Engine, names: Names) -> None:
         """Learn means and standard deviations by one fold of `Moments`."""
-        if self.center:
-            _refuse_sparse(source.X)
+        if self.center and source.is_sparse:
+            raise InvalidInputError(SPARSE)
         with np.errstate(over="ignore", invalid="ignore"):
             moments = engine.fold(Moments, source, MomentsParams(1, "diagonal"))
             sd = np.sqrt(moments.scatter[0] / moments.weight[0])
@@ -86,7 +90,7 @@ class Standardize(Basis):
             Phi /= self.scale_
             return Phi
         if self.center:
-            _refuse_sparse(rows)
+            raise InvalidInputError(SPARSE)
         scaled = rows.astype(np.float64, copy=True)
         scaled.data /= self.scale_[rows.indices]
         return scaled
@@ -94,11 +98,3 @@ class Standardize(Basis):
     def column_names(self, names: Names) -> list[str]:
         """Return the names of the inputs."""
         return [str(name) for name in names]
-
-
-def _refuse_sparse(rows: Any) -> None:
-    if sparse.issparse(rows):
-        raise InvalidInputError(
-            "Standardize(center=True) would fill in the zeros of a sparse matrix. Use Standardize(center=False), which "
-            "keeps it sparse, or pass a dense array."
-        )
