@@ -1,40 +1,43 @@
 """Every script of the gallery runs, and what its figure claims holds."""
 
-import importlib.util
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 from sklearn.metrics import roc_auc_score
 
-GALLERY = Path(__file__).parents[2] / "docs" / "gallery"
-_spec = importlib.util.spec_from_file_location("gallery_build", GALLERY / "build.py")
-assert _spec is not None and _spec.loader is not None
-build = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(build)
+from oddsmith.lectures.gallery import SECTIONS, draw, scripts
+from oddsmith.lectures.sheet import contact_sheet, gallery_page
 
-LARGEST_FILE = 60_000
+GALLERY = Path(__file__).parents[2] / "docs" / "gallery"
+LARGEST_FILE, LARGEST_SHEET = 60_000, 1_000_000
 
 
 @cache
 def gallery(name: str) -> dict[str, Any]:
     """What a script defines."""
-    found: dict[str, Any] = build.run(name)
-    return found
+    return draw(name)
 
 
-def pixel(ax: Any, x: float, y: float) -> np.ndarray:
-    """The colour that is drawn at a point of the data, 0 … 255."""
-    canvas = ax.figure.canvas
+def picture(figure: Any) -> np.ndarray:
+    """The figure as it is drawn, rows × columns × 3, 0 … 255."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas = FigureCanvasAgg(figure)
     canvas.draw()
-    image = np.asarray(canvas.buffer_rgba())
+    return np.asarray(canvas.buffer_rgba())[:, :, :3].astype(int)
+
+
+def pixel(image: np.ndarray, ax: Any, x: float, y: float) -> np.ndarray:
+    """The colour of a picture at a point of the data."""
     column, row = ax.transData.transform((x, y))
-    return image[image.shape[0] - 1 - round(row), round(column), :3].astype(int)
+    return image[image.shape[0] - 1 - round(row), round(column)]
 
 
-@pytest.mark.parametrize("name", build.scripts())
+@pytest.mark.parametrize("name", scripts())
 def test_script_makes_a_figure_whose_labels_stay_inside_and_apart(name: str) -> None:
     figure = gallery(name)["figure"]
     figure.canvas.draw()
@@ -59,25 +62,56 @@ def test_script_makes_a_figure_whose_labels_stay_inside_and_apart(name: str) -> 
         assert not any(one.overlaps(other) for other in boxes[i + 1 :])
 
 
+@pytest.mark.parametrize("name", scripts())
+def test_axes_are_named(name: str) -> None:
+    for ax in gallery(name)["figure"].axes:
+        if ax.get_subplotspec() is None:  # the bar of a colour scale
+            continue
+        row, column = ax.get_subplotspec().rowspan, ax.get_subplotspec().colspan
+        beside = [other for other in ax.figure.axes if other.get_subplotspec() is not None]
+        below = [o for o in beside if o.get_subplotspec().colspan == column and o.get_xlabel()]
+        left = [o for o in beside if o.get_subplotspec().rowspan == row and o.get_ylabel()]
+        # Panels with a common axis have its name once, below or at the left; words as ticks name themselves.
+        assert below or any(tick.get_text()[:1].isalpha() for tick in ax.get_xticklabels()), name
+        assert left or any(tick.get_text()[:1].isalpha() for tick in ax.get_yticklabels()), name
+
+
 def test_page_and_files_are_those_of_the_scripts() -> None:
-    listed = [name for names in build.SECTIONS.values() for name in names]
-    assert sorted(listed) == sorted(build.scripts())
-    assert (GALLERY / "README.md").read_text(encoding="utf-8") == build.page(), "run make gallery"
-    files = {path.stem: path.stat().st_size for path in build.FIGURES.glob("*.png") if path.name != build.SHEET}
+    listed = [name for names in SECTIONS.values() for name in names]
+    assert sorted(listed) == sorted(path.stem.removeprefix("plot_") for path in GALLERY.glob("plot_*.py"))
+    assert (GALLERY / "README.md").read_text(encoding="utf-8") == gallery_page(), "run make gallery"
+    files = {path.stem: path.stat().st_size for path in (GALLERY / "figures").glob("*.png")}
+    assert 50_000 < files.pop("contact_sheet") < LARGEST_SHEET
     assert sorted(files) == sorted(listed)
     assert max(files.values()) < LARGEST_FILE
 
 
-def test_contact_sheet_shows_every_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contact_sheet_shows_every_figure(tmp_path: Path) -> None:
     from PIL import Image
 
-    monkeypatch.setattr(build, "FIGURES", tmp_path)
-    for k in range(3):
-        Image.new("RGB", (600, 400), (80 * k, 0, 0)).save(tmp_path / f"f{k}.png")
-    build.contact_sheet(["f0", "f1", "f2"], columns=2, width=100, height=90)
-    sheet = np.asarray(Image.open(tmp_path / build.SHEET).convert("RGB"))
+    files = {f"f{k}": tmp_path / f"f{k}.png" for k in range(3)}
+    for k, path in enumerate(files.values()):
+        Image.new("RGB", (600, 400), (80 * k, 0, 0)).save(path)
+    contact_sheet(files, tmp_path / "sheet.png", columns=2, width=100, height=90)
+    sheet = np.asarray(Image.open(tmp_path / "sheet.png").convert("RGB"))
     assert sheet.shape == (180, 200, 3)
     assert [tuple(sheet[y, x]) for y, x in ((50, 50), (50, 150), (140, 50))] == [(0, 0, 0), (80, 0, 0), (160, 0, 0)]
+
+
+@pytest.mark.parametrize("name", ["decision_regions", "posterior_maps", "widths"])
+def test_figure_has_the_same_pixels_when_it_is_drawn_again(name: str) -> None:
+    assert np.array_equal(picture(draw(name)["figure"]), picture(draw(name)["figure"]))
+
+
+def test_every_class_keeps_its_marker_so_that_grey_tells_them_apart() -> None:
+    found = gallery("four_classes")
+    (ax,) = found["figure"].axes
+    shapes = [
+        tuple(map(tuple, drawn.get_paths()[0].vertices.round(6)))
+        for drawn in ax.collections
+        if drawn.get_label() in found["y"]
+    ]
+    assert len(set(shapes)) == len(shapes) == 4
 
 
 # --- what the figures claim ---
@@ -169,11 +203,12 @@ def test_decision_regions_have_the_colour_of_the_class_predicted() -> None:
     rows = np.column_stack([table[name].to_numpy() for name in d.names])
     _, ax = plt.subplots()
     d.plot(ax, samples=False)
+    image = picture(ax.figure)
     for k, species in enumerate(d.classes):
         x, y = rows[table["species"].to_numpy() == species].mean(axis=0)
         assert d.class_at(x, y) == species
         expected = 255 * (0.22 * np.array(to_rgb(color_of(k))) + 0.78)
-        assert np.abs(pixel(ax, x, y) - expected).max() <= 2
+        assert np.abs(pixel(image, ax, x, y) - expected).max() <= 2
     assert curvature_of_boundary(d, "Adelie", "Gentoo") < 1.0
     assert d.figure_.axes[0].get_xlabel() == "bill_length_mm"
 
@@ -253,9 +288,10 @@ def test_posterior_maps_are_white_at_their_class_and_black_at_others() -> None:
     rows = np.column_stack([table[name].to_numpy() for name in d.names])
     _, axes = plt.subplots(1, 3)
     d.plot(axes, samples=False)
+    image = picture(axes[0].figure)
     for k in range(3):
         for j, species in enumerate(d.classes):
-            grey = pixel(axes[k], *rows[table["species"].to_numpy() == species].mean(axis=0))
+            grey = pixel(image, axes[k], *rows[table["species"].to_numpy() == species].mean(axis=0))
             assert np.ptp(grey) == 0 and (grey[0] > 235 if j == k else grey[0] < 20)
 
 
@@ -318,6 +354,7 @@ def test_gradient_zigzags_and_newton_does_not() -> None:
     paths = found["display"].paths
     steep, newton = np.diff(paths["gradient descent"], axis=0), np.diff(paths["Newton–Raphson"], axis=0)
     assert len(steep) > 10 * len(newton)
+    assert np.linalg.norm(steep, axis=1).sum() > 1.5 * np.linalg.norm(newton, axis=1).sum()
     across = np.linalg.eigh(found["hessian"](paths["Newton–Raphson"][-1]))[1][:, 1]
     assert (np.sign(steep @ across)[:20] * (-1) ** np.arange(20) == np.sign(steep[0] @ across)).all()
     ends = [path[-1] for path in paths.values()]
@@ -407,3 +444,200 @@ def test_comparison_says_which_models_are_within_noise() -> None:
     assert d.verdicts[d.models.index("softmax, σ = 0.01")] == "worse"
     assert d.verdicts[d.models.index("perceptron")] == "no probabilities"
     assert [label.get_text() for label in d.ax_.get_yticklabels()] == d.models
+
+
+# --- those of single topics ---
+
+
+def test_level_lines_of_all_activation_functions_are_parallel() -> None:
+    found = gallery("generalised_linear")
+    widths = {}
+    for link, model in found["models"].items():
+        w = model.coef_[0]
+        ends = []
+        for level, paths in zip(found["levels"], found["lines"][link].allsegs, strict=True):
+            points = np.vstack(paths)
+            heights = points @ w / np.linalg.norm(w)
+            assert np.ptp(heights) < 0.02, (link, level)
+            ends.append(heights.mean())
+        assert (np.diff(ends) > 0).all()
+        widths[link] = (ends[4] - ends[2]) / (ends[2] - ends[0])
+    # The logit and the probit are symmetric about a half, the complementary log-log is not.
+    assert widths["logit"] == pytest.approx(1.0, abs=0.05) and widths["probit"] == pytest.approx(1.0, abs=0.05)
+    assert widths["cloglog"] < 0.8
+
+
+def test_boundary_of_one_covariance_is_straight_but_not_perpendicular_to_the_means() -> None:
+    found = gallery("gaussian_shared")
+    model, d = found["model"], found["display"]
+    assert curvature_of_boundary(d, "C0", "C1") < 1.0
+    between = model.means_[1] - model.means_[0]
+    w = np.linalg.solve(model.covariances_[0], between)
+    assert np.allclose(w / np.linalg.norm(w), model.boundary_.normal)
+    assert abs(between @ model.boundary_.normal) / np.linalg.norm(between) < 0.8
+    for (k, share), ellipse in found["ellipses"].items():
+        away = ellipse - model.means_[k]
+        distance = np.einsum("nd,de,ne->n", away, np.linalg.inv(model.covariances_[0]), away)
+        assert np.allclose(1 - np.exp(-distance / 2), share)
+
+
+def test_pooled_covariance_is_the_average_by_shares() -> None:
+    found = gallery("pooled_covariance")
+    own, model = found["own"], found["model"]
+    assert np.allclose(np.einsum("k,kde->de", own.class_prior_, own.covariances_), model.covariances_[0])
+    assert (model.covariances_[0] == model.covariances_[2]).all()
+    assert np.abs(own.covariances_[0] - own.covariances_[1]).max() > 1.0
+
+
+def test_softmax_boundaries_are_where_the_largest_lines_cross() -> None:
+    found = gallery("softmax")
+    a, p = found["activations"], found["proba"]
+    assert np.abs(np.diff(a, 2, axis=0)).max() < 1e-9  # lines
+    assert np.allclose(p, np.exp(a) / np.exp(a).sum(axis=1, keepdims=True))
+    assert len(found["boundaries"]) == 2
+    for boundary in found["boundaries"]:
+        top = np.sort(a[np.abs(found["x"] - boundary).argmin()])
+        assert top[-1] - top[-2] < 0.1 < top[-1] - top[-3] + 0.1
+
+
+def test_quadrics_are_what_their_titles_say() -> None:
+    found = gallery("quadrics")
+    for name, model in found["models"].items():
+        W = model.quadratic_[0].reshape(2, 2)  # of the log odds
+        size, turn = np.linalg.det(W), np.abs(W).max() ** 2
+        if name == "parabola":
+            assert abs(size) < 1e-9 * turn
+        else:
+            assert size > 0.1 * turn if name == "ellipse" else size < -0.1 * turn
+        assert np.allclose(W, np.diag(np.diag(W)))
+    ellipse = found["displays"]["ellipse"]
+    assert ellipse.class_at(0.3, 0.3) == "B"
+    edge = [*ellipse.regions[[0, -1]].ravel(), *ellipse.regions[:, [0, -1]].ravel()]
+    assert {ellipse.classes[k] for k in edge} == {"A"}  # it goes round
+    hyperbola = found["displays"]["hyperbola"]
+    assert [hyperbola.class_at(*p) for p in ((-3, 0), (3, 0), (0, -3), (0, 3))] == ["A", "A", "B", "B"]
+
+
+def test_naive_bayes_adds_the_log_odds_of_the_columns() -> None:
+    found = gallery("naive_bayes")
+    assert found["total"] == pytest.approx(found["prior"] + sum(found["parts"].values()), abs=1e-9)
+    assert found["parts"]["sex"] == 0.0  # missing
+    assert found["parts"]["bill_length_mm"] < 0 < found["parts"]["flipper_length_mm"]
+    assert [bar.get_width() for bar in found["ax"].patches] == [*found["bars"].values(), found["total"]]
+
+
+def test_samples_of_the_model_look_like_the_data() -> None:
+    found = gallery("synthetic")
+    for label in found["model"].classes_:
+        real, made = found["X"][found["y"] == label], found["rows"][found["labels"] == label]
+        error = real.std(axis=0) * np.sqrt(1 / len(real) + 1 / len(made))
+        assert (np.abs(real.mean(axis=0) - made.mean(axis=0)) < 4 * error).all()
+        assert np.allclose(made.std(axis=0), real.std(axis=0), rtol=0.3)
+
+
+def test_parameters_are_as_many_as_the_formulas_say_and_the_generative_model_learns_faster() -> None:
+    found = gallery("parameters")
+    D = found["dimensions"]
+    assert found["counts"]["Gaussian classes"] == (D * (D + 1) // 2 + 2 * D + 1).tolist()
+    assert found["counts"]["logistic regression"] == (D + 1).tolist()
+    generative, logistic = (np.array(found["errors"][name]) for name in ("Gaussian classes", "logistic regression"))
+    assert (generative[1:] < logistic[1:]).all()
+    assert (generative > found["best"]).all() and found["best"] == ndtr(-1.5)
+    assert generative[-1] < 1.1 * found["best"] and logistic[-1] < 1.1 * found["best"]
+
+
+def test_direction_of_fisher_is_that_of_least_squares_and_separates_better() -> None:
+    found = gallery("fisher_least_squares")
+    assert np.allclose(found["fisher"], found["least"], atol=1e-9)
+
+    def ratio(z: np.ndarray) -> float:
+        a, b = (z[found["y"] == label] for label in "AB")
+        return float((a.mean() - b.mean()) ** 2 / (a.var() * len(a) + b.var() * len(b)) * len(z))
+
+    ratios = {name: ratio(z) for name, z in found["projected"].items()}
+    assert ratios["Fisher and least squares"] > 3 * ratios["line of the means"]
+    turns = [np.array([np.cos(a), np.sin(a)]) for a in np.linspace(0, np.pi, 180)]
+    assert ratios["Fisher and least squares"] >= max(ratio(found["X"] @ w) for w in turns)  # Fisher's criterion
+
+
+def test_bases_bend_the_boundary_around_the_moons() -> None:
+    found = gallery("bases")
+    y = np.array(found["y"])
+    scores = {name: model.score(found["X"], y) for name, model in found["models"].items()}
+    assert scores.pop("linear") < 0.9 < 0.97 < min(scores.values())
+    assert found["models"]["kernel"].n_parameters_ == len(y) + 1
+    for name in scores:
+        d = found["displays"][name]
+        assert d.class_at(0.0, 1.0) == "upper" and d.class_at(1.0, -0.5) == "lower"
+        assert d.class_at(0.0, 0.3) == "lower" and d.class_at(1.0, 0.2) == "upper"  # inside the other moon's arch
+
+
+def test_scaling_makes_gradient_descent_arrive_sooner() -> None:
+    found = gallery("scaling")
+    paths = found["paths"]
+    assert paths["as they are"].converged and paths["standardised"].converged
+    assert paths["as they are"].iterations > 8 * paths["standardised"].iterations
+    assert np.allclose(found["rows"]["standardised"].std(axis=0), 1.0)
+    # The same optimum, in the units of the columns.
+    assert np.allclose(paths["standardised"].x / found["X"].std(axis=0), paths["as they are"].x, rtol=0.1)
+
+
+def test_curves_of_the_moths_are_parallel_on_the_scale_of_log_odds() -> None:
+    found = gallery("logistic")
+    odds = {sex: np.log(p / (1 - p)) for sex, p in found["curves"].items()}
+    assert np.ptp(odds["male"] - odds["female"]) < 1e-9 and (odds["male"] > odds["female"]).all()
+    assert np.abs(np.diff(odds["male"], 2)).max() < 1e-9
+    # Sums of rows and of probabilities agree at the optimum, for each sex.
+    for sex, shares in found["shares"].items():
+        at = np.interp(np.arange(6.0), found["grid"], found["curves"][sex])
+        assert shares.sum() == pytest.approx(at.sum(), abs=2e-3)
+
+
+def test_one_pass_of_single_rows_comes_nearer_than_one_step_of_all() -> None:
+    found = gallery("sgd")
+    best = found["f"](found["optimum"].x)
+    path = np.array(found["steps"])
+    assert len(path) == 401 and len(found["batch"].path) == 2 and found["optimum"].converged
+    assert found["f"](path[-1]) - best < 0.2 * (found["f"](found["batch"].x) - best)
+    walked = np.linalg.norm(np.diff(path, axis=0), axis=1).sum()
+    assert walked > 5 * np.linalg.norm(path[-1] - path[0])  # it wanders
+
+
+def test_newton_goes_to_the_lowest_points_of_parabolas_and_squares_the_error() -> None:
+    found = gallery("newton")
+    x, points, errors = found["x"], found["points"], found["errors"]
+    for k, parabola in enumerate(found["parabolas"]):
+        assert x[parabola.argmin()] == pytest.approx(points[k + 1], abs=x[1] - x[0])
+        assert np.interp(points[k], x, parabola) == pytest.approx(found["f"](points[k]), abs=1e-3)
+    assert found["result"].converged
+    assert (errors[2:6] < errors[1:5] ** 2).all() and errors[-1] < 1e-14
+
+
+def test_newton_needs_one_step_for_a_sum_of_squares_from_anywhere() -> None:
+    found = gallery("one_step")
+    solution = np.linalg.lstsq(found["Phi"], found["t"])[0]
+    for result in found["newton"].values():
+        assert result.iterations == 1 and np.allclose(result.x, solution)
+    assert found["slow"].iterations > 10
+    walked = [np.linalg.norm(np.diff(p, axis=0), axis=1).sum() for p in found["display"].paths.values()]
+    assert walked[0] > 2 * walked[1]
+
+
+def test_reweighted_lines_end_at_the_fit() -> None:
+    found = gallery("working_response")
+    model, lines = found["model"], np.array(found["lines"])
+    assert np.allclose(lines[-1], [model.intercept_[0], model.coef_[0, 0]], atol=1e-6)
+    changes = np.linalg.norm(np.diff(lines, axis=0), axis=1)
+    assert (np.diff(changes) < 0).all() and changes[-1] < 1e-4
+
+
+def test_posterior_becomes_narrower_and_more_gaussian() -> None:
+    found = gallery("posterior")
+    grid, areas, errors = found["grid"], [], []
+    for log, mean, S in found["posteriors"].values():
+        assert np.allclose(grid.reshape(-1, 2)[log.argmax()], mean, atol=0.06)  # the mode, on the grid
+        truth = np.exp(log) / np.exp(log).sum()
+        q = np.exp(-0.5 * np.einsum("xyi,ij,xyj->xy", grid - mean, np.linalg.inv(S), grid - mean))
+        errors.append(0.5 * np.abs(truth - q / q.sum()).sum())
+        areas.append(np.sqrt(np.linalg.det(S)))
+    assert areas[0] > areas[1] > areas[2] and errors[0] < 1e-9 and errors[2] < errors[1] < 0.3

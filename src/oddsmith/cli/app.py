@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from oddsmith.cli import describing, exporting, fitting, reporting, running, using
+from oddsmith.cli import describing, exporting, fitting, reporting, running, teaching, using
 
 app = typer.Typer(
     name="oddsmith",
@@ -56,6 +56,8 @@ _add(export, exporting.sql, exporting.SQL_EXAMPLES)
 _add(export, exporting.onnx, exporting.ONNX_EXAMPLES)
 app.add_typer(export, name="export")
 _add(app, describing.datasets, describing.DATASETS_EXAMPLES)
+_add(app, teaching.lecture, teaching.LECTURE_EXAMPLES)
+_add(app, teaching.gallery, teaching.GALLERY_EXAMPLES)
 
 
 def main() -> None:

@@ -1,0 +1,35 @@
+"""Projected on the line of their means two classes overlap; on the direction of Fisher and least squares hardly.
+
+Fisher's discriminant and least squares with the targets N/N₁ and −N/N₂ have the same direction.
+"""
+
+import numpy as np
+
+from oddsmith import FisherDiscriminant, LeastSquaresClassifier
+from oddsmith.plots import figure_legend, new_axes
+from oddsmith.plots.style import INK, color_of, scatter_classes, style
+
+rng = np.random.default_rng(0)
+root = np.array([[1.8, 0.0], [1.5, 0.5]])
+X = np.vstack([rng.normal(size=(n, 2)) @ root.T + centre for n, centre in ((120, [0.0, 0.0]), (60, [2.2, -0.2]))])
+y = np.repeat(["A", "B"], [120, 60])
+
+fisher = FisherDiscriminant().fit(X, y).boundary_.normal
+least = LeastSquaresClassifier(targets="fisher").fit(X, y).boundary_.normal
+means = np.subtract(*(X[y == label].mean(axis=0) for label in "BA"))
+directions = {"line of the means": means / np.linalg.norm(means), "Fisher and least squares": fisher}
+
+axes = np.reshape(new_axes(2, 2, (6.8, 4.8), gridspec_kw={"height_ratios": [2, 1]}), (2, 2))
+projected = {}
+with style():
+    for (above, below), (name, w) in zip(axes.T, directions.items(), strict=True):
+        scatter_classes(above, X, (y == "B") * 1, ["A", "B"])
+        above.axline(X.mean(axis=0), X.mean(axis=0) + w, color=INK, lw=1.2)
+        above.set(title=name, xlabel="x0", ylabel="x1", aspect="equal", adjustable="datalim")
+        projected[name] = X @ w - X.mean(axis=0) @ w
+        bins = np.linspace(*np.quantile(projected[name], [0, 1]), 25)
+        for k, label in enumerate("AB"):
+            below.hist(projected[name][y == label], bins, color=color_of(k), alpha=0.6, hatch=("", "///")[k])
+        below.set(xlabel="projection", ylabel="rows")
+figure_legend(axes[0, 0])
+figure = axes[0, 0].figure

@@ -1,0 +1,131 @@
+"""The figures of the gallery: one short script each, run here and saved with the same bytes every time."""
+
+from __future__ import annotations
+
+import ast
+import io
+import runpy
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.lectures.topics import Topic, documents, topics
+
+FORMATS = ("png", "svg", "pdf")
+SECTIONS = {
+    "From activations to probabilities": ["links", "sigmoid_steepness", "other_links", "softmax"],
+    "Densities and Bayes' rule": [
+        *("class_densities", "gaussian_shared", "pooled_covariance", "covariances", "quadrics", "class_prior"),
+        *("naive_bayes", "synthetic", "parameters"),
+    ],
+    "Decision regions": [
+        *("distance", "decision_regions", "four_classes", "generalised_linear", "expansion", "bases", "ambiguous"),
+        *("fisher", "fisher_least_squares"),
+    ],
+    "Posterior maps": ["posterior_maps", "prior_width"],
+    "Uncertain weights": ["laplace", "posterior", "uncertainty"],
+    "Outliers and order": ["perceptron", "outliers_least_squares", "outliers_probit", "influence"],
+    "Optimisers": ["newton", "one_step", "zigzag", "scaling", "sgd", "working_response", "trace"],
+    "Weights and priors": ["logistic", "coefficients", "profile", "widths", "residuals"],
+    "Evaluation": ["reliability", "roc", "costs", "comparison"],
+}
+
+
+@cache
+def scripts() -> Mapping[str, Path]:
+    """Return the scripts by the name of their figure, section by section.
+
+    >>> scripts()["zigzag"].name
+    'plot_zigzag.py'
+    """
+    folder = documents() / "gallery"
+    return {name: folder / f"plot_{name}.py" for names in SECTIONS.values() for name in names}
+
+
+def words(name: str) -> tuple[str, str]:
+    """Return the title of a figure and what is said below it: the first line of its script, and the others.
+
+    >>> words("four_classes")[1]
+    'Each region is where one of four linear functions is the largest, so every region is convex.'
+    """
+    text = ast.get_docstring(ast.parse(_script(name).read_text(encoding="utf-8"))) or ""
+    title, _, rest = text.partition("\n\n")
+    return title.rstrip("."), rest.strip()
+
+
+def topic_of(name: str) -> Topic:
+    """Return the topic of the syllabus that a figure belongs to: the one that shows it, or that mentions it first.
+
+    >>> topic_of("zigzag").name, topic_of("roc").name
+    ('gradient', 'decisions')
+    """
+    for topic in sorted(topics(), key=lambda topic: topic.figure != name):
+        if name in (topic.figure, *topic.also):
+            return topic
+    raise InvalidInputError(f"The figure {name!r} belongs to no topic of the syllabus.")
+
+
+def file_stem(name: str) -> str:
+    """Return what the file of a figure is called: the topic's number and name, and its own where these are not enough.
+
+    >>> file_stem("zigzag"), file_stem("roc")
+    ('22-gradient', '35-decisions-roc')
+    """
+    topic = topic_of(name)
+    return topic.stem if name == topic.figure else f"{topic.stem}-{name}".replace("_", "-")
+
+
+def draw(name: str) -> dict[str, Any]:
+    """Run the script of a figure and return what it defines; ``figure`` is the figure. Nothing is shown."""
+    return runpy.run_path(str(_script(name)))
+
+
+def save(figure: Any, path: str | Path, *, dpi: int = 200) -> None:
+    """Write a figure; the ending of ``path`` is the format. The same figure gives the same bytes again."""
+    import matplotlib
+
+    path = Path(path)
+    kind = path.suffix.lower().removeprefix(".")
+    if kind not in FORMATS:
+        raise UnknownNameError("format of a figure", kind or str(path), FORMATS)
+    undated = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
+    page = io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": "oddsmith", "svg.fonttype": "path"}):
+        figure.savefig(page, format=kind, dpi=dpi, bbox_inches="tight", pad_inches=0.08, metadata=undated)
+    path.write_bytes(page.getvalue())  # only a figure that is whole replaces one that was there
+
+
+def save_all(folder: str | Path, kind: str = "png", names: Any = None, *, dpi: int = 200) -> Iterator[tuple[str, Path]]:
+    """Draw the figures, all or those named, into a folder, and yield each name and file when it is there.
+
+    An ``index.html`` with all of them comes last.
+    """
+    from oddsmith.lectures.sheet import index_page
+
+    chosen = list(scripts()) if names is None else list(names)
+    for name in chosen:
+        _script(name)
+    if kind not in FORMATS:
+        raise UnknownNameError("format of a figure", kind, FORMATS)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {}
+    for name in chosen:
+        import matplotlib.pyplot as plt
+
+        files[name] = folder / f"{file_stem(name)}.{kind}"
+        figure = draw(name)["figure"]
+        save(figure, files[name], dpi=dpi)
+        plt.close(figure)
+        yield name, files[name]
+    index = folder / "index.html"
+    index.write_text(index_page({name: path.name for name, path in files.items()}), encoding="utf-8")
+    yield "index", index
+
+
+def _script(name: str) -> Path:
+    if name not in scripts():
+        raise UnknownNameError("figure", name, scripts())
+    return scripts()[name]
