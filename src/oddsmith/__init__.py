@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "Answer": "oddsmith.models.requests",
+    "Fit": "oddsmith.models.federated",
+    "Request": "oddsmith.models.requests",
     "FisherDiscriminant": "oddsmith.models.fisher",
     "GaussianClassifier": "oddsmith.models.gaussian",
     "LeastSquaresClassifier": "oddsmith.models.least_squares",
@@ -71,6 +74,7 @@ if TYPE_CHECKING:
     from oddsmith.inference.laplace import laplace as laplace
     from oddsmith.inference.separation import detect_separation as detect_separation
     from oddsmith.models.comparing import likelihood_ratio_test as likelihood_ratio_test
+    from oddsmith.models.federated import Fit as Fit
     from oddsmith.models.fisher import FisherDiscriminant as FisherDiscriminant
     from oddsmith.models.gaussian import GaussianClassifier as GaussianClassifier
     from oddsmith.models.least_squares import LeastSquaresClassifier as LeastSquaresClassifier
@@ -82,6 +86,8 @@ if TYPE_CHECKING:
     from oddsmith.models.perceptron import PerceptronClassifier as PerceptronClassifier
     from oddsmith.models.probit import ProbitRegression as ProbitRegression
     from oddsmith.models.recalibrated import RecalibratedClassifier as RecalibratedClassifier
+    from oddsmith.models.requests import Answer as Answer
+    from oddsmith.models.requests import Request as Request
     from oddsmith.models.saving import load as load
     from oddsmith.models.widths import compare_widths as compare_widths
     from oddsmith.priors import GaussianPrior as GaussianPrior

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.design.basis.base import seen_through
 from oddsmith.engines import MemorySource
 from oddsmith.errors import InvalidInputError
 from oddsmith.models.bounded import fit_bounded
@@ -15,7 +14,8 @@ from oddsmith.models.likelihood import Problem, fit_likelihood
 from oddsmith.numerics import Array
 
 
-def _nothing(rows: Any) -> Array:
+def nothing(rows: Any) -> Array:
+    """Return one column of zeros: what a model of the constant alone sees."""
     return np.zeros((rows.shape[0], 1))
 
 
@@ -32,7 +32,7 @@ def null_log_likelihood(problem: Problem) -> float:
             return float(-W.sum() * np.log(len(W)))
         log_p = [float(v[0]) for v in problem.link.log_probability(np.zeros(1))]
         return float(W[1] * log_p[0] + W[0] * log_p[1])
-    source = replace(seen_through(problem.source, _nothing, 1), memo=None)
+    source = replace(problem.source, transform=nothing, M=1, memo=None)
     if isinstance(source, MemorySource):
         source = replace(source, X=np.zeros((source.n_rows, 1)), transform=None, M=None)
     alone = replace(problem, source=source, prior=None, jeffreys=False, solver="newton", start=None, explain=None)

@@ -18,12 +18,17 @@ import oddsmith
 from oddsmith import statistics as _statistics  # noqa: F401
 from oddsmith.decision.calibration import IsotonicMap, LinearMap
 from oddsmith.design.basis import BASES, Expansion
+from oddsmith.design.basis.base import Composed
+from oddsmith.design.basis.spline import Picked
+from oddsmith.design.encoding import Encoder
 from oddsmith.design.expressions import Expression
 from oddsmith.design.functions import Center, Poly, Scale, Splines
 from oddsmith.design.levels import Category, Seen
+from oddsmith.design.sight import Sight
+from oddsmith.design.survey import Drawn, Roles, Survey, SurveyParams
 from oddsmith.design.table import Design
 from oddsmith.design.terms import Factor, Term
-from oddsmith.engines.parted import as_it_is
+from oddsmith.engines.parted import Piece, as_it_is
 from oddsmith.errors import InvalidInputError, ModelFileError
 from oddsmith.inference.left_out import LeftOut, LeftOutParams
 from oddsmith.inference.separation import Separation
@@ -44,6 +49,8 @@ from oddsmith.models.families import (
 )
 from oddsmith.models.generative import Folded, Solution
 from oddsmith.models.learned import Learned
+from oddsmith.models.nearest import Nearest, NearestParams
+from oddsmith.models.null import nothing
 from oddsmith.models.online import OnlineState
 from oddsmith.persistence import read_model, register, write_model
 from oddsmith.persistence.codec import register_value
@@ -70,6 +77,8 @@ RECORDS = (
 ASKED = (
     *(CurvatureParams, ExtentParams, FeaturesParams, LossesParams, MomentsParams, SampleParams, Shape),
     *(At, LeverageParams, LeftOut, LeftOutParams),
+    *(Survey, SurveyParams, Roles, Sight, Drawn, Piece, Encoder),
+    *(Nearest, NearestParams, Composed, Picked),
 )
 """What folds are asked for by: no part of a model, but of journals and of messages between sites."""
 
@@ -163,4 +172,5 @@ def register_types() -> None:
         register(kind)
     for name, link in LINKS.items():
         register_value(link, f"link {name}")
-    register_value(as_it_is, "as it is")
+    for name, function in (("as it is", as_it_is), ("nothing", nothing)):
+        register_value(function, name)

@@ -132,3 +132,39 @@ def fill(values: list[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
     for place, value in enumerate(values):
         array[place] = value
     return array.reshape(shape)
+
+
+def is_arrow_table(kind: type[Any]) -> bool:
+    """Whether a type is that of Arrow tables, asked without loading Arrow.
+
+    >>> is_arrow_table(dict)
+    False
+    """
+    return kind.__name__ == "Table" and kind.__module__.partition(".")[0] == "pyarrow"
+
+
+def pack_table(table: Any) -> Bytes:
+    """Return an Arrow table as the bytes of an IPC stream.
+
+    >>> import pyarrow as pa
+    >>> unpack_table(pack_table(pa.table({"age": [19, None], "race": ["black", "white"]}))).to_pylist()
+    [{'age': 19, 'race': 'black'}, {'age': None, 'race': 'white'}]
+    """
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return np.frombuffer(sink.getvalue(), dtype=np.uint8)
+
+
+def unpack_table(buffer: Bytes) -> Any:
+    """Return the Arrow table of an IPC stream."""
+    import pyarrow as pa
+
+    try:
+        table = pa.ipc.open_stream(pa.py_buffer(buffer)).read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError) as error:
+        raise ModelFileError(f"A table in it cannot be read ({type(error).__name__}).") from None
+    return table

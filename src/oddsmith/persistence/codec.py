@@ -27,9 +27,12 @@ from oddsmith.persistence.arrays import (
     as_shape,
     fill,
     from_bytes,
+    is_arrow_table,
     is_kept,
+    pack_table,
     pack_texts,
     to_tensor,
+    unpack_table,
     unpack_texts,
 )
 from oddsmith.registry import Registry
@@ -172,6 +175,9 @@ class Encoder:
             return {"timedelta": [value.days, value.seconds, value.microseconds]}
         if isinstance(value, np.generic) and is_kept(np.array(value).dtype):
             return {"scalar": np.array(value).tobytes().hex(), "dtype": np.array(value).dtype.str}
+        if is_arrow_table(kind):
+            self.tensors[path] = pack_table(value)
+            return {"table": path}
         if id(value) in _VALUE_NAMES:
             return {"value": _VALUE_NAMES[id(value)]}
         if id(value) in self._met:
@@ -247,6 +253,7 @@ class Decoder:
             "dict": lambda node: {self.value(key): self.value(value) for key, value in node["dict"]},
             "bytes": lambda node: bytes.fromhex(node["bytes"]),
             "long bytes": lambda node: self._tensors[node["long bytes"]].tobytes(),
+            "table": lambda node: unpack_table(self._tensors[node["table"]]),
             "range": lambda node: range(*node["range"]),
             "value": lambda node: VALUES[node["value"]],
             "complex": lambda node: complex(*self._items(node["complex"])),

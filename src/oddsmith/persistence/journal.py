@@ -10,14 +10,15 @@ The file is a header and a frame for each fold, each a message (``messages``) af
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, BinaryIO, TypeVar
 
 import oddsmith
 from oddsmith.engines.base import Engine, Progress
 from oddsmith.engines.parted import PartedSource, Parts
+from oddsmith.engines.scan import Wrapped
 from oddsmith.errors import MessageError
 from oddsmith.persistence.codec import name_of
 from oddsmith.persistence.messages import digest, seal, unseal, write_bytes
@@ -82,7 +83,7 @@ class Journal:
 
     def fold(self, statistic: type[S], source: Any, params: Any, *, progress: Progress | None = None) -> S:
         """Return the statistic of the source, from the file if it is there."""
-        inner = replace(source, parts=source.parts.inner) if isinstance(source, PartedSource) else source
+        inner = replace(source, parts=source.parts.parts) if isinstance(source, PartedSource) else source
         if self._file is None or inner is source:
             return self.engine.fold(statistic, inner, params, progress=progress)
         key = fold_key(statistic, source, params)
@@ -136,28 +137,6 @@ class Journal:
             raise MessageError(_refusal(self.path, what, found.get(what), about.get(what)))
 
 
-@dataclass(frozen=True)
-class JournaledParts:
-    """Pieces whose engine keeps a journal."""
-
-    inner: Parts
-    engine: Engine
-
-    @property
-    def columns(self) -> tuple[str, ...] | None:
-        """The names of the columns."""
-        return self.inner.columns
-
-    @property
-    def expected_rows(self) -> int:
-        """The number of rows as far as it is known."""
-        return self.inner.expected_rows
-
-    def choose(self, columns: Iterable[str]) -> JournaledParts:
-        """Return the same pieces with only these columns read."""
-        return replace(self, inner=self.inner.choose(columns))
-
-
 @contextmanager
 def journaled(parts: Parts, path: str | os.PathLike[str] | None, model: str) -> Iterator[Parts]:
     """Give the parts of a fit a journal (none, where ``path`` is None), and mark it when the fit has ended well.
@@ -172,7 +151,7 @@ def journaled(parts: Parts, path: str | os.PathLike[str] | None, model: str) -> 
     data = str(fingerprint or (parts.columns, parts.expected_rows))
     journal = Journal(path, parts.engine, {"model": model, "data": data}, trusted=fingerprint is not None)
     try:
-        yield JournaledParts(parts, journal)
+        yield Wrapped(parts, journal)
         journal.finish()
     finally:
         journal.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
+from dataclasses import dataclass
 from math import factorial
 from numbers import Integral
 from typing import Any
@@ -220,16 +220,17 @@ class Spline(Basis):
         return [f"{name}_sp_{b}" for name, count in zip(names, counts, strict=True) for b in range(count)]
 
 
-def column_values(source: MemorySource, engine: Engine) -> Iterator[tuple[Array, Array]]:
+def column_values(source: Any, engine: Engine) -> Iterator[tuple[Array, Array]]:
     """Yield for each column its different values, sorted, and the weight of each."""
-    D, many = source.shape.M, source.n_rows > QUANTILE_VALUES
+    in_memory = isinstance(source, MemorySource)
+    D, many = source.shape.M, source.n_rows > QUANTILE_VALUES or not in_memory
     together = 1 if many else max(1, TOGETHER // max(1, source.n_rows))
     for start in range(0, D, together):
         columns = np.arange(start, min(start + together, D))
-        picked = seen_through(source, partial(_pick, columns), len(columns))
-        s = None if source.s is None else source.s[source.s > 0]
+        picked = seen_through(source, Picked(columns), len(columns))
+        s = source.s[source.s > 0] if in_memory and source.s is not None else None
         if many:
-            rows, s = engine.fold(Sample, picked, SampleParams(QUANTILE_VALUES)).found
+            rows, s = engine.fold(Sample, picked, SampleParams(min(QUANTILE_VALUES, source.n_rows))).found
         else:
             rows = engine.fold(Rows, picked, None).joined(len(columns))
         for values in (rows.toarray() if hasattr(rows, "toarray") else rows).T:
@@ -238,8 +239,15 @@ def column_values(source: MemorySource, engine: Engine) -> Iterator[tuple[Array,
             yield different, weight.astype(np.float64)
 
 
-def _pick(columns: npt.NDArray[np.intp], rows: Any) -> Any:
-    return rows[:, columns]
+@dataclass(frozen=True)
+class Picked:
+    """Some columns of rows."""
+
+    columns: npt.NDArray[np.intp]
+
+    def __call__(self, rows: Any) -> Any:
+        """Return these columns."""
+        return rows[:, self.columns]
 
 
 def quantiles(values: Array, weight: Array, n: int) -> Array:

@@ -1,0 +1,195 @@
+"""What travels between the sites of a fit: requests for sums, and answers that hold nothing else."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+from oddsmith.design.basis.expansion import Expansion
+from oddsmith.design.encoding import Encoder
+from oddsmith.design.survey import Survey, SurveyParams
+from oddsmith.engines import MemoryEngine, MemorySource, PartedSource, Piece, one_blas_thread
+from oddsmith.engines.parted import as_it_is
+from oddsmith.engines.scan import find_parts
+from oddsmith.errors import InvalidInputError, InvalidTypeError, MessageError
+from oddsmith.models.nearest import Nearest
+from oddsmith.models.null import nothing
+from oddsmith.models.saving import register_types
+from oddsmith.persistence.codec import TYPES, register
+from oddsmith.persistence.messages import read_bytes, seal, unseal, write_bytes
+from oddsmith.statistic import STATISTICS, Shape
+from oddsmith.statistics import Sample
+
+M = TypeVar("M", bound="Message")
+
+
+class Message:
+    """What travels between sites: bytes of numbers and JSON, checked before they are believed; no code, no pickle."""
+
+    kind: str
+
+    def to_bytes(self) -> bytes:
+        """Return the message as bytes."""
+        register_types()
+        state = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return seal(self.kind, {}, state)
+
+    @classmethod
+    def from_bytes(cls: type[M], data: bytes) -> M:
+        """Return the message in some bytes; anything else is a `MessageError`."""
+        register_types()
+        _, state = unseal(cls.kind, data)
+        try:
+            message = cls(**state)
+            message.check()
+        except (TypeError, AttributeError, LookupError) as error:
+            raise MessageError(f"This {cls.kind} does not hold what it should ({error}): send it again.") from None
+        return message
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the message to a file, whole or not at all."""
+        write_bytes(path, self.to_bytes())
+
+    @classmethod
+    def load(cls: type[M], path: str | os.PathLike[str]) -> M:
+        """Return the message in a file."""
+        try:
+            return cls.from_bytes(read_bytes(path))
+        except MessageError as error:
+            named = f"{os.fspath(path)!r}"
+            raise MessageError(str(error) if named in str(error) else f"{named}: {error}") from None
+
+    def check(self) -> None:
+        """Refuse a message whose parts are not what they should be."""
+
+
+@register
+@dataclass(frozen=True)
+class Asked:
+    """A fold: a statistic by its name, its parameters, and how rows are read (``encode``) and seen (``transform``)."""
+
+    statistic: str
+    params: Any
+    encode: Any
+    transform: Any
+    columns: tuple[str, ...] | None
+    shape: Shape
+
+    @property
+    def type(self) -> Any:
+        """The statistic."""
+        return TYPES[self.statistic]
+
+
+@dataclass(frozen=True)
+class Answer(Message):
+    """The sums of one site, in answer to a request. ``site`` is its name, ``request`` the number of the request."""
+
+    site: str
+    fit: str
+    number: int
+    statistic: Any
+    kind = "answer"
+
+    def check(self) -> None:
+        """Refuse what is no answer."""
+        if not (type(self.site) is str and type(self.fit) is str and type(self.number) is int):
+            raise TypeError("its site or its number is missing")
+
+
+@dataclass(frozen=True)
+class Request(Message):
+    """What the sites of a fit are asked for next: one statistic of their rows.
+
+    >>> from oddsmith import Fit, LogisticRegression
+    >>> Fit.start(LogisticRegression(prior=1.0)).request
+    Request(number=0, 'Survey')
+    """
+
+    fit: str
+    number: int
+    asked: Asked
+    least_rows: int = 0
+    kind = "request"
+
+    def __repr__(self) -> str:
+        return f"Request(number={self.number}, {self.asked.statistic!r})"
+
+    def check(self) -> None:
+        """Refuse a request for anything but sums, so that a site need not trust the one who asks."""
+        asked = self.asked
+        if not (isinstance(asked, Asked) and type(self.number) is int and type(self.least_rows) is int):
+            raise TypeError("it asks for nothing")
+        check_only_sums(asked)
+        if asked.encode is not as_it_is and type(asked.encode) is not Encoder:
+            raise TypeError("rows cannot be read as it says")
+        if asked.transform not in (None, nothing) and type(asked.transform) is not Expansion:
+            raise TypeError("rows cannot be seen as it says")
+
+    def statistic(
+        self, data: Any, y: Any = None, sample_weight: Any = None, offset: Any = None, *, site: str, **scanning: Any
+    ) -> Answer:
+        """Return the answer of a site: the sums over its rows, and none of these.
+
+        Parameters
+        ----------
+        data : array, sparse matrix, table, path …
+            The rows of this site; of a table or of files the columns that the fit has named.
+        y, sample_weight, offset : arrays, optional
+            Labels, weights and offsets, where they are no columns of the data.
+        site : str
+            The name of this site, the same in every round and no other site's.
+        **scanning
+            For files: ``memory=``, ``cache=`` … of `oddsmith.scan`.
+
+        Cost: one pass over the rows.
+        """
+        if not isinstance(site, str) or not site:
+            raise InvalidTypeError(f"site must be the name of this site, a text that is not empty; found {site!r}.")
+        asked = self.asked
+        rows, total = _answered(asked, data, y, sample_weight, offset, scanning)
+        if 0 < rows < self.least_rows:
+            raise InvalidInputError(
+                f"Site {site!r} has {rows} rows, and this fit asks sites with at least {self.least_rows} only: sums "
+                "over fewer rows say too much of each of them. Leave this site out."
+            )
+        return Answer(site, self.fit, self.number, total)
+
+
+def check_only_sums(asked: Asked) -> None:
+    """Refuse a fold that would bring rows of a site."""
+    if asked.type is Sample:
+        raise InvalidInputError(
+            "A part of this model (centres, landmarks, knots) is learned from a sample of the rows, and no row leaves "
+            "its site. Give these as numbers, or use a basis that is learned from sums, such as Standardize."
+        )
+    if asked.type is Nearest:
+        raise InvalidInputError(
+            "The fit has not converged, perhaps because the classes are separated, which only rows could tell; and no "
+            "row leaves its site. Use prior=JeffreysPrior() or a GaussianPrior, or raise max_iter."
+        )
+    drawing = isinstance(asked.params, SurveyParams) and bool(asked.params.share or asked.params.most)
+    if asked.type not in [Survey, *(kind for _, kind in STATISTICS.items())] or drawing:
+        raise InvalidTypeError(f"A site answers with sums over its rows, which a {asked.statistic} is not.")
+
+
+def _answered(
+    asked: Asked, data: Any, y: Any, sample_weight: Any, offset: Any, scanning: dict[str, Any]
+) -> tuple[int, Any]:
+    """Return the number of rows of a site, wherever these are, and their statistic."""
+    apart = {name: v for name, v in (("y", y), ("s", sample_weight), ("offset", offset)) if v is not None}
+    parts, (M, K) = find_parts(data, apart, scanning), (asked.shape.M, asked.shape.K)
+    if parts is not None:
+        parts = parts if asked.columns is None else parts.choose(asked.columns)
+        source = PartedSource(parts, asked.encode, parts.expected_rows, M, K, transform=asked.transform)
+        total = parts.engine.fold(asked.type, source, asked.params)
+        return (total.n_rows if isinstance(total, Survey) else parts.expected_rows), total
+    piece = Piece(data, **apart)
+    if asked.encode is as_it_is:
+        survey = asked.type.of(piece, asked.params)
+        return survey.n_rows, survey
+    block = asked.encode(piece)
+    held = MemorySource(block.Phi, block.t, K, block.s, block.offset, asked.transform, M)
+    with one_blas_thread():
+        return block.n_rows, MemoryEngine().fold(asked.type, held, asked.params)
