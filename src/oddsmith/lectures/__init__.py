@@ -5,6 +5,6 @@
 (37, 'Newton-Raphson')
 """
 
-from oddsmith.lectures.topics import Topic, find_topic, run_example, topics
+from oddsmith.lectures.syllabus import Topic, find_topic, run_example, topics
 
 __all__ = ["Topic", "find_topic", "run_example", "topics"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from oddsmith.errors import InvalidInputError, UnknownNameError
-from oddsmith.lectures.topics import Topic, documents, topics
+from oddsmith.lectures.syllabus import Topic, documents, topics
 
 FORMATS = ("png", "svg", "pdf")
 SECTIONS = {

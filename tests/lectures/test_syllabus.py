@@ -14,7 +14,7 @@ from oddsmith.errors import InvalidInputError
 from oddsmith.lectures import Topic, find_topic, run_example, topics
 from oddsmith.lectures.gallery import file_stem, scripts, topic_of, words
 from oddsmith.lectures.sheet import anchor
-from oddsmith.lectures.topics import documents, read_topics
+from oddsmith.lectures.syllabus import documents, read_topics
 
 PAGE = Path(__file__).parents[2] / "docs" / "syllabus.md"
 
