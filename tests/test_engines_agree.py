@@ -14,13 +14,13 @@ from oddsmith.engines import ENGINES, MemoryEngine, MemorySource
 from oddsmith.models import coordinates
 from oddsmith.solvers import SGD
 from oddsmith.statistic import STATISTICS, Shape
-from oddsmith.testing import all_models, check_engine, dask_source
+from oddsmith.testing import all_models, check_engine, dask_source, files_source
 
 N = 1200
 BLOCKS = [1, 7, 1000, N]
 
 # How an engine's source is made from arrays. A new engine has a line here, or its tests fail.
-SOURCES: dict[str, Callable[..., Any]] = {"memory": MemorySource, "dask": dask_source}
+SOURCES: dict[str, Callable[..., Any]] = {"memory": MemorySource, "files": files_source, "dask": dask_source}
 
 
 def rows(K: int) -> tuple[np.ndarray, np.ndarray]:

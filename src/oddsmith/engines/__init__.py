@@ -5,6 +5,7 @@ from typing import Any
 from oddsmith.engines.base import ENGINES, Engine, Progress, Source
 from oddsmith.engines.blas import one_blas_thread
 from oddsmith.engines.dask import DaskEngine, DaskParts
+from oddsmith.engines.files import FilesEngine
 from oddsmith.engines.memory import MemoryEngine, MemorySource
 from oddsmith.engines.parted import PartedSource, Parts, Piece
 
@@ -27,6 +28,7 @@ __all__ = [
     "DaskEngine",
     "DaskParts",
     "Engine",
+    "FilesEngine",
     "MemoryEngine",
     "MemorySource",
     "PartedSource",

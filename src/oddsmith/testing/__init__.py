@@ -13,6 +13,7 @@ from oddsmith.testing.folds import check_engine, check_statistic, hostile_blocks
 from oddsmith.testing.links import check_link
 from oddsmith.testing.models import all_models, check_model
 from oddsmith.testing.on_dask import dask_source, lay_out_dask
+from oddsmith.testing.on_files import files_source, lay_out_files
 
 __all__ = [
     "all_bases",
@@ -23,6 +24,8 @@ __all__ = [
     "check_model",
     "check_statistic",
     "dask_source",
+    "files_source",
     "hostile_blocks",
     "lay_out_dask",
+    "lay_out_files",
 ]

@@ -1,1 +1,23 @@
-"""Tables in files, larger than memory: Parquet, CSV, Arrow."""
+"""Tables in files, larger than memory: Parquet, CSV, Arrow.
+
+The way of the bytes: `finding` (which files) → `columnar`, `text` (stretches of rows) → `parts` (tasks and pieces) →
+`engine` (threads, order) with `keeping` (what later passes need not read again).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from oddsmith.engines.files.engine import FilesEngine
+
+if TYPE_CHECKING:
+    from oddsmith.engines.files.parts import FileParts
+
+__all__ = ["FileParts", "FilesEngine"]
+
+
+def __getattr__(name: str) -> Any:
+    # pyarrow is loaded when files are read, not with every model.
+    if name != "FileParts":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from oddsmith.engines.files.parts import FileParts
+
+    return FileParts

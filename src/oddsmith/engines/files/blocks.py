@@ -1,0 +1,122 @@
+"""Blocks in memory-mapped files: written whole or not at all, read without a copy."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+from scipy import sparse
+
+from oddsmith.block import Block
+
+MAGIC = b"oddsmith blocks 1"
+ALIGN = 64
+
+
+def nbytes(thing: Any) -> int:
+    """Return how much memory the arrays of a block or a table take.
+
+    >>> nbytes(Block(np.eye(2), np.zeros(2, dtype=np.int32)))
+    40
+    """
+    if hasattr(thing, "get_total_buffer_size"):  # an Arrow table: what it holds on to, not what it shows
+        return int(thing.get_total_buffer_size())
+    if sparse.issparse(thing):
+        return sum(nbytes(part) for part in (thing.data, thing.indices, thing.indptr))
+    if is_dataclass(thing):
+        return sum(nbytes(getattr(thing, field.name)) for field in fields(thing))
+    return int(getattr(thing, "nbytes", 0))
+
+
+class BlockWriter:
+    """Writes blocks into a file beside the one that they will be in, which is there when all of them are.
+
+    ``durable`` waits for the disk, so that what is there after the power went off is whole too.
+    """
+
+    def __init__(self, path: str, *, durable: bool = False) -> None:
+        self._path, self._part = path, f"{path}.{os.getpid()}.part"
+        self._durable = durable
+        self._file: BinaryIO = open(self._part, "wb")
+        self._index: list[dict[str, Any]] = []
+
+    def add(self, block: Block) -> None:
+        """Write one more block."""
+        entry: dict[str, Any] = {"first_row": block.first_row}
+        Phi = block.Phi
+        if block.is_sparse:
+            entry["shape"] = list(Phi.shape)
+            parts = {"data": Phi.data, "indices": Phi.indices, "indptr": Phi.indptr}
+        else:
+            parts = {"Phi": Phi}
+        for name, array in {**parts, "t": block.t, "s": block.s, "offset": block.offset}.items():
+            if array is not None:
+                entry[name] = self._put(np.asarray(array))
+        self._index.append(entry)
+
+    def _put(self, array: Any) -> list[Any]:
+        order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+        self._file.write(b"\0" * (-self._file.tell() % ALIGN))
+        place = self._file.tell()
+        straight: Any = np.ascontiguousarray(array.T if order == "F" else array)
+        self._file.write(memoryview(straight).cast("B") if straight.size else b"")
+        return [place, array.dtype.str, list(array.shape), order]
+
+    def finish(self) -> None:
+        """Put the file in its place."""
+        index = json.dumps(self._index).encode()
+        self._file.write(index + len(index).to_bytes(8, "little") + MAGIC)
+        self._file.flush()
+        if self._durable:
+            os.fsync(self._file.fileno())
+        self._file.close()
+        os.replace(self._part, self._path)
+
+    def abandon(self) -> None:
+        """Remove what was written."""
+        with suppress(OSError):
+            self._file.close()
+        with suppress(OSError):
+            os.remove(self._part)
+
+
+def read_blocks(path: str) -> list[Block] | None:
+    """Return the blocks of a file, as views of it; None if it is not there or not whole.
+
+    The file is mapped as long as one of the blocks is in use.
+    """
+    try:
+        with open(path, "rb") as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError):
+        return None
+    end = len(data) - len(MAGIC)
+    if end < 8 or data[end:] != MAGIC:
+        return None
+    start = end - 8 - int.from_bytes(data[end - 8 : end], "little")
+    if start < 0:
+        return None
+    return [_block(data, entry) for entry in json.loads(data[start : end - 8])]
+
+
+def _block(data: mmap.mmap, entry: dict[str, Any]) -> Block:
+    def get(name: str) -> Any:
+        if name not in entry:
+            return None
+        place, dtype, shape, order = entry[name]
+        count = int(np.prod(shape))
+        flat: Any = np.frombuffer(data, dtype, count, place) if count else np.empty(0, dtype)
+        return flat.reshape(shape, order=order)
+
+    if "Phi" in entry:
+        Phi = get("Phi")
+    else:
+        # Filled by hand: the constructor may copy.
+        Phi = sparse.csr_array(tuple(entry["shape"]), dtype=entry["data"][1])
+        Phi.data, Phi.indices, Phi.indptr = get("data"), get("indices"), get("indptr")
+    return Block(Phi, get("t"), get("s"), get("offset"), entry["first_row"])

@@ -1,0 +1,105 @@
+"""Where the rows of a CSV begin: at line ends that stand in no quoted field, as the reader of Arrow takes them.
+
+A quote opens a field only at the beginning of that field, a doubled one inside stands for itself, and after the closing
+one the field goes on without quotes. Lines end with a line feed, a carriage return, or both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+QUOTE, FEED, RETURN = b'"'[0], b"\n"[0], b"\r"[0]
+
+
+@dataclass(frozen=True)
+class Lines:
+    r"""Text that begins with a row, and the quoted stretches in it: ``opens[i]`` to ``closes[i]``.
+
+    >>> lines = Lines.of(b'a,"1\n2"\nb,3\n', ",")
+    >>> lines.next_row(1), lines.next_row(9), lines.last_row()
+    (8, 12, 12)
+    """
+
+    text: bytes
+    opens: npt.NDArray[np.intp]
+    closes: npt.NDArray[np.intp]
+
+    @classmethod
+    def of(cls, text: bytes, delimiter: str) -> Lines:
+        """Return text with its quotes found; one that is still open at the end closes beyond it."""
+        if b'"' not in text:
+            return cls(text, np.empty(0, np.intp), np.empty(0, np.intp))
+        signs = np.frombuffer(text, np.uint8)
+        at = np.flatnonzero(signs == QUOTE)
+        before = signs[np.maximum(at[::2] - 1, 0)]
+        # Every other quote opens a field, or comes back into one after a doubled quote: then counting is enough.
+        opening = (at[::2] == 0) | np.isin(before, [ord(delimiter), FEED, RETURN, QUOTE])
+        if not opening.all():
+            at = _one_by_one(text, ord(delimiter))
+        if len(at) % 2:
+            at = np.append(at, len(text))
+        return cls(text, at[::2], at[1::2])
+
+    def next_row(self, target: int, *, at_end: bool = False) -> int | None:
+        """Return where the first row begins at or after ``target``, None if that is not in the text.
+
+        A carriage return that ends the text may be half of a line end, unless it ends the file too (``at_end``).
+        """
+        if target <= 0:
+            return 0
+        place = target - 1
+        while True:
+            place = _first(self.text, place)
+            if place < 0:
+                return None
+            i = int(np.searchsorted(self.opens, place, side="right")) - 1
+            if i >= 0 and self.closes[i] > place:
+                place = int(self.closes[i])
+                continue
+            if self.text[place] == FEED:
+                return place + 1
+            if place + 1 == len(self.text):
+                return place + 1 if at_end else None
+            return place + 1 + (self.text[place + 1] == FEED)
+
+    def last_row(self) -> int:
+        """Return where the last row begins: 0 if no line ends in the text."""
+        end = len(self.text)
+        while True:
+            place = max(self.text.rfind(b"\n", 0, end), self.text.rfind(b"\r", 0, end))
+            if place < 0:
+                return 0
+            i = int(np.searchsorted(self.opens, place, side="right")) - 1
+            if i >= 0 and self.closes[i] > place:
+                end = int(self.opens[i])
+                continue
+            return place + 1
+
+
+def _first(text: bytes, start: int) -> int:
+    """Return the place of the first line feed or carriage return from ``start`` on, −1 if there is none."""
+    step = 1 << 12
+    while start < len(text):
+        feed, back = text.find(b"\n", start, start + step), text.find(b"\r", start, start + step)
+        if feed >= 0 or back >= 0:
+            return min(place for place in (feed, back) if place >= 0)
+        start, step = start + step, 2 * step
+    return -1
+
+
+def _one_by_one(text: bytes, delimiter: int) -> npt.NDArray[np.intp]:
+    """Return the quotes that open and close in turn, where others stand in the middle of fields."""
+    found, place = [], text.find(b'"')
+    while place >= 0:
+        if place and text[place - 1] not in (delimiter, FEED, RETURN):
+            place = text.find(b'"', place + 1)
+            continue
+        end = text.find(b'"', place + 1)
+        while end >= 0 and text[end + 1 : end + 2] == b'"':
+            end = text.find(b'"', end + 2)
+        found += [place] if end < 0 else [place, end]
+        place = -1 if end < 0 else text.find(b'"', end + 1)
+    return np.array(found, dtype=np.intp)

@@ -1,0 +1,81 @@
+"""How much memory a fit from files may take, and how that is shared out."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from oddsmith.errors import InvalidInputError
+
+UNITS = {"": 1, "b": 1, **{f"{sign}b": 1000**i for i, sign in enumerate("kmgt", 1)}}
+UNITS |= {f"{sign}ib": 1024**i for i, sign in enumerate("kmgt", 1)}
+PIECE = 1 << 24
+"""Bytes of a piece, if there is memory for that."""
+LEAST = 1 << 24
+"""Bytes that are too few to read anything with."""
+
+
+def read_bytes(text: Any) -> int:
+    """Return a number of bytes from words.
+
+    >>> read_bytes("1GB"), read_bytes("1.5 GiB"), read_bytes(1e9)
+    (1000000000, 1610612736, 1000000000)
+    """
+    if isinstance(text, int | float) and not isinstance(text, bool) and np.isfinite(text):
+        size = int(text)
+    else:
+        found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([a-z]*)\s*", str(text).lower())
+        if found is None or found[2] not in UNITS:
+            raise InvalidInputError(f"memory={text!r} is no number of bytes. Pass '500MB', '2GB', '1.5GiB' or such.")
+        size = int(float(found[1]) * UNITS[found[2]])
+    if size < LEAST:
+        raise InvalidInputError(f"memory={text!r} is too little to read files with. Pass at least '{LEAST >> 20}MiB'.")
+    return size
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What ``memory`` bytes are used for: a half for what is kept, a quarter for pieces that are being worked on.
+
+    The last quarter is for what nobody counts: buffers of readers, sums, memory that the system has not taken back yet.
+    Pieces depend on ``memory`` and the data, never on the number of threads, so that the sums do not either.
+    """
+
+    memory: int = field(default=10**9)
+    cache: str | bool = "auto"
+    dtype: Any = None
+    threads: int | None = None
+    piece_rows: int | None = None
+
+    @classmethod
+    def read(cls, memory: Any, cache: Any, dtype: Any, threads: int | None, piece_rows: int | None) -> Settings:
+        """Check and return what a user set."""
+        cache = "auto" if cache is None else cache
+        if not isinstance(cache, bool | str | os.PathLike):
+            raise InvalidInputError(f"cache={cache!r} is unknown. Pass True, False, 'auto' or the path of a folder.")
+        if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
+            raise InvalidInputError(f"dtype={dtype!r} is unknown. Pass 'float32' or 'float64'.")
+        for name, value in (("threads", threads), ("piece_rows", piece_rows)):
+            if value is not None and value < 1:
+                raise InvalidInputError(f"{name}={value} is not positive.")
+        place = cache if isinstance(cache, bool) else os.fspath(cache)
+        return cls(read_bytes(memory), place, dtype, threads, piece_rows)
+
+    @property
+    def piece(self) -> int:
+        """Bytes of a piece."""
+        return min(PIECE, self.memory // 64)
+
+    @property
+    def kept(self) -> int:
+        """Bytes of what is kept between passes."""
+        return self.memory // 2
+
+    @property
+    def in_flight(self) -> int:
+        """Bytes of pieces that are being read and summed."""
+        return self.memory // 4
