@@ -9,7 +9,7 @@ import numpy as np
 from scipy import linalg
 
 from oddsmith.design.basis.base import seen_through
-from oddsmith.engines import Engine, MemorySource
+from oddsmith.engines import Engine, MemorySource, engine_of
 from oddsmith.numerics import EPS, Array
 from oddsmith.solvers.truncated import LARGEST_HESSIAN
 from oddsmith.statistics import Moments, MomentsParams
@@ -106,7 +106,8 @@ def find_coordinates(
         # Those that were drawn are there already: all of them say more about a rare level than a few.
         part = source.sample(COORDINATE_ROWS if isinstance(source, MemorySource) else source.n_rows, seed=2)
         if _seen_enough(part):
-            mean, scale = _spread(*_column_moments(engine, part), intercept and center)
+            inside = engine_of(part, getattr(engine, "threads", None))
+            mean, scale = _spread(*_column_moments(inside, part), intercept and center)
             return Coordinates(mean, scale, contrast, None, from_sample=True)
     mean, scale = _spread(*_column_moments(engine, source), intercept and center)
     return Coordinates(mean, scale, contrast, None)  # the first pass finds the reach
@@ -118,7 +119,8 @@ def _mixed_coordinates(engine: Engine, source: Any, contrast: Array, mix: Array,
     Whitened kernels have rows no longer than 1, and the centre is a mean of such.
     """
     part = source if source.weighted or not has_sample(source) else source.sample(COORDINATE_ROWS, seed=2)
-    raw = _column_moments(engine, part)[0] if centred else np.zeros(len(mix))
+    inside = engine if part is source else engine_of(part, getattr(engine, "threads", None))
+    raw = _column_moments(inside, part)[0] if centred else np.zeros(len(mix))
     center = raw @ mix
     longest = float(1.0 + np.linalg.norm(center)) ** 2
     return Coordinates(center, np.ones(mix.shape[1]), contrast, longest, from_sample=True, raw_center=raw)
