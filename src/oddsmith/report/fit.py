@@ -9,6 +9,7 @@ import numpy as np
 from oddsmith.errors import OddsmithError
 from oddsmith.inference.summary import Summary
 from oddsmith.models.reported import INTERCEPT
+from oddsmith.numerics import Array
 from oddsmith.plots.coefficients import CoefficientDisplay
 from oddsmith.records import Certificate
 from oddsmith.report.html import Markup, clean, join, named, number, tag
@@ -168,34 +169,39 @@ def _forest(subject: Subject, found: Summary) -> Markup:
     scale = _scales(subject, display.terms)
     unit = 1.0 if scale is None else scale
     estimate, lower, upper = display.estimate * unit, display.lower * unit, display.upper * unit
-    kept = np.flatnonzero(np.isfinite(estimate))
-    if not len(kept):
-        return tag("p", "No term has an estimate.", class_="absent")
-    if len(kept) > MOST_BARS:
-        away = np.abs(estimate[kept]) / np.maximum(upper[kept] - lower[kept], 1e-300)
-        kept = np.sort(kept[np.argsort(-away, kind="stable")[:MOST_BARS]])
     classes = display.classes or [None] * len(display.terms)
     groups = list(dict.fromkeys(classes))
-    names = [display.terms[i] if classes[i] is None else f"{display.terms[i]} · {classes[i]}" for i in kept]
-    finite = [estimate[kept], np.where(np.isfinite(lower[kept]), lower[kept], 0.0), upper[kept], [0.0]]
+    terms = _farthest(display.terms, estimate, upper - lower, MOST_BARS)
+    kept = [i for i, term in enumerate(display.terms) if term in terms and np.isfinite(estimate[i])]
+    if not kept:
+        return tag("p", "No term has an estimate.", class_="absent")
+    # Classes stand below one another around the line of their term.
+    step = 0.7 / len(groups)
+    place = [terms[display.terms[i]] + step * (groups.index(classes[i]) - (len(groups) - 1) / 2) for i in kept]
     what = "weight" if scale is None else "weight of one standard deviation"
-    plot = Plot(Axis.around(what, *finite), Axis("", names=names), height=62 + 22 * len(kept), left=168)
+    axis = Axis.around(what, estimate[kept], lower[kept], upper[kept], [0.0])
+    height = 62 + (22 if len(groups) == 1 else 8 + 13 * len(groups)) * len(terms)
+    plot = Plot(axis, Axis("", names=list(terms)), height=height, left=168)
     plot.rule(x=0.0)
-    for k, group in enumerate(groups):
-        place = np.array([i for i, j in enumerate(kept) if classes[j] == group])
-        own = kept[place] if len(place) else np.zeros(0, dtype=np.intp)
-        if not len(own):
-            continue
-        plot.ranges(lower[own], upper[own], place, k)
-        texts = [
-            f"{clean(names[i])}: {number(estimate[j])}, from {number(lower[j])} to {number(upper[j])}"
-            for i, j in zip(place, own, strict=True)
-        ]
-        plot.dots(estimate[own], place, k, texts=texts, size=4.2)
-    more = "" if len(kept) == len(estimate) else f" The {len(kept)} terms whose intervals are farthest from zero."
+    for i, at in zip(kept, place, strict=True):
+        k = groups.index(classes[i])
+        of = "" if classes[i] is None else f", {clean(classes[i])}"
+        ends = f"{number(estimate[i])}, from {number(lower[i])} to {number(upper[i])}"
+        plot.ranges(lower[[i]], upper[[i]], np.array([at]), k)
+        plot.dots(estimate[[i]], np.array([at]), k, texts=[f"{clean(display.terms[i])}{of}: {ends}"], size=4.0)
+    more = "" if len(terms) == len(set(display.terms)) else f" The {len(terms)} terms farthest from zero."
     caption = f"Each {what}, with its {100 * display.level:g}% {display.kind} interval.{more}"
     legend = [(k, group) for k, group in enumerate(groups) if group is not None]
     return figure(plot, caption, f"Forest plot: {caption} The table below has the values.", legend=legend)
+
+
+def _farthest(terms: list[str], estimate: Array, width: Array, most: int) -> dict[str, int]:
+    """Return the places of the terms whose estimates are the most widths of their interval away from zero, in order."""
+    away: dict[str, float] = {}
+    for term, value, wide in zip(terms, estimate.tolist(), width.tolist(), strict=True):
+        away[term] = max(away.get(term, 0.0), abs(value) / max(wide, 1e-300) if value == value else 0.0)
+    largest = set(sorted(away, key=lambda term: -away[term])[:most])
+    return {term: i for i, term in enumerate(term for term in away if term in largest)}
 
 
 def _scales(subject: Subject, terms: list[str]) -> Any:

@@ -208,9 +208,13 @@ def _loss_table(subject: Subject) -> Markup:
 
 
 def _thresholds(subject: Subject) -> Markup:
-    regions = decision_regions(subject.loss, subject.reject, classes=subject.classes)
+    loss = subject.loss
+    regions = decision_regions(
+        loss.values, None if subject.reject is None else read_reject(subject.reject, loss.classes)
+    )
+    names = loss.actions.tolist()
     columns = [
-        Column.names("action", ["no decision" if a is REJECT else a for a in regions.actions]),
+        Column.names("action", ["no decision" if a is REJECT else names[a] for a in regions.actions]),
         Column.numbers("from a probability of", regions.edges[:-1]),
         Column.numbers("to", regions.edges[1:]),
     ]

@@ -108,7 +108,7 @@ def class_prior_section(subject: Subject) -> Markup:
         "changes, and what a row costs with and without it."
     )
     made = table("If the class prior is another one", columns)
-    if subject.K > 2:
+    if subject.K > 2 or len(np.unique(subject.found.t)) < 2:
         return join([tag("p", text), made])
     return join([tag("p", text), _prior_plot(subject, prior), made])
 

@@ -153,7 +153,9 @@ class Plot:
     def read(self, x: Any, y: Any, texts: Sequence[str]) -> None:
         """Let values be read at points."""
         X, Y = self.at(x, y)
-        self.values += [(round(float(a), 1), round(float(b), 1), t) for a, b, t in zip(X, Y, texts, strict=False)]
+        for a, b, text in zip(X, Y, texts, strict=False):
+            if np.isfinite([a, b]).all():
+                self.values.append((round(float(a), 1), round(float(b), 1), text))
 
     def svg(self, description: str) -> Markup:
         """Return the drawing, with a description for those who do not see it."""
