@@ -1,0 +1,110 @@
+"""The built site in a real browser: its search, its pages, and nothing from elsewhere."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from tests.docs.conftest import Site
+
+import oddsmith
+
+PHONE = {"width": 390, "height": 844}
+# One page of each kind; every page is opened, these are looked at closely.
+CLOSELY = ["", "tutorials/statistician/", "migration/scikit_learn/", "reference/priors/"]
+
+
+def test_site_is_built_without_a_warning(site: Site) -> None:
+    assert not re.search("warning|error", site.output, flags=re.IGNORECASE), site.output
+    assert len(site.pages()) > 35
+
+
+def test_reference_has_every_public_name(site: Site) -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in (site.folder / "reference").rglob("*.html"))
+    missing = {name for name in oddsmith.__all__ if f'id="oddsmith.{name}"' not in text} - {"__version__"}
+    assert not missing, "add them to docs/reference"
+
+
+def test_formulas_are_drawn(site: Site) -> None:
+    for page in site.pages():
+        text = (
+            site.folder / page / "index.html" if page.endswith("/") else site.folder / (page or "index.html")
+        ).read_text()
+        prose = re.sub(r"<(pre|code|script)\b.*?</\1>", "", text, flags=re.DOTALL)
+        assert "$$" not in prose, page
+        assert "<merror" not in prose, page
+
+
+def test_search_finds_a_word_and_leads_to_it(site: Site, browser: Any) -> None:
+    page = browser.new_page()
+    page.goto(site.address)
+    page.click("[data-md-component=search-query]")
+    page.keyboard.type("separation", delay=20)
+    result = page.locator(".md-search-result__item a").first
+    result.wait_for(timeout=10_000)
+    assert page.locator(".md-search-result__item").count() > 3
+    result.click()
+    page.wait_for_url(re.compile(r".+/(inference|reference|tutorials|migration|limits|syllabus)/.*"))
+    assert "separat" in page.locator("article").inner_text().lower()
+    page.close()
+
+
+def test_search_finds_nothing_where_there_is_nothing(site: Site, browser: Any) -> None:
+    page = browser.new_page()
+    page.goto(site.address)
+    page.click("[data-md-component=search-query]")
+    page.keyboard.type("xylophonewhistle", delay=20)
+    page.locator(".md-search-result__meta", has_text="No matching documents").wait_for(timeout=10_000)
+    page.close()
+
+
+def test_no_page_complains_or_asks_elsewhere_or_is_wider_than_a_phone(site: Site, browser: Any) -> None:
+    context = browser.new_context(viewport=PHONE)
+    page = context.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("requestfailed", lambda request: said.append(f"failed: {request.url}"))
+    page.on("response", lambda answer: said.append(f"{answer.status}: {answer.url}") if answer.status >= 400 else None)
+    elsewhere: list[str] = []
+    local = (site.address, "data:", "blob:")
+    page.on("request", lambda request: None if request.url.startswith(local) else elsewhere.append(request.url))
+    wide = []
+    for path in site.pages():
+        page.goto(site.address + path)
+        if page.evaluate("document.documentElement.scrollWidth") > PHONE["width"]:
+            wide.append(path)
+    context.close()
+    assert (said, elsewhere, wide) == ([], [], [])
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_are_accessible(site: Site, browser: Any, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    context = browser.new_context(color_scheme=scheme)
+    page = context.new_page()
+    faults = []
+    for path in CLOSELY:
+        page.goto(site.address + path)
+        found = axe.run(page, options={"resultTypes": ["violations"]}).response["violations"]
+        faults += [
+            (path, fault["id"], fault["nodes"][0]["html"][:200], len(fault["nodes"]))
+            for fault in found
+            if fault["impact"] in ("serious", "critical")
+        ]
+    context.close()
+    assert not faults
+
+
+def test_switch_to_dark_mode(site: Site, browser: Any) -> None:
+    context = browser.new_context(color_scheme="light")
+    page = context.new_page()
+    page.goto(site.address)
+    shade = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(shade)
+    page.locator("label[title='Switch to dark mode']").click()
+    page.wait_for_function(f"{shade} !== '{light}'")
+    page.goto(site.address + "limits/")  # the choice is kept from page to page
+    assert page.evaluate(shade) != light
+    context.close()
