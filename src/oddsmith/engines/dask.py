@@ -9,7 +9,7 @@ worker was lost or only thought to be, is still one value in that graph: no row 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -37,9 +37,10 @@ KEPT_SHARE = 0.5
 
 @dataclass
 class _Kept:
-    """Encoded blocks that stay on the workers for the length of a fit: those of one ``encode``, by number."""
+    """Encoded blocks that stay in a place for the length of a fit: those of one ``encode``, by number."""
 
     encode: Any = None
+    place: Any = None
     blocks: dict[int, Any] = field(default_factory=dict)
 
 
@@ -101,11 +102,10 @@ class DaskParts:
         return 0 if np.isnan(chunks).any() else int(sum(chunks))
 
     @cached_property
-    def pieces(self) -> list[tuple[Any, Any, Any, Any, int, str]]:
+    def pieces(self) -> list[tuple[Any, ...]]:
         """The lazy fields of each `Piece`, in order."""
-        count = self.data.npartitions
-        parts = [partitions(part, count) for part in (self.data, self.y, self.s, self.offset)]
-        return [(*fields, i, f"partition {i} of {count}") for i, fields in enumerate(zip(*parts, strict=True))]
+        found = partitions((self.data, self.y, self.s, self.offset))
+        return [(*some, i, f"partition {i} of {len(found)}") for i, some in enumerate(found)]
 
     def choose(self, columns: Iterable[str]) -> DaskParts:
         """Return the same pieces with only these columns read, in this order.
@@ -128,7 +128,9 @@ class DaskParts:
 
     def release(self) -> None:
         """Let go of the blocks kept on the workers. It happens by itself when nobody holds the parts any more."""
-        self._kept.encode, self._kept.blocks = None, {}
+        if self._kept.place is not None:
+            self._kept.place.release(list(self._kept.blocks.values()))
+        self._kept.encode, self._kept.place, self._kept.blocks = None, None, {}
 
 
 @ENGINES.register("dask")
@@ -191,6 +193,10 @@ class _Place(Protocol):
         """Return the same lazy values, computed and held there."""
         ...
 
+    def release(self, held: list[Any]) -> None:
+        """Let go of what is held there, even if somebody (a traceback, say) still refers to it."""
+        ...
+
     def compute(self, leaves: list[Any], total: Any, progress: Progress | None) -> Any:
         """Return the value of ``total``, telling how many of the ``leaves`` below it are done."""
         ...
@@ -213,6 +219,9 @@ class _Local:
     def persist(self, lazy: list[Any]) -> Sequence[Any]:
         held: Sequence[Any] = dask_package().persist(*lazy, optimize_graph=False)
         return held
+
+    def release(self, held: list[Any]) -> None:
+        """Nothing to do: the caller's references are all there are."""
 
     def compute(self, leaves: list[Any], total: Any, progress: Progress | None) -> Any:
         keys, done = {leaf.key for leaf in leaves}, 0
@@ -248,10 +257,15 @@ class _Cluster:
         held: Sequence[Any] = self.client.persist(lazy, optimize_graph=False)
         return held
 
+    def release(self, held: list[Any]) -> None:
+        # A client that is closed, or has lost its cluster, has let go already.
+        with suppress(Exception):
+            self.client.cancel(import_module("distributed").futures_of(held))
+
     def compute(self, leaves: list[Any], total: Any, progress: Progress | None) -> Any:
         with dask_package().config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
             *below, top = self.client.compute([*leaves, total], optimize_graph=False)
-        waiting = import_module("distributed").as_completed(below)
+        waiting = import_module("distributed").as_completed(below, loop=self.client.loop)
         # From here on nothing but `waiting` holds them: each is let go of once it is merged.
         del below
         try:
@@ -271,7 +285,7 @@ def _kept_blocks(parts: DaskParts, source: PartedSource, place: _Place) -> dict[
     if source.encode is as_it_is:
         return {}
     kept = parts._kept
-    if kept.encode is not source.encode:
+    if kept.encode is not source.encode or kept.place != place:
         parts.release()
         count = len(parts.pieces)
         some = int(min(count, count * place.room() / max(1.0, source.n_rows * _row_bytes(source))))
@@ -279,7 +293,7 @@ def _kept_blocks(parts: DaskParts, source: PartedSource, place: _Place) -> dict[
         chosen = [piece for i, piece in enumerate(parts.pieces) if (i + 1) * some // count > i * some // count]
         encode, encoded = place.send(source.encode), _lazy(_encoded)
         blocks = place.persist([encoded(encode, *piece) for piece in chosen]) if chosen else []
-        kept.encode = source.encode
+        kept.encode, kept.place = source.encode, place
         kept.blocks = {piece[4]: block for piece, block in zip(chosen, blocks, strict=True)}
     return kept.blocks
 

@@ -69,7 +69,7 @@ def _beside(function: Callable[[Any], Any], meta: Any, rows: Any) -> Any:
 
 def checked_rows(data: Any) -> Any:
     """Return a DataFrame, or an Array in chunks of whole rows; anything else is refused."""
-    if not is_dask(data) or not (is_frame(data) or hasattr(data, "rechunk")):
+    if not is_dask(data) or not (is_frame(data) or _is_array(data)):
         raise InvalidTypeError(f"Expected a Dask DataFrame or Array, found a {type(data).__name__}.")
     if is_frame(data):
         odd = [name for name in data.columns if not isinstance(name, str)]
@@ -80,21 +80,21 @@ def checked_rows(data: Any) -> Any:
         return data
     if data.ndim != 2:
         raise InvalidInputError(f"The Dask Array has {data.ndim} dimensions, expected 2: rows × columns.")
-    return data.rechunk({1: -1}) if data.numblocks[1] > 1 else data
+    return _whole_rows(data)
 
 
 def aligned(name: str, part: Any, data: Any) -> Any:
     """Return labels, weights or offsets in pieces beside those of the rows."""
     if part is None:
         return None
-    if not is_dask(part):
+    if not is_dask(part) or not (_is_array(part) or hasattr(type(part), "divisions")):
         raise InvalidTypeError(
             f"{name} is a {type(part).__name__}, and the rows are a Dask {type(data).__name__}. Pass a Dask Series or "
             f"Array cut at the same rows, for example dask.array.from_array({name}, chunks=X.chunks[0]), or the name "
             "of a column."
         )
-    if hasattr(part, "rechunk"):
-        part = part.rechunk({1: -1}) if part.ndim > 1 and part.numblocks[1] > 1 else part
+    if _is_array(part):
+        part = _whole_rows(part)
         known = not is_frame(data) and not np.isnan([*data.chunks[0], *part.chunks[0]]).any()
         if known and part.shape[0] == data.shape[0]:
             return part.rechunk({0: data.chunks[0]})
@@ -114,14 +114,41 @@ def aligned(name: str, part: Any, data: Any) -> Any:
     return part
 
 
+def _whole_rows(array: Any) -> Any:
+    """Return an array in chunks of whole rows; no rows are one chunk, since Dask does not cut them again."""
+    array = array.blocks[:1] if array.shape[0] == 0 else array
+    return array.rechunk({1: -1}) if array.ndim > 1 and array.numblocks[1] > 1 else array
+
+
 def is_frame(data: Any) -> bool:
     """Return whether a collection has named columns."""
-    return hasattr(data, "columns") and hasattr(data, "map_partitions")
+    # Asked of the type: a lazy value that may be anything says that it has every attribute.
+    return hasattr(type(data), "map_partitions") and hasattr(type(data), "columns") and data.ndim == 2
 
 
-def partitions(part: Any, count: int) -> list[Any]:
-    """Return the lazy partitions of a collection in order, ``count`` times None where there is none."""
-    return [None] * count if part is None else np.ravel(part.to_delayed()).tolist()
+def _is_array(data: Any) -> bool:
+    return hasattr(type(data), "rechunk")
+
+
+def partitions(parts: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Return the lazy partitions of collections that lie side by side, in order; None beside a part that is None.
+
+    Dask reads small partitions of few columns several at a time, which would move the cuts of one part and not of
+    another: where parts lie side by side, columns are still chosen in the files, but cuts stay.
+    """
+    alone = sum(part is not None for part in parts) == 1
+    lists = [
+        None
+        if part is None
+        else np.ravel(part.to_delayed() if alone or not hasattr(part, "expr") else _as_cut(part)).tolist()
+        for part in parts
+    ]
+    count = max(len(some) for some in lists if some is not None)
+    return list(zip(*([None] * count if some is None else some for some in lists), strict=True))
+
+
+def _as_cut(frame: Any) -> Any:
+    return type(frame)(frame.expr.simplify()).to_delayed(optimize_graph=False)
 
 
 def dask_package() -> Any:
