@@ -99,6 +99,7 @@ class ExpandedRows:
     """Rows as seen through an expansion, made when they are asked for: sliced, multiplied, or taken whole.
 
     >>> from oddsmith import Polynomial
+    >>> from oddsmith.engines import MemoryEngine
     >>> source = MemorySource(np.array([[1.0], [3.0]]), np.zeros(2, dtype=np.int32), K=1)
     >>> rows = ExpandedRows(source.X, learn_expansion(Polynomial(2), source, ["x"], engine=MemoryEngine()))
     >>> rows.shape, rows[1:].tolist(), (rows @ np.ones(2)).tolist(), np.asarray(rows).tolist()

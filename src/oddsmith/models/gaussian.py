@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
@@ -13,13 +13,14 @@ import numpy.typing as npt
 
 from oddsmith.design.inputs import nonfinite_error, read_rows
 from oddsmith.design.labels import union_of_classes
-from oddsmith.engines import MemoryEngine
+from oddsmith.engines import engine_of
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.models.base import MODELS, Classifier
 from oddsmith.models.closed_form import LARGEST_SCATTER
 from oddsmith.models.densities import LOG_2PI, GaussianDensities, QuadraticForm
-from oddsmith.models.expanding import as_source, has_basis, learn_rows
+from oddsmith.models.expanding import as_source, has_basis, learn_basis, learn_rows
 from oddsmith.models.generative import (
+    LARGE,
     Folded,
     Generative,
     Labels,
@@ -32,8 +33,11 @@ from oddsmith.models.generative import (
 )
 from oddsmith.models.geometry import LinearGeometry
 from oddsmith.models.singular import Names, check_full, check_observed, check_variances, shrink
+from oddsmith.models.streaming import Stream, read_stream
 from oddsmith.numerics import Array
 from oddsmith.statistics import Features, FeaturesParams, Moments, MomentsParams
+
+OVERFLOW = "The squares of the values add up to more than a float64 can hold: rescale them."
 
 
 @dataclass(frozen=True)
@@ -190,26 +194,45 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
 
     def _read(self, X: Any, *, reset: bool) -> tuple[Any, Any]:
         rows = learn_rows(self, read_rows(self, X, reset=reset), reset=reset)
-        if rows.shape[1] > LARGEST_SCATTER and not self._columnwise():
-            raise InvalidInputError(
-                f"A covariance of {rows.shape[1]} columns is too large; {LARGEST_SCATTER} are the most. Use "
-                "covariance='diagonal', or NaiveBayes."
-            )
+        self._check_width(rows.shape[1])
         return rows, None
 
+    def _check_width(self, D: int) -> None:
+        if D > LARGEST_SCATTER and not self._columnwise():
+            raise InvalidInputError(
+                f"A covariance of {D} columns is too large; {LARGEST_SCATTER} are the most. Use covariance='diagonal', "
+                "or NaiveBayes."
+            )
+
     def _fold(self, rows: Any, plan: Any, classes: Labels, t: npt.NDArray[np.int32], s: Array | None) -> Folded:
-        K, D = len(classes), rows.shape[1]
-        source, engine = as_source(rows, t, K, s), MemoryEngine(self.threads)
+        source = as_source(rows, t, len(classes), s)
+        return self._folded_from(source, classes, is_large(rows), self._bad_values(rows))
+
+    def _fold_stream(self, stream: Stream) -> Folded:
+        read = read_stream(self, self.design, stream, reset=True, missing=self._columnwise())
+        source = learn_basis(self, read.source)
+        self._check_width(source.shape.M)
+        large = source.n_rows * source.shape.M >= LARGE
+        return self._folded_from(source, read.classes, large, lambda: InvalidInputError(OVERFLOW))
+
+    def _folded_from(
+        self, source: Any, classes: Labels, large: bool, explain: Callable[[], InvalidInputError]
+    ) -> Folded:
+        K, D = len(classes), source.shape.M
+        engine = engine_of(source, self.threads)
         if self._columnwise():
-            features = engine.fold(Features, source, FeaturesParams(K, moments=range(D), large=is_large(rows)))
+            features = engine.fold(Features, source, FeaturesParams(K, moments=range(D), large=large))
             if not np.isfinite(features.mean).all():
-                raise infinite_error(rows, self._names())
+                raise explain()
             return Folded(classes, features)
-        params = replace(self._moments_params(classes), large=is_large(rows))
-        moments = engine.fold(Moments, source, params)
+        moments = engine.fold(Moments, source, replace(self._moments_params(classes), large=large))
         if not (np.isfinite(moments.mean).all() and np.isfinite(moments.scatter).all()):
-            raise self._not_finite(rows)
+            raise explain()
         return Folded(classes, moments)
+
+    def _bad_values(self, rows: Any) -> Callable[[], InvalidInputError]:
+        """Return what looks for the value that made a sum infinite."""
+        return lambda: infinite_error(rows, self._names()) if self._columnwise() else self._not_finite(rows)
 
     def _moments_params(self, classes: Labels) -> MomentsParams:
         K = len(classes)
@@ -232,7 +255,7 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
 
     def _not_finite(self, rows: Any) -> InvalidInputError:
         if not has_missing(rows, self._names):
-            return InvalidInputError("The squares of the values add up to more than a float64 can hold: rescale them.")
+            return InvalidInputError(OVERFLOW)
         found = str(nonfinite_error(rows, getattr(self, "feature_names_in_", None))).split(" Drop those")[0]
         return InvalidInputError(
             f"{found} A full covariance needs complete rows: drop or fill those that are not, or use "

@@ -29,6 +29,7 @@ from oddsmith.errors import InvalidInputError, InvalidTypeError, NotFittedError
 from oddsmith.models.base import all_or_nothing
 from oddsmith.models.closed_form import check_threads
 from oddsmith.models.expanding import check_same_basis, has_basis, whole
+from oddsmith.models.streaming import Stream, open_stream
 from oddsmith.numerics import Array, log_softmax, softmax
 from oddsmith.statistics import Features
 
@@ -71,8 +72,9 @@ class Solution:
 class Generative:
     """A mixin for classifiers that model ``p(x | C_k)`` and apply Bayes' rule. It stands before `Classifier`.
 
-    The model defines ``_fold`` (rows to statistic), ``_join`` (two statistics to one), ``_weights`` (class weights in
-    a statistic), ``_estimate`` (statistic to densities), ``_rows`` and ``_columns_of`` (samples).
+    The model defines ``_fold`` and ``_fold_stream`` (rows to statistic), ``_join`` (two statistics to one),
+    ``_weights`` (class weights in a statistic), ``_estimate`` (statistic to densities), ``_rows`` and ``_columns_of``
+    (samples).
     """
 
     classes_: Labels
@@ -85,16 +87,24 @@ class Generative:
     # ------------------------------------------------------------------------------------------ fitting
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **how: Any) -> Any:
         """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
 
-        One pass over the data. ``sample_weight`` counts rows: a row of weight 2 is the row twice.
+        One pass over the data. ``sample_weight`` counts rows: a row of weight 2 is the row twice. ``X`` may be a path,
+        a folder, or a data frame of Dask or Spark: see `scan`, also for ``how`` it is read.
 
         >>> from oddsmith import GaussianClassifier
         >>> GaussianClassifier().fit([[0.0], [1.0], [4.0], [5.0]], ["a", "a", "b", "b"]).means_.tolist()
         [[0.5], [4.5]]
         """
         self._check_parameters()
+        stream = open_stream(X, y, sample_weight, None, how)
+        if stream is not None:
+            with one_blas_thread():
+                self._keep(self._fold_stream(stream), None)
+                self._solution = self._solve(self._folded)
+            self._warn()
+            return self
         X, y, sample_weight, _ = through_design(self, self._design(), X, y, sample_weight, reset=True)
         rows, plan = self._read(X, reset=True)
         classes, t = read_labels(y, rows.shape[0])
@@ -172,7 +182,7 @@ class Generative:
         return other
 
     def _keep(self, folded: Folded, X: Any) -> None:
-        table = as_table(X)
+        table = None if X is None else as_table(X)
         self._folded, self.classes_ = folded, folded.classes
         self._table = None if table is None else table.implementation
 
@@ -353,6 +363,9 @@ class Generative:
 
     def _fold(self, rows: Any, plan: Any, classes: Labels, t: npt.NDArray[np.int32], s: Array | None) -> Folded:
         raise TypeError(f"{type(self).__name__} must define _fold().")
+
+    def _fold_stream(self, stream: Stream) -> Folded:
+        raise TypeError(f"{type(self).__name__} must define _fold_stream().")
 
     def _join(self, a: Folded, b: Folded) -> Folded:
         raise TypeError(f"{type(self).__name__} must define _join().")

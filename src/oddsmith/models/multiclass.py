@@ -32,6 +32,8 @@ from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.expanding import has_basis, learn_rows, whole
 from oddsmith.models.geometry import LinearGeometry, lengths
 from oddsmith.models.logistic import LogisticRegression
+from oddsmith.models.streaming import open_stream
+from oddsmith.models.viewing import Sides, fit_views
 from oddsmith.numerics import Array
 
 LEAST_PROBABILITY = 1e-9
@@ -73,16 +75,21 @@ class Reduction(LinearGeometry, Classifier):
         return model
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **how: Any) -> Any:
         """Fit a model for each two-class problem; rows are passed on as they are, labels as 0 and 1.
 
-        ``y`` may be the name of a column of the table ``X``. ``sample_weight`` is for models that take it.
+        ``y`` may be the name of a column of the table ``X``. ``sample_weight`` is for models that take it. ``X`` may be
+        a path, a folder, or a data frame of Dask or Spark: see `scan`, also for ``how`` it is read.
 
         >>> from oddsmith import OneVsRest
         >>> OneVsRest().fit([[0.0], [1.0], [5.0], [6.0], [10.0], [11.0]], list("aabbcc")).predict([[9.0]]).tolist()
         ['c']
         """
         model = self._template()
+        stream = open_stream(X, y, sample_weight, None, how)
+        if stream is not None:
+            self.classes_, self.class_prior_, self._parts = fit_views(self, stream, model)
+            return self
         # A part that would make a design of its own gets numbers, from one design for all.
         design = None if getattr(model, "design", False) is None else False
         X, y, sample_weight, _ = through_design(self, design, X, y, sample_weight, reset=True)
@@ -101,7 +108,7 @@ class Reduction(LinearGeometry, Classifier):
                     "that has it."
                 )
             check_class_weights(np.bincount(t, weights=s, minlength=len(classes)).astype(np.float64), classes)
-        problems = self._problems(rows, t, classes.tolist())
+        problems = self._problems(t, classes.tolist())
         threads = effective_n_jobs(self.n_jobs)
         # Models fitted side by side on threads must not each change the number of BLAS threads.
         with one_blas_thread() if threads > 1 else nullcontext():
@@ -113,9 +120,21 @@ class Reduction(LinearGeometry, Classifier):
         self._parts = list(parts)
         return self
 
-    def _problems(self, rows: Any, t: npt.NDArray[np.int32], labels: list[Any]) -> list[tuple[Any, Any, str]]:
+    def _sides(self, K: int) -> list[Sides]:
+        """Return for each two-class problem the code of the class that is 1, and those of the classes that are 0."""
+        raise TypeError(f"{type(self).__name__} must define _sides().")
+
+    def _problems(self, t: npt.NDArray[np.int32], labels: list[Any]) -> list[tuple[Any, Any, str]]:
         """Return for each two-class problem its rows (None: all), targets 0 and 1, and a description."""
-        raise TypeError(f"{type(self).__name__} must define _problems().")
+        problems = []
+        for (k,), negative in self._sides(len(labels)):
+            against = repr(labels[negative[0]]) if len(negative) == 1 else "the rest"
+            inside = None
+            if len(negative) + 1 < len(labels):
+                inside = np.flatnonzero(np.isin(t, (k, *negative)))
+            target = (t if inside is None else t[inside]) == k
+            problems.append((inside, target.astype(np.int64), f"class {labels[k]!r} against {against}"))
+        return problems
 
     def _input(self, X: Any, *, reset: bool) -> Any:
         """Return rows for the parts, who check values: tables as they are, all else as an array or CSR matrix."""
@@ -236,9 +255,9 @@ class OneVsRest(Reduction):
         labels = self.classes_.tolist()
         return dict(zip(labels[1:] if len(labels) == 2 else labels, self._parts, strict=True))
 
-    def _problems(self, rows: Any, t: npt.NDArray[np.int32], labels: list[Any]) -> list[tuple[Any, Any, str]]:
-        chosen = [1] if len(labels) == 2 else range(len(labels))
-        return [(None, (t == k).astype(np.int64), f"class {labels[k]!r} against the rest") for k in chosen]
+    def _sides(self, K: int) -> list[Sides]:
+        chosen = [1] if K == 2 else range(K)
+        return [((k,), tuple(j for j in range(K) if j != k)) for k in chosen]
 
     def votes(self, X: Any) -> npt.NDArray[np.int64]:
         """Return which classes claim each row, N × K: 1 where the model of the class says yes.
@@ -345,12 +364,8 @@ class OneVsOne(Reduction):
         """The fitted models by pair of classes."""
         return dict(zip(combinations(self.classes_.tolist(), 2), self._parts, strict=True))
 
-    def _problems(self, rows: Any, t: npt.NDArray[np.int32], labels: list[Any]) -> list[tuple[Any, Any, str]]:
-        problems = []
-        for i, j in combinations(range(len(labels)), 2):
-            inside = np.flatnonzero((t == i) | (t == j))
-            problems.append((inside, (t[inside] == j).astype(np.int64), f"class {labels[i]!r} against {labels[j]!r}"))
-        return problems
+    def _sides(self, K: int) -> list[Sides]:
+        return [((j,), (i,)) for i, j in combinations(range(K), 2)]
 
     def _pairs(self) -> list[tuple[int, int]]:
         return list(combinations(range(len(self.classes_)), 2))

@@ -41,6 +41,8 @@ from oddsmith.models.generative import (
     is_large,
     on_classes,
 )
+from oddsmith.models.sharding import fit_shards
+from oddsmith.models.streaming import Stream
 from oddsmith.numerics import Array
 from oddsmith.statistics import Features
 
@@ -185,6 +187,19 @@ class NaiveBayes(Generative, Classifier):
             raise infinite_error(rows, plan.all_names())
         check_domain(stat, plan, rows)
         return Folded(classes, stat, plan)
+
+    def _fold_stream(self, stream: Stream) -> Folded:
+        if self.basis is not None:
+            raise InvalidInputError(
+                "NaiveBayes takes no basis for data in pieces. Leave it out, or use GaussianClassifier('diagonal')."
+            )
+        shard = fit_shards(self, stream)
+        for name in ("feature_names_in_", "n_features_in_"):
+            self.__dict__.pop(name, None)
+            if hasattr(shard, name):
+                setattr(self, name, getattr(shard, name))
+        self.__dict__.pop("basis_", None)
+        return shard._folded  # type: ignore[no-any-return]
 
     def _join(self, a: Folded, b: Folded) -> Folded:
         classes, i, j = union_of_classes(a.classes, b.classes)

@@ -18,8 +18,9 @@ from oddsmith.design.reading import check_intercept
 from oddsmith.design.survey import Roles, Survey, SurveyParams, fewest
 from oddsmith.design.table import Design
 from oddsmith.engines import Engine, MemorySource, PartedSource, Parts, Progress
-from oddsmith.engines.scan import Wrapped, find_parts
+from oddsmith.engines.scan import Scanned, Wrapped, find_parts
 from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.models.resuming import resumable
 from oddsmith.numerics import Array
 
 SAMPLE_NUMBERS = 16_000_000
@@ -69,12 +70,16 @@ def open_stream(
     given = {"y": y, "s": sample_weight, "offset": offset}
     apart = {name: value for name, value in given.items() if value is not None and not isinstance(value, str)}
     how = dict(how or {})
-    progress = how.pop("progress", None)
+    progress, resume = how.pop("progress", None), how.pop("resume", None)
     parts = find_parts(X, apart, how)
     if parts is None:
         return None
-    y, s, o = (value if isinstance(value, str) else None for value in given.values())
-    return Stream(Wrapped(parts, Passes(parts.engine, progress)), Roles(y, s, o))
+    if isinstance(parts, Scanned):
+        progress, resume, parts = progress or parts.progress, resume or parts.resume, parts.parts
+    label, weight, shift = (value if isinstance(value, str) else None for value in given.values())
+    roles = Roles(label, weight, shift)
+    parts = resumable(parts, resume, roles)
+    return Stream(Wrapped(parts, Passes(parts.engine, progress)), roles)
 
 
 @dataclass(frozen=True)
@@ -93,10 +98,11 @@ def read_stream(
 
     Without ``reset`` the columns, classes and design are those that the model has. ``draw`` keeps a sample of the rows.
     """
-    draw = draw and getattr(stream.parts.parts, "draws", True)  # no row leaves the sites of a federated fit
+    draw = draw and getattr(stream.parts.innermost, "draws", True)  # no row leaves the sites of a federated fit
     learned = None if reset else getattr(model, "design_", None)
     wanted: Any = _wanted_design(design, stream.parts) if reset else learned
-    roles = _roles(stream, wanted if isinstance(wanted, Design) else None, model, reset)
+    known = None if reset else getattr(model, "feature_names_in_", None)
+    roles = find_roles(stream, wanted if isinstance(wanted, Design) else None, known)
     parts = stream.parts if roles.features is None else stream.parts.choose((*roles.features, *roles.names))
     survey = _survey(parts, roles, wanted if reset else False, draw, getattr(model, "seed", None) or 0)
     if reset:
@@ -109,7 +115,7 @@ def read_stream(
         found = dict(zip(survey.classes.tolist(), survey.weight.tolist(), strict=True))
         weight = np.array([found.get(label, 0.0) for label in classes.tolist()])
     names = None if roles.features is None else tuple(map(str, roles.features))
-    dtype = getattr(stream.parts.parts, "dtype", None) or "float64"
+    dtype = getattr(stream.parts.innermost, "dtype", None) or "float64"
     encode = Encoder(replace(roles, features=_read_columns(learned, roles)), classes, learned, names, missing, dtype)
     drawn = _drawn(survey, encode) if draw and survey.drawn else None
     M = len(learned.get_feature_names_out()) if learned is not None else len(roles.features or ()) or survey.columns
@@ -137,8 +143,8 @@ def _wanted_design(design: Any, parts: Parts) -> Design | bool:
     return Design() if design is None else clone(design)
 
 
-def _roles(stream: Stream, design: Design | None, model: Any, reset: bool) -> Roles:
-    """Return the roles of columns, the features among them: all others, those of the formula, or those of the fit."""
+def find_roles(stream: Stream, design: Design | None = None, features: Any = None) -> Roles:
+    """Return the roles of columns, the features among them: those given, those of the formula, or all others."""
     roles, columns = stream.roles, stream.parts.columns
     if columns is None:
         return roles
@@ -152,8 +158,8 @@ def _roles(stream: Stream, design: Design | None, model: Any, reset: bool) -> Ro
             raise InvalidInputError(f"There is no column {name!r}. There are: {', '.join(map(repr, columns))}.")
     if len(set(roles.names)) < len(roles.names):
         raise InvalidInputError(f"One column has two roles: {roles.names}. Give each role a column of its own.")
-    if not reset:
-        return replace(roles, features=tuple(map(str, model.feature_names_in_)))
+    if features is not None:
+        return replace(roles, features=tuple(map(str, features)))
     rest = tuple(name for name in columns if name not in roles.names)
     if design is not None and design.formula is not None:
         used = set(read_formula(design.formula, list(columns)).columns)
