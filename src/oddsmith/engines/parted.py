@@ -131,7 +131,7 @@ class PartedSource:
     def size(self) -> float:
         """Number of elements, those of sparse rows counted as the four that they cost."""
         if self.is_sparse and self.drawn is not None and self.drawn.n_rows:
-            return 4.0 * self.drawn.X.nnz * self.n_rows / self.drawn.n_rows
+            return float(4.0 * self.drawn.X.nnz * self.n_rows / self.drawn.n_rows)
         return float(self.n_rows) * self.M
 
     def job(self, statistic: type[S], params: Any) -> Job[S]:

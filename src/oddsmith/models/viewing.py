@@ -106,7 +106,7 @@ class ViewEngine:
 
 
 def fit_views(reduction: Any, stream: Stream, model: Any) -> tuple[Labels, Array, list[Any]]:
-    """Survey a stream, fit a copy of ``model`` to each two-class problem in it: return classes, their shares, models."""
+    """Survey a stream, fit a copy of ``model`` to each two-class problem in it; return classes, shares and models."""
     if getattr(model, "design", False) is not None:
         raise InvalidInputError(
             f"{type(reduction).__name__} takes data in pieces for parts that do so and have design=None, such as "
