@@ -21,7 +21,8 @@ feet = points - distances[:, None] * model.boundary_.normal
 with style():
     for point, foot, distance in zip(points, feet, distances, strict=True):
         display.ax_.plot(*np.transpose([point, foot]), color=INK, lw=1.2, marker="o", ms=4)
-        text = f"{distance:.2f}" if point.any() else f"origin: {distance:.2f}"
+        text = f"{distance:.2f}".replace("-", "−")
+        text = text if point.any() else f"origin: {text}"
         away = 14 * np.sign(distance) * model.boundary_.normal
         display.ax_.annotate(text, point, away, textcoords="offset points", ha="center", va="center")
 display.ax_.set_aspect("equal")

@@ -1,6 +1,7 @@
 """The maximum likelihood fit: a mean for each class, and the scatters of the classes averaged by their shares.
 
-Dashed: the scatter of each class by itself. Solid: the average, which is the same at every mean.
+Dashed: the scatter of each class by itself. Solid: the average, which is the same at every mean. The ellipses are at two
+standard deviations.
 """
 
 import numpy as np
@@ -20,11 +21,11 @@ codes = np.searchsorted(model.classes_, table["species"].to_numpy())
 (ax,) = new_axes()
 with style():
     scatter_classes(ax, points, codes, model.classes_.tolist(), alpha=0.6)
-    for fit, dashes, label in ((own, "--", "scatter of the class"), (model, "-", "average")):
+    for fit, dashes, label in ((own, "--", "scatter of the class alone"), (model, "-", "average of the three")):
         for k in range(3):
             ellipse = fit.means_[k] + 2.0 * circle @ np.linalg.cholesky(fit.covariances_[k]).T
             ax.plot(*ellipse.T, color=color_of(k), ls=dashes, lw=1.6)
-        ax.plot([], [], color="#555555", ls=dashes, lw=1.6, label=f"{label}, two standard deviations")
+        ax.plot([], [], color="#555555", ls=dashes, lw=1.6, label=label)
     ax.set(xlabel=names[0], ylabel=names[1])
     legend_above(ax)
 figure = ax.figure

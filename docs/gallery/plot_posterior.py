@@ -31,7 +31,7 @@ with style():
         ax.contourf(x, x, np.exp(log - log.max()), levels=np.linspace(0, 1, 11), cmap="Greys")
         away = np.einsum("xyi,ij,xyj->xy", grid - mean, np.linalg.inv(S), grid - mean)
         ax.contour(x, x, away, levels=[1.39, 4.61], colors=color_of(1), linewidths=1.6)  # half and nine tenths
-        ax.plot([], [], color=color_of(1), lw=1.6, label="Laplace's Gaussian: half and nine tenths of it")
+        ax.plot([], [], color=color_of(1), lw=1.6, label="Laplace's Gaussian (50% and 90% inside)")
         ax.plot(*true, "x", color=color_of(2), ms=8, mew=2.2, label="weights that made the data")
         ax.set(title=f"{n} rows", xlabel="w₁", ylabel="w₂", aspect="equal")
         ax.label_outer()

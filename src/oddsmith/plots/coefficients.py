@@ -90,7 +90,9 @@ class CoefficientDisplay(Display):
             ax.axvline(0.0, color=QUIET, lw=0.8, zorder=0)
             for k, group in enumerate(groups):
                 rows = [i for i in range(len(self.terms)) if self.classes is None or self.classes[i] == group]
-                where = np.array([place[self.terms[i]] for i in rows]) + 0.22 * ((len(groups) - 1) / 2 - k)
+                where = np.array([place[self.terms[i]] for i in rows]) + min(0.22, 0.8 / len(groups)) * (
+                    (len(groups) - 1) / 2 - k
+                )
                 self._draw(ax, rows, where, k, "" if group is None else plain(group), low, high)
             ax.set_yticks([place[term] for term in terms], [plain(term) for term in terms])
             ax.set(xlim=(low, high), ylim=(min(place.values()) - 0.7, 0.7))

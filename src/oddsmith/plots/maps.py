@@ -11,7 +11,7 @@ import numpy.typing as npt
 from oddsmith.errors import InvalidTypeError, UnknownNameError
 from oddsmith.numerics import Array
 from oddsmith.plots.grid import make_plane
-from oddsmith.plots.style import Display, figure_legend, legend_above, plain, scatter_classes
+from oddsmith.plots.style import Display, figure_legend, legend_above, plain, scatter_classes, shortened
 
 MEASURES = {
     "std": "standard deviation of the probability",
@@ -99,7 +99,7 @@ class PosteriorMapDisplay(Display):
                 if samples and self.points is not None and self.codes is not None:
                     scatter_classes(one, self.points, self.codes, self.classes, s=9, linewidths=0.35)
                 one.set(xlim=(self.x[0], self.x[-1]), ylim=(self.y[0], self.y[-1]))
-                one.set_title(f"p({plain(self.classes[k])} | x)")
+                one.set_title(f"p({shortened(plain(self.classes[k]), 18 if len(shown) > 1 else 60)} | x)")
                 if ax is not None or place >= len(shown) - columns:
                     one.set_xlabel(plain(self.names[0]))
                     one.tick_params(labelbottom=True)
@@ -107,6 +107,7 @@ class PosteriorMapDisplay(Display):
                     one.set_ylabel(plain(self.names[1]))
             if ax is None:
                 bar = self.figure_.colorbar(image, ax=axes, fraction=0.05, pad=0.02, ticks=[0, 0.25, 0.5, 0.75, 1])
+                bar.set_label("probability")
                 bar.ax.tick_params(labelsize=9)
                 if samples and self.points is not None:
                     figure_legend(axes[0])

@@ -112,7 +112,7 @@ class ProfileDisplay(Display):
                 ("Wald", self.wald, (self.wald_lower, self.wald_upper), "--", "s", 2),
             )
             for name, values, ends, dashes, marker, k in both:
-                label = f"{name}: {ends[0]:.3g} to {ends[1]:.3g}"
+                label = f"{name}: {ends[0]:.3g} to {ends[1]:.3g}".replace("-", "−")
                 ax.plot(self.value, values, color=color_of(k), ls=dashes, label=label)
                 ax.plot(ends, [self.cutoff] * 2, marker, color=color_of(k), ms=7, mec="white", zorder=4)
             ax.axvline(self.estimate, color=INK, lw=0.8, ls=":", zorder=0)

@@ -24,6 +24,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 2)), (0, (3, 3)))
 MOST_POINTS = 4000
 """Samples drawn; of more, evenly spaced ones: a person sees no difference, and a page with them stays small."""
+MOST_LINES = 4
+"""Lines of a legend above axes."""
 INK = "#222222"
 QUIET = "#777777"
 
@@ -160,21 +162,20 @@ class Display:
 
 
 def legend_above(ax: Axes, *others: Axes) -> Legend:
-    """Put a legend above the axes, where it hides nothing; it lists what is drawn on ``others`` too."""
+    """Put a legend above the axes, where it hides nothing; it lists what is drawn on ``others`` too.
+
+    One of many entries stands beside the axes, so that it leaves them their height.
+    """
     found = [one.get_legend_handles_labels() for one in (ax, *others)]
     handles = [handle for handles, _ in found for handle in handles]
-    labels = [label for _, labels in found for label in labels]
-    width = ax.get_position().width * figure_of(ax).get_figwidth()
-    return ax.legend(
-        handles,
-        labels,
-        loc="lower left",
-        bbox_to_anchor=(0.0, 1.0),
-        ncols=columns_that_fit(labels, width),
-        borderaxespad=0.3,
-        handletextpad=0.5,
-        columnspacing=1.4,
-    )
+    labels = _shortened([label for _, labels in found for label in labels])
+    width, height = ax.get_position().size * figure_of(ax).get_size_inches()
+    columns = columns_that_fit(labels, width)
+    look: dict[str, Any] = {"handletextpad": 0.5, "columnspacing": 1.4, "borderaxespad": 0.3}
+    if len(labels) <= MOST_LINES * columns:
+        return ax.legend(handles, labels, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=columns, **look)
+    handles, labels = _first(handles, labels, max(2, int(height / 0.19)))
+    return ax.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.0, 1.0), **look)
 
 
 def columns_that_fit(labels: Sequence[str], width: float) -> int:
@@ -197,10 +198,38 @@ def columns_that_fit(labels: Sequence[str], width: float) -> int:
 def figure_legend(ax: Axes, columns: int = 6) -> Legend:
     """Put the legend of axes above their whole figure: one for panels that show the same things."""
     handles, labels = ax.get_legend_handles_labels()
+    labels = _shortened(labels)
+    columns = max(1, min(len(labels), columns, columns_that_fit(labels, figure_of(ax).get_figwidth() - 0.4)))
+    handles, labels = _first(handles, labels, MOST_LINES * columns)
     with style():
-        return figure_of(ax).legend(
-            handles, labels, loc="outside upper left", ncols=max(1, min(len(labels), columns)), handletextpad=0.5
-        )
+        return figure_of(ax).legend(handles, labels, loc="outside upper left", ncols=columns, handletextpad=0.5)
+
+
+def _shortened(labels: Sequence[str]) -> list[str]:
+    """Return the labels of a legend, shorter where there are many."""
+    return [shortened(label, 44 if len(labels) <= 6 else 24) for label in labels]
+
+
+def _first(handles: list[Any], labels: list[str], most: int) -> tuple[list[Any], list[str]]:
+    """Return the first entries of a legend, the last of them saying how many more there are."""
+    if len(labels) <= most:
+        return handles, labels
+    from matplotlib.lines import Line2D
+
+    kept = most - 1
+    return [*handles[:kept], Line2D([], [], ls="")], [*labels[:kept], f"… and {len(labels) - kept} more"]
+
+
+def shortened(text: str, longest: int) -> str:
+    """Return a text of at most so many letters: of a longer one the ends, which tell names apart.
+
+    >>> shortened("class_17", 24), shortened("a class with a rather long name", 13)
+    ('class_17', 'a clas…g name')
+    """
+    if len(text) <= longest:
+        return text
+    half = (longest - 1) // 2
+    return f"{text[:half]}…{text[-half:]}".replace("\\…", "…")  # never half of an escaped sign
 
 
 def plain(label: Any) -> str:
