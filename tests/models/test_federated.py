@@ -251,7 +251,7 @@ def test_no_value_of_a_row_is_in_a_message(model: Any) -> None:
         state, rounds = Fit.step(state, answers), rounds + 1
         asked = b"" if state.done else state.request.to_bytes()
         assert not values_in(asked) & {x.tobytes() for x in X.ravel()}
-    assert rounds >= 2
+    assert rounds >= (1 if isinstance(model, NaiveBayes) else 2)
 
 
 def test_the_search_for_values_finds_one() -> None:

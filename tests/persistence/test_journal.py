@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.pieces import ListEngine, ListParts, as_block, cut, source_of
 
+from oddsmith.engines.scan import Wrapped
 from oddsmith.errors import MessageError
 from oddsmith.models.saving import register_types
 from oddsmith.persistence.codec import register_value
-from oddsmith.persistence.journal import Journal, journaled
+from oddsmith.persistence.journal import Journal
 from oddsmith.statistics import Curvature, CurvatureParams, Moments, MomentsParams
 
 register_types()
@@ -57,6 +60,17 @@ def killer(at: int, error: type[BaseException] = Killed) -> Any:
             raise error
 
     return before
+
+
+@contextmanager
+def journaled(parts: ListParts, path: Path, model: str) -> Iterator[Any]:
+    about = {"model": model, "data": parts.fingerprint or "some rows"}
+    journal = Journal(path, parts.engine, about, trusted=parts.fingerprint is not None)
+    try:
+        yield Wrapped(parts, journal)
+        journal.finish()
+    finally:
+        journal.close()
 
 
 def resumed(
@@ -190,9 +204,3 @@ def test_folder_that_is_not_there_gets_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="could not be written"):
         resumed(tmp_path / "nowhere" / "fit.journal", ListEngine())
     assert os.listdir(tmp_path) == []
-
-
-def test_no_path_is_no_journal() -> None:
-    given = parts()
-    with journaled(given, None, "by hand") as same:
-        assert same is given

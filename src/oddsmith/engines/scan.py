@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
-from oddsmith.engines.base import Engine
+from oddsmith.engines.base import Engine, Progress
 from oddsmith.engines.parted import Parts
 from oddsmith.errors import InvalidInputError
 
@@ -24,6 +24,8 @@ def scan(data: Any, **how: Any) -> Parts:
     **how
         For files: ``memory="1GB"`` bounds what is held, ``cache`` (a folder, or True) keeps decoded blocks in
         memory-mapped files, ``dtype="float32"`` halves what is kept, ``format`` where the name does not tell.
+        For all: ``progress`` is called with (pieces done, pieces in all); ``resume`` names a small file in which the
+        sums of each pass are kept, so that a fit that was interrupted goes on from there, to the same bits.
 
     >>> import tempfile, pyarrow as pa, pyarrow.parquet as pq
     >>> from oddsmith import GaussianClassifier
@@ -32,13 +34,14 @@ def scan(data: Any, **how: Any) -> Parts:
     ...     GaussianClassifier().fit(scan(folder, memory="100MB"), y="y").means_.tolist()
     [[0.5], [4.5]]
     """
+    later = {name: how.pop(name, None) for name in ("resume", "progress")}
     parts = find_parts(data, how=how)
     if parts is None:
         raise InvalidInputError(
             f"scan opens files, folders, and data frames of Dask and Spark; found a {type(data).__name__}. What is in "
             "memory is given to fit as it is."
         )
-    return parts
+    return parts if later == {"resume": None, "progress": None} else Scanned(parts, parts.engine, **later)
 
 
 def find_parts(data: Any, apart: dict[str, Any] | None = None, how: dict[str, Any] | None = None) -> Parts | None:
@@ -109,6 +112,11 @@ class Wrapped:
     engine: Engine
 
     @property
+    def innermost(self) -> Parts:
+        """The pieces themselves, whatever wraps them."""
+        return self.parts.innermost if isinstance(self.parts, Wrapped) else self.parts
+
+    @property
     def columns(self) -> tuple[str, ...] | None:
         """The names of the columns."""
         return self.parts.columns
@@ -120,4 +128,12 @@ class Wrapped:
 
     def choose(self, columns: Any) -> Wrapped:
         """Return the same with only these columns."""
-        return Wrapped(self.parts.choose(columns), self.engine)
+        return replace(self, parts=self.parts.choose(columns))
+
+
+@dataclass(frozen=True)
+class Scanned(Wrapped):
+    """Pieces that were opened with what only a fit can use: the file of its journal, and whom to tell how far it is."""
+
+    resume: str | PathLike[str] | None = None
+    progress: Progress | None = None

@@ -18,6 +18,7 @@ from oddsmith.models.deciding import Deciding
 from oddsmith.models.expanding import expanded, input_names, takes_sparse
 from oddsmith.models.exporting import Exporting
 from oddsmith.models.reporting import Reporting
+from oddsmith.models.resuming import fitting
 from oddsmith.numerics import Array
 from oddsmith.registry import Registry
 
@@ -33,7 +34,8 @@ def all_or_nothing(fit: F) -> F:
     def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
         before = dict(self.__dict__)
         try:
-            return fit(self, *args, **kwargs)
+            with fitting(self):
+                return fit(self, *args, **kwargs)
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)

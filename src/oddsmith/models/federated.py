@@ -21,6 +21,7 @@ from sklearn.base import clone
 
 from oddsmith.design.survey import Survey
 from oddsmith.engines import PartedSource
+from oddsmith.engines.parted import as_it_is
 from oddsmith.errors import InvalidInputError, InvalidTypeError, MessageError
 from oddsmith.models.requests import Answer, Asked, Message, Request, check_only_sums
 from oddsmith.models.saving import register_types
@@ -272,7 +273,7 @@ def _check_folds(model: Any) -> None:
 def _check_form(answer: Answer, asked: Asked) -> None:
     """Refuse sums of another statistic, or of other sizes than were asked for."""
     found = answer.statistic
-    if type(found) is asked.type and (isinstance(found, Survey) or _form(found) == _form(_zero(asked))):
+    if type(found) is asked.type and (asked.encode is as_it_is or _form(found) == _form(_zero(asked))):
         return
     raise MessageError(
         f"The answer of site {answer.site!r} does not fit the request: expected the sums {asked.statistic!r} of "

@@ -6,16 +6,21 @@ import os
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
+import numpy as np
+
 from oddsmith.design.basis.expansion import Expansion
 from oddsmith.design.encoding import Encoder
+from oddsmith.design.inputs import as_table
 from oddsmith.design.survey import Survey, SurveyParams
 from oddsmith.engines import MemoryEngine, MemorySource, PartedSource, Piece, one_blas_thread
 from oddsmith.engines.parted import as_it_is
 from oddsmith.engines.scan import find_parts
 from oddsmith.errors import InvalidInputError, InvalidTypeError, MessageError
+from oddsmith.models.naive_bayes import NaiveBayes
 from oddsmith.models.nearest import Nearest
 from oddsmith.models.null import nothing
 from oddsmith.models.saving import register_types
+from oddsmith.models.sharding import Shard, ShardParams
 from oddsmith.persistence.codec import TYPES, register
 from oddsmith.persistence.messages import read_bytes, seal, unseal, write_bytes
 from oddsmith.statistic import STATISTICS, Shape
@@ -169,8 +174,13 @@ def check_only_sums(asked: Asked) -> None:
             "The fit has not converged, perhaps because the classes are separated, which only rows could tell; and no "
             "row leaves its site. Use prior=JeffreysPrior() or a GaussianPrior, or raise max_iter."
         )
-    drawing = isinstance(asked.params, SurveyParams) and bool(asked.params.share or asked.params.most)
-    if asked.type not in [Survey, *(kind for _, kind in STATISTICS.items())] or drawing:
+    if asked.type is Survey:
+        sums = isinstance(asked.params, SurveyParams) and not (asked.params.share or asked.params.most)
+    elif asked.type is Shard:
+        sums = isinstance(asked.params, ShardParams) and type(asked.params.model) is NaiveBayes
+    else:
+        sums = asked.type in [kind for _, kind in STATISTICS.items()]
+    if not sums:
         raise InvalidTypeError(f"A site answers with sums over its rows, which a {asked.statistic} is not.")
 
 
@@ -187,9 +197,13 @@ def _answered(
         return (total.n_rows if isinstance(total, Survey) else parts.expected_rows), total
     piece = Piece(data, **apart)
     if asked.encode is as_it_is:
-        survey = asked.type.of(piece, asked.params)
-        return survey.n_rows, survey
+        return _count(data), asked.type.of(piece, asked.params)
     block = asked.encode(piece)
     held = MemorySource(block.Phi, block.t, K, block.s, block.offset, asked.transform, M)
     with one_blas_thread():
         return block.n_rows, MemoryEngine().fold(asked.type, held, asked.params)
+
+
+def _count(data: Any) -> int:
+    table = as_table(data)
+    return len(table) if table is not None else int(np.shape(data)[0])

@@ -52,6 +52,7 @@ from oddsmith.models.learned import Learned
 from oddsmith.models.nearest import Nearest, NearestParams
 from oddsmith.models.null import nothing
 from oddsmith.models.online import OnlineState
+from oddsmith.models.sharding import Shard, ShardParams
 from oddsmith.persistence import read_model, register, write_model
 from oddsmith.persistence.codec import register_value
 from oddsmith.priors import PRIORS, Anchored, Inherited, Quadratic
@@ -78,7 +79,7 @@ ASKED = (
     *(CurvatureParams, ExtentParams, FeaturesParams, LossesParams, MomentsParams, SampleParams, Shape),
     *(At, LeverageParams, LeftOut, LeftOutParams),
     *(Survey, SurveyParams, Roles, Sight, Drawn, Piece, Encoder),
-    *(Nearest, NearestParams, Composed, Picked),
+    *(Nearest, NearestParams, Shard, ShardParams, Composed, Picked),
 )
 """What folds are asked for by: no part of a model, but of journals and of messages between sites."""
 

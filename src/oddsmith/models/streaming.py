@@ -73,6 +73,8 @@ def open_stream(
     progress, resume = how.pop("progress", None), how.pop("resume", None)
     parts = find_parts(X, apart, how)
     if parts is None:
+        if resume is not None:
+            raise InvalidInputError("resume= is for files and clusters, and X is in memory. Leave it out.")
         return None
     if isinstance(parts, Scanned):
         progress, resume, parts = progress or parts.progress, resume or parts.resume, parts.parts

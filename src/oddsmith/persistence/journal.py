@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, BinaryIO, TypeVar
 
 import oddsmith
 from oddsmith.engines.base import Engine, Progress
-from oddsmith.engines.parted import PartedSource, Parts
-from oddsmith.engines.scan import Wrapped
+from oddsmith.engines.parted import PartedSource
 from oddsmith.errors import MessageError
 from oddsmith.persistence.codec import name_of
 from oddsmith.persistence.messages import digest, seal, unseal, write_bytes
@@ -52,7 +51,7 @@ class Journal:
         Whether ``about`` tells other data apart. If not, the first fold is done again on resuming, and compared.
 
     A frame is on the disk before its result is used. A frame that was being written when the process was killed is
-    dropped. Cost: a few M² numbers in the file for each pass.
+    dropped. Cost: a few M² numbers in the file for each pass. Sources are of parts that wrap those of the engine.
     """
 
     name = "journal"
@@ -112,18 +111,19 @@ class Journal:
 
     def _begin(self, about: dict[str, str]) -> None:
         # Whole or not at all: a file without a whole header is somebody else's, and is not touched.
-        write_bytes(self.path, _frame(seal("journal", about, None)))
+        header = seal("journal", about, None)
+        write_bytes(self.path, _length(header) + header)
 
     def _append(self, data: bytes) -> Place:
         assert self._file is not None
-        frame = _frame(data)
         self._file.seek(self._end)
         self._file.truncate()
-        self._file.write(frame)
+        self._file.write(_length(data))
+        self._file.write(data)
         self._file.flush()
         os.fsync(self._file.fileno())
-        start, self._end = self._end, self._end + len(frame)
-        return start + LENGTH, self._end
+        start, self._end = self._end + LENGTH, self._end + LENGTH + len(data)
+        return start, self._end
 
     def _kept(self, key: str) -> Any:
         assert self._file is not None
@@ -137,28 +137,8 @@ class Journal:
             raise MessageError(_refusal(self.path, what, found.get(what), about.get(what)))
 
 
-@contextmanager
-def journaled(parts: Parts, path: str | os.PathLike[str] | None, model: str) -> Iterator[Parts]:
-    """Give the parts of a fit a journal (none, where ``path`` is None), and mark it when the fit has ended well.
-
-    ``model`` is a text that tells the model and its parameters from others. Parts that have a ``fingerprint`` are known
-    by it; others are known by one pass over them.
-    """
-    if path is None:
-        yield parts
-        return
-    fingerprint = getattr(parts, "fingerprint", None)
-    data = str(fingerprint or (parts.columns, parts.expected_rows))
-    journal = Journal(path, parts.engine, {"model": model, "data": data}, trusted=fingerprint is not None)
-    try:
-        yield Wrapped(parts, journal)
-        journal.finish()
-    finally:
-        journal.close()
-
-
-def _frame(data: bytes) -> bytes:
-    return len(data).to_bytes(LENGTH, "little") + data
+def _length(data: bytes) -> bytes:
+    return len(data).to_bytes(LENGTH, "little")
 
 
 def _locked(path: str) -> BinaryIO:

@@ -1,0 +1,159 @@
+"""A fit that was killed at any pass goes on to the same bits; a journal of another fit gets a sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.pieces import ListEngine, ListParts
+
+from oddsmith import GaussianClassifier, LogisticRegression, NaiveBayes, Polynomial, Spline, Standardize
+from oddsmith.engines.parted import Piece
+from oddsmith.engines.scan import Scanned
+from oddsmith.errors import InvalidInputError, MessageError
+
+ROOT = Path(__file__).parents[2]
+KILL = Path(__file__).with_name("kill_fit.py")
+
+
+class Killed(BaseException):
+    """Nothing of the library catches this."""
+
+
+def rows(seed: int = 0) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(400, 2))
+    ill = np.where(x[:, 0] + rng.logistic(size=400) > 0, "yes", "no")
+    return pa.table({"x": x[:, 0], "z": x[:, 1], "kind": rng.choice(["oak", "yew"], 400), "ill": ill, "sex": ill[::-1]})
+
+
+def parts(at: int | None = None, *, seed: int = 0, fingerprint: str | None = "rows") -> ListParts:
+    """Pieces whose engine dies in a pass."""
+
+    def before(fold: int) -> None:
+        if fold == at:
+            raise Killed
+
+    table = rows(seed)
+    pieces = tuple(Piece(table[i : i + 150], number=i) for i in (0, 150, 300))
+    return ListParts(pieces, ListEngine(before), tuple(table.column_names), fingerprint=fingerprint)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are killed in the way of Unix")
+def test_fit_killed_at_every_pass_is_resumed_to_the_same_bits(tmp_path: Path) -> None:
+    names = ["softmax", "gaussian", "naive"]
+    command = [sys.executable, str(KILL), str(tmp_path), *names]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [found[name]["passes"] for name in names] == [5, 2, 1]
+    for name in names:
+        assert found[name]["died"] == 4 * found[name]["passes"] - 1
+        assert found[name]["bytes"] < 50_000
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LogisticRegression(link="cloglog", prior=1.0),
+        LogisticRegression(basis=[Standardize(), Polynomial(2)], prior=1.0, design=None),
+        LogisticRegression(basis=Spline(4), prior=1.0),
+        GaussianClassifier("separate"),
+    ],
+    ids=repr,
+)
+def test_any_fit_is_resumed(model: Any, tmp_path: Path) -> None:
+    whole = parts()
+    expected = model.fit(whole, y="ill", resume=None).predict_proba(rows())
+    for at in range(len(whole.engine.folds)):
+        path = tmp_path / f"{at}.journal"
+        with pytest.raises(Killed):
+            model.fit(parts(at), y="ill", resume=path)
+        again = parts()
+        assert model.fit(again, y="ill", resume=path).predict_proba(rows()).tobytes() == expected.tobytes()
+        assert len(again.engine.folds) == len(whole.engine.folds) - at
+
+
+def test_scan_takes_the_file_too(tmp_path: Path) -> None:
+    path = tmp_path / "fit.journal"
+    for at in (1, 2):
+        data = parts(at)
+        with pytest.raises(Killed):
+            LogisticRegression().fit(Scanned(data, data.engine, path), y="ill")
+    again = parts()
+    found = LogisticRegression().fit(Scanned(again, again.engine, path), y="ill")
+    whole = parts()
+    assert found.coef_.tobytes() == LogisticRegression().fit(whole, y="ill").coef_.tobytes()
+    assert len(again.engine.folds) == len(whole.engine.folds) - 3
+
+
+def test_passes_are_counted_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    expected = LogisticRegression(prior=1.0).fit(parts(), y="ill").certificate_
+    with pytest.raises(Killed):
+        LogisticRegression(prior=1.0).fit(parts(3), y="ill", resume=tmp_path / "j")
+    assert LogisticRegression(prior=1.0).fit(parts(), y="ill", resume=tmp_path / "j").certificate_ == expected
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "y", "said"),
+    [
+        (LogisticRegression(prior=2.0), {}, "ill", r"its model is LogisticRegression\(prior=1.0\) \S+ and now it is"),
+        (GaussianClassifier(), {}, "ill", "its model is"),
+        (
+            LogisticRegression(prior=1.0),
+            {"fingerprint": "others", "seed": 1},
+            "ill",
+            "its data is rows, and now it is others",
+        ),
+        (LogisticRegression(prior=1.0), {}, "sex", r"its columns is Roles\(y='ill'"),
+    ],
+    ids=["prior", "model", "data", "labels"],
+)
+def test_journal_of_another_fit_is_refused(model: Any, data: Any, y: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "fit.journal"
+    with pytest.raises(Killed):
+        LogisticRegression(prior=1.0).fit(parts(2), y="ill", resume=path)
+    before = path.read_bytes()
+    with pytest.raises(MessageError, match=f"of another fit that has not ended: {said}"):
+        model.fit(parts(**data), y=y, resume=path)
+    assert path.read_bytes() == before
+
+
+def test_other_rows_without_a_fingerprint_are_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "fit.journal"
+    with pytest.raises(Killed):
+        LogisticRegression().fit(parts(2, fingerprint=None), y="ill", resume=path)
+    with pytest.raises(MessageError, match="its data is other rows"):
+        LogisticRegression().fit(parts(seed=1, fingerprint=None), y="ill", resume=path)
+    LogisticRegression().fit(parts(fingerprint=None), y="ill", resume=path)
+
+
+def test_journal_of_a_fit_that_has_ended_gives_way(tmp_path: Path) -> None:
+    path = tmp_path / "fit.journal"
+    NaiveBayes().fit(parts(), y="ill", resume=path)
+    at_once = parts()
+    NaiveBayes().fit(at_once, y="ill", resume=path)
+    assert at_once.engine.folds == []
+    found = LogisticRegression().fit(parts(seed=1, fingerprint="others"), y="ill", resume=path)
+    assert found.coef_.tobytes() == LogisticRegression().fit(parts(seed=1), y="ill").coef_.tobytes()
+
+
+def test_fit_that_fails_leaves_a_journal_to_resume_and_no_lock(tmp_path: Path) -> None:
+    path = tmp_path / "fit.journal"
+    for _ in range(2):
+        with pytest.raises(InvalidInputError, match="Unknown label type: continuous"):
+            LogisticRegression().fit(parts(), y="x", resume=path)
+
+
+def test_rows_in_memory_need_no_journal(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="resume= is for files and clusters, and X is in memory"):
+        LogisticRegression().fit(rows(), "ill", resume=tmp_path / "j")
+    assert not list(tmp_path.iterdir())
