@@ -227,7 +227,11 @@ def _offset_mean(survey: Survey, K: int) -> Array | None:
 def _drawn(survey: Survey, encode: Encoder) -> MemorySource | None:
     """Return the rows drawn as a source in memory."""
     drawn = fewest(survey.drawn, survey.most, slack=1.0)
-    blocks = [block for one in drawn if (block := encode(replace(one.rows, name=""))).n_rows]
+    try:
+        blocks = [block for one in drawn if (block := encode(replace(one.rows, name=""))).n_rows]
+    except InvalidInputError:
+        # The next pass meets the same rows where they are, and says where that is.
+        return None
     return None if not blocks else joined(blocks, len(encode.classes))
 
 
