@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyarrow import csv, parquet
 from tests.pieces import ListEngine, ListParts
 
 from oddsmith import GaussianClassifier, LogisticRegression, NaiveBayes, Polynomial, Spline, Standardize
 from oddsmith.engines.parted import Piece
-from oddsmith.engines.scan import Scanned
+from oddsmith.engines.scan import Scanned, scan
 from oddsmith.errors import InvalidInputError, MessageError
 
 ROOT = Path(__file__).parents[2]
@@ -157,3 +158,37 @@ def test_rows_in_memory_need_no_journal(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="resume= is for files and clusters, and X is in memory"):
         LogisticRegression().fit(rows(), "ill", resume=tmp_path / "j")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_fit_to_files_is_resumed_and_other_files_are_noticed(kind: str, tmp_path: Path, monkeypatch: Any) -> None:
+    from oddsmith.engines.files import FilesEngine
+
+    write = {"parquet": parquet.write_table, "csv": csv.write_csv}[kind]
+    folder, journal = tmp_path / "rows", tmp_path / "fit.journal"
+    folder.mkdir()
+    for i in range(3):
+        write(rows(i), folder / f"{i}.{kind}")
+    fold, left = FilesEngine.fold, [100]
+
+    def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return fold(self, *args, **kwargs)
+
+    monkeypatch.setattr(FilesEngine, "fold", counted)
+    expected = LogisticRegression().fit(scan(folder, memory="20MB"), y="ill").coef_.tobytes()
+    passes = 100 - left[0]
+    for _ in range(passes - 1):
+        left[0] = 1
+        with pytest.raises(KeyboardInterrupt):
+            LogisticRegression().fit(folder, y="ill", memory="20MB", resume=journal)
+    left[0] = 1
+    assert LogisticRegression().fit(scan(folder, memory="20MB", resume=journal), y="ill").coef_.tobytes() == expected
+    left[0] = 1
+    with pytest.raises(KeyboardInterrupt):
+        LogisticRegression(prior=1.0).fit(folder, y="ill", resume=journal)
+    write(rows(7), folder / f"3.{kind}")
+    with pytest.raises(MessageError, match="of another fit that has not ended: its data is"):
+        LogisticRegression(prior=1.0).fit(folder, y="ill", resume=journal)
