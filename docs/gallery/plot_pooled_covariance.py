@@ -1,7 +1,7 @@
 """The maximum likelihood fit: a mean for each class, and the scatters of the classes averaged by their shares.
 
-Dashed: the scatter of each class by itself. Solid: the average, which is the same at every mean. The ellipses are at two
-standard deviations.
+Dashed: the scatter of each class by itself. Solid: the average, which is the same at every mean. The ellipses are at
+two standard deviations.
 """
 
 import numpy as np
