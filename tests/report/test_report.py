@@ -12,6 +12,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.report.reading import Page, check_harmless, without_time
 
 import oddsmith
@@ -25,11 +27,14 @@ from oddsmith import (
     evaluate,
 )
 from oddsmith.data import load_dataset
+from oddsmith.design.frame import read_frame
 from oddsmith.errors import InvalidInputError, InvalidTypeError, ModelFileError, NotFittedError
 from oddsmith.evaluation.reading import Answers
 from oddsmith.report import make_report
+from oddsmith.report.data import _columns
 from oddsmith.report.html import number, percent
 from oddsmith.report.subject import Said
+from oddsmith.report.svg import Axis, Plot
 from oddsmith.testing import all_models
 
 SECTIONS = (
@@ -261,6 +266,34 @@ def test_many_classes_are_drawn_in_part_and_counted_in_full() -> None:
     assert "most frequent classes" in page.section("discrimination").text
 
 
+NUMBERS = st.floats(allow_nan=True, allow_infinity=False) | st.sampled_from([0.0, 1.0, 1e308, -1e308, 5e-324])
+
+
+@given(st.lists(NUMBERS, min_size=1, max_size=30))
+def test_any_numbers_can_be_described_and_drawn(values: list[float]) -> None:
+    table = pd.DataFrame({"a": values, "b": pd.to_datetime(["2024-02-29"] * len(values)), "c": [None] * len(values)})
+    page = Page(_columns(read_frame(table)))
+    row = page.table("Each column")[0]
+    there = [value for value in values if value == value]
+    assert row["missing"].split(" ")[0] == str(len(values) - len(there))
+    if there:
+        assert row[next(name for name in row if name.startswith("smallest"))].startswith(number(min(there)))
+    there = [value for value in there if abs(value) < 1e290]
+    if there:
+        axis = Axis.around("a", there)
+        plot = Plot(axis, Axis.around("b", there, at_zero=True))
+        plot.line(there, there)
+        plot.dots(there, there, texts=["t"] * len(there))
+        Page(plot.svg("A line"))
+        assert all(axis.low <= tick <= axis.high for tick in axis.ticks())
+
+
+def test_weights_of_the_fit_that_are_not_given_are_missed() -> None:
+    X, y = overlapping(2)
+    model = LogisticRegression().fit(X, y, sample_weight=np.where(y == "ash", 3.0, 1.0))
+    assert "fitted with weights" in Page(make_report(model, X, y)).section("glance").text
+
+
 def test_rows_of_one_class_say_what_they_cannot_tell() -> None:
     X, y = overlapping(2)
     model = GaussianClassifier().fit(X, y)
@@ -336,6 +369,8 @@ def test_wrong_arguments_are_refused_with_a_sentence(tmp_path: Path) -> None:
         model.report(X, "species", path)
     with pytest.raises(oddsmith.errors.UnknownNameError, match="class in y"):
         model.report(X, np.where(y == "ash", "oak", y), path)
+    with pytest.raises(InvalidInputError, match="rows in memory"):
+        model.report("rows.csv", y, path)
     with pytest.raises(InvalidInputError, match="path must be"):
         model.report(X, y, None)
     with pytest.raises(ModelFileError, match="could not be written"):

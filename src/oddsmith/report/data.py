@@ -91,6 +91,7 @@ def _count(n: int, total: int) -> str:
     return "0" if not n else f"{n:,} ({percent(n / total)})"
 
 
+@np.errstate(over="ignore", invalid="ignore")  # the spread of the largest numbers is none that floats can hold
 def _describe(frame: Frame, name: str) -> dict[str, Any]:
     """Return what stands in the table about one column."""
     kind = frame.kinds[name]
@@ -105,15 +106,15 @@ def _describe(frame: Frame, name: str) -> dict[str, Any]:
     values = values[np.isfinite(values)]
     if not len(values):
         return row
-    low, middle, high = np.quantile(values, [0.0, 0.5, 1.0])
+    low, middle, high = (float(q) for q in np.quantile(values, [0.0, 0.5, 1.0]))
     if kind == "date":
         ends = " … ".join(_date(day) for day in (low, middle, high))
     else:
-        ends = " … ".join(number(float(v)) for v in (low, middle, high))
+        ends = " … ".join(number(v) for v in (low, middle, high))
         row |= {"mean": float(values.mean()), "sd": float(values.std(ddof=1)) if len(values) > 1 else float("nan")}
     if kind == "boolean":
         ends = f"true in {percent(float(values.mean()))}"
-    picture = histogram(_binned(values, float(low), float(high)), f"Distribution of {clean(name)}, {ends}.")
+    picture = histogram(_binned(values, low, high), f"Distribution of {clean(name)}, {ends}.")
     return row | {"range": tag("span", ends, class_="whole"), "picture": picture}
 
 

@@ -13,6 +13,8 @@ from oddsmith.report.subject import Subject
 
 FEW = 10
 """Rows of a class below which little can be said about it."""
+WIDEST = (0.5, 2.0)
+"""An interval of the calibration slope that goes farther says little."""
 
 
 def glance_section(subject: Subject) -> Markup:
@@ -89,6 +91,10 @@ def _data_points(subject: Subject) -> list[tuple[bool, Markup]]:
             ["Class ", named(subject.classes[k]), f" has {int(counts[k]):,} rows here: its numbers are uncertain."]
         )
         points.append((False, _point(rows, "data")))
+    learned = getattr(subject.model, "_learned", None)
+    if subject.weights is None and learned is not None and not np.isclose(learned.class_weight.sum(), learned.n_rows):
+        text = "The model was fitted with weights, and every row counts once here: give sample_weight, too."
+        points.append((False, _point(text, "data")))
     if subject.weights is not None and not subject.counted:
         text = "The weights are no whole numbers, so scores count every row once."
         points.append((False, _point(text, "data")))
@@ -104,10 +110,12 @@ def _score_points(subject: Subject) -> list[tuple[bool, Markup]]:
         points.append((False, _point(text, "discrimination")))
     slope = subject.scores.scores.get("calibration_slope")
     if slope is not None and np.isfinite([slope.lower, slope.upper]).all():
-        good = bool(slope.lower <= 1.0 <= slope.upper)
+        near = bool(slope.lower <= 1.0 <= slope.upper)
+        vague = slope.lower < WIDEST[0] or slope.upper > WIDEST[1]
         ends = f"{number(slope.value, 3)}, {number(slope.lower, 3)} to {number(slope.upper, 3)}"
-        text = f"The calibration slope ({ends}) {'includes' if good else 'excludes'} 1."
-        points.append((good, _point(text, "calibration")))
+        what = "may be 1, but these rows are too few to say so" if near and vague else "is 1 within its interval"
+        text = f"The calibration slope ({ends}) {what if near else 'differs from 1'}."
+        points.append((near and not vague, _point(text, "calibration")))
     display = subject.influence
     if not isinstance(display, str):
         largest = float(display.cooks_distance.max(initial=0.0))

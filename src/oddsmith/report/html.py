@@ -114,7 +114,7 @@ def number(value: Any, digits: int = 4) -> str:
     if isinstance(value, int):
         text = f"{value:,}"
     else:
-        x = float(value)
+        x = float(value) + 0.0  # no negative zero
         if x != x:
             return ""
         if x in (float("inf"), float("-inf")):

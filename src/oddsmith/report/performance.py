@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.decision.acting import REJECT, decide_by, decision_regions
+from oddsmith.decision.acting import REJECT, decision_regions
 from oddsmith.decision.loss import read_reject
 from oddsmith.errors import InvalidInputError
 from oddsmith.evaluation.curves import (
@@ -176,22 +176,19 @@ def decision_section(subject: Subject) -> Markup:
     """Return what decisions cost: expected and realised loss, confusion, thresholds, rejected rows."""
     if not subject.probabilistic:
         text = NO_PROBABILITIES.format(subject.name, "a loss")
-        return join([tag("p", text, class_="absent"), _confusion(subject, subject.found.classes[subject.found.said])])
-    loss = subject.loss
+        return join([tag("p", text, class_="absent"), _confusion(subject)])
     if subject.given_loss:
         words = "Each row gets the action of smallest expected loss"
         words += ", or none where that is cheaper still." if subject.reject is not None else "."
     else:
         words = "No loss was given: every error counts 1, so each row gets its most probable class."
-    assert subject.found.P is not None
-    actions = decide_by(subject.found.P, loss, subject.reject)
     parts: list[Any] = [tag("p", words), _loss_table(subject)]
     wanted = [("expected_cost", number), ("realised_cost", number), ("rejected", percent)]
     pairs = [(_score_name(n), interval(subject, n, form)) for n, form in wanted if n in subject.scores.scores]
     parts.append(facts(pairs))
     if subject.K == 2:
         parts.append(_thresholds(subject))
-    parts.append(_confusion(subject, actions))
+    parts.append(_confusion(subject))
     parts.append(_costs(subject))
     return join(parts)
 
@@ -221,7 +218,7 @@ def _thresholds(subject: Subject) -> Markup:
     return table(f"Which action is taken, by the probability of {clean(subject.classes[1])}", columns, sortable=False)
 
 
-def _confusion(subject: Subject, actions: Any) -> Markup:
+def _confusion(subject: Subject) -> Markup:
     """Return how often each action was taken in each class."""
     known = subject.loss.actions.tolist() if subject.probabilistic else subject.classes
     if subject.reject is not None and subject.probabilistic:
@@ -229,7 +226,7 @@ def _confusion(subject: Subject, actions: Any) -> Markup:
     t, total = subject.found.t, np.bincount(subject.found.t, minlength=subject.K)
     columns = [Column.names("true class", subject.classes)]
     for j, action in enumerate(known):
-        chosen = np.array(actions == action, dtype=bool)
+        chosen = np.array(subject.decisions == action, dtype=bool)
         counts = np.bincount(t[chosen], minlength=subject.K)
         share = counts / np.maximum(total, 1)
         cells: list[Any] = [f"{n:,} ({percent(p)})" if n else "0" for n, p in zip(counts.tolist(), share, strict=True)]

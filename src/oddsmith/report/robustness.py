@@ -114,7 +114,7 @@ def class_prior_section(subject: Subject) -> Markup:
 
 
 def _prior_plot(subject: Subject, prior: Array) -> Markup:
-    grid = np.exp(np.linspace(np.log(0.05), np.log(20.0), 33))
+    grid = np.exp(np.linspace(np.log(0.05), np.log(20.0), 25))
     rows = [_moved(subject, prior, 1, float(factor)) for factor in grid]
     share, stale, moved = (np.array([row[name] for row in rows]) for name in ("share", "stale", "moved"))
     plot = Plot(
@@ -146,7 +146,7 @@ def _moved(subject: Subject, prior: Array, k: int, factor: float) -> dict[str, A
     new /= new.sum()
     Q = P * (new / prior)
     Q /= Q.sum(axis=1, keepdims=True)
-    before, after = (decide_by(p, subject.loss, subject.reject) for p in (P, Q))
+    before, after = subject.decisions, decide_by(Q, subject.loss, subject.reject)
     losses = [_mean_loss(subject, actions, t, new) for actions in (before, after)]
     changed = float(np.mean(before != after))
     found = {"class": subject.classes[k], "factor": factor, "share": float(new[k]), "changed": changed}

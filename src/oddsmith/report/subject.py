@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from oddsmith.decision.acting import decide_by
 from oddsmith.decision.loss import LossMatrix, read_loss, read_probabilities
 from oddsmith.design.frame import Frame, read_frame
 from oddsmith.design.inputs import as_table, read_weights, split_target
@@ -133,6 +134,13 @@ class Subject:
             warnings.simplefilter("ignore", OddsmithWarning)  # that a class is missing is said with the classes
             return evaluate(self.answering, None, self.answering.labels, level=self.level, seed=self.seed, **costs)
 
+    @cached_property
+    def decisions(self) -> npt.NDArray[Any]:
+        """The action for each row: of smallest expected loss, or the class that is predicted."""
+        if self.found.P is None:
+            return np.asarray(self.found.classes[self.found.said])
+        return decide_by(self.found.P, self.loss, self.reject)
+
     @property
     def arguments(self) -> dict[str, Any]:
         """What methods that need the rows of the fit take."""
@@ -208,7 +216,10 @@ def _columns(model: Any, X: Any) -> tuple[Any, Frame, int, int]:
     else:
         X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
         if X.ndim != 2:
-            raise InvalidInputError(f"X has shape {X.shape}; expected rows × columns.")
+            raise InvalidInputError(
+                f"A report is about rows in memory, a table or rows × columns of numbers; found shape {X.shape}. Read "
+                "a file first, or use 'oddsmith report MODEL FILE'."
+            )
         data = X.data if sparse.issparse(X) else X
         missing = int(np.isnan(np.asarray(data, dtype=np.float64)).sum())
         return X, _array_frame(model, X), missing, int(X.shape[1])

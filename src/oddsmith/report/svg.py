@@ -55,7 +55,7 @@ class Axis:
         step = float(next(size * f for f in (1.0, 2.0, 2.5, 5.0, 10.0) if size * f >= raw * 0.999))
         first = int(np.ceil(self.low / step - 1e-9))
         last = int(np.floor(self.high / step + 1e-9))
-        return [round(i * step, 12) for i in range(first, last + 1)]
+        return [float(f"{i * step:.12g}") for i in range(first, last + 1)]
 
 
 @dataclass
