@@ -7,6 +7,8 @@ from typing import Any
 
 import griffe
 
+_LISTS = {"Attributes", "Parameters", "Returns"}
+_MAPPING = re.compile(r"^(\w+ : )\{(\w+): (\w+)\}", flags=re.MULTILINE)  # else taken for a set of choices
 _RULE = re.compile(r"^=+( +=+)+$")
 
 
@@ -16,7 +18,8 @@ class Readable(griffe.Extension):
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Change the text of an object's docstring."""
         if obj.docstring:
-            obj.docstring.value = with_examples(with_tables(obj.docstring.value))
+            text = _MAPPING.sub(r"\1mapping from \2 to \3", obj.docstring.value)
+            obj.docstring.value = with_examples(with_notes(with_tables(text)))
 
 
 def with_tables(text: str) -> str:
@@ -46,6 +49,19 @@ def with_tables(text: str) -> str:
             table = [head, ["---"] * len(spans), *rows]
             out += ["", *("| " + " | ".join(cells) + " |" for cells in table), ""]
             inside = False
+    return "\n".join(out)
+
+
+def with_notes(text: str) -> str:
+    """Give the paragraph that follows a list of parameters, attributes or results a heading: it is none of them."""
+    lines, out, section = text.splitlines(), [], ""
+    for i, line in enumerate(lines):
+        if lines[i + 1 : i + 2] and re.fullmatch("-{3,}", lines[i + 1]):
+            section = line
+        elif section in _LISTS and i and not lines[i - 1].strip() and re.match(r"[^\s>-]", line):
+            out += ["Notes", "-----"]
+            section = "Notes"
+        out.append(line)
     return "\n".join(out)
 
 
