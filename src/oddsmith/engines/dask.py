@@ -57,10 +57,19 @@ class DaskParts:
     s: Any = None
     offset: Any = None
     client: Any = None
+    dtype: str | None = None
     _kept: _Kept = field(default_factory=_Kept, compare=False, repr=False)
 
     @classmethod
-    def open(cls, data: Any, y: Any = None, s: Any = None, offset: Any = None, client: Any = None) -> DaskParts:
+    def open(
+        cls,
+        data: Any,
+        y: Any = None,
+        s: Any = None,
+        offset: Any = None,
+        client: Any = None,
+        dtype: str | None = None,
+    ) -> DaskParts:
         """Return the pieces of a Dask DataFrame or Array; columns that are cut into chunks are put together.
 
         Parameters
@@ -71,6 +80,8 @@ class DaskParts:
             Labels, weights and offsets where they are no columns of ``data``, cut at the same rows.
         client : distributed.Client, optional
             Default: the current one; without one, Dask's own threads.
+        dtype : {"float32", "float64"}, optional
+            Of the encoded blocks that stay on the workers; float32 takes half their memory.
 
         >>> import dask.array as da
         >>> parts = DaskParts.open(da.ones((6, 2), chunks=(2, 1)), y=da.zeros(6, chunks=3))
@@ -80,10 +91,11 @@ class DaskParts:
         dask_package()
         if client is not None and not hasattr(client, "scheduler_info"):
             raise InvalidTypeError(f"client is a {type(client).__name__}, expected a distributed.Client or None.")
+        if dtype not in (None, "float32", "float64"):
+            raise InvalidInputError(f"dtype must be 'float32', 'float64' or None, found {dtype!r}.")
         data = checked_rows(data)
-        return cls(
-            data, aligned("y", y, data), aligned("sample_weight", s, data), aligned("offset", offset, data), client
-        )
+        y, s, offset = aligned("y", y, data), aligned("sample_weight", s, data), aligned("offset", offset, data)
+        return cls(data, y, s, offset, client, dtype)
 
     @property
     def engine(self) -> DaskEngine:
@@ -95,11 +107,19 @@ class DaskParts:
         """The names of a DataFrame's columns, None for an Array."""
         return tuple(self.data.columns) if is_frame(self.data) else None
 
-    @property
+    @cached_property
     def expected_rows(self) -> int:
-        """The number of rows, 0 where chunk sizes are unknown: then nobody knows before they are read."""
-        chunks = () if is_frame(self.data) else self.data.chunks[0]
-        return 0 if np.isnan(chunks).any() else int(sum(chunks))
+        """The number of rows; where Dask does not know it, that of one partition, which is read, times their number.
+
+        So a sample that is drawn in the first pass is not all that it meets. Up to four partitions it may be: 0.
+        """
+        if not is_frame(self.data) and not np.isnan(self.data.chunks[0]).any():
+            return int(sum(self.data.chunks[0]))
+        count = len(self.pieces)
+        if count <= 4:
+            return 0
+        length = _lazy(_length)(self.pieces[count // 2][0])
+        return count * int(_place(self.client).compute([length], length, None))
 
     @cached_property
     def pieces(self) -> list[tuple[Any, ...]]:
@@ -336,6 +356,10 @@ def _nbytes(thing: Any) -> int:
     if isinstance(thing, list | tuple):
         return sum(map(_nbytes, thing))
     return int(getattr(thing, "nbytes", 64))
+
+
+def _length(rows: Any) -> int:
+    return int(rows.shape[0])
 
 
 def _encoded(encode: _Carried, *piece: Any) -> _Carried:

@@ -1,0 +1,133 @@
+"""Models fitted to Dask data are those fitted to the same rows in memory, and survive the loss of a worker."""
+
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.utils import get_tags
+
+from oddsmith import GaussianClassifier, LogisticRegression
+from oddsmith.engines import DaskEngine
+from oddsmith.errors import InvalidInputError
+from oddsmith.testing import all_models, lay_out_dask
+
+ON_THE_WHOLE = {"PerceptronClassifier", "RecalibratedClassifier"}
+"""Models whose fit is no fold."""
+STREAMING = [model for model in all_models() if type(model).__name__ not in ON_THE_WHOLE]
+CASES = [
+    pytest.param(model, K, id=f"{type(model).__name__}-{K}")
+    for model in STREAMING
+    for K in ([2, 3] if get_tags(model).classifier_tags.multi_class else [2])
+]
+
+
+def table(n: int, K: int) -> pd.DataFrame:
+    """Columns of different units and a category, and classes that overlap."""
+    rng = np.random.default_rng(K)
+    t = rng.integers(0, K, n)
+    X = (rng.normal(size=(n, 3)) + 0.8 * np.eye(3)[t]) * [1.0, 100.0, 0.01] + [0.0, 1e3, 0.0]
+    return pd.DataFrame(X, columns=["mass", "height", "width"]).assign(
+        site=np.array(["hill", "lake", "moor"])[rng.integers(0, 3, n)],
+        weight=rng.integers(1, 3, n).astype(float),
+        kind=np.array(["ash", "birch", "cedar"])[t],
+    )
+
+
+def assert_same_model(found: Any, expected: Any, X: Any) -> None:
+    assert found.classes_.tolist() == expected.classes_.tolist()
+    names = ("coef_", "intercept_", "log_likelihood_", "means_", "covariance_", "priors_")
+    for name in (name for name in names if hasattr(expected, name)):
+        value = np.asarray(getattr(expected, name))
+        np.testing.assert_allclose(getattr(found, name), value, rtol=1e-10, atol=1e-10 * np.abs(value).max())
+    value = expected.decision_function(X)
+    np.testing.assert_allclose(found.decision_function(X), value, rtol=1e-10, atol=1e-10 * np.abs(value).max())
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1000, None])
+@pytest.mark.parametrize(("model", "K"), CASES)
+def test_a_model_of_a_dask_frame_is_that_of_the_frame_in_memory(model: Any, K: int, rows: int | None) -> None:
+    data = table(24 if rows == 1 else 90 if rows == 7 else 1200, K)
+    X = data.drop(columns="kind") if rows != 7 else data.drop(columns=["kind", "site"])
+    expected = clone(model).fit(X, data["kind"])
+    lazy = lay_out_dask(X.assign(kind=data["kind"]), rows or len(data))
+    with dask.config.set(scheduler="synchronous" if rows == 1 else "threads"):
+        assert_same_model(clone(model).fit(lazy, y="kind"), expected, X)
+
+
+@pytest.mark.parametrize(("model", "K"), CASES)
+def test_a_model_of_a_dask_array_is_that_of_the_array_in_memory(model: Any, K: int) -> None:
+    data = table(90, K)
+    X, t = data[["mass", "height", "width"]].to_numpy(), data["kind"].to_numpy().astype(str)
+    lazy = da.from_array(X, chunks=(17, 2))
+    some = lazy[:, 0] > -1.0
+    labels = da.from_array(t, chunks=17)
+    found = clone(model).fit(lazy[some], labels[some])  # of unknown size
+    assert_same_model(found, clone(model).fit(X[X[:, 0] > -1.0], t[X[:, 0] > -1.0]), X)
+
+
+@pytest.mark.parametrize("model", [LogisticRegression(1.0), GaussianClassifier()], ids=str)
+def test_weights_are_a_column_or_lie_beside_the_rows(model: Any) -> None:
+    data = table(90, 2)
+    X = data[["mass", "height", "width"]]
+    expected = clone(model).fit(X, data["kind"], sample_weight=data["weight"].to_numpy())
+    lazy = lay_out_dask(data.drop(columns="site"), 20)
+    assert_same_model(clone(model).fit(lazy, y="kind", sample_weight="weight"), expected, X)
+    beside = clone(model).fit(lazy[list(X.columns)], lazy["kind"], sample_weight=lazy["weight"])
+    assert_same_model(beside, expected, X)
+
+
+def test_a_bad_value_is_named_by_its_partition() -> None:
+    data = table(60, 2)
+    data.loc[45, "height"] = np.inf
+    with pytest.raises(InvalidInputError, match="^partition 4 of 6: Column 'height'"):
+        LogisticRegression().fit(lay_out_dask(data, 10), y="kind")
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    """Two worker processes."""
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def test_a_fit_on_workers_is_that_in_memory_and_leaves_nothing_there(client: Any) -> None:
+    data = table(1200, 3)
+    X = data.drop(columns="kind")
+    model = LogisticRegression(1.0).fit(lay_out_dask(data, 100), y="kind")
+    assert_same_model(model, LogisticRegression(1.0).fit(X, data["kind"]), X)
+    assert sum(client.run(lambda dask_worker: len(dask_worker.data)).values()) == 0
+
+
+def test_a_worker_killed_in_mid_fit_gives_the_same_bits(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = lay_out_dask(table(1200, 3), 100)
+    expected = LogisticRegression(1.0).fit(data, y="kind")
+    passes: list[int] = []
+    fold = DaskEngine.fold
+
+    def deadly(self: Any, *args: Any, progress: Any = None) -> Any:
+        """Kill a worker after some partitions of each of the first three passes."""
+        passes.append(0)
+
+        def kill(done: int, of: int) -> None:
+            if done == 3 and len(passes) <= 3:
+                os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+
+        return fold(self, *args, progress=kill)
+
+    monkeypatch.setattr(DaskEngine, "fold", deadly)
+    found = LogisticRegression(1.0).fit(data, y="kind")
+    assert len(passes) > 3
+    assert np.array_equal(found.coef_, expected.coef_) and np.array_equal(found.intercept_, expected.intercept_)
+    assert found.certificate_ == expected.certificate_
