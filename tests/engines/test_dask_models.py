@@ -53,7 +53,7 @@ def assert_same_model(found: Any, expected: Any, X: Any) -> None:
 @pytest.mark.parametrize("rows", [1, 7, 1000, None])
 @pytest.mark.parametrize(("model", "K"), CASES)
 def test_a_model_of_a_dask_frame_is_that_of_the_frame_in_memory(model: Any, K: int, rows: int | None) -> None:
-    data = table(24 if rows == 1 else 90 if rows == 7 else 1200, K)
+    data = table(40 if rows == 1 else 90 if rows == 7 else 1200, K)
     X = data.drop(columns="kind") if rows != 7 else data.drop(columns=["kind", "site"])
     expected = clone(model).fit(X, data["kind"])
     lazy = lay_out_dask(X.assign(kind=data["kind"]), rows or len(data))
@@ -86,7 +86,7 @@ def test_weights_are_a_column_or_lie_beside_the_rows(model: Any) -> None:
 def test_a_bad_value_is_named_by_its_partition() -> None:
     data = table(60, 2)
     data.loc[45, "height"] = np.inf
-    with pytest.raises(InvalidInputError, match="^partition 4 of 6: Column 'height'"):
+    with pytest.raises(InvalidInputError, match=r"^partition 4 of 6: Column 'height'"):
         LogisticRegression().fit(lay_out_dask(data, 10), y="kind")
 
 
