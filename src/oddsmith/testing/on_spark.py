@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import narwhals as nw
@@ -15,12 +19,37 @@ from oddsmith.engines.parted import PartedSource, Piece
 from oddsmith.engines.spark import SparkParts
 
 
-def lay_out_spark(table: Any, rows: int, session: Any = None) -> Any:
+def why_no_spark() -> str:
+    """Return what Spark lacks on this machine, in a sentence; nothing if it can be used."""
+    if find_spec("pyspark") is None:
+        return "PySpark is not installed: pip install 'oddsmith[spark]'."
+    if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
+        return "Spark needs Java, and there is none: install a Java runtime (Debian: default-jre-headless)."
+    return ""
+
+
+def spark_session() -> Any:
+    """Return the active Spark session, or a small quiet one of two cores in which a task may fail three times."""
+    sessions = import_module("pyspark.sql").SparkSession
+    # The executors' Python is this one.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings = {
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.log.level": "OFF",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    return sessions.getActiveSession() or sessions.builder.master("local[2,4]").config(map=settings).getOrCreate()
+
+
+def lay_out_spark(table: Any, rows: int) -> Any:
     """Return a table of any library as a Spark DataFrame of partitions of ``rows`` rows, in order.
 
-    ``session`` is by default the one that is active. The plan gives the same rows whenever it is run.
+    The plan gives the same rows whenever it is run.
     """
-    session = session or import_module("pyspark.sql").SparkSession.getActiveSession()
+    session = spark_session()
     arrow = nw.from_native(table, eager_only=True).to_arrow()
     schema = import_module("pyspark.sql.pandas.types").from_arrow_schema(arrow.schema)
     count = max(1, -(-arrow.num_rows // rows))
@@ -61,5 +90,8 @@ class _AsBlock:
         def column(name: str) -> Any:
             return piece.rows.column(name).to_numpy()
 
-        X, offset = (np.column_stack([column(f"{k}{j}") for j in range(n)]) for k, n in (("x", self.M), ("o", self.C)))
-        return Block(X, column("t"), column("s") if self.weighted else None, offset)
+        def columns(letter: str, count: int) -> Any:
+            return np.column_stack([column(f"{letter}{j}") for j in range(count)])
+
+        offset = columns("o", self.C) if self.C else None
+        return Block(columns("x", self.M), column("t"), column("s") if self.weighted else None, offset)
