@@ -32,7 +32,7 @@ demo: .venv/.installed-run
 	.venv/bin/python -m oddsmith.demo $(ARGS)
 
 test: .venv/.installed-test
-	$(ONE_THREAD) .venv/bin/python -m pytest -n auto $(ARGS)
+	$(ONE_THREAD) .venv/bin/python -m pytest -n auto --dist loadgroup $(ARGS)
 
 lint: .venv/.installed-lint
 	.venv/bin/python -m ruff check .
@@ -42,7 +42,7 @@ lint: .venv/.installed-lint
 docs: .venv/.installed-docs
 	.venv/bin/python docs/_site/assemble.py
 	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict --quiet
-	$(ONE_THREAD) .venv/bin/python -m pytest tests/docs $(ARGS)
+	$(ONE_THREAD) .venv/bin/python -m pytest -n auto --dist loadgroup tests/docs $(ARGS)
 
 gallery: .venv/.installed-run
 	$(ONE_THREAD) MPLBACKEND=Agg .venv/bin/python docs/gallery/build.py $(ARGS)
