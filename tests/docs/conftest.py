@@ -49,10 +49,13 @@ class Handler(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    folder = tmp_path_factory.mktemp("site")
-    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    folder, pages = tmp_path_factory.mktemp("site"), str(tmp_path_factory.mktemp("pages"))
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "ODDSMITH_PAGES": pages}
     printed = ""
-    for command in (["docs/_site/assemble.py"], ["-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(folder)]):
+    for command in (
+        ["docs/_site/assemble.py", pages],
+        ["-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(folder)],
+    ):
         ended = subprocess.run(
             [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120
         )

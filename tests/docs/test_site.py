@@ -10,6 +10,8 @@ from tests.docs.conftest import Site
 
 import oddsmith
 
+pytestmark = pytest.mark.xdist_group("site")  # one worker builds it
+
 PHONE = {"width": 390, "height": 844}
 # One page of each kind; every page is opened, these are looked at closely.
 CLOSELY = ["", "tutorials/statistician/", "migration/scikit_learn/", "reference/priors/"]
