@@ -6,7 +6,14 @@ import numpy as np
 import polars
 import pytest
 
-from oddsmith import GaussianClassifier, LogisticRegression, NaiveBayes, merge
+from oddsmith import (
+    FisherDiscriminant,
+    GaussianClassifier,
+    LeastSquaresClassifier,
+    LogisticRegression,
+    NaiveBayes,
+    merge,
+)
 from oddsmith.errors import InvalidInputError, NotFittedError
 from oddsmith.models.gaussian import STRUCTURES
 
@@ -51,6 +58,10 @@ MODELS = [
     (GaussianClassifier({"a": 1, "b": 2, "c": 1, "d": 2}), numbers()),
     (GaussianClassifier("separate", shrinkage="oas"), numbers()),
     (GaussianClassifier(class_prior={"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.4}), numbers()),
+    (LeastSquaresClassifier(), numbers()),
+    (LeastSquaresClassifier(prior=0.5), numbers()),
+    (FisherDiscriminant(2, shrinkage="oas"), numbers()),
+    (FisherDiscriminant(class_prior={"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.4}), numbers()),
     (NaiveBayes(), numbers()),
     (NaiveBayes(), columns()),
     (NaiveBayes({"visits": "multinomial", "bit": "multinomial", "change": "categorical"}), columns()),
@@ -64,6 +75,14 @@ def fit(model: Any, X: Any, y: np.ndarray) -> Any:
     return type(model)(**model.get_params()).partial_fit(X, y)
 
 
+def same(found: Any, pooled: Any, X: Any) -> None:
+    np.testing.assert_allclose(found.decision_function(X), pooled.decision_function(X), rtol=1e-10, atol=1e-9)
+    for method in ("predict_proba", "log_density"):
+        if hasattr(pooled, method):
+            np.testing.assert_allclose(getattr(found, method)(X), getattr(pooled, method)(X), rtol=1e-10, atol=1e-10)
+    assert getattr(found, "n_parameters_", None) == getattr(pooled, "n_parameters_", None)
+
+
 @pytest.mark.parametrize("count", [2, 7, 100])
 @pytest.mark.parametrize(("model", "data"), MODELS, ids=NAMES)
 def test_merged_shards_equal_the_pooled_fit(model, data, count) -> None:
@@ -74,9 +93,7 @@ def test_merged_shards_equal_the_pooled_fit(model, data, count) -> None:
         assert any(len(np.unique(labels)) < 4 for _, labels in parts)
         merged = merge(*[fit(model, rows, labels) for rows, labels in parts])
         assert merged.classes_.tolist() == pooled.classes_.tolist()
-        np.testing.assert_allclose(merged.predict_proba(X), pooled.predict_proba(X), atol=1e-10)
-        np.testing.assert_allclose(merged.log_density(X), pooled.log_density(X), rtol=1e-10, atol=1e-10)
-        assert merged.n_parameters_ == pooled.n_parameters_
+        same(merged, pooled, X)
 
 
 @pytest.mark.parametrize(("model", "data"), MODELS, ids=NAMES)
@@ -86,7 +103,7 @@ def test_rows_in_batches_equal_the_pooled_fit(model, data) -> None:
     growing = type(model)(**model.get_params())
     for rows, labels in shards(X, y, 30, 0):
         growing.partial_fit(rows, labels, classes=["a", "b", "c", "d"])
-    np.testing.assert_allclose(growing.predict_proba(X), pooled.predict_proba(X), atol=1e-10)
+    same(growing, pooled, X)
 
 
 def test_merging_fitted_models_of_which_one_lacks_a_class() -> None:
@@ -146,6 +163,29 @@ def test_a_model_that_cannot_predict_yet_says_what_it_lacks() -> None:
     few = GaussianClassifier("separate").partial_fit(X[:3], ["a", "a", "b"])
     with pytest.raises(NotFittedError, match="Class 'a' has 2 rows, too few"):
         few.predict_proba(X)
+
+
+@pytest.mark.parametrize("kind", [LeastSquaresClassifier, FisherDiscriminant])
+def test_weights_are_solved_for_when_they_are_asked_for(kind: Any) -> None:
+    X, y = numbers()
+    model = kind().partial_fit(X[y == "a"], y[y == "a"])
+    with pytest.raises(NotFittedError, match="cannot predict yet: there are rows of one class only"):
+        model.predict(X)
+    assert not hasattr(model, "coef_")
+    model.partial_fit(X[y == "b"], y[y == "b"], classes=["a", "b", "d"])
+    with pytest.raises(NotFittedError, match="there are no rows of class 'd'"):
+        model.predict(X)
+    other = kind().partial_fit(X[y == "d"], y[y == "d"])
+    merged = merge(model, other)
+    assert "coef_" not in vars(merged) and "coef_" not in vars(model)
+    pooled = kind().fit(X[y != "c"], y[y != "c"])
+    same(merged, pooled, X)
+    assert merged.partial_fit(X[y == "c"], y[y == "c"]).classes_.tolist() == ["a", "b", "c", "d"]
+    same(merged, kind().fit(X, y), X)
+    again = merged.fit(X[y != "c"], y[y != "c"])
+    assert again.classes_.tolist() == ["a", "b", "d"] and again.coef_.tobytes() == pooled.coef_.tobytes()
+    with pytest.raises(AttributeError, match="no attribute 'nothing_'"):
+        _ = model.nothing_ if kind().fit(X, y).nothing_ else None
 
 
 def test_what_does_not_fit_together_is_refused_by_name() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from copy import copy
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,10 +10,9 @@ import numpy.typing as npt
 from scipy import sparse
 
 from oddsmith.design.inputs import check_class_weights, nonfinite_error
-from oddsmith.design.labels import union_of_classes
-from oddsmith.engines import MemorySource, engine_of, one_blas_thread
-from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError
-from oddsmith.models.expanding import check_same_basis, has_basis, learn_basis
+from oddsmith.engines import MemorySource, engine_of
+from oddsmith.errors import CollinearityWarning, InvalidInputError
+from oddsmith.models.expanding import has_basis, learn_basis
 from oddsmith.models.reading import read_data
 from oddsmith.numerics import EPS, Array, SpdFactor
 from oddsmith.statistic import Statistic
@@ -33,13 +31,18 @@ def read_source(
         weight = np.bincount(source.t, weights=source.s, minlength=len(data.classes))
         check_class_weights(weight.astype(np.float64), data.classes)
     source = learn_basis(model, source)
+    check_width(model, source)
+    return data.classes, source
+
+
+def check_width(model: Any, source: Any) -> None:
+    """Refuse more columns than a matrix of all their pairs can be kept for."""
     M = source.shape.M
     if M > LARGEST_SCATTER:
         raise InvalidInputError(
             f"{type(model).__name__} keeps a matrix of {M} × {M} numbers for {M} columns, and takes {LARGEST_SCATTER} "
             "columns at most. Use fewer (by hashing or a projection), or LogisticRegression, which needs no such thing."
         )
-    return data.classes, source
 
 
 def fold(model: Any, source: Any, statistic: type[S], params: Any) -> S:
@@ -68,59 +71,6 @@ def _not_finite(model: Any, source: Any) -> InvalidInputError:
         f"The squares of column {str(model._names()[largest])!r} add up to more than a float64 can hold. "
         "Divide it by a power of ten."
     )
-
-
-class Mergeable:
-    """A mixin for models that keep the sums they were solved from: two of them merge without a row being read.
-
-    The model defines ``_solve(classes, sums)``, which assigns its fitted attributes, and ``_on_classes(sums, where,
-    K)``, which returns the sums with their classes at ``where`` among K. It stands before `Classifier`.
-    """
-
-    classes_: npt.NDArray[Any]
-    _sums: Any
-
-    def merge(self, other: Any) -> Any:
-        """Return the model of the rows of both: what a fit to all of them would give, without a row being read.
-
-        Either may lack some of the classes. Parameters and columns must be the same.
-
-        >>> from oddsmith import LeastSquaresClassifier
-        >>> one = LeastSquaresClassifier().fit([[0.0], [1.0]], ["a", "b"])
-        >>> two = LeastSquaresClassifier().fit([[2.0], [5.0]], ["b", "c"])
-        >>> one.merge(two).classes_.tolist()
-        ['a', 'b', 'c']
-        """
-        model: Any = self
-        _check_alike(model, other)
-        classes, i, j = union_of_classes(self.classes_, other.classes_)
-        K = len(classes)
-        merged = copy(model)
-        with one_blas_thread():
-            merged._solve(classes, model._on_classes(self._sums, i, K).merge(model._on_classes(other._sums, j, K)))
-        return merged
-
-
-def _check_alike(one: Any, other: Any) -> None:
-    """Refuse to merge models of other kinds, parameters or columns."""
-    if type(one) is not type(other):
-        raise InvalidTypeError(f"A {type(one).__name__} merges with its like, found a {type(other).__name__}.")
-    one._check_fitted()
-    other._check_fitted()
-    mine, its = one.get_params(deep=False), other.get_params(deep=False)
-    different = [name for name in mine if name != "threads" and repr(mine[name]) != repr(its[name])]
-    if different:
-        name = different[0]
-        raise InvalidInputError(
-            f"Models merge only if their parameters are the same: {name} is {mine[name]!r} here and {its[name]!r} "
-            f"there. Fit both with the same {name}."
-        )
-    if not np.array_equal(one._names(), other._names()):
-        raise InvalidInputError(
-            f"Models merge only if their columns are the same: {one._names().tolist()[:8]} here and "
-            f"{other._names().tolist()[:8]} there. Fit both on the same columns in the same order."
-        )
-    check_same_basis(one, other)
 
 
 def check_threads(threads: Any) -> None:
@@ -161,7 +111,7 @@ def smallest_norm(solution: Array, N: Array) -> Array:
     return result
 
 
-def warn_collinear(aliased: list[str], consequence: str, remedy: str, *, stacklevel: int = 5) -> None:
+def warn_collinear(aliased: list[str], consequence: str, remedy: str, *, stacklevel: int) -> None:
     """Name the columns that depend on earlier ones, and say what was done about it."""
     if not aliased:
         return

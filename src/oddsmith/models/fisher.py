@@ -18,7 +18,6 @@ from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, SeparationWarning
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.closed_form import (
-    Mergeable,
     check_threads,
     fold,
     null_vectors,
@@ -28,6 +27,7 @@ from oddsmith.models.closed_form import (
     without_traces,
 )
 from oddsmith.models.geometry import LinearGeometry
+from oddsmith.models.merging import Mergeable
 from oddsmith.models.singular import shrink
 from oddsmith.numerics import Array, factor_spd, log_softmax, softmax
 from oddsmith.statistics import Gram, Moments, MomentsParams
@@ -149,7 +149,6 @@ class FisherDiscriminant(Mergeable, LinearGeometry, ClassNamePrefixFeaturesOutMi
         >>> FisherDiscriminant().fit(X, ["a", "a", "a", "b", "b", "b"]).predict([[3.0, 0.0]]).tolist()
         ['b']
         """
-        check_threads(self.threads)
         self._check_parameters()
         classes, source = read_source(self, X, y, sample_weight, how)
         with one_blas_thread():
@@ -157,9 +156,16 @@ class FisherDiscriminant(Mergeable, LinearGeometry, ClassNamePrefixFeaturesOutMi
             found = self._directions(moments)
             if found.aliased.any() or found.unbounded or found.eigenvalues[0] > FAR:
                 # Most of the scatter is between the classes: what is left within is summed by itself.
-                moments = fold(self, source, Moments, MomentsParams(source.K, "pooled"))
-            self._solve(classes, moments)
+                moments = self._sum(source)
+            self._settle(classes, moments)
         return self
+
+    def _sum(self, source: Any) -> Moments:
+        return fold(self, source, Moments, MomentsParams(source.K, "pooled"))
+
+    @staticmethod
+    def _weights(moments: Moments) -> Array:
+        return moments.weight
 
     def _directions(self, moments: Moments) -> Directions:
         weight = float(moments.weight.sum())
@@ -192,7 +198,7 @@ class FisherDiscriminant(Mergeable, LinearGeometry, ClassNamePrefixFeaturesOutMi
             self.aliased_,
             "the directions are those of smallest norm (pseudo-inverse)",
             "Leave them out, or use shrinkage, such as shrinkage='oas'.",
-            stacklevel=6,
+            stacklevel=7,
         )
         if found.unbounded:
             warnings.warn(
@@ -201,10 +207,11 @@ class FisherDiscriminant(Mergeable, LinearGeometry, ClassNamePrefixFeaturesOutMi
                 "for the number of columns it says little about new rows. Use shrinkage, such as shrinkage='oas', or "
                 "fewer columns.",
                 SeparationWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
 
     def _check_parameters(self) -> None:
+        check_threads(self.threads)
         n, shrinkage = self.n_components, self.shrinkage
         if n is not None and not (isinstance(n, int | np.integer) and n >= 1):
             raise InvalidInputError(f"n_components must be None or a whole number of at least 1, found {n!r}.")

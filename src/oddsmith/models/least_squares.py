@@ -12,7 +12,6 @@ from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.closed_form import (
-    Mergeable,
     check_threads,
     fold,
     null_vectors,
@@ -22,6 +21,7 @@ from oddsmith.models.closed_form import (
     without_traces,
 )
 from oddsmith.models.geometry import LinearGeometry
+from oddsmith.models.merging import Mergeable
 from oddsmith.numerics import Array, factor_spd
 from oddsmith.priors import GaussianPrior, as_prior
 from oddsmith.statistics import Gram
@@ -130,14 +130,24 @@ class LeastSquaresClassifier(Mergeable, LinearGeometry, Classifier):
         >>> model.predict([[0.4], [2.9]]).tolist()
         ['a', 'b']
         """
+        self._check_parameters()
+        classes, source = read_source(self, X, y, sample_weight, how)
+        with one_blas_thread():
+            self._settle(classes, self._sum(source))
+        return self
+
+    def _check_parameters(self) -> None:
         if self.targets not in TARGETS:
             raise UnknownNameError("targets", self.targets, TARGETS)
         check_threads(self.threads)
         as_prior(self.prior)
-        classes, source = read_source(self, X, y, sample_weight, how)
-        with one_blas_thread():
-            self._solve(classes, fold(self, source, Gram, source.shape))
-        return self
+
+    def _sum(self, source: Any) -> Gram:
+        return fold(self, source, Gram, source.shape)
+
+    @staticmethod
+    def _weights(gram: Gram) -> Array:
+        return gram.class_weight
 
     def _solve(self, classes: npt.NDArray[Any], gram: Gram) -> None:
         prior = as_prior(self.prior)
@@ -154,6 +164,7 @@ class LeastSquaresClassifier(Mergeable, LinearGeometry, Classifier):
             self.aliased_,
             "the weights are those of smallest norm (pseudo-inverse)" if prior is None else "they have weight 0",
             "Leave them out, or use a prior." if prior is None else "Leave them out, or use a narrower prior.",
+            stacklevel=6,
         )
 
     @staticmethod
