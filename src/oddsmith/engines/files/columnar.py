@@ -15,10 +15,11 @@ from oddsmith.engines.files.finding import Found
 from oddsmith.engines.files.schemas import fitted
 from oddsmith.errors import InvalidInputError
 
-BUFFER = 1 << 18
+BUFFER = 1 << 16
 """Bytes of each column that are read from disk at a time."""
-PAGE = 1 << 20
-"""Bytes of a page of Parquet, as most writers make them: one of each column is in memory while it is decoded."""
+PAGE = 1 << 18
+"""Bytes of a page of Parquet (20,000 rows, as most writers make them) and of a buffer: each column that is decoded has
+one of both in memory."""
 
 
 def row_bytes(schema: Any) -> int:

@@ -77,7 +77,7 @@ def named(where: str) -> Iterator[None]:
     """Say of which file and part of it an error of Arrow speaks."""
     try:
         yield
-    except (pa.ArrowException, OSError, EOFError) as error:
+    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
         why = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise InvalidInputError(
             f"{where} cannot be read: {why}. Nothing was fitted. Write the file again, or leave it out."

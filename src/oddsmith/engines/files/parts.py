@@ -147,6 +147,11 @@ class FileParts:
         return FilesEngine(self.settings.threads)
 
     @property
+    def memory(self) -> int:
+        """Most bytes for reading, encoding and keeping rows."""
+        return self.settings.memory
+
+    @property
     def expected_rows(self) -> int:
         """The number of rows: exact for Parquet and Arrow files, by the length of the first ones for text."""
         return sum(file.expected_rows for file in self.files)
@@ -213,8 +218,8 @@ class FileParts:
 
     def cost(self, task: Task) -> int:
         """Return how much memory reading and encoding a task may take at a time."""
-        size = min(task.nbytes, 2 * self.settings.piece)
-        return 3 * size + min(2 * PAGE * len(self.columns), task.nbytes)
+        size = min(task.nbytes, self.settings.piece)
+        return 3 * size + min(PAGE * len(self.columns), task.nbytes)
 
     def read(self, task: Task) -> Iterator[Any]:
         """Yield the rows of a task as tables of about the size of a piece."""

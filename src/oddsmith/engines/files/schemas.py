@@ -28,6 +28,8 @@ def common(a: Any, b: Any) -> Any:
         return pa.float32() if small else pa.float64()
     if is_.is_boolean(a) or is_.is_boolean(b):
         return None
+    if {is_.is_date(a), is_.is_date(b)} == {is_.is_timestamp(a), is_.is_timestamp(b)} == {True, False}:
+        return a if is_.is_timestamp(a) else b
     try:
         both = pa.unify_schemas([pa.schema([("x", a)]), pa.schema([("x", b)])], promote_options="permissive")
     except (pa.ArrowTypeError, pa.ArrowInvalid):

@@ -13,7 +13,7 @@ from oddsmith.errors import InvalidInputError
 
 UNITS = {"": 1, "b": 1, **{f"{sign}b": 1000**i for i, sign in enumerate("kmgt", 1)}}
 UNITS |= {f"{sign}ib": 1024**i for i, sign in enumerate("kmgt", 1)}
-PIECE = 1 << 24
+PIECE = 1 << 23
 """Bytes of a piece, if there is memory for that."""
 LEAST = 1 << 24
 """Bytes that are too few to read anything with."""
@@ -68,7 +68,7 @@ class Settings:
     @property
     def piece(self) -> int:
         """Bytes of a piece."""
-        return min(PIECE, self.memory // 64)
+        return min(PIECE, self.memory // 32)
 
     @property
     def kept(self) -> int:

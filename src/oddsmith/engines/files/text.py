@@ -74,7 +74,7 @@ class TextTable:
             )
         first = len(text) if first is None else first
         with named(repr(found.name)):
-            names = _parse(text[:first], [], delimiter, BLOCK, {}, None).column_names
+            names = _parse(text[:first] + b"\n", [], delimiter, HEAD, {}, None).column_names
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise InvalidInputError(f"{found.name!r} has two columns of the name {twice!r}. Give each its own name.")
