@@ -53,9 +53,9 @@ def test_topic_has_two_sentences_and_names_that_exist(topic: Topic) -> None:
     known = {*oddsmith.__all__, *plots.__all__}
     for code in re.findall(r"`([A-Z]\w+)", topic.where):
         assert code in known or code in ("LINKS", "Moments"), code
-    # What is said to be in oddsmith is used by the example.
-    first = re.match(r"\w+", re.findall(r"`(?:oddsmith\.)?([\w.]+)", topic.where)[0].split(".")[-1])
-    assert first is not None and first[0] in topic.example + topic.where
+    # What is said to be in oddsmith is what the example uses.
+    named = re.findall(r"`(?:oddsmith\.)?(\w+)", topic.where)
+    assert any(name in topic.example for name in named), named
 
 
 def test_figures_of_topics_exist_and_every_figure_has_a_topic() -> None:
@@ -74,6 +74,15 @@ def test_links_of_the_table_lead_to_the_sections() -> None:
     page = PAGE.read_text(encoding="utf-8")
     linked = re.findall(r"^\| \d+ \| \[.+?\]\(#(.+?)\)", page, flags=re.MULTILINE)
     assert linked == [anchor(topic.number, topic.title) for topic in topics()]
+
+
+def test_every_topic_leads_to_the_reference() -> None:
+    lines = re.findall(r"^In oddsmith: .*", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert len(lines) == 37
+    for line, topic in zip(lines, topics(), strict=True):
+        linked = re.findall(r"\]\((reference/[\w/]+\.md)\)", line)
+        assert linked and all((PAGE.parent / page).is_file() for page in linked), topic.stem
+        assert "](" not in topic.where  # a terminal shows the names alone
 
 
 def test_what_lecture_runs_is_what_the_page_shows() -> None:
@@ -118,7 +127,7 @@ def test_damaged_page_is_refused() -> None:
     page = PAGE.read_text(encoding="utf-8")
     for old, new, message in (
         ("## 3. Bayes' rule", "## 3. Bayes", "Topic 3 is"),
-        ("In oddsmith: `newton_raphson`", "See `newton_raphson`", "Topic 24, 'Newton-Raphson', is not made of"),
+        ("In oddsmith: [`newton_raphson`]", "See [`newton_raphson`]", "Topic 24, 'Newton-Raphson', is not made of"),
         ("(gallery/figures/softmax.png)", "(softmax.png)", "Topic 7"),
         ("## 37. The figures", "### 37. The figures", "no section"),
     ):

@@ -98,7 +98,7 @@ def test_contact_sheet_shows_every_figure(tmp_path: Path) -> None:
     assert [tuple(sheet[y, x]) for y, x in ((50, 50), (50, 150), (140, 50))] == [(0, 0, 0), (80, 0, 0), (160, 0, 0)]
 
 
-@pytest.mark.parametrize("name", ["decision_regions", "posterior_maps", "widths"])
+@pytest.mark.parametrize("name", ["decision_regions", "posterior_maps", "zigzag"])
 def test_figure_has_the_same_pixels_when_it_is_drawn_again(name: str) -> None:
     assert np.array_equal(picture(draw(name)["figure"]), picture(draw(name)["figure"]))
 

@@ -17,6 +17,7 @@ from oddsmith.errors import InvalidInputError
 
 _ROW = re.compile(r"^\| (\d+) \| \[(.+?)\]\(#.+?\) \| `(.+?)` \|$", re.MULTILINE)
 _SECTION = re.compile(r"^## (\d+)\. (.+)$", re.MULTILINE)
+_LINK = re.compile(r"\[([^\]]+)\]\([^)\s]+\)")
 _FIGURE = re.compile(r"!?\[([^\]]*)\]\(gallery/figures/(\w+)\.png\)")
 
 
@@ -96,7 +97,7 @@ def _read(number: int, name: str, title: str, section: str) -> Topic:
             "figure, in this order."
         )
     (caption, figure), *more = figures
-    idea, where = (re.sub(r"\s+", " ", match[part]) for part in ("idea", "where"))
+    idea, where = (re.sub(r"\s+", " ", _LINK.sub(r"\1", match[part])) for part in ("idea", "where"))
     also = tuple(name for _, name in more)
     return Topic(number, name, title, idea, match["equation"], where, match["example"], figure, caption, also)
 
