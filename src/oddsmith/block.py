@@ -30,6 +30,9 @@ class Block:
     memo : array of length n, optional
         Room for what the last evaluation found for each row (its curvature), so that Hessian products need not find
         it again. A cache: no sum depends on it.
+    origin : array or scipy CSR array, n rows, optional
+        The rows that ``Phi`` was made of, where a transform made it: what a sample knows them by, since the last digit
+        of ``Phi`` may depend on how means were summed up.
 
     >>> block = Block(np.eye(2), np.array([0, 1], dtype=np.int32))
     >>> block.n_rows, block.n_columns
@@ -42,6 +45,7 @@ class Block:
     offset: npt.NDArray[np.float64] | None = None
     first_row: int = 0
     memo: npt.NDArray[np.float64] | None = None
+    origin: Any = None
 
     def __post_init__(self) -> None:
         n = self.Phi.shape[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 import narwhals as nw
@@ -12,6 +13,7 @@ from scipy import sparse
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
+from oddsmith.engines.scan import is_elsewhere
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.numerics import Array
 
@@ -32,6 +34,13 @@ def as_table(X: Any) -> nw.DataFrame[Any] | None:
     """Return a narwhals view of ``X`` if it is a data frame of any library, else None."""
     if isinstance(X, np.ndarray | list | tuple) or sparse.issparse(X):
         return None
+    if is_elsewhere(X):
+        what = repr(str(X)) if isinstance(X, str | PathLike) else f"a {type(X).__name__}"
+        raise InvalidTypeError(
+            f"Rows in memory are needed here, and X is {what}: data in pieces, wherever it lies. fit, predict, "
+            "predict_proba, decision_function, decide and evaluate take it; for all else read a part of it that is "
+            "small enough into a table."
+        )
     with as_input_errors():
         native = nw.from_native(X, eager_only=True, pass_through=True)
         if isinstance(native, nw.DataFrame):

@@ -179,7 +179,9 @@ def _survey(piece: Piece, params: SurveyParams) -> Survey:
     s = some_weights(roles.numbers(piece, "weight"), n)
     sight, kept = None, None
     if isinstance(params.design, Design):
-        sight, kept = params.design.look(rows, s, check=False), params.design.complete(rows)
+        kept = params.design.complete(rows)
+        if s is None or s.any():  # rows of weight 0 are not there
+            sight = params.design.look(rows, s, check=False)
     labels = roles.column(piece, "y")
     if labels is None:
         raise InvalidInputError("This classifier requires y to be passed, but the target y is None.")

@@ -129,6 +129,7 @@ class MemorySource:
             None if self.offset is None else self.offset[start:stop],
             start,
             None if self.memo is None else self.memo[start:stop],
+            None if self.transform is None else rows,
         )
 
     def spread(self, rows: int, seed: int) -> npt.NDArray[np.intp]:

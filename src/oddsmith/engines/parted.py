@@ -87,7 +87,8 @@ class Job(Generic[S]):
     def of(self, block: Any) -> S:
         """Return the statistic of an encoded piece."""
         if self.transform is not None:
-            block = Block(self.transform(block.Phi), block.t, block.s, block.offset, block.first_row)
+            made = self.transform(block.Phi)
+            block = Block(made, block.t, block.s, block.offset, block.first_row, origin=block.Phi)
         return self.statistic.of(block, self.params)
 
 

@@ -76,6 +76,19 @@ def find_parts(data: Any, apart: dict[str, Any] | None = None, how: dict[str, An
     return None
 
 
+def is_elsewhere(data: Any) -> bool:
+    """Whether data is not in memory: files, a cluster's, or open pieces.
+
+    >>> is_elsewhere("rows.parquet"), is_elsewhere([[1.0]])
+    (True, False)
+    """
+    if isinstance(data, np.ndarray):
+        return False
+    named = isinstance(data, str | PathLike) or _are_paths(data)
+    known = _of(data, "pyarrow._dataset", "pyarrow.dataset", "dask", "dask_expr", "pyspark")
+    return named or known or (hasattr(data, "engine") and hasattr(data, "expected_rows"))
+
+
 def _check_none(how: dict[str, Any]) -> None:
     if how:
         raise TypeError(f"{', '.join(how)}: for files and clusters only, and X is in memory. Leave it out.")

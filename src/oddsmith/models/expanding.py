@@ -15,7 +15,7 @@ from sklearn.utils import get_tags
 
 from oddsmith.design.basis.expansion import Expansion, learn_expansion
 from oddsmith.design.basis.radial import GaussianKernel
-from oddsmith.design.inputs import check_finite
+from oddsmith.design.inputs import check_finite, read_weights
 from oddsmith.engines import MemorySource, engine_of, one_blas_thread
 from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.numerics import Array
@@ -133,10 +133,11 @@ class ExpandedRows:
         return np.asarray(self[:], dtype=dtype)
 
 
-def learn_rows(model: Any, rows: Any, *, reset: bool) -> Any:
+def learn_rows(model: Any, rows: Any, sample_weight: Any = None, *, reset: bool) -> Any:
     """Return checked rows for fitting, seen through the model's basis, which is learned from them if ``reset``."""
     if reset:
-        learn_basis(model, MemorySource(rows, np.broadcast_to(np.int32(0), rows.shape[0]), K=1))
+        n = rows.shape[0]
+        learn_basis(model, MemorySource(rows, np.broadcast_to(np.int32(0), n), 1, read_weights(sample_weight, n)))
     elif has_basis(model):
         check_finite(rows, getattr(model, "feature_names_in_", None))
     return expanded(model, rows)

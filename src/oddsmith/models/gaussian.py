@@ -192,8 +192,8 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
         if self.missing not in ("auto", "marginalise"):
             raise UnknownNameError("way with missing values", self.missing, ["auto", "marginalise"])
 
-    def _read(self, X: Any, *, reset: bool) -> tuple[Any, Any]:
-        rows = learn_rows(self, read_rows(self, X, reset=reset), reset=reset)
+    def _read(self, X: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, Any]:
+        rows = learn_rows(self, read_rows(self, X, reset=reset), sample_weight, reset=reset)
         self._check_width(rows.shape[1])
         return rows, None
 

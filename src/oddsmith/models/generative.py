@@ -106,7 +106,7 @@ class Generative:
             self._warn()
             return self
         X, y, sample_weight, _ = through_design(self, self._design(), X, y, sample_weight, reset=True)
-        rows, plan = self._read(X, reset=True)
+        rows, plan = self._read(X, sample_weight, reset=True)
         classes, t = read_labels(y, rows.shape[0])
         s = read_weights(sample_weight, rows.shape[0])
         with one_blas_thread():
@@ -131,7 +131,7 @@ class Generative:
         self._check_parameters()
         first = not hasattr(self, "_folded")
         X, y, sample_weight, _ = through_design(self, self._design(), X, y, sample_weight, reset=first)
-        rows, plan = self._read(X, reset=first)
+        rows, plan = self._read(X, sample_weight, reset=first)
         known, t = read_some_labels(y, rows.shape[0], classes)
         s = read_weights(sample_weight, rows.shape[0])
         with one_blas_thread():
@@ -358,7 +358,7 @@ class Generative:
     def _warn(self) -> None:
         """Warn of what the fit has met; nothing by default."""
 
-    def _read(self, X: Any, *, reset: bool) -> tuple[Any, Any]:
+    def _read(self, X: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, Any]:
         raise TypeError(f"{type(self).__name__} must define _read().")
 
     def _fold(self, rows: Any, plan: Any, classes: Labels, t: npt.NDArray[np.int32], s: Array | None) -> Folded:

@@ -37,11 +37,12 @@ from oddsmith.models.likelihood import Fit, Problem, fit_likelihood, relearn, re
 from oddsmith.models.nearest import telling_rows
 from oddsmith.models.null import null_log_likelihood
 from oddsmith.models.reading import read_data
+from oddsmith.models.streaming import refuse_pieces
 from oddsmith.models.trouble import column_list, link_log_proba, remedy, separation_message
 from oddsmith.numerics import Array, log_softmax, softmax
 from oddsmith.priors import JeffreysPrior, split_prior
 from oddsmith.records import Certificate, Trace
-from oddsmith.solvers import SOLVERS
+from oddsmith.solvers import SGD, SOLVERS
 from oddsmith.statistics import Counts
 
 
@@ -199,6 +200,7 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         ['b']
         """
         self._check_parameters()
+        self._check_pieces(X)
         classes, problem = self._problem(X, y, sample_weight, offset, how, reset=True)
         with one_blas_thread():
             problem = self._with_width(problem)
@@ -303,6 +305,16 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
             raise InvalidInputError(f"max_iter must be a whole number of at least 1, found {self.max_iter!r}.")
         if self.threads is not None and not (isinstance(self.threads, int | np.integer) and self.threads >= 1):
             raise InvalidInputError(f"threads must be None or a whole number of at least 1, found {self.threads!r}.")
+
+    def _check_pieces(self, X: Any) -> None:
+        """Refuse data in pieces where the fit needs single rows."""
+        if self.solver == "sgd" or isinstance(self.solver, SGD):
+            refuse_pieces(X, "Stochastic gradient descent", "Use solver='auto'")
+        if not np.isinf(LINKS[self.link].domain).all():
+            refuse_pieces(X, f"A fit with link={self.link!r}", "Use link='logit'")
+        scale = getattr(self.prior, "scale", None)
+        if isinstance(scale, str) and scale != "evidence":
+            refuse_pieces(X, f"The choice of a width by {scale!r}", "Use scale='evidence'")
 
     def _reference_code(self, classes: npt.NDArray[Any]) -> int | None:
         if self.reference is None:
@@ -424,7 +436,7 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         X, y, sample_weight, _ = through_design(self, self.design, X, y, sample_weight, reset=first)
         rows = read_rows(self, X, reset=first)
         check_finite(rows, getattr(self, "feature_names_in_", None))
-        rows = whole(learn_rows(self, rows, reset=first))
+        rows = whole(learn_rows(self, rows, sample_weight, reset=first))
         partial_fit(self, rows, y, classes, read_weights(sample_weight, rows.shape[0]))
         return self
 

@@ -97,7 +97,7 @@ class Reduction(LinearGeometry, Classifier):
         if self.basis is None:
             self.__dict__.pop("basis_", None)
         else:
-            rows = whole(learn_rows(self, read_rows(self, X, reset=True), reset=True))
+            rows = whole(learn_rows(self, read_rows(self, X, reset=True), sample_weight, reset=True))
         n = rows.shape[0]
         classes, t = read_labels(y, n)
         s = read_weights(sample_weight, n)

@@ -165,18 +165,18 @@ class NaiveBayes(Generative, Classifier):
             if not (number and 0.0 <= float(value) < np.inf):
                 raise InvalidInputError(f"{name} must be a number of at least 0, found {value!r}.")
 
-    def _read(self, X: Any, *, reset: bool) -> tuple[Any, Any]:
-        columns = self._columns(X, reset=reset)
+    def _read(self, X: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, Any]:
+        columns = self._columns(X, sample_weight, reset=reset)
         plan = make_plan(columns, self.features) if reset else more_rows(self._folded.plan, columns)
         rows, plan, _ = encode(columns, plan, extend=True)
         return rows, plan
 
-    def _columns(self, X: Any, *, reset: bool) -> Columns:
+    def _columns(self, X: Any, sample_weight: Any = None, *, reset: bool) -> Columns:
         """Return the columns of ``X``, or those that the basis makes of them: floats."""
         if self.basis is None if reset else not has_basis(self):
             self.__dict__.pop("basis_", None)
             return read_columns(self, X, reset=reset)
-        rows = learn_rows(self, read_rows(self, X, reset=reset), reset=reset)
+        rows = learn_rows(self, read_rows(self, X, reset=reset), sample_weight, reset=reset)
         return Columns(tuple(map(str, self._names())), np.full(rows.shape[1], "float"), rows)
 
     def _fold(self, rows: Any, plan: Any, classes: Labels, t: npt.NDArray[np.int32], s: Array | None) -> Folded:

@@ -17,6 +17,7 @@ from oddsmith.kernels.perceptron import Walk, correct, margins, rounding, run_ep
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.expanding import has_basis, learn_rows, whole
 from oddsmith.models.geometry import LinearGeometry
+from oddsmith.models.streaming import refuse_pieces
 from oddsmith.numerics import Array
 from oddsmith.records import Trace
 
@@ -136,6 +137,7 @@ class PerceptronClassifier(LinearGeometry, Classifier):
         0
         """
         self._check_parameters()
+        refuse_pieces(X, "PerceptronClassifier", "Use LogisticRegression")
         X, y, _, _ = through_design(self, self.design, X, y, reset=True)
         rows = read_rows(self, X, reset=True)
         check_finite(rows, getattr(self, "feature_names_in_", None))

@@ -18,7 +18,7 @@ from oddsmith.design.reading import check_intercept
 from oddsmith.design.survey import Roles, Survey, SurveyParams, fewest
 from oddsmith.design.table import Design
 from oddsmith.engines import Engine, MemorySource, PartedSource, Parts, Progress
-from oddsmith.engines.scan import Scanned, Wrapped, find_parts
+from oddsmith.engines.scan import Scanned, Wrapped, find_parts, is_elsewhere
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.models.resuming import resumable
 from oddsmith.numerics import Array
@@ -82,6 +82,15 @@ def open_stream(
     roles = Roles(label, weight, shift)
     parts = resumable(parts, resume, roles)
     return Stream(Wrapped(parts, Passes(parts.engine, progress)), roles)
+
+
+def refuse_pieces(X: Any, what: str, instead: str) -> None:
+    """Refuse data in pieces for what needs rows in memory."""
+    if is_elsewhere(X):
+        raise InvalidInputError(
+            f"{what} goes through rows in memory, and X is a {type(X).__name__}: data in pieces, wherever it lies. "
+            f"{instead}, or read a table into memory that is small enough."
+        )
 
 
 @dataclass(frozen=True)
@@ -177,7 +186,9 @@ def _read_columns(design: Design | None, roles: Roles) -> tuple[str, ...] | None
 
 def _survey(parts: Parts, roles: Roles, design: Any, draw: bool, seed: int) -> Survey:
     width = len(roles.features or ()) or 20
-    most = min(SAMPLE_ROWS, max(4000, SAMPLE_NUMBERS // width)) if draw else 0
+    room = getattr(getattr(parts, "innermost", parts), "memory", None)
+    numbers = SAMPLE_NUMBERS if room is None else min(SAMPLE_NUMBERS, room // 80)
+    most = min(SAMPLE_ROWS, max(4000, numbers // width)) if draw else 0
     share = min(1.0, 1.1 * most / max(1, parts.expected_rows)) if draw else 0.0
     params = SurveyParams(roles, design, share, most, seed)
     survey: Survey = parts.engine.fold(Survey, PartedSource(parts), params)  # type: ignore[type-var]

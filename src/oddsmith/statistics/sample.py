@@ -32,10 +32,11 @@ class SampleParams:
 class Sample:
     """The ``size`` different rows whose values have the smallest hash, each with the weight of all rows equal to it.
 
-    A row's key depends on its values and the seed alone, as if drawn at random. So whichever rows are in the sample of
-    the whole are in the samples of the parts, samples merge exactly, and neither the order of the rows nor
-    their blocks matter; no row needs a number. Each *different* row is as likely as any other to be kept, and
-    ``weight`` says how often it occurs. If there are no more than ``size`` different rows, the sample is all of them.
+    A row's key depends on its values (those that a transform began with) and the seed alone, as if drawn at random. So
+    whichever rows are in the sample of the whole are in the samples of the parts, samples merge exactly, and neither
+    the order of the rows nor their blocks matter; no row needs a number. Each *different* row is as likely as any other
+    to be kept, and ``weight`` says how often it occurs. If there are no more than ``size`` different rows, the sample
+    is all of them.
 
     ``keys`` (sorted), ``rows`` and ``weight`` have the shapes k, k × M and k with k = size, for any number of rows:
     places that are not taken come last, with weight 0. Cost: O(n M) for n rows, the zeros of CSR rows not counted.
@@ -71,7 +72,7 @@ class Sample:
     def of(cls, block: Block, params: SampleParams) -> Sample:
         """Return the sample of a block."""
         inside = np.arange(block.n_rows) if block.s is None else np.flatnonzero(block.s > 0)
-        keys = _hash(block.Phi, params.seed)[inside]
+        keys = _hash(block.Phi if block.origin is None else block.origin, params.seed)[inside]
         keys, first, weight = _smallest(keys, block.weights()[inside], params.size)
         rows = block.Phi[inside[first]]
         return cls._padded(keys, rows.toarray() if block.is_sparse else rows, weight, params.size)

@@ -14,8 +14,10 @@ from oddsmith.testing.links import check_link
 from oddsmith.testing.models import all_models, check_model
 from oddsmith.testing.on_dask import dask_source, lay_out_dask
 from oddsmith.testing.on_files import files_source, lay_out_files
+from oddsmith.testing.pieces import Cut
 
 __all__ = [
+    "Cut",
     "all_bases",
     "all_models",
     "check_basis",

@@ -53,6 +53,11 @@ class Adapted(Basis):
 
     def learn(self, source: MemorySource, engine: Engine, names: Names) -> None:
         """Fit a clone to all rows."""
+        if not isinstance(source, MemorySource):
+            raise InvalidInputError(
+                f"{self.transformer!r} is fitted to all rows at once, in memory, and the data is in pieces. Use a "
+                "basis of oddsmith, such as Standardize(), or read a table into memory that is small enough."
+            )
         rows = engine.fold(Rows, source, None).joined(source.shape.M)
         s = None if source.s is None else source.s[source.s > 0]
         options = {}
