@@ -227,14 +227,7 @@ class FileParts:
         rows = max(1, self.settings.piece // max(1, row_bytes(schema)))
         rows = min(rows, self.settings.piece_rows or rows)
         try:
-            if len(task.extents) == 1:
-                tables = task.extents[0].file.read(task.extents[0], schema, rows)
-            else:
-                small = [table for extent in task.extents for table in extent.file.read(extent, schema, rows)]
-                tables = iter([pa.concat_tables(small) if small else schema.empty_table()])
-            for table in tables:
-                for start in range(0, table.num_rows, rows):
-                    yield table.slice(start, rows)
+            yield from _gathered((t for extent in task.extents for t in extent.file.read(extent, schema, rows)), rows)
         except WiderError as wider:
             wider.number = task.number
             raise
@@ -356,6 +349,21 @@ def _with_keys(file: TableFile, keys: Mapping[str, Any]) -> Any:
         return file.schema
     own = [field for field in file.schema if field.name not in keys]
     return pa.schema([*own, *(pa.field(key, keys[key]) for key in file.found.keys)])
+
+
+def _gathered(tables: Iterable[Any], rows: int) -> Iterator[Any]:
+    """Yield tables of ``rows`` rows each but the last, put together and cut from those given."""
+    waiting, count = [], 0
+    for table in tables:
+        waiting.append(table)
+        count += table.num_rows
+        if count >= rows:
+            whole = waiting[0] if len(waiting) == 1 else pa.concat_tables(waiting)
+            for start in range(0, count - rows + 1, rows):
+                yield whole.slice(start, rows)
+            waiting, count = [whole.slice(count - count % rows)], count % rows
+    if count:
+        yield pa.concat_tables(waiting)
 
 
 def _listed(names: Iterable[str]) -> str:
