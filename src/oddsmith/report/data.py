@@ -57,7 +57,7 @@ def _classes(subject: Subject) -> Markup:
         Axis("rows", 0.0, 1.08 * float(counts.max())),
         Axis("", names=[str(label) for label in labels]),
         height=52 + 26 * len(shown),
-        left=130,
+        left=160,
     )
     plot.bars(np.zeros(len(shown)), counts[shown], np.arange(len(shown)))
     texts = [f"{clean(subject.classes[k])}: {int(counts[k]):,} rows, {percent(share[k])}" for k in shown]

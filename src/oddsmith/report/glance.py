@@ -108,6 +108,11 @@ def _score_points(subject: Subject) -> list[tuple[bool, Markup]]:
     else:
         text = "Scores are of the rows given: too good, if the model was fitted to them. Use rows that it has not seen."
         points.append((False, _point(text, "discrimination")))
+    auc = subject.scores.scores.get("auc")
+    if auc is not None and auc.lower <= 0.5:
+        ends = f"{number(auc.value, 3)}, {number(auc.lower, 3)} to {number(auc.upper, 3)}"
+        text = f"The AUC ({ends}) is not above one half: the model may do no better than a guess."
+        points.append((False, _point(text, "discrimination")))
     slope = subject.scores.scores.get("calibration_slope")
     if slope is not None and np.isfinite([slope.lower, slope.upper]).all():
         near = bool(slope.lower <= 1.0 <= slope.upper)
