@@ -148,11 +148,15 @@ class Apply:
             if batch.num_rows:
                 with one_blas_thread():
                     values = np.asarray(self.function(arrow.Table.from_batches([batch])))
-                values = values if self.kind != "string" else np.vectorize(str, otypes=[object])(values)
+                values = values if self.kind != "string" else np.vectorize(_word, otypes=[object])(values)
                 columns = list(values.reshape(batch.num_rows, -1).T)
             added = [arrow.array(column, to[self.kind]) for column in columns]
             names = [*batch.schema.names, *self.names]
             yield arrow.RecordBatch.from_arrays([*batch.columns, *added], names=names)
+
+
+def _word(value: Any) -> str | None:
+    return None if value is None else str(value)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from oddsmith.design.inputs import check_finite, read_rows
 from oddsmith.errors import NotFittedError
+from oddsmith.models.answering import answering
 from oddsmith.models.deciding import Deciding
 from oddsmith.models.expanding import expanded, input_names, takes_sparse
 from oddsmith.models.exporting import Exporting
@@ -49,6 +50,10 @@ class Classifier(Deciding, Exporting, Reporting, ClassifierMixin, BaseEstimator)
 
     classes_: npt.NDArray[Any]
     n_features_in_: int
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        answering(cls)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -24,6 +24,7 @@ from oddsmith.models.coordinates import is_large, make_contrast
 from oddsmith.models.learned import Learned, Recall
 from oddsmith.models.likelihood import Problem
 from oddsmith.models.profiling import check_rows
+from oddsmith.models.streaming import refuse_pieces
 from oddsmith.numerics import Array
 from oddsmith.priors import Inherited
 from oddsmith.records import Certificate
@@ -211,6 +212,7 @@ class Bayesian:
         >>> print(model.leave_one_out(X, y))
         leave-one-out log loss 0.742147 ± 0.25 over 6 rows; effective weights 1.7; most influential row 2 (0.311)
         """
+        refuse_pieces(X, "leave_one_out", "Use evaluate with rows that were not fitted to")
         problem = self._again(X, y, sample_weight, offset)  # type: ignore[attr-defined]
         learned: Learned = self._curved(X, y, sample_weight, offset)  # type: ignore[attr-defined]
         posterior = self._posterior(learned)
@@ -247,6 +249,7 @@ class Bayesian:
         >>> model.posterior_.mean.round(3).tolist(), model.posterior_mean(X, y).round(3).tolist()
         ([-0.226, 0.453], [-0.285, 0.57])
         """
+        refuse_pieces(X, "posterior_mean", "Use posterior_.mean, the mode, which is the same for many rows")
         problem: Problem = self._again(X, y, sample_weight, offset)  # type: ignore[attr-defined]
         if problem.link is not None:
             raise InvalidInputError(
