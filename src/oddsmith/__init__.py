@@ -27,6 +27,7 @@ _HOME = {
     "OneVsRest": "oddsmith.models.multiclass",
     "PerceptronClassifier": "oddsmith.models.perceptron",
     "RecalibratedClassifier": "oddsmith.models.recalibrated",
+    "scan": "oddsmith.engines.scan",
     "REJECT": "oddsmith.decision.acting",
     "decide": "oddsmith.decision.acting",
     "decision_regions": "oddsmith.decision.acting",
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from oddsmith.design.basis.spline import Spline as Spline
     from oddsmith.design.basis.standardize import Standardize as Standardize
     from oddsmith.design.table import Design as Design
+    from oddsmith.engines.scan import scan as scan
     from oddsmith.evaluation.class_prior import estimate_class_prior as estimate_class_prior
     from oddsmith.evaluation.comparing import compare as compare
     from oddsmith.evaluation.recalibration import recalibrate as recalibrate
