@@ -6,6 +6,7 @@ Tests walk these registries, so that nothing registered can skip its checks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Generic, TypeVar
 
 from oddsmith.errors import UnknownNameError
@@ -26,6 +27,7 @@ class Registry(Generic[T]):
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self._things: dict[str, T] = {}
+        self._later: dict[str, str] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
         """Return a decorator that files its argument under ``name``."""
@@ -36,18 +38,24 @@ class Registry(Generic[T]):
 
         return file_under_name
 
+    def later(self, name: str, module: str) -> None:
+        """Say in which module the thing of a name is registered, which is imported when it is first asked for."""
+        self._later[name] = module
+
     def __getitem__(self, name: str) -> T:
         try:
+            if name in self._later and name not in self._things:
+                import_module(self._later[name])
             return self._things[name]
         except (KeyError, TypeError):
-            raise UnknownNameError(self.kind, name, self._things) from None
+            raise UnknownNameError(self.kind, name, list(self)) from None
 
     def __contains__(self, name: object) -> bool:
-        return name in self._things
+        return name in self._things or name in self._later
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._things))
+        return iter(sorted({*self._things, *self._later}))
 
     def items(self) -> list[tuple[str, T]]:
         """Return the pairs of name and thing, by name."""
-        return [(name, self._things[name]) for name in self]
+        return [(name, self[name]) for name in self]

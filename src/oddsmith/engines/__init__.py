@@ -9,6 +9,11 @@ from oddsmith.engines.files import FilesEngine
 from oddsmith.engines.memory import MemoryEngine, MemorySource
 from oddsmith.engines.parted import PartedSource, Parts, Piece
 
+# These need libraries that are slow to import, or that not everybody has.
+ENGINES.later("files", "oddsmith.engines.files")
+ENGINES.later("dask", "oddsmith.engines.dask")
+ENGINES.later("spark", "oddsmith.engines.spark")
+
 
 def engine_of(source: Any, threads: int | None = None) -> Engine:
     """Return the engine that folds over a source: that of its pieces, or the memory engine.
