@@ -41,7 +41,7 @@ lint: .venv/.installed-lint
 
 docs: .venv/.installed-docs
 	.venv/bin/python docs/_site/assemble.py
-	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict
 	$(ONE_THREAD) .venv/bin/python -m pytest -n auto --dist loadgroup tests/docs $(ARGS)
 
 gallery: .venv/.installed-run

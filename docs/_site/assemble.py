@@ -28,7 +28,7 @@ PAGES = {
 MOVED = PAGES | {"README.md": "index.md"}
 LEFT_OUT = {"_site", "__pycache__", "conftest.py", "build.py"}
 
-_CODE = re.compile(r"(^ *```.*?^ *```|(`+)[^`](?:.*?[^`])?\2(?!`))", flags=re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"(^ *```.*?^ *```|(`+)(?!`)(?:(?!\n\n).)+?(?<!`)\2(?!`))", flags=re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?(\))")
 _SESSION = re.compile(r"^( *)```python\n(?=( *[^\n`][^\n]*\n)*? *>>> )", flags=re.MULTILINE)
 _FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<![\\$\w])\$(?!\s)([^$\n]+?)(?<!\s)\$(?![\w$])", flags=re.DOTALL)

@@ -54,7 +54,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     printed = ""
     for command in (
         ["docs/_site/assemble.py", pages],
-        ["-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(folder)],
+        ["-m", "mkdocs", "build", "--strict", "-d", str(folder)],
     ):
         ended = subprocess.run(
             [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120

@@ -13,7 +13,7 @@ RUN = {"python", "console"}
 # Set up the machine: not run, but the targets of make and the extras that they name are looked up.
 LOOKED_UP = {"sh"}
 # Not run, because it is no code (output, diagrams, files) or needs another program.
-SHOWN = {"text", "json", "sql", "r", "scala"}
+SHOWN = {"text", "json", "sql", "r", "scala", "pyspark"}
 
 _FENCE = re.compile(r"^( *)```([^\n]*)\n(.*?)^\1```[ ]*$", flags=re.MULTILINE | re.DOTALL)
 _TABLE = re.compile(r"^\|[^\n]*\| you write \|[^\n]*\n\|[-| :]+\|\n((?:\|[^\n]*\n?)+)", flags=re.MULTILINE)
