@@ -1,7 +1,6 @@
 """However the rows are cut into blocks, and on however many threads: the same model."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from oddsmith.models import coordinates
 from oddsmith.solvers import SGD
 from oddsmith.statistic import STATISTICS, Shape
 from oddsmith.testing import all_models, check_engine, dask_source, files_source
-from oddsmith.testing.on_spark import spark_source, why_no_spark
 
 N = 1200
 BLOCKS = [1, 7, 1000, N]
@@ -26,8 +24,8 @@ SOURCES: dict[str, Callable[..., Any]] = {
     "memory": MemorySource,
     "files": files_source,
     "dask": dask_source,
-    "spark": partial(spark_source, rows=1000),
 }
+ELSEWHERE = {"spark"}  # whose tests share a session: tests/engines
 
 
 def rows(K: int) -> tuple[np.ndarray, np.ndarray]:
@@ -87,10 +85,8 @@ def on_threads(model: Any, threads: int) -> Any:
     return clone(model).set_params(**dict.fromkeys(names, threads))
 
 
-@pytest.mark.parametrize("name", list(ENGINES))
+@pytest.mark.parametrize("name", [name for name in ENGINES if name not in ELSEWHERE])
 def test_engine_agrees_with_the_memory_engine(name: str) -> None:
-    if name == "spark" and (why := why_no_spark()):
-        pytest.skip(why)
     assert name in SOURCES, f"Say in SOURCES how rows are put where the engine {name!r} finds them."
     check_engine(ENGINES[name](), SOURCES[name])
 
