@@ -377,8 +377,12 @@ def test_wrong_arguments_are_refused_with_a_sentence(tmp_path: Path) -> None:
         model.report(X, "species", path)
     with pytest.raises(oddsmith.errors.UnknownNameError, match="class in y"):
         model.report(X, np.where(y == "ash", "oak", y), path)
-    with pytest.raises(InvalidInputError, match="rows in memory"):
+    with pytest.raises(InvalidTypeError, match="Rows in memory are needed"):
         model.report("rows.csv", y, path)
+    with pytest.raises(InvalidInputError, match="rows × columns of numbers"):
+        model.report(X[0], y, path)
+    with pytest.raises(InvalidInputError, match="could not convert"):
+        model.report(np.array([["a", "b", "c"]] * len(y)), y, path)
     with pytest.raises(InvalidInputError, match="path must be"):
         model.report(X, y, None)
     with pytest.raises(ModelFileError, match="could not be written"):

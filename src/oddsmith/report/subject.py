@@ -17,7 +17,7 @@ from oddsmith.decision.acting import decide_by
 from oddsmith.decision.loss import LossMatrix, read_loss, read_probabilities
 from oddsmith.design.frame import Frame, read_frame
 from oddsmith.design.inputs import as_table, read_weights, split_target
-from oddsmith.errors import InvalidInputError, OddsmithError, OddsmithWarning
+from oddsmith.errors import InvalidInputError, OddsmithError, OddsmithWarning, as_input_errors
 from oddsmith.evaluation.reading import Answers, answers, codes_of
 from oddsmith.evaluation.scoring import Evaluation, evaluate
 from oddsmith.models.recalibrated import take
@@ -216,12 +216,10 @@ def _columns(model: Any, X: Any) -> tuple[Any, Frame, int, int]:
     else:
         X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
         if X.ndim != 2:
-            raise InvalidInputError(
-                f"A report is about rows in memory, a table or rows × columns of numbers; found shape {X.shape}. Read "
-                "a file first, or use 'oddsmith report MODEL FILE'."
-            )
-        data = X.data if sparse.issparse(X) else X
-        missing = int(np.isnan(np.asarray(data, dtype=np.float64)).sum())
+            raise InvalidInputError(f"X has shape {X.shape}; expected a table, or rows × columns of numbers.")
+        with as_input_errors():
+            data = np.asarray(X.data if sparse.issparse(X) else X, dtype=np.float64)
+        missing = int(np.isnan(data).sum())
         return X, _array_frame(model, X), missing, int(X.shape[1])
     missing = sum(int(frame.missing(name).sum()) for name in frame.columns)
     return X, frame, missing, len(frame.columns)
