@@ -33,7 +33,7 @@ missing = why_no_spark()
 if missing:
     pytest.skip(missing, allow_module_level=True)
 
-N, M, ROWS = 1000, 3, 300
+N, M, ROWS = 1200, 3, 300
 PARTS = 4
 
 
@@ -69,7 +69,7 @@ def test_neighbours_that_tasks_merge_give_the_same_sums(session: Any, monkeypatc
     for most in (1, 2, 3):
         monkeypatch.setattr(spark, "MOST_ANSWERS", most)
         calls: list[tuple[int, int]] = []
-        source = spark_source(**arrays(), rows=100)
+        source = spark_source(**arrays(), rows=200)
         found = SparkEngine().fold(
             Moments, source, MomentsParams(1, "full"), progress=lambda *at, calls=calls: calls.append(at)
         )
@@ -199,9 +199,9 @@ class DyingCounts(Counts):
 
 @pytest.mark.parametrize("cache", [None, False])
 def test_a_task_that_fails_twice_counts_every_row_once(session: Any, cache: Any) -> None:
-    calm = with_plan(spark_source(**arrays(), rows=500), Noting(os.devnull), cache=cache)
+    calm = with_plan(spark_source(**arrays(), rows=600), Noting(os.devnull), cache=cache)
     expected = SparkEngine().fold(Counts, calm, calm.shape)
-    rough = with_plan(spark_source(**arrays(), rows=500), Dying(), cache=cache)
+    rough = with_plan(spark_source(**arrays(), rows=600), Dying(), cache=cache)
     found = SparkEngine().fold(DyingCounts, rough, rough.shape)
     assert found.rows == expected.rows == N
     assert np.array_equal(found.weight, expected.weight)
@@ -238,7 +238,7 @@ def test_a_plan_that_gives_other_rows_each_time_is_refused(session: Any, tmp_pat
     lost.touch()
     for path in (tmp_path / source.parts.key).iterdir():
         path.unlink()
-    with pytest.raises(InvalidInputError, match=r"had 1000 rows when it was first read and has 996 now"):
+    with pytest.raises(InvalidInputError, match=r"had 1200 rows when it was first read and has 1196 now"):
         moments(source)
 
 

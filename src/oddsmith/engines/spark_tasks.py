@@ -209,9 +209,12 @@ def _merged_states(states: list[bytes]) -> Any:
 def _told(function: Callable[[Any], Any], argument: Any) -> bytes:
     """Return what a function gives, or an error of ours that it raises, as bytes."""
     try:
-        return pickle.dumps(function(argument), protocol=5)
+        answer = function(argument)
     except OddsmithError as error:
-        return pickle.dumps(_Refusal(type(error), str(error)))
+        answer = _Refusal(type(error), str(error))
+    # Statistics that a user defines in a notebook have no module to be found in.
+    told: bytes = import_module("pyspark.cloudpickle").dumps(answer)
+    return told
 
 
 def opened(state: bytes) -> Any:

@@ -34,6 +34,9 @@ def spark_session() -> Any:
     # The executors' Python is this one.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {
+        # Compiling what runs for a moment takes longer than running it.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.codegen.wholeStage": "false",
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.log.level": "OFF",
