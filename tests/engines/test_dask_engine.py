@@ -138,7 +138,7 @@ def test_a_filter_leaves_chunks_of_unknown_size_and_no_row_is_lost() -> None:
     lazy, y = da.from_array(X, chunks=(10, 2)), da.from_array(t, chunks=10)
     some = lazy[:, 0] > 3.0
     parts = DaskParts.open(lazy[some], y[some])
-    assert parts.expected_rows == 0 and np.isnan(parts.data.chunks[0]).all()
+    assert np.isnan(parts.data.chunks[0]).all()
     assert collected(parts).values == tuple(map(tuple, np.column_stack([X, t])[X[:, 0] > 3.0].tolist()))
 
 
@@ -177,9 +177,15 @@ def test_partitions_that_dask_would_read_together_stay_beside_their_labels(tmp_p
         assert found.values == tuple(map(tuple, table[["1", "2", "0"]].to_numpy().tolist()))
 
 
-def test_sizes_are_known_where_dask_knows_them() -> None:
-    assert DaskParts.open(da.ones((10, 2), chunks=(3, 1))).expected_rows == 10
-    assert DaskParts.open(da.ones((10, 2), chunks=(3, 1))).columns is None
+def test_sizes_are_known_where_dask_knows_them_and_else_those_of_one_partition(both: Any) -> None:
+    whole = da.ones((60, 2), chunks=(10, 1))
+    assert DaskParts.open(whole).columns is None
+    assert DaskParts.open(whole).expected_rows == 60
+    unknown = whole[whole[:, 0] > 0.0]
+    for client in (None, both):
+        assert DaskParts.open(unknown, client=client).expected_rows == 60
+        assert DaskParts.open(frame(70, 10), client=client).expected_rows == 70
+    assert DaskParts.open(frame(40, 10)).expected_rows == 0
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
@@ -195,6 +201,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: DaskParts.open(frame(4, 2), s=frame(4, 1)["a"]),
         "sample_weight has 4 partitions and the rows have 2",
     ),
+    "another data type": (lambda: DaskParts.open(da.ones((3, 1)), dtype="int8"), "dtype must be 'float32'"),
     "a client of another kind": (lambda: DaskParts.open(da.ones((3, 1)), client="tcp://"), "client is a str"),
     "columns of an array": (lambda: DaskParts.open(da.ones((3, 1))).choose(["a"]), "has no named columns"),
     "a column that is not there": (lambda: DaskParts.open(frame(4, 2)).choose(["z"]), "no column 'z'.*'a', 'b'"),

@@ -147,8 +147,14 @@ def partitions(parts: Sequence[Any]) -> list[tuple[Any, ...]]:
     return list(zip(*([None] * count if some is None else some for some in lists), strict=True))
 
 
-def _as_cut(frame: Any) -> Any:
-    return type(frame)(frame.expr.simplify()).to_delayed(optimize_graph=False)
+def _as_cut(frame: Any) -> list[Any]:
+    """Return the partitions of a frame with its columns chosen in the files, and nothing else optimised."""
+    frame = type(frame)(frame.expr.simplify())
+    layer = f"cut-{frame._name}"
+    high_level = import_module("dask.highlevelgraph").HighLevelGraph
+    graph = high_level.from_collections(layer, frame.__dask_graph__(), dependencies=())
+    delayed = import_module("dask.delayed").Delayed
+    return [delayed(key, graph, layer=layer) for key in frame.__dask_keys__()]
 
 
 def dask_package() -> Any:
