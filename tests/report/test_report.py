@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import re
+import shlex
 import warnings
 from pathlib import Path
 from typing import Any
@@ -388,3 +389,48 @@ def test_wrong_arguments_are_refused_with_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match="could not be written"):
         model.report(X, y, tmp_path / "nowhere" / "r.html")
     assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("labels", "loss", "reject"),
+    [
+        (["ash", "birch"], [[0, 1], [2.5, 0]], 0.3),
+        ([0, 1], {0: {"go": 1, "wait a bit": 0}, 1: {"go": 0, "wait a bit": 9}}, {1: 0.5, 0: 0.25}),
+        ([True, False], {True: {"it's": 1, 'a "b"': 0}, False: {"it's": 0, 'a "b"': 2}}, None),
+    ],
+    ids=["numbers", "names", "quotes"],
+)
+def test_the_instructions_can_be_followed(
+    labels: list[Any], loss: Any, reject: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from oddsmith.cli.app import app
+
+    monkeypatch.chdir(tmp_path)
+    X, y = overlapping(2)
+    table = pd.DataFrame(X, columns=["a", "b", "c"])
+    y = np.array(labels)[(y == "birch") * 1]
+    model = GaussianClassifier().fit(table, y)
+    table.to_csv("new.csv", index=False)
+    model.save("m.odds")
+    page = Page(make_report(model, table, y, loss=loss, reject=reject, model_path="m.odds"))
+    python, shell = (e.text for e in page.all("pre")[:2])
+    space: dict[str, Any] = {"table": table}
+    *statements, decide = python.splitlines()
+    exec("\n".join(statements), space)
+    expected = model.decide(table, loss, reject=reject).tolist()
+    assert eval(decide, space).tolist() == expected
+    for line in shell.splitlines():
+        with pytest.raises(SystemExit) as end:
+            app(shlex.split(line)[1:])
+        assert end.value.code == 0, line
+    decided = pd.read_csv("decisions.csv", dtype=str, keep_default_na=False)["decision"].tolist()
+    assert decided == ["" if action is oddsmith.REJECT else str(action) for action in expected]
+    assert "SELECT" in Path("predict.sql").read_text(encoding="utf-8")
+
+
+def test_descriptions_are_escaped_once() -> None:
+    X, y = overlapping(2)
+    y = np.where(y == "ash", "<a>", "<b>")
+    page = Page(make_report(LogisticRegression().fit(X, y), X, y))
+    labels = [e.attributes["aria-label"] or "" for e in page.elements if "aria-label" in e.attributes]
+    assert any("<b>" in label for label in labels) and not any("&lt;" in label for label in labels)

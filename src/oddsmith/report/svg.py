@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.numerics import Array
-from oddsmith.report.html import Markup, as_json, clean, escape, join, named, number, tag
+from oddsmith.report.html import Markup, as_json, clean, join, named, number, tag
 
 COLOURS = 8
 MOST_VERTICES = 400
@@ -162,7 +162,7 @@ class Plot:
         box = f"0 0 {self.width} {self.height}"
         ring = tag("circle", class_="ring", r=7, cx=-20, cy=-20)
         content = join([*self._frame(), *self.marks, ring])
-        return tag("svg", content, viewBox=box, role="img", aria_label=visible_label(description))
+        return tag("svg", content, viewBox=box, role="img", aria_label=description)
 
     def _add(self, element: str, **attributes: Any) -> None:
         self.marks.append(tag(element, **attributes))
@@ -198,7 +198,7 @@ def figure(
     content: list[Any] = []
     if legend:
         content.append(tag("ul", join(tag("li", _swatch(k), named(label)) for k, label in legend), class_="legend"))
-    label = f"{visible_label(description)} Arrow keys read its values."
+    label = f"{caption_start(description)}. Arrow keys read the values."
     box = {"class_": "plot", "tabindex": 0, "role": "group", "aria_label": label}
     content.append(tag("div", plot.svg(description), data_values=as_json(plot.values), **box))
     content.append(tag("p", " ", class_="readout", aria_live="polite"))
@@ -206,6 +206,15 @@ def figure(
     if table is not None:
         content.append(tag("details", tag("summary", "Values as a table"), table))
     return tag("figure", join(content))
+
+
+def caption_start(description: str) -> str:
+    """Return what a plot is, without what it shows.
+
+    >>> caption_start("ROC curve: true against false positives.")
+    'ROC curve'
+    """
+    return description.partition(":")[0].partition(". ")[0].rstrip(".")
 
 
 def histogram(counts: Array, description: str) -> Markup:
@@ -222,8 +231,7 @@ def histogram(counts: Array, description: str) -> Markup:
         for i, h in enumerate(tall)
         if h > 0
     ]
-    label = visible_label(description)
-    return tag("svg", join(bars), viewBox="0 0 108 26", class_="spark", role="img", aria_label=label)
+    return tag("svg", join(bars), viewBox="0 0 108 26", class_="spark", role="img", aria_label=description)
 
 
 def thinned(x: Array, y: Array, most: int = MOST_VERTICES) -> tuple[Array, Array]:
@@ -254,11 +262,6 @@ def shortened(name: Any, most: int = LONGEST_LABEL) -> str:
     """
     text = clean(name)
     return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def visible_label(text: str) -> Markup:
-    """Return a description as it stands in an attribute."""
-    return escape(text)
 
 
 def _short(value: float) -> str:

@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import shlex
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import oddsmith
+from oddsmith.decision.loss import read_reject
 from oddsmith.errors import OddsmithError
 from oddsmith.models.exporting import plain_labels
 from oddsmith.models.saving import provenance
@@ -33,33 +35,40 @@ def using_section(subject: Subject, model_path: str | None) -> Markup:
         f"{first}import oddsmith\n\nmodel = oddsmith.load({name!r})\n"
         f"model.{'predict_proba' if subject.probabilistic else 'predict'}(table)   # a table with the columns above"
     )
-    if subject.given_loss and subject.probabilistic:
-        python += f"\nmodel.decide(table, {_loss(subject)!r}, reject={subject.reject!r})"
     shell = f"oddsmith predict {shlex.quote(name)} new.csv -o predictions.csv"
     if subject.given_loss and subject.probabilistic:
-        reject = "" if subject.reject is None else f" --reject {shlex.quote(json.dumps(_plain(subject.reject)))}"
+        loss, reject = _costs(subject, plain_labels)
+        python += f"\nmodel.decide(table, {loss!r}, reject={reject!r})"
+        # On the command line, classes and actions are words.
+        costs = [
+            json.dumps(part, ensure_ascii=False) for part in _costs(subject, lambda labels: list(map(str, labels)))
+        ]
+        further = "" if reject is None else f" --reject {shlex.quote(costs[1])}"
         shell += (
-            f"\noddsmith decide {shlex.quote(name)} new.csv --loss {shlex.quote(json.dumps(_loss(subject)))}{reject} "
-            "-o decisions.csv"
+            f"\noddsmith decide {shlex.quote(name)} new.csv --loss {shlex.quote(costs[0])}{further} -o decisions.csv"
         )
     shell += f"\noddsmith export sql {shlex.quote(name)} --table new -o predict.sql"
     parts: list[Any] = [tag("h3", "Python"), _code(python), tag("h3", "Command line"), _code(shell), tag("h3", "SQL")]
     return join([*parts, _sql(subject.model)])
 
 
-def _loss(subject: Subject) -> list[list[float]] | dict[str, dict[str, float]]:
-    """Return the loss as it is written on the command line."""
+def _costs(subject: Subject, labels: Callable[[Any], list[Any]]) -> tuple[Any, Any]:
+    """Return the loss, and what rejecting costs, as they are written in code; names by ``labels``."""
     loss = subject.loss
-    if np.array_equal(loss.actions, loss.classes):
-        return [[float(v) for v in row] for row in loss.values]
-    actions = [str(a) for a in plain_labels(loss.actions)]
-    rows = zip(plain_labels(loss.classes), loss.values, strict=True)
-    return {str(c): {a: float(v) for a, v in zip(actions, row, strict=True)} for c, row in rows}
+    values = [[_plain(v) for v in row] for row in loss.values.tolist()]
+    classes = labels(loss.classes.tolist())
+    written: Any = values
+    if not np.array_equal(loss.actions, loss.classes):
+        actions = labels(loss.actions.tolist())
+        written = {c: dict(zip(actions, row, strict=True)) for c, row in zip(classes, values, strict=True)}
+    if subject.reject is None:
+        return written, None
+    costs = [_plain(cost) for cost in read_reject(subject.reject, loss.classes).tolist()]
+    return written, costs[0] if len(set(costs)) == 1 else dict(zip(classes, costs, strict=True))
 
 
-def _plain(reject: Any) -> Any:
-    costs = np.asarray(list(reject.values()) if hasattr(reject, "values") else reject, dtype=np.float64)
-    return costs.tolist()
+def _plain(cost: float) -> float:
+    return int(cost) if cost.is_integer() else cost
 
 
 def _sql(model: Any) -> Markup:
