@@ -46,6 +46,7 @@ _HOME = {
     "bayes_error": "oddsmith.inference.bayes_error",
     "likelihood_ratio_test": "oddsmith.models.comparing",
     "load": "oddsmith.models.saving",
+    "write_predictions": "oddsmith.models.writing",
     "merge": "oddsmith.models.merging",
     "GaussianPrior": "oddsmith.priors",
     "JeffreysPrior": "oddsmith.priors",
@@ -92,6 +93,7 @@ if TYPE_CHECKING:
     from oddsmith.models.requests import Request as Request
     from oddsmith.models.saving import load as load
     from oddsmith.models.widths import compare_widths as compare_widths
+    from oddsmith.models.writing import write_predictions as write_predictions
     from oddsmith.priors import GaussianPrior as GaussianPrior
     from oddsmith.priors import JeffreysPrior as JeffreysPrior
     from oddsmith.solvers.general import gradient_descent as gradient_descent

@@ -12,10 +12,11 @@ from pyarrow import csv, parquet
 
 from oddsmith.cli import files
 from oddsmith.cli.making import Recipe
-from oddsmith.cli.output import plain, visible
+from oddsmith.cli.output import visible
 from oddsmith.cli.specs import read_basis, read_loss, read_prior, read_reject, split_list
 from oddsmith.data import load_dataset
 from oddsmith.errors import OddsmithError
+from oddsmith.persistence.tables import plain
 
 SAME_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -7,7 +7,6 @@ there are no colours and no folded lines, and nothing but the result.
 from __future__ import annotations
 
 import json
-import math
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,25 +44,10 @@ def visible(text: object) -> str:
     return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in str(text))
 
 
-def plain(value: Any) -> Any:
-    """Return a value as JSON has it: NumPy numbers as numbers, NaN as null, infinities as words.
-
-    >>> plain({"a": float("nan"), "b": [float("inf"), 1]})
-    {'a': None, 'b': ['Infinity', 1]}
-    """
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
-    return value if isinstance(value, str | int | float | bool | None) else str(value)
-
-
 def print_json(result: Mapping[str, Any]) -> None:
     """Print a result as JSON."""
+    from oddsmith.persistence.tables import plain
+
     print(json.dumps(plain(result), indent=2, ensure_ascii=False, allow_nan=False))
 
 

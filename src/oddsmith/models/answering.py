@@ -317,4 +317,3 @@ class _Marked:
         if answers.dtype != object:
             return answers
         return np.array([None if one is REJECT else one for one in answers.tolist()], dtype=object)
-
