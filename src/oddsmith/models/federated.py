@@ -21,10 +21,10 @@ from sklearn.base import clone
 
 from oddsmith.design.survey import Survey
 from oddsmith.engines import PartedSource
-from oddsmith.engines.parted import as_it_is
 from oddsmith.errors import InvalidInputError, InvalidTypeError, MessageError
 from oddsmith.models.requests import Answer, Asked, Message, Request, check_only_sums
 from oddsmith.models.saving import register_types
+from oddsmith.models.sharding import Shard
 from oddsmith.persistence.codec import name_of
 from oddsmith.persistence.journal import fold_key
 from oddsmith.persistence.messages import seal, unseal
@@ -203,7 +203,7 @@ class Fit(Message):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                model.fit(_Sites(replay, columns), **{"y": None, **self.roles})
+                model.fit(Sites(replay, columns), **{"y": None, **self.roles})
             except _Missing as missing:
                 return replace(self, asked=missing.asked)
             finally:
@@ -242,7 +242,7 @@ class _Replay:
 
 
 @dataclass(frozen=True)
-class _Sites:
+class Sites:
     """The pieces of a federated fit: they are elsewhere."""
 
     engine: _Replay
@@ -250,12 +250,13 @@ class _Sites:
     expected_rows: int = 0
     draws = False
 
-    def choose(self, columns: Iterable[str]) -> _Sites:
+    def choose(self, columns: Iterable[str]) -> Sites:
+        """Return the same sites, asked for these columns."""
         return replace(self, columns=tuple(columns))
 
 
 def _key(asked: Asked) -> str:
-    source = PartedSource(_Sites(_Replay({}), asked.columns), asked.encode, transform=asked.transform)
+    source = PartedSource(Sites(_Replay({}), asked.columns), asked.encode, transform=asked.transform)
     return fold_key(asked.type, source, asked.params)
 
 
@@ -273,7 +274,7 @@ def _check_folds(model: Any) -> None:
 def _check_form(answer: Answer, asked: Asked) -> None:
     """Refuse sums of another statistic, or of other sizes than were asked for."""
     found = answer.statistic
-    if type(found) is asked.type and (asked.encode is as_it_is or _form(found) == _form(_zero(asked))):
+    if type(found) is asked.type and (asked.type in (Survey, Shard) or _form(found) == _form(_zero(asked))):
         return
     raise MessageError(
         f"The answer of site {answer.site!r} does not fit the request: expected the sums {asked.statistic!r} of "

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from oddsmith.design.basis.expansion import Expansion
+from oddsmith.design.basis.rows import Rows
 from oddsmith.design.encoding import Encoder
 from oddsmith.design.inputs import as_table
 from oddsmith.design.survey import Survey, SurveyParams
@@ -21,6 +22,7 @@ from oddsmith.models.nearest import Nearest
 from oddsmith.models.null import nothing
 from oddsmith.models.saving import register_types
 from oddsmith.models.sharding import Shard, ShardParams
+from oddsmith.models.viewing import After, TwoClasses
 from oddsmith.persistence.codec import TYPES, register
 from oddsmith.persistence.messages import read_bytes, seal, unseal, write_bytes
 from oddsmith.statistic import STATISTICS, Shape
@@ -127,10 +129,8 @@ class Request(Message):
         if not (isinstance(asked, Asked) and type(self.number) is int and type(self.least_rows) is int):
             raise TypeError("it asks for nothing")
         check_only_sums(asked)
-        if asked.encode is not as_it_is and type(asked.encode) is not Encoder:
+        if not (_reads(asked.encode) and _sees(asked.transform)):
             raise TypeError("rows cannot be read as it says")
-        if asked.transform not in (None, nothing) and type(asked.transform) is not Expansion:
-            raise TypeError("rows cannot be seen as it says")
 
     def statistic(
         self, data: Any, y: Any = None, sample_weight: Any = None, offset: Any = None, *, site: str, **scanning: Any
@@ -162,12 +162,24 @@ class Request(Message):
         return Answer(site, self.fit, self.number, total)
 
 
+def _reads(encode: Any) -> bool:
+    """Whether something is a way of reading rows that this library has."""
+    if type(encode) is After:
+        view = encode.first
+        return type(view) is TwoClasses and _reads(view.encode) and _sees(view.transform) and _reads(encode.then)
+    return encode is as_it_is or type(encode) is Encoder
+
+
+def _sees(transform: Any) -> bool:
+    return transform is None or transform is nothing or type(transform) is Expansion
+
+
 def check_only_sums(asked: Asked) -> None:
     """Refuse a fold that would bring rows of a site."""
-    if asked.type is Sample:
+    if asked.type in (Sample, Rows):
         raise InvalidInputError(
-            "A part of this model (centres, landmarks, knots) is learned from a sample of the rows, and no row leaves "
-            "its site. Give these as numbers, or use a basis that is learned from sums, such as Standardize."
+            "A part of this model (centres, landmarks, knots) is learned from rows or a sample of them, and no row "
+            "leaves its site. Give these as numbers, or use a basis that is learned from sums, such as Standardize."
         )
     if asked.type is Nearest:
         raise InvalidInputError(
@@ -195,13 +207,12 @@ def _answered(
         source = PartedSource(parts, asked.encode, parts.expected_rows, M, K, transform=asked.transform)
         total = parts.engine.fold(asked.type, source, asked.params)
         return (total.n_rows if isinstance(total, Survey) else parts.expected_rows), total
-    piece = Piece(data, **apart)
-    if asked.encode is as_it_is:
-        return _count(data), asked.type.of(piece, asked.params)
-    block = asked.encode(piece)
-    held = MemorySource(block.Phi, block.t, K, block.s, block.offset, asked.transform, M)
+    made = asked.encode(Piece(data, **apart))
+    if isinstance(made, Piece):
+        return _count(data), asked.type.of(made, asked.params)
+    held = MemorySource(made.Phi, made.t, K, made.s, made.offset, asked.transform, M)
     with one_blas_thread():
-        return block.n_rows, MemoryEngine().fold(asked.type, held, asked.params)
+        return _count(data), MemoryEngine().fold(asked.type, held, asked.params)
 
 
 def _count(data: Any) -> int:

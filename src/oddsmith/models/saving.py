@@ -19,6 +19,7 @@ from oddsmith import statistics as _statistics  # noqa: F401
 from oddsmith.decision.calibration import IsotonicMap, LinearMap
 from oddsmith.design.basis import BASES, Expansion
 from oddsmith.design.basis.base import Composed
+from oddsmith.design.basis.rows import Rows
 from oddsmith.design.basis.spline import Picked
 from oddsmith.design.encoding import Encoder
 from oddsmith.design.expressions import Expression
@@ -53,6 +54,7 @@ from oddsmith.models.nearest import Nearest, NearestParams
 from oddsmith.models.null import nothing
 from oddsmith.models.online import OnlineState
 from oddsmith.models.sharding import Shard, ShardParams
+from oddsmith.models.viewing import After, TwoClasses
 from oddsmith.persistence import read_model, register, write_model
 from oddsmith.persistence.codec import register_value
 from oddsmith.priors import PRIORS, Anchored, Inherited, Quadratic
@@ -79,7 +81,7 @@ ASKED = (
     *(CurvatureParams, ExtentParams, FeaturesParams, LossesParams, MomentsParams, SampleParams, Shape),
     *(At, LeverageParams, LeftOut, LeftOutParams),
     *(Survey, SurveyParams, Roles, Sight, Drawn, Piece, Encoder),
-    *(Nearest, NearestParams, Shard, ShardParams, Composed, Picked),
+    *(Nearest, NearestParams, Rows, Shard, ShardParams, Composed, Picked, After, TwoClasses),
 )
 """What folds are asked for by: no part of a model, but of journals and of messages between sites."""
 

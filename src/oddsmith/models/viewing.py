@@ -75,6 +75,11 @@ class Viewed:
         return self.parts.expected_rows
 
     @property
+    def draws(self) -> bool:
+        """Whether rows may be drawn from the pieces."""
+        return bool(getattr(getattr(self.parts, "innermost", self.parts), "draws", True))
+
+    @property
     def engine(self) -> Engine:
         """The engine of the pieces, after the view."""
         return ViewEngine(self)
