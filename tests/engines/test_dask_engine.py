@@ -324,6 +324,7 @@ def test_an_interrupt_stops_the_pass_and_lets_go_of_the_blocks(place: str, both:
     assert not source.parts._kept.blocks and held(both) == 0
 
 
+@pytest.mark.filterwarnings("ignore:Running on a single-machine scheduler")  # an older Dask asks whether that is meant
 def test_the_users_choice_of_scheduler_is_heard(both: Any) -> None:
     assert isinstance(_place(both), _Cluster)
     assert isinstance(_place(None), _Local)

@@ -33,6 +33,8 @@ FAN_IN = 8
 """So many statistics are merged by one task."""
 KEPT_SHARE = 0.5
 """The share of memory that encoded blocks may take; workers begin to spill at 0.6."""
+SAMPLE_BYTES = 160_000_000
+"""Enough for a start near the optimum. A larger sample would travel longer than the pass that it saves."""
 
 
 @dataclass
@@ -96,6 +98,11 @@ class DaskParts:
         data = checked_rows(data)
         y, s, offset = aligned("y", y, data), aligned("sample_weight", s, data), aligned("offset", offset, data)
         return cls(data, y, s, offset, client, dtype)
+
+    @property
+    def memory(self) -> int:
+        """How many bytes the sample that comes to the client may take, with all that is made of it."""
+        return SAMPLE_BYTES
 
     @property
     def engine(self) -> DaskEngine:
