@@ -9,9 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from oddsmith.cli import options
-from oddsmith.cli.output import note, print_json, print_line, print_table, stdout, warnings_as_sentences, working
+from oddsmith.cli.output import (
+    note,
+    print_json,
+    print_line,
+    print_table,
+    stdout,
+    visible,
+    warnings_as_sentences,
+    working,
+)
 from oddsmith.cli.running import guarded
 
 if TYPE_CHECKING:
@@ -129,10 +139,15 @@ def _explain(topic: Topic) -> None:
     with warnings_as_sentences():
         for source, printed in run_example(topic):
             for i, line in enumerate(source.rstrip("\n").split("\n")):
-                print_line(f"{'...' if i else '>>>'} {line}", "cyan")
+                _print_code(f"{'...' if i else '>>>'} {line}", "cyan")
             for line in printed.splitlines():
-                print_line(line)
+                _print_code(line)
     print_line("")
+
+
+def _print_code(line: str, style: str = "") -> None:
+    """Print a line of code or of its output, however long: the terminal folds it, and it can be copied whole."""
+    stdout().print(Text(visible(line), style=style), soft_wrap=True)
 
 
 def _lines(text: str) -> list[str]:
