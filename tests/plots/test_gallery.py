@@ -64,7 +64,7 @@ def test_script_makes_a_figure_with_named_axes_whose_labels_stay_inside_and_apar
 
 
 def names_its_axes(figure: Any) -> bool:
-    """Whether every panel has names for both axes; those that share an axis have its name once, below or at the left."""
+    """Whether every panel has names for both axes; those that share an axis have its name once, below or left."""
     panels = [ax for ax in figure.axes if ax.get_subplotspec() is not None]  # others are bars of colours
     for ax in panels:
         place = ax.get_subplotspec()
