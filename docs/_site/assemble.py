@@ -88,6 +88,8 @@ def assemble(folder: Path) -> None:
         text = (ROOT / source).read_text(encoding="utf-8")
         if source == "LICENSE":
             text = f"# Licence\n\n```text\n{text}```\n"
+        elif source == "benchmarks/RESULTS.md":
+            text = text.replace("# Results", "# Benchmarks", 1)
         text = outside_code(text, lambda prose, at=(source, page): draw(relink(prose, *at)))  # type: ignore[misc]
         text = _SESSION.sub(r"\1```pycon\n", text)  # prompts and output in colours of their own
         target.write_text(text, encoding="utf-8")

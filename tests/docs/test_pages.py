@@ -11,6 +11,8 @@ import pytest
 from tests.docs.reading import LOOKED_UP, ROOT, RUN, SHOWN, Block, contents, name, pages
 from tests.docs.running import Session
 
+import oddsmith
+
 RUNNABLE = [
     page for page in pages() if any(not isinstance(part, Block) or part.language in RUN for part in contents(page))
 ]
@@ -72,3 +74,13 @@ def test_commands_of_setting_up_exist() -> None:
 def test_tables_of_migration_say_what_to_write() -> None:
     for page in (ROOT / "docs" / "migration").glob("*.md"):
         assert any(not isinstance(part, Block) for part in contents(page)), f"{page.name} has no table that is run"
+
+
+def test_reference_describes_every_public_name_once() -> None:
+    pages_of_reference = (ROOT / "docs" / "reference").rglob("*.md")
+    described = [
+        line for page in pages_of_reference for line in re.findall(r"^::: (\S+)", page.read_text(), flags=re.MULTILINE)
+    ]
+    assert len(described) == len(set(described)), "described twice"
+    missing = {f"oddsmith.{name}" for name in oddsmith.__all__} - {*described, "oddsmith.__version__"}
+    assert not missing, "add them to a page of docs/reference"
