@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.utils import get_tags
 from tests.report.reading import Page, check_harmless, without_time
 
 import oddsmith
@@ -52,10 +53,6 @@ def overlapping(K: int, n: int = 120) -> tuple[Any, Any]:
 
 
 def fitted(model: Any, K: int) -> tuple[Any, Any, Any]:
-    from sklearn.utils import get_tags
-
-    if K > 2 and not get_tags(model).classifier_tags.multi_class:
-        pytest.skip("for two classes")
     X, y = overlapping(K)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", oddsmith.errors.OddsmithWarning)
@@ -75,8 +72,10 @@ def check_parts(page: Page) -> None:
     assert not re.search(r"\b(nan|inf|None|array\()\b", page.section("glance").text + page.section("decision").text)
 
 
-@pytest.mark.parametrize("K", [2, 3])
-@pytest.mark.parametrize("model", list(all_models()), ids=lambda model: type(model).__name__)
+CASES = [(model, K) for model in all_models() for K in (2, 3) if K == 2 or get_tags(model).classifier_tags.multi_class]
+
+
+@pytest.mark.parametrize(("model", "K"), CASES, ids=[f"{type(model).__name__}-{K}" for model, K in CASES])
 def test_every_model_has_every_part_or_a_sentence(model: Any, K: int) -> None:
     model, X, y = fitted(model, K)
     page = check_harmless(make_report(model, X, y))
