@@ -366,7 +366,7 @@ def test_columns_are_added_lazily(session: Any, tmp_path: Path) -> None:
     assert [row["word"] for row in found] == ["a", None, "c"]
     assert [row["half"] for row in found][:2] == [0.5, 1.0] and np.isnan(found[2]["twice"])
     for values, dtype, kind in (
-        (["p", "q", "r"], object, "string"),
+        (["p", None, "r"], object, "string"),
         ([True, False, True], bool, "boolean"),
         ([3, 1, 2], np.int32, "bigint"),
     ):

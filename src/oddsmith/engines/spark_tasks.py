@@ -147,16 +147,13 @@ class Apply:
             columns: list[Any] = [[]] * len(self.names)
             if batch.num_rows:
                 with one_blas_thread():
-                    values = np.asarray(self.function(arrow.Table.from_batches([batch])))
-                values = values if self.kind != "string" else np.vectorize(_word, otypes=[object])(values)
+                    values = np.asarray(self.function(_table(batch)))
                 columns = list(values.reshape(batch.num_rows, -1).T)
+            if self.kind == "string":
+                columns = [[None if one is None else str(one) for one in column] for column in columns]
             added = [arrow.array(column, to[self.kind]) for column in columns]
             names = [*batch.schema.names, *self.names]
             yield arrow.RecordBatch.from_arrays([*batch.columns, *added], names=names)
-
-
-def _word(value: Any) -> str | None:
-    return None if value is None else str(value)
 
 
 @dataclass(frozen=True)
@@ -176,12 +173,21 @@ def _folder(cache: str | bool | None, key: str) -> Path:
     return Path(cache if isinstance(cache, str) else import_module("pyspark").SparkFiles.getRootDirectory(), key)
 
 
-def _pieces(part: int, batches: Iterable[Any]) -> Iterator[Piece]:
+def _table(batch: Any) -> Any:
+    """Return a batch as a table, its decimals as floating-point numbers."""
     arrow = import_module("pyarrow")
+    table = arrow.Table.from_batches([batch])
+    for i, column in enumerate(table.schema):
+        if arrow.types.is_decimal(column.type):
+            table = table.set_column(i, column.name, table.column(i).cast(arrow.float64()))
+    return table
+
+
+def _pieces(part: int, batches: Iterable[Any]) -> Iterator[Piece]:
     first = 0
     for number, batch in enumerate(batch for batch in batches if batch.num_rows):
         name = f"partition {part}, rows {first} to {first + batch.num_rows - 1}"
-        yield Piece(arrow.Table.from_batches([batch]), number=(part << 32) + number, name=name)
+        yield Piece(_table(batch), number=(part << 32) + number, name=name)
         first += batch.num_rows
 
 

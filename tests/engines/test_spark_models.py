@@ -1,0 +1,161 @@
+"""Models fitted to Spark DataFrames are those fitted to the same rows in memory; their predictions are lazy columns."""
+
+import doctest
+import os
+import signal
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.utils import get_tags
+
+from oddsmith import LogisticRegression, scan
+from oddsmith.engines.spark import is_spark
+from oddsmith.errors import InvalidInputError
+from oddsmith.testing import all_models
+from oddsmith.testing.on_spark import lay_out_spark, spark_session, why_no_spark
+
+pytestmark = [
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+missing = why_no_spark()
+if missing:
+    pytest.skip(missing, allow_module_level=True)
+
+ON_THE_WHOLE = {"PerceptronClassifier", "RecalibratedClassifier"}
+"""Models whose fit is no fold."""
+STREAMING = [model for model in all_models() if type(model).__name__ not in ON_THE_WHOLE]
+CASES = [
+    pytest.param(model, 3 if get_tags(model).classifier_tags.multi_class else 2, id=type(model).__name__)
+    for model in STREAMING
+]
+
+
+@pytest.fixture(scope="module")
+def session() -> Any:
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    return spark_session()
+
+
+@pytest.fixture
+def batches(session: Any) -> Iterator[Any]:
+    """A function that sets how many rows a batch has, for the length of a test."""
+    setting = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    yield lambda rows: session.conf.set(setting, rows)
+    session.conf.unset(setting)
+
+
+def table(n: int, K: int) -> pd.DataFrame:
+    """Columns of different units and a category, and classes that overlap."""
+    rng = np.random.default_rng(K)
+    t = rng.integers(0, K, n)
+    X = (rng.normal(size=(n, 3)) + 0.8 * np.eye(3)[t]) * [1.0, 100.0, 0.01] + [0.0, 1e3, 0.0]
+    return pd.DataFrame(X, columns=["mass", "height", "width"]).assign(
+        site=np.array(["hill", "lake", "moor"])[rng.integers(0, 3, n)],
+        weight=rng.integers(1, 3, n).astype(float),
+        kind=np.array(["ash", "birch", "cedar"])[t],
+    )
+
+
+def assert_same_model(found: Any, expected: Any, X: Any) -> None:
+    assert found.classes_.tolist() == expected.classes_.tolist()
+    names = ("coef_", "intercept_", "log_likelihood_", "means_", "covariance_", "priors_")
+    for name in (name for name in names if hasattr(expected, name)):
+        value = np.asarray(getattr(expected, name))
+        np.testing.assert_allclose(getattr(found, name), value, rtol=1e-10, atol=1e-10 * np.abs(value).max())
+    value = expected.decision_function(X)
+    np.testing.assert_allclose(found.decision_function(X), value, rtol=1e-10, atol=1e-10 * np.abs(value).max())
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1000, 1200])
+@pytest.mark.parametrize(("model", "K"), CASES)
+def test_a_model_of_a_spark_frame_is_that_of_the_table_in_memory(model: Any, K: int, rows: int, batches: Any) -> None:
+    n = {1: 40, 7: 90}.get(rows, 1200)
+    data = table(n, K).drop(columns=["site", "weight"] if rows in (7, 1000) else ["weight"])
+    batches(rows)
+    found = clone(model).fit(lay_out_spark(data, n if rows in (1, 1200) else n // 2 + 10), y="kind")
+    X = data.drop(columns="kind")
+    assert_same_model(found, clone(model).fit(X, data["kind"]), X)
+
+
+def test_weights_and_offsets_are_columns(session: Any) -> None:
+    data = table(90, 2).drop(columns="site").assign(shift=np.linspace(-1, 1, 90))
+    X = data[["mass", "height", "width"]]
+    found = LogisticRegression(1.0).fit(lay_out_spark(data, 50), y="kind", sample_weight="weight", offset="shift")
+    weight, shift = data["weight"].to_numpy(), data["shift"].to_numpy()
+    expected = LogisticRegression(1.0).fit(X, data["kind"], sample_weight=weight, offset=shift)
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-10)
+
+
+def test_a_bad_value_is_named_by_its_partition(session: Any) -> None:
+    data = table(60, 2)
+    data.loc[45, "height"] = np.inf
+    with pytest.raises(InvalidInputError, match=r"^partition 1, rows 0 to 19: .*'height'"):
+        LogisticRegression().fit(lay_out_spark(data, 40), y="kind")
+
+
+def dying(batches: Iterable[Any]) -> Iterator[Any]:
+    """Give rows on, and kill the process at the first two attempts."""
+    from pyspark import TaskContext
+
+    for batch in batches:
+        yield batch
+        if TaskContext.get().attemptNumber() < 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_tasks_that_fail_twice_give_the_same_weights(session: Any) -> None:
+    frame = lay_out_spark(table(200, 3), 120)
+    expected = LogisticRegression(1.0).fit(frame, y="kind")
+    found = LogisticRegression(1.0).fit(frame.mapInArrow(dying, frame.schema), y="kind")
+    assert np.array_equal(found.coef_, expected.coef_) and np.array_equal(found.intercept_, expected.intercept_)
+    assert found.certificate_ == expected.certificate_
+
+
+def test_rows_handed_over_in_each_pass_give_the_same_model(session: Any) -> None:
+    data = table(90, 3)
+    kept, handed = (
+        LogisticRegression(1.0).fit(scan(lay_out_spark(data, 50), cache=c), y="kind") for c in (None, False)
+    )
+    assert_same_model(handed, kept, data.drop(columns="kind"))
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function", "decide"])
+def test_predictions_are_lazy_columns_with_the_values_of_memory(session: Any, method: str) -> None:
+    data = table(60, 3)
+    X = data[["mass", "height", "site"]]
+    model = LogisticRegression(1.0).fit(X, data["kind"])
+    frame = lay_out_spark(data, 40)
+    expected = getattr(model, method)(X)
+    found = getattr(model, method)(frame)
+    assert is_spark(found) and found.columns[: len(data.columns)] == list(data.columns)
+    values = np.array([tuple(row)[len(data.columns) :] for row in found.collect()]).reshape(expected.shape)
+    np.testing.assert_array_equal(values, expected)
+
+
+def test_a_row_without_a_decision_is_null(session: Any) -> None:
+    data = table(60, 2)
+    X = data[["mass", "height", "width"]]
+    model = LogisticRegression(1.0).fit(X, data["kind"])
+    decided = [row.decision for row in model.decide(lay_out_spark(X, 40), reject=0.2).collect()]
+    expected = model.decide(X, reject=0.2)
+    assert decided == [one if isinstance(one, str) else None for one in expected]
+    assert None in decided and "ash" in decided
+
+
+@pytest.mark.filterwarnings("ignore::oddsmith.errors.OddsmithWarning")
+def test_the_examples_of_the_page_on_spark_run(session: Any) -> None:
+    page = Path(__file__).parents[2] / "docs" / "spark.md"
+    blocks = [part.partition("```")[0] for part in page.read_text(encoding="utf-8").split("```pyspark\n")[1:]]
+    test = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, page.name, str(page), 0)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    assert len(blocks) == 2 and runner.run(test).failed == 0
