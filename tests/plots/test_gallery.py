@@ -117,6 +117,11 @@ def test_every_class_keeps_its_marker_so_that_grey_tells_them_apart() -> None:
 # --- what the figures claim ---
 
 
+def test_every_figure_has_its_claim_tested_below() -> None:
+    below = Path(__file__).read_text(encoding="utf-8").partition("# --- what the figures claim ---")[2]
+    assert [name for name in scripts() if f'gallery("{name}")' not in below] == []
+
+
 def test_links_differ_in_the_tails_alone() -> None:
     d = gallery("links")["display"]
     logit, probit = d.curves.values()
