@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
@@ -246,8 +247,15 @@ def test_model_that_was_fitted_by_sites_can_do_what_others_can(tmp_path: Path) -
 
 
 def values_in(message: bytes) -> set[bytes]:
-    """Every run of eight bytes, at whatever place it begins."""
-    return {message[i : i + 8] for i in range(len(message) - 7)}
+    """Every run of eight bytes, at whatever place it begins, and every number in the text."""
+    words = re.findall(rb"[0-9][0-9.e+-]*|[0-9a-f]{16}", message)
+    return {message[i : i + 8] for i in range(len(message) - 7)} | set(words)
+
+
+def forms(X: np.ndarray) -> set[bytes]:
+    """How the values of rows could stand in a message: as they are, shortened, or written out."""
+    whole = {x.tobytes() for x in X.ravel()} | {f"{abs(x)!r}".encode() for x in X.ravel().tolist()}
+    return whole | {x.tobytes().hex().encode() for x in X.ravel()}
 
 
 @pytest.mark.parametrize("model", [*ON_NUMBERS, LogisticRegression(JeffreysPrior())], ids=repr)
@@ -257,13 +265,21 @@ def test_no_value_of_a_row_is_in_a_message(model: Any) -> None:
     while not state.done:
         answers = [state.request.statistic(X[i::2], y[i::2], site=f"site {i}") for i in range(2)]
         for answer in answers:
-            sent = values_in(answer.to_bytes())
-            assert not sent & {x.tobytes() for x in X.ravel()}, f"a value in {state.request!r}"
-            assert not sent & {x.tobytes() for x in X.astype(np.float32).repeat(2).reshape(-1, 2)}
+            assert not values_in(answer.to_bytes()) & forms(X), f"a value in {state.request!r}"
         state, rounds = Fit.step(state, answers), rounds + 1
         asked = b"" if state.done else state.request.to_bytes()
-        assert not values_in(asked) & {x.tobytes() for x in X.ravel()}
+        assert not values_in(asked) & forms(X)
     assert rounds >= (1 if isinstance(model, NaiveBayes) else 2)
+
+
+def test_no_number_of_a_table_is_in_a_message() -> None:
+    data = table()[["size", "kind", "ill", "start"]].sample(fraction=1.0, shuffle=True, seed=0)
+    state = Fit.start(LogisticRegression(), ["size", "kind", "start"], y="ill")
+    values = forms(data[["size", "start"]].to_numpy())
+    while not state.done:
+        answers = [state.request.statistic(data[i::3], site=f"site {i}") for i in range(3)]
+        assert not any(values_in(answer.to_bytes()) & values for answer in answers)
+        state = state.step(answers)
 
 
 def test_the_search_for_values_finds_one() -> None:
@@ -272,7 +288,7 @@ def test_the_search_for_values_finds_one() -> None:
     alone = Fit.step(alone, [alone.request.statistic(X, y, site="all")])
     one = np.flatnonzero(y == "ash")[:1]
     sums = alone.request.statistic(X[one], y[one], site="one row").to_bytes()
-    assert X[one].ravel()[0].tobytes() in values_in(sums)  # the mean of one row is the row: hence least_rows
+    assert len(values_in(sums) & forms(X[one])) == 3  # the mean of one row is the row: hence least_rows
 
 
 @pytest.mark.parametrize("basis", [RadialBasis(5), GaussianKernel(1.0), Spline(4)], ids=repr)
@@ -423,6 +439,26 @@ def test_damaged_messages_are_refused(data: Rows) -> None:
         Request.from_bytes(answer.to_bytes())
     with pytest.raises(MessageError, match="damaged on the way"):
         state.step([answer.to_bytes()[:-3]])
+
+
+def test_other_version_is_refused(data: Rows, monkeypatch: Any) -> None:
+    state = Fit.start(LogisticRegression())
+    request, answer = state.request.to_bytes(), answers_of(state, [data])[0].to_bytes()
+    monkeypatch.setattr("oddsmith.__version__", "99.0")
+    for kind, message in ((Request, request), (Answer, answer)):
+        with pytest.raises(
+            MessageError, match=r"was written by oddsmith \S+, and this is oddsmith 99\.0\. Use the same"
+        ):
+            kind.from_bytes(message)  # type: ignore[attr-defined]
+
+
+def test_hostile_surveys_are_refused(data: Rows) -> None:
+    state = Fit.start(LogisticRegression())
+    good, other = answers_of(state, cut(data, 2, empty=False))
+    for change in ({"classes": None}, {"weight": np.zeros(7)}, {"n_rows": "many"}, {"classes": 1.0}):
+        bad = replace(other, statistic=replace(other.statistic, **change))
+        with pytest.raises(OddsmithError, match=r"[Ss]ite 'site 1'"):
+            state.step([good, bad])
 
 
 def test_other_labels_are_refused_by_site(data: Rows) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -198,6 +199,23 @@ def test_journal_is_for_one_fit_at_a_time(tmp_path: Path) -> None:
         Journal(tmp_path / "fit.journal", ListEngine(), ABOUT)
     journal.close()
     Journal(tmp_path / "fit.journal", ListEngine(), ABOUT).close()
+
+
+def test_full_disk_and_folder_get_a_sentence(tmp_path: Path, monkeypatch: Any) -> None:
+    path = tmp_path / "fit.journal"
+    with pytest.raises(MessageError, match="cannot be opened"):
+        resumed(tmp_path, ListEngine())
+    with pytest.raises(Killed):
+        resumed(path, ListEngine(killer(2)))
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(MessageError, match=r"fit\.journal' cannot be written \(No space left on device\)"):
+            resumed(path, ListEngine())
+    assert resumed(path, ListEngine()).tobytes() == newton(parts()).tobytes()
 
 
 def test_folder_that_is_not_there_gets_a_sentence(tmp_path: Path) -> None:

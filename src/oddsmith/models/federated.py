@@ -21,7 +21,7 @@ from sklearn.base import clone
 
 from oddsmith.design.survey import Survey
 from oddsmith.engines import PartedSource
-from oddsmith.errors import InvalidInputError, InvalidTypeError, MessageError
+from oddsmith.errors import InvalidInputError, InvalidTypeError, MessageError, OddsmithError
 from oddsmith.models.requests import Answer, Asked, Message, Request, check_only_sums
 from oddsmith.models.saving import register_types
 from oddsmith.models.sharding import Shard
@@ -150,8 +150,10 @@ class Fit(Message):
             part = by_site[site].statistic
             try:
                 total = part if total is None else total.merge(part)
-            except (InvalidInputError, InvalidTypeError) as error:
-                raise type(error)(f"Site {site!r} does not go with the sites before it: {error}") from None
+            except OddsmithError as error:
+                raise InvalidInputError(f"Site {site!r} does not go with the sites before it: {error}") from None
+            except (ValueError, TypeError, LookupError, AttributeError):
+                raise _misfit(by_site[site], asked) from None
         record = {**self.record, _key(asked): seal("fold", {}, total)}
         return replace(self, record=record, sites=tuple(sorted(by_site)))._advanced()  # 4
 
@@ -276,9 +278,14 @@ def _check_form(answer: Answer, asked: Asked) -> None:
     found = answer.statistic
     if type(found) is asked.type and (asked.type in (Survey, Shard) or _form(found) == _form(_zero(asked))):
         return
-    raise MessageError(
-        f"The answer of site {answer.site!r} does not fit the request: expected the sums {asked.statistic!r} of "
-        f"{asked.shape.M} columns and {asked.shape.K} classes. Let the site answer again."
+    raise _misfit(answer, asked)
+
+
+def _misfit(answer: Answer, asked: Asked) -> MessageError:
+    of = f" of {asked.shape.M} columns and {asked.shape.K} classes" if asked.shape.M else ""
+    return MessageError(
+        f"The answer of site {answer.site!r} does not fit the request: expected the sums {asked.statistic!r}{of}. Let "
+        "the site answer again."
     )
 
 

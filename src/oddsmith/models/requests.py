@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+import oddsmith
 from oddsmith.design.basis.expansion import Expansion
 from oddsmith.design.basis.rows import Rows
 from oddsmith.design.encoding import Encoder
@@ -40,13 +41,13 @@ class Message:
         """Return the message as bytes."""
         register_types()
         state = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
-        return seal(self.kind, {}, state)
+        return seal(self.kind, {"software": _software()}, state)
 
     @classmethod
     def from_bytes(cls: type[M], data: bytes) -> M:
         """Return the message in some bytes; anything else is a `MessageError`."""
         register_types()
-        _, state = unseal(cls.kind, data)
+        _, state = unseal(cls.kind, data, _software())
         try:
             message = cls(**state)
             message.check()
@@ -160,6 +161,10 @@ class Request(Message):
                 "over fewer rows say too much of each of them. Leave this site out."
             )
         return Answer(site, self.fit, self.number, total)
+
+
+def _software() -> str:
+    return f"oddsmith {oddsmith.__version__}"
 
 
 def _reads(encode: Any) -> bool:

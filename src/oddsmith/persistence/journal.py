@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, BinaryIO, TypeVar
 
@@ -116,12 +116,13 @@ class Journal:
 
     def _append(self, data: bytes) -> Place:
         assert self._file is not None
-        self._file.seek(self._end)
-        self._file.truncate()
-        self._file.write(_length(data))
-        self._file.write(data)
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with _said(self.path, "written"):
+            self._file.seek(self._end)
+            self._file.truncate()
+            self._file.write(_length(data))
+            self._file.write(data)
+            self._file.flush()
+            os.fsync(self._file.fileno())
         start, self._end = self._end + LENGTH, self._end + LENGTH + len(data)
         return start, self._end
 
@@ -141,15 +142,27 @@ def _length(data: bytes) -> bytes:
     return len(data).to_bytes(LENGTH, "little")
 
 
+@contextmanager
+def _said(path: str, what: str) -> Iterator[None]:
+    """Say of which file an error of the operating system speaks."""
+    try:
+        yield
+    except OSError as error:
+        raise MessageError(
+            f"The journal {path!r} cannot be {what} ({error.strerror or error}). Give resume= the name of another file."
+        ) from error
+
+
 def _locked(path: str) -> BinaryIO:
     """Open a journal for this process alone, where the system can."""
-    file = open(path, "r+b")
-    with suppress(ImportError):
+    with _said(path, "opened"):
+        file = open(path, "r+b")
+    with suppress(ImportError, OSError):
         import fcntl
 
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             file.close()
             raise MessageError(
                 f"The journal {path!r} is in use by another fit. Give each fit a journal of its own."

@@ -32,8 +32,10 @@ def seal(kind: str, header: dict[str, Any], value: Any) -> bytes:
     return pack({"schema": SCHEMA, "kind": kind, "header": header, "value": node}, tensors)
 
 
-def unseal(kind: str, data: bytes) -> tuple[dict[str, Any], Any]:
+def unseal(kind: str, data: bytes, software: str | None = None) -> tuple[dict[str, Any], Any]:
     """Return header and value of a message of a kind; anything else is a `MessageError`.
+
+    With ``software`` one that was written by another, as its header says, is refused before its value is read.
 
     >>> unseal("greeting", b"anything")
     Traceback (most recent call last):
@@ -50,6 +52,11 @@ def unseal(kind: str, data: bytes) -> tuple[dict[str, Any], Any]:
             raise MessageError(
                 f"This {kind} was written by another version of oddsmith (schema {schema!r:.20}; this one has "
                 f"{SCHEMA}). Use the same version everywhere."
+            )
+        if software is not None and header.get("software") != software:
+            raise MessageError(
+                f"This {kind} was written by {header.get('software')!s:.40}, and this is {software}. Use the same "
+                "version everywhere."
             )
         return header, decode(document["value"], tensors)
     except (ModelFileError, LookupError) as error:
