@@ -13,8 +13,9 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from oddsmith import GaussianClassifier, LogisticRegression
+from oddsmith import REJECT, GaussianClassifier, LogisticRegression
 from oddsmith.engines import DaskEngine
+from oddsmith.engines.dask import is_dask
 from oddsmith.errors import InvalidInputError
 from oddsmith.testing import all_models, lay_out_dask
 
@@ -90,6 +91,30 @@ def test_a_bad_value_is_named_by_its_partition() -> None:
         LogisticRegression().fit(lay_out_dask(data, 10), y="kind")
 
 
+def methods(model: Any) -> list[str]:
+    found = [name for name in ("predict", "predict_proba", "decision_function") if hasattr(model, name)]
+    return [*found, "decide"] if "predict_proba" in found else found
+
+
+@pytest.mark.parametrize("model", list(all_models()), ids=lambda model: type(model).__name__)
+@pytest.mark.filterwarnings("ignore::oddsmith.errors.ConvergenceWarning")
+def test_predictions_are_lazy_and_those_in_memory(model: Any) -> None:
+    data = table(90, 2).set_index(np.arange(90) * 2)
+    X, A = data[["mass", "height", "width"]], data[["mass", "height", "width"]].to_numpy()
+    for rows, lazy in ((X, lay_out_dask(X, 20)), (A, da.from_array(A, chunks=(20, 2)))):
+        fitted = clone(model).fit(rows, data["kind"])
+        for name in methods(fitted):
+            expected, found = getattr(fitted, name)(rows), getattr(fitted, name)(lazy)
+            assert is_dask(found) and found.ndim == expected.ndim
+            values = found.compute()
+            if name in ("predict", "decide"):
+                assert np.asarray(values).tolist() == expected.tolist()
+            else:
+                np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-12)
+            if rows is X:
+                np.testing.assert_array_equal(values.index, X.index)
+
+
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
     """Two worker processes."""
@@ -108,6 +133,16 @@ def test_a_fit_on_workers_is_that_in_memory_and_leaves_nothing_there(client: Any
     model = LogisticRegression(1.0).fit(lay_out_dask(data, 100), y="kind")
     assert_same_model(model, LogisticRegression(1.0).fit(X, data["kind"]), X)
     assert sum(client.run(lambda dask_worker: len(dask_worker.data)).values()) == 0
+
+
+def test_rows_without_a_decision_bear_the_mark_of_this_process(client: Any) -> None:
+    data = table(90, 2)
+    X = data[["mass", "height", "width"]]
+    model = LogisticRegression(1.0).fit(X, data["kind"])
+    decided = model.decide(lay_out_dask(X, 30), reject=0.2).compute(scheduler=client)
+    expected = model.decide(X, reject=0.2)
+    assert [one is REJECT for one in decided] == [one is REJECT for one in expected]
+    assert 0 < sum(one is REJECT for one in decided) < 90
 
 
 def test_a_worker_killed_in_mid_fit_gives_the_same_bits(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
