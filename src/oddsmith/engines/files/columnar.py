@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -17,9 +17,8 @@ from oddsmith.errors import InvalidInputError
 
 BUFFER = 1 << 16
 """Bytes of each column that are read from disk at a time."""
-PAGE = 1 << 18
-"""Bytes of a page of Parquet (20,000 rows, as most writers make them) and of a buffer: each column that is decoded has
-one of both in memory."""
+PAGE, DICTIONARY = 1 << 19, 1 << 21
+"""Bytes that a column of Parquet takes while it is decoded: a page and buffers, and its dictionary if it has one."""
 
 
 def row_bytes(schema: Any) -> int:
@@ -29,9 +28,9 @@ def row_bytes(schema: Any) -> int:
     40
     """
     total = 0
-    for field in schema:
+    for kind in schema.types:
         try:
-            total += max(1, field.type.bit_width // 8)
+            total += max(1, kind.bit_width // 8)
         except ValueError:  # words, lists: no fixed width
             total += 32
     return total
@@ -44,6 +43,7 @@ class ParquetTable:
     found: Found
     schema: Any
     groups: tuple[int, ...]
+    decoders: Mapping[str, int] = field(default_factory=dict, repr=False)
     is_text: bool = False
 
     @classmethod
@@ -52,7 +52,7 @@ class ParquetTable:
         with named(repr(found.name)):
             footer = _footer(found.path, found.size, found.time)
             groups = tuple(footer.row_group(i).num_rows for i in range(footer.num_row_groups))
-            return cls(found, footer.schema.to_arrow_schema().remove_metadata(), groups)
+            return cls(found, footer.schema.to_arrow_schema().remove_metadata(), groups, _decoders(footer))
 
     @property
     def expected_rows(self) -> int:
@@ -62,14 +62,15 @@ class ParquetTable:
     def extents(self, names: tuple[str, ...], nbytes: int, *, needed: bool = True) -> Iterator[Extent]:
         """Yield row groups, small ones put together."""
         width = row_bytes(pa.schema([self.schema.field(name) for name in names if name in self.schema.names]))
+        aside = sum(self.decoders.get(name, 0) for name in names)
         first, total = 0, 0
         for i, rows in enumerate(self.groups):
             if total and total + rows * width > nbytes:
-                yield Extent(self, first, i, total)
+                yield Extent(self, first, i, total, aside)
                 first, total = i, 0
             total += rows * width
         if self.groups:
-            yield Extent(self, first, len(self.groups), total)
+            yield Extent(self, first, len(self.groups), total, aside)
 
     def read(self, extent: Extent, schema: Any, rows: int) -> Iterator[Any]:
         """Yield the rows of some row groups, no more than ``rows`` at a time, and check that all have come."""
@@ -99,6 +100,18 @@ class ParquetTable:
         """Return the name of the file and its row groups."""
         groups = f"row group {first}" if last - first == 1 else f"row groups {first}–{last - 1}"
         return f"{self.found.name!r}, {groups}"
+
+
+def _decoders(footer: Any) -> dict[str, int]:
+    """Return about how much memory each column takes while it is decoded, beside its values."""
+    found: dict[str, int] = {}
+    if footer.num_row_groups:
+        group = footer.row_group(0)
+        for column in map(group.column, range(group.num_columns)):
+            most = PAGE + (DICTIONARY if column.has_dictionary_page else 0)
+            name = column.path_in_schema.partition(".")[0]
+            found[name] = found.get(name, 0) + min(most, 2 * column.total_uncompressed_size)
+    return found
 
 
 @lru_cache(maxsize=8)

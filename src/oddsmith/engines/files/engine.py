@@ -103,7 +103,6 @@ class FilesEngine:
                 parts.widen(wider.number, spread)
         if (trouble := parts.trouble) is not None:
             warnings.warn(trouble, OddsmithWarning, stacklevel=2)
-        _release()
         return statistic.zero(source.shape, params) if result is None else result
 
 
@@ -202,10 +201,3 @@ class _Pass(Generic[S]):
             if not done:
                 shelf.abandon()
         shelf.finish()
-
-
-def _release() -> None:
-    """Give memory that Arrow keeps for later back to the system."""
-    import pyarrow as pa
-
-    pa.default_memory_pool().release_unused()

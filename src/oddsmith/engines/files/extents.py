@@ -18,13 +18,14 @@ class Extent:
     """Some rows of one file that are read one after the other: row groups, record batches, or bytes of text.
 
     ``first`` to ``last`` are their numbers; ``text`` is given where the bytes have been read already. ``nbytes`` is how
-    much memory their columns take, as far as is known.
+    much memory their columns take, ``aside`` what reading takes beside that, as far as is known.
     """
 
     file: TableFile
     first: int
     last: int
     nbytes: int
+    aside: int = 0
     text: bytes | None = None
 
     @property

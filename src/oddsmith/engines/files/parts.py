@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from oddsmith import __version__
-from oddsmith.engines.files.columnar import PAGE, ArrowTable, ParquetTable, row_bytes
+from oddsmith.engines.files.columnar import ArrowTable, ParquetTable, row_bytes
 from oddsmith.engines.files.datasets import from_dataset, is_dataset
 from oddsmith.engines.files.engine import FilesEngine, Spread
 from oddsmith.engines.files.extents import Extent, TableFile
@@ -139,7 +139,7 @@ class FileParts:
         for schema in {id(file.schema): file.schema for file in files}.values():
             names |= dict.fromkeys(name for name in schema.names if not name.startswith(INDEX))
         names |= dict.fromkeys(key for file in files for key in file.found.keys)
-        return cls(files, tuple(names), settings, _State(Room(settings.kept)))
+        return cls(files, tuple(names), settings, _State(_room(files, names, settings)))
 
     @property
     def engine(self) -> FilesEngine:
@@ -173,7 +173,7 @@ class FileParts:
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise InvalidInputError(f"Column {twice!r} is chosen twice.")
-        return replace(self, columns=names, _state=_State(Room(self.settings.kept)))
+        return replace(self, columns=names, _state=_State(_room(self.files, names, self.settings)))
 
     @property
     def fingerprint(self) -> str:
@@ -218,8 +218,7 @@ class FileParts:
 
     def cost(self, task: Task) -> int:
         """Return how much memory reading and encoding a task may take at a time."""
-        size = min(task.nbytes, self.settings.piece)
-        return 3 * size + min(PAGE * len(self.columns), task.nbytes)
+        return 3 * min(task.nbytes, self.settings.piece) + max(extent.aside for extent in task.extents)
 
     def read(self, task: Task) -> Iterator[Any]:
         """Yield the rows of a task as tables of about the size of a piece."""
@@ -227,7 +226,12 @@ class FileParts:
         rows = max(1, self.settings.piece // max(1, row_bytes(schema)))
         rows = min(rows, self.settings.piece_rows or rows)
         try:
-            yield from _gathered((t for extent in task.extents for t in extent.file.read(extent, schema, rows)), rows)
+            found = (table for extent in task.extents for table in extent.file.read(extent, schema, rows))
+            for table in _gathered(found, rows):
+                yield table
+                del table
+                # What Arrow keeps for later counts too, as much again as what it uses; to give it back costs nothing.
+                pa.default_memory_pool().release_unused()
         except WiderError as wider:
             wider.number = task.number
             raise
@@ -333,6 +337,13 @@ def _alike(files: tuple[TableFile, ...]) -> tuple[TableFile, ...]:
         known += [file.schema] if same is None else []
         result.append(file if same is None else replace(file, schema=same))  # type: ignore[type-var]
     return tuple(result)
+
+
+def _room(files: Iterable[TableFile], names: Iterable[str], settings: Settings) -> Room:
+    """Return the room for what is kept: less than its share where a single reader needs more than its own."""
+    decoders = (file.decoders for file in files if isinstance(file, ParquetTable))
+    aside = max((sum(decoder.get(name, 0) for name in names) for decoder in decoders), default=0)
+    return Room(max(0, settings.kept - max(0, aside + 3 * settings.piece - settings.in_flight)))
 
 
 def _typed(found: list[Found]) -> list[Found]:

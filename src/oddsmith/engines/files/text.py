@@ -107,7 +107,7 @@ class TextTable:
             _read(stream, self.start)
             for text in self._ranges(stream, nbytes):
                 starts.append(starts[-1] + len(text))
-                yield Extent(self, starts[-2], starts[-1], len(text), text)
+                yield Extent(self, starts[-2], starts[-1], len(text), text=text)
         self.found.check_same()
         self.starts[:] = starts
 
