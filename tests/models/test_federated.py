@@ -418,12 +418,23 @@ def test_answer_of_other_sizes_is_refused(data: Rows) -> None:
         wide.step(answers_of(wide, [(X, y), (X[:, :2], y)]))
 
 
-def test_rows_that_change_between_rounds_are_noticed(data: Rows) -> None:
+@pytest.mark.parametrize(
+    ("model", "rounds"),
+    [
+        *((LogisticRegression(), rounds) for rounds in (1, 2, 3)),
+        *((model, 1) for model in (GaussianClassifier(), LeastSquaresClassifier(), FisherDiscriminant())),
+    ],
+    ids=str,
+)
+def test_rows_that_change_between_rounds_are_noticed(model: Any, rounds: int, data: Rows) -> None:
     X, y = data
-    state = Fit.start(LogisticRegression())
-    with pytest.raises(InvalidInputError, match="changed"):
-        for n in (300, 300, 299, 299):
-            state = state.step(answers_of(state, [(X[:n], y[:n])]))
+    state = Fit.start(model)
+    for _ in range(rounds):
+        state = state.step(answers_of(state, [data, data]))
+    with pytest.raises(
+        InvalidInputError, match=r"Site 'site 1' has 299 rows .* had 300 in the first round: they have cha"
+    ):
+        state.step(answers_of(state, [data, (X[1:], y[1:])]))
 
 
 def test_damaged_messages_are_refused(data: Rows) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from oddsmith.design.encoding import Encoder
 from oddsmith.design.survey import Survey
 from oddsmith.engines import PartedSource
 from oddsmith.errors import InvalidInputError, InvalidTypeError, MessageError, OddsmithError
@@ -28,6 +29,7 @@ from oddsmith.models.sharding import Shard
 from oddsmith.persistence.codec import name_of
 from oddsmith.persistence.journal import fold_key
 from oddsmith.persistence.messages import seal, unseal
+from oddsmith.statistics import Curvature
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Fit(Message):
     least_rows: int
     sites: tuple[str, ...] | None
     record: dict[str, bytes]
+    counts: dict[str, tuple[int, float]]
     asked: Asked | None = None
     kind = "fit"
 
@@ -116,6 +119,7 @@ class Fit(Message):
             least_rows,
             None if sites is None else tuple(sorted(sites)),
             {},
+            {},
         )
         return state._advanced()
 
@@ -155,7 +159,9 @@ class Fit(Message):
             except (ValueError, TypeError, LookupError, AttributeError):
                 raise _misfit(by_site[site], asked) from None
         record = {**self.record, _key(asked): seal("fold", {}, total)}
-        return replace(self, record=record, sites=tuple(sorted(by_site)))._advanced()  # 4
+        surveys = {site: answer.statistic for site, answer in by_site.items() if asked.type is Survey}
+        counts = self.counts or {site: (one.n_present, float(one.weight.sum())) for site, one in surveys.items()}
+        return replace(self, record=record, sites=tuple(sorted(by_site)), counts=counts)._advanced()  # 4
 
     def _check_answer(self, answer: Answer, other: Answer | None) -> None:
         site, now = answer.site, len(self.record)
@@ -171,12 +177,26 @@ class Fit(Message):
                 "of a site must stay the same during a fit. Pass one answer of each site."
             )
         _check_form(answer, self.request.asked)
+        self._check_count(answer)
         if self.classes is not None and isinstance(answer.statistic, Survey):
             strange = [label for label in answer.statistic.classes.tolist() if label not in self.classes]
             if strange:
                 raise InvalidInputError(
                     f"Site {site!r} has the label {strange[0]!r}, which is not among classes={self.classes}."
                 )
+
+    def _check_count(self, answer: Answer) -> None:
+        """Refuse the sums of other rows than those of the first round, as far as they tell."""
+        sums, (rows, weight) = answer.statistic, self.counts.get(answer.site, (0, 0.0))
+        if answer.site not in self.counts or type(self.request.asked.encode) is not Encoder:
+            return  # a view shows some of the rows
+        found = sums.rows if isinstance(sums, Curvature) else np.sum(getattr(sums, "weight", weight))
+        expected = rows if isinstance(sums, Curvature) else weight
+        if not np.isclose(found, expected, rtol=1e-9, atol=0.0):
+            raise InvalidInputError(
+                f"Site {answer.site!r} has {found:.10g} rows (by weight) now, and had {expected:.10g} in the first "
+                "round: they have changed. Start again when they are complete."
+            )
 
     def _check_sites(self, by_site: dict[str, Answer]) -> None:
         if not by_site:
