@@ -6,6 +6,7 @@ returns log probabilities.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,9 @@ from sklearn.isotonic import isotonic_regression
 
 from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.numerics import Array, factor_spd, log_softmax, softmax
+
+Entropy = tuple[float, Array, Array]
+"""A cross entropy, its gradient and its Hessian."""
 
 FLAT = 1e-10
 """Spread of activations below which there is nothing to calibrate."""
@@ -134,10 +138,26 @@ def fit_linear(A: Array, T: Array, s: Array | None = None, *, shifts: bool = Tru
         scale = 1.0
     elif scale <= FLAT:
         return LinearMap(np.nan, np.full(K, np.nan))
+    s = np.ones(len(Z)) if s is None else s
+    return solve_linear(lambda theta: cross_entropy(Z / scale, T, s, theta), scale, K, shifts=shifts, slope=slope)
+
+
+def solve_linear(
+    entropy: Callable[[Array], Entropy], scale: float, K: int, *, shifts: bool = True, slope: bool = True
+) -> LinearMap:
+    """Return the linear map of smallest ``entropy``: a function of (scale · slope, shifts), see `fit_linear`.
+
+    It is called once an iteration, seldom more often, so it may be a pass over data that is not in memory.
+
+    >>> A, T = np.log([[0.9, 0.1], [0.6, 0.4], [0.6, 0.4], [0.1, 0.9]]), np.eye(2)[[0, 0, 1, 1]]
+    >>> Z = A - A.mean(axis=1, keepdims=True)
+    >>> found = solve_linear(lambda theta: cross_entropy(Z, T, np.ones(4), theta), 1.0, 2)
+    >>> bool(np.isclose(found.slope, fit_linear(A, T).slope))
+    True
+    """
     theta = np.append(scale, np.zeros(K))
     B = _directions(K, slope=slope, shifts=shifts)
-    s = np.ones(len(Z)) if s is None else s
-    value, g, H = _cross_entropy(Z / scale, T, s, theta)
+    value, g, H = entropy(theta)
     for iteration in range(100):
         # 1. Newton's step.
         factor = factor_spd(B.T @ H @ B)
@@ -147,12 +167,13 @@ def fit_linear(A: Array, T: Array, s: Array | None = None, *, shifts: bool = Tru
         if decrement <= 1e-20 * max(1.0, value) or len(factor.aliased):
             if len(factor.aliased) or np.abs(step).max() > FAR * (1.0 + np.abs(theta).max()):
                 return LinearMap(np.inf if iteration else np.nan, np.full(K, np.nan))
+            theta = theta - step
             break
         # 3. Halve until it helps; close to the optimum rounding hides that it does.
         size = 1.0
         while size > 1e-10:
             trial = theta - size * step
-            new = _cross_entropy(Z / scale, T, s, trial)
+            new = entropy(trial)
             if new[0] <= value - 1e-4 * size * decrement or (size == 1.0 and decrement < 1e-10):
                 break
             size /= 2
@@ -160,8 +181,8 @@ def fit_linear(A: Array, T: Array, s: Array | None = None, *, shifts: bool = Tru
     return LinearMap(float(theta[0] / scale), theta[1:] - theta[1:].mean())
 
 
-def _cross_entropy(Z: Array, T: Array, s: Array, theta: Array) -> tuple[float, Array, Array]:
-    """Return E, its gradient and its Hessian in (slope, shifts), K + 1 of them."""
+def cross_entropy(Z: Array, T: Array, s: Array, theta: Array) -> Entropy:
+    """Return E, its gradient and its Hessian in (slope, shifts), K + 1 of them, for centred activations ``Z``."""
     log_p = log_softmax(theta[0] * Z + theta[1:])
     P = np.exp(log_p)
     E = P - T
@@ -186,12 +207,21 @@ def influence(A: Array, T: Array, found: LinearMap) -> Array:
     True
     """
     Z = A - A.mean(axis=1, keepdims=True)
-    theta = np.append(found.slope, found.shift)
-    H = _cross_entropy(Z, T, np.ones(len(Z)), theta)[2]
-    B = _directions(Z.shape[1], slope=True, shifts=True)
+    H = cross_entropy(Z, T, np.ones(len(Z)), np.append(found.slope, found.shift))[2]
+    return moves_by(gradients(A, T, found), H)
+
+
+def gradients(A: Array, T: Array, found: LinearMap) -> Array:
+    """Return the gradient of E in slope and shifts of each row, N × (1 + K)."""
+    Z = A - A.mean(axis=1, keepdims=True)
     E = np.exp(found(Z)) - T
-    g = np.column_stack([(E * Z).sum(axis=1), E])
-    result: Array = -(B @ factor_spd(B.T @ H @ B).solve(B.T @ g.T)).T
+    return np.column_stack([(E * Z).sum(axis=1), E])
+
+
+def moves_by(G: Array, H: Array) -> Array:
+    """Return by what rows, or sums of rows, of the gradients ``G`` move slope and shifts: ``−H⁻¹ g``."""
+    B = _directions(len(H) - 1, slope=True, shifts=True)
+    result: Array = -(B @ factor_spd(B.T @ H @ B).solve(B.T @ G.T)).T
     return result
 
 

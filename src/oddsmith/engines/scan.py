@@ -24,7 +24,8 @@ def scan(data: Any, **how: Any) -> Parts:
     **how
         For files: ``memory="1GB"`` bounds what is held, ``cache`` (a folder, or True) keeps decoded blocks in
         memory-mapped files, ``dtype="float32"`` halves what is kept, ``format`` where the name does not tell.
-        For all: ``progress`` is called with (pieces done, pieces in all); ``resume`` names a small file in which the
+        For all: ``progress`` is called with (pieces done, pieces in all), or with True a bar in the terminal shows
+        them; ``resume`` names a small file in which the
         sums of each pass are kept, so that a fit that was interrupted goes on from there, to the same bits.
 
     >>> import tempfile, pyarrow as pa, pyarrow.parquet as pq
@@ -149,4 +150,4 @@ class Scanned(Wrapped):
     """Pieces that were opened with what only a fit can use: the file of its journal, and whom to tell how far it is."""
 
     resume: str | PathLike[str] | None = None
-    progress: Progress | None = None
+    progress: Progress | bool | None = None

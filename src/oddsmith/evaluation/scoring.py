@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from sklearn.metrics import confusion_matrix
 
 from oddsmith.decision.acting import REJECT, decide_by
 from oddsmith.decision.loss import LossMatrix, read_loss, read_reject
+from oddsmith.engines.scan import is_elsewhere
 from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithWarning
 from oddsmith.evaluation.bootstrap import (
     Resampled,
@@ -24,7 +25,7 @@ from oddsmith.evaluation.bootstrap import (
     wilson_interval,
 )
 from oddsmith.evaluation.reading import Answers, ask
-from oddsmith.evaluation.sums import Collector, Score, add_auc, add_bins, add_calibration, check_bins, mean_of
+from oddsmith.evaluation.sums import Collector, Score, Sums, add_auc, add_bins, add_calibration, check_bins, mean_of
 from oddsmith.inference.summary import check_level
 from oddsmith.numerics import Array
 from oddsmith.records import Table
@@ -59,6 +60,8 @@ class Evaluation(Table):
     n_rows : int
     level : float
         Of the intervals.
+    bounds : mapping from name to float
+        How far a score can be from its exact value, where it is not exact: AUC of data larger than memory.
     """
 
     scores: Mapping[str, Estimate]
@@ -66,6 +69,7 @@ class Evaluation(Table):
     confusion: npt.NDArray[np.intp]
     n_rows: int
     level: float
+    bounds: Mapping[str, float] = field(default_factory=dict)
 
     def __getattr__(self, name: str) -> Any:
         if name in NAMES:
@@ -104,6 +108,7 @@ def evaluate(
     level: float = 0.95,
     replicates: int = 2000,
     seed: int = 0,
+    **how: Any,
 ) -> Evaluation:
     """Return how good a fitted classifier is on rows that it was not fitted to.
 
@@ -126,7 +131,8 @@ def evaluate(
     model : fitted classifier
         Of this library or of scikit-learn. Without ``predict_proba`` it gets accuracy and AUC.
     X, y : rows and labels
-        ``y`` may be the name of a column of the table ``X``.
+        ``y`` may be the name of a column of the table ``X``. ``X`` may be larger than memory: a path, folder, glob,
+        pyarrow dataset, `scan` of them, Dask or Spark data frame.
     loss, reject : optional
         As for `decide`; with them there are costs.
     bins : int
@@ -137,6 +143,8 @@ def evaluate(
         Of the bootstrap.
     seed : int
         Seed of the bootstrap.
+    **how
+        For files and clusters, as for `scan`: ``memory``, ``progress`` and so on.
 
     Intervals are by the bootstrap over rows (BCa; above 4,096 rows over as many random groups of rows), for the
     accuracy Wilson's. Calibration error and reliability, which noise makes larger, have the values that a test does
@@ -144,6 +152,11 @@ def evaluate(
     An AUC of 1 has the exact bound ``α/2 ^ (1 / rows of the smaller side)``.
 
     Cost: the model's predictions, O(N log N) for each class, and some tenths of a second for the bootstrap, whatever N.
+    Of files and clusters the predictions are made once and kept within ``memory``; then there are six to eight passes
+    over these. The answers of up to two million rows of two classes are measured as in memory. Of more, all but two
+    scores are the same sums; AUC is exact up to 262,144 different probabilities (of all classes together), else it
+    comes with a bound of its error (``bounds``), which the interval contains; bins begin at probabilities that are
+    rounded alike.
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> from oddsmith import LogisticRegression
@@ -156,36 +169,83 @@ def evaluate(
     True
     """
     _check_numbers(bins, level, replicates, seed)
-    answers = ask(model, X, y)
-    rng = np.random.default_rng(seed)
+    settings = Settings(loss, reject, int(bins), level, int(replicates), seed)
+    if is_elsewhere(X):
+        from oddsmith.evaluation.streamed import evaluate_pieces
+
+        return evaluate_pieces(model, X, y, settings, how)
+    if how:
+        raise InvalidTypeError(f"{', '.join(how)}: for files and clusters only, and X is in memory. Leave it out.")
+    return measure(ask(model, X, y), settings, type(model).__name__)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a model is measured; see `evaluate`."""
+
+    loss: Any = None
+    reject: Any = None
+    bins: int = 10
+    level: float = 0.95
+    replicates: int = 2000
+    seed: int = 0
+
+    @property
+    def has_costs(self) -> bool:
+        """Whether decisions are measured, too."""
+        return self.loss is not None or self.reject is not None
+
+
+def measure(answers: Answers, settings: Settings, name: str) -> Evaluation:
+    """Return the scores of what the model ``name`` said about rows."""
+    rng = np.random.default_rng(settings.seed)
     group, count = assign_groups(len(answers.t), rng)
     collector = Collector(group, count)
-    scores = _collect(answers, collector, bins)
-    if loss is not None or reject is not None:
-        if answers.P is None:
-            raise InvalidTypeError(
-                f"{type(model).__name__} has no probabilities, and without them no loss can be expected. Leave loss "
-                "and reject out, or recalibrate(model, …) it first."
-            )
-        scores += _costs(answers, collector, read_loss(loss, answers.classes), reject)
-    if len(np.unique(answers.t)) < 2:
+    scores = _collect(answers, collector, settings.bins)
+    if settings.has_costs:
+        check_costs(answers.P is not None, name)
+        scores += add_costs(answers, collector, read_loss(settings.loss, answers.classes), settings.reject)
+    confusion = confusion_matrix(answers.t, answers.said, labels=np.arange(answers.K))
+    return conclude(scores, collector.sums, answers.classes, confusion, settings, rng)
+
+
+def conclude(
+    scores: list[Score],
+    sums: Sums,
+    classes: npt.NDArray[Any],
+    confusion: npt.NDArray[np.intp],
+    settings: Settings,
+    rng: np.random.Generator,
+    bounds: Mapping[str, float] | None = None,
+) -> Evaluation:
+    """Return the scores with their intervals, from sums over groups of rows."""
+    counts = confusion.sum(axis=1)
+    if np.count_nonzero(counts) < 2:
         warnings.warn(
-            f"All rows are of class {answers.classes.tolist()[answers.t[0]]!r}: AUC and calibration slope say nothing "
+            f"All rows are of class {classes.tolist()[int(counts.argmax())]!r}: AUC and calibration slope say nothing "
             "here, and are NaN. Evaluate on rows of at least two classes.",
             OddsmithWarning,
-            stacklevel=2,
+            stacklevel=4,
         )
-    resampled = Resampled.of(collector.sums, replicates, rng)
+    resampled = Resampled.of(sums, settings.replicates, rng)
     with np.errstate(divide="ignore", invalid="ignore"):  # a replicate may lack what a score needs
-        found = {score.name: _estimate(score, resampled, answers, level) for score in scores}
+        found = {score.name: _estimate(score, resampled, counts, settings.level) for score in scores}
+    for name, bound in (bounds or {}).items():
+        e = found[name]
+        how = f"{e.interval}, estimate ± {bound:.1g}"
+        found[name] = Estimate(e.value, e.lower - bound, e.upper + bound, how)
     order = [name for key in NAMES for name in found if name == key or name.startswith(f"{key}[")]
-    return Evaluation(
-        {name: found[name] for name in order},
-        answers.classes,
-        confusion_matrix(answers.t, answers.said, labels=np.arange(answers.K)),
-        len(answers.t),
-        level,
-    )
+    ordered = {name: found[name] for name in order}
+    return Evaluation(ordered, classes, confusion, int(counts.sum()), settings.level, dict(bounds or {}))
+
+
+def check_costs(has_probabilities: bool, name: str) -> None:
+    """Refuse costs of a model without probabilities."""
+    if not has_probabilities:
+        raise InvalidTypeError(
+            f"{name} has no probabilities, and without them no loss can be expected. Leave loss and reject out, or "
+            "recalibrate(model, …) it first."
+        )
 
 
 def _collect(answers: Answers, collector: Collector, bins: int) -> list[Score]:
@@ -217,7 +277,8 @@ def brier_losses(answers: Answers) -> Array:
     return np.asarray((answers.P**2).sum(axis=1) - 2.0 * own + 1.0)
 
 
-def _costs(answers: Answers, collector: Collector, loss: LossMatrix, reject: Any) -> list[Score]:
+def add_costs(answers: Answers, collector: Collector, loss: LossMatrix, reject: Any) -> list[Score]:
+    """What the model's decisions cost: as it expects, and on these rows."""
     assert answers.P is not None
     P = answers.P
     actions = decide_by(P, loss, reject)
@@ -238,12 +299,12 @@ def _costs(answers: Answers, collector: Collector, loss: LossMatrix, reject: Any
     return [Score(name, mean_of(name), "Wilson" if name == "rejected" else "bootstrap") for name in names]
 
 
-def _estimate(score: Score, sums: Resampled, answers: Answers, level: float) -> Estimate:
+def _estimate(score: Score, sums: Resampled, counts: npt.NDArray[np.intp], level: float) -> Estimate:
     value, replicates = float(score.formula(sums.whole)[0]), score.formula(sums.drawn)
-    how = score.interval
+    how, n = score.interval, int(counts.sum())
     if how == "Wilson":
-        edges = wilson_interval(value, len(answers.t), level)
-    elif len(answers.t) < 2:
+        edges = wilson_interval(value, n, level)
+    elif n < 2:
         edges = np.nan, np.nan  # one row, resampled, is the same row
     elif how == "reflected bootstrap":
         edges = reflected_interval(value, replicates, level, score.most)
@@ -253,19 +314,18 @@ def _estimate(score: Score, sums: Resampled, answers: Answers, level: float) -> 
         weight, gap = score.gaps(sums.whole)
         edges = inverted_interval(weight[0], gap[0], score.gaps(sums.drawn)[1], score.power, level)
     elif score.name == "auc" and value in (0.0, 1.0):
-        how, edges = "exact", _perfect_auc(answers, value, level)
+        how, edges = "exact", _perfect_auc(counts, value, level)
     else:
         edges = bca_interval(value, replicates, score.formula(sums.without), level)
     return Estimate(value, *edges, how)
 
 
-def _perfect_auc(answers: Answers, value: float, level: float) -> tuple[float, float]:
+def _perfect_auc(counts: npt.NDArray[np.intp], value: float, level: float) -> tuple[float, float]:
     """Return the interval of an AUC without a single error.
 
     m rows of the smaller side make m independent pairs, all of them right with a probability of at most AUC^m.
     """
-    counts = np.array([np.count_nonzero(answers.t == k) for k in answers.positives])
-    m = int(np.minimum(counts, len(answers.t) - counts).max())
+    m = int(np.minimum(counts, counts.sum() - counts).max())
     edge = float((0.5 - level / 2) ** (1.0 / m))
     return (edge, 1.0) if value == 1.0 else (0.0, 1.0 - edge)
 

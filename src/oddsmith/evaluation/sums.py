@@ -93,6 +93,11 @@ def add_auc(answers: Answers, collector: Collector) -> Score:
         place = placements(answers.values[:, k], positive)
         collector.add(f"auc{k}", positive * place, ~positive * place, positive * 1.0, ~positive * 1.0)
         areas.append(float(place[positive].mean()))
+    return auc_score(present, areas)
+
+
+def auc_score(present: list[int], areas: list[float]) -> Score:
+    """The mean of the areas of classes, from the sums of their placement values."""
     area = float(np.mean(areas)) if areas else np.nan
 
     def formula(sums: Sums) -> Array:
@@ -162,6 +167,11 @@ def add_bins(answers: Answers, collector: Collector, bins: int) -> list[Score]:
         cell = bin_of(p, bins)
         own = (answers.t == k) * 1.0
         collector.add_cells(f"bins{k}", cell, int(cell.max()) + 1, np.ones(len(p)), p, own)
+    return bin_scores(classes, answers.K)
+
+
+def bin_scores(classes: list[int], K: int) -> list[Score]:
+    """The scores of `add_bins`, from the sums within the bins of each class."""
 
     def gaps(sums: Sums) -> tuple[Array, Array]:
         cells = [np.split(sums[f"bins{k}"], 3, axis=1) for k in classes]
@@ -192,9 +202,7 @@ def add_bins(answers: Answers, collector: Collector, bins: int) -> list[Score]:
         Score("calibration_error", calibration_error, "inverted bootstrap", gaps=mean_gaps),
         Score("brier_reliability", reliability, "inverted bootstrap", gaps=gaps, power=2),
         Score("brier_resolution", resolution, "centred bootstrap"),
-        Score(
-            "brier_uncertainty", uncertainty, "reflected bootstrap", 0.25 if answers.K == 2 else 1.0 - 1.0 / answers.K
-        ),
+        Score("brier_uncertainty", uncertainty, "reflected bootstrap", 0.25 if K == 2 else 1.0 - 1.0 / K),
     ]
 
 
@@ -209,18 +217,29 @@ def add_calibration(answers: Answers, collector: Collector) -> list[Score]:
     """
     assert answers.P is not None
     present = np.flatnonzero(np.bincount(answers.t, minlength=answers.K))
-    labels = [answers.classes.tolist()[k] for k in present]
-    names = ["calibration_slope"]
-    names += ["calibration_intercept"] if len(present) == 2 else [f"calibration_intercept[{c}]" for c in labels]
-    A = np.log(np.maximum(answers.P[:, present], TINY))
-    T = (answers.t[:, None] == present) * 1.0
+    A, T = calibration_inputs(answers, present)
     found = fit_linear(A, T) if len(present) > 1 else LinearMap(np.nan, np.full(1, np.nan))
-    theta, moves = _estimate(A, T, found)
+    theta = np.append(found.slope, found.shift)
+    moves = influence(A, T, found) if np.isfinite(theta).all() else np.zeros((len(A), len(theta)))
+    theta, moves = against_first(theta, moves)
     collector.add("calibration", *moves.T)
+    return calibration_scores(theta, [answers.classes.tolist()[k] for k in present], len(answers.t))
+
+
+def calibration_inputs(answers: Answers, present: npt.NDArray[np.intp]) -> tuple[Array, Array]:
+    """Return the log probabilities of classes, and 1 for that of each row, 0 for others."""
+    assert answers.P is not None
+    return np.log(np.maximum(answers.P[:, present], TINY)), (answers.t[:, None] == present) * 1.0
+
+
+def calibration_scores(theta: Array, labels: list[Any], n: int) -> list[Score]:
+    """Slope and intercepts, from the sums of what the ``n`` rows move them by."""
+    names = ["calibration_slope"]
+    names += ["calibration_intercept"] if len(labels) == 2 else [f"calibration_intercept[{c}]" for c in labels]
 
     def part(j: int) -> Formula:
         def formula(sums: Sums) -> Array:
-            whole = len(answers.t) / sums["n"][:, 0]
+            whole = n / sums["n"][:, 0]
             return np.asarray(theta[j] + sums["calibration"][:, j] * whole)
 
         return formula
@@ -228,13 +247,14 @@ def add_calibration(answers: Answers, collector: Collector) -> list[Score]:
     return [Score(name, part(j)) for j, name in enumerate(names)]
 
 
-def _estimate(A: Array, T: Array, found: LinearMap) -> tuple[Array, Array]:
-    """Return (slope, intercepts), and what each row moves them by; one intercept for two classes."""
-    theta = np.append(found.slope, found.shift)
-    finite = bool(np.isfinite(theta).all())
-    moves = influence(A, T, found) if finite else np.zeros((len(A), len(theta)))
-    if len(theta) == 3:
-        difference = np.array([[1.0, 0.0, 0.0], [0.0, -1.0, 1.0]])
-        with np.errstate(invalid="ignore"):
-            return np.append(theta[0], theta[2] - theta[1]), moves @ difference.T
-    return theta, moves
+def against_first(theta: Array, moves: Array) -> tuple[Array, Array]:
+    """Return (slope, intercepts), and what moves them, with one intercept for two classes.
+
+    >>> against_first(np.array([1.0, -0.5, 0.5]), np.zeros((1, 3)))[0].tolist()
+    [1.0, 1.0]
+    """
+    if len(theta) != 3:
+        return theta, moves
+    difference = np.array([[1.0, 0.0, 0.0], [0.0, -1.0, 1.0]])
+    with np.errstate(invalid="ignore"):
+        return np.append(theta[0], theta[2] - theta[1]), moves @ difference.T

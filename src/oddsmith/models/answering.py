@@ -168,11 +168,14 @@ def with_types(parts: Parts, types: Mapping[str, Any]) -> Parts:
     return typed(files, types)
 
 
-def opened(data: Any, how: Mapping[str, Any] | None = None) -> tuple[Parts, Any]:
-    """Return data in pieces without what only a fit can use, and whom to tell how far its reading is."""
+def opened(data: Any, how: Mapping[str, Any] | None = None, apart: dict[str, Any] | None = None) -> tuple[Parts, Any]:
+    """Return data in pieces without what only a fit can use, and whom to tell how far its reading is.
+
+    ``apart`` holds labels (``y``) that are no column.
+    """
     how = dict(how or {})
     progress = how.pop("progress", None)
-    parts = find_parts(data, how=how)
+    parts = find_parts(data, apart, how)
     assert parts is not None
     if isinstance(parts, Scanned):
         progress = progress or parts.progress

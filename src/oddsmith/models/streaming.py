@@ -18,6 +18,7 @@ from oddsmith.design.reading import check_intercept
 from oddsmith.design.survey import Roles, Survey, SurveyParams, fewest
 from oddsmith.design.table import Design
 from oddsmith.engines import Engine, MemorySource, PartedSource, Parts, Progress
+from oddsmith.engines.progress import following
 from oddsmith.engines.scan import Scanned, Wrapped, find_parts, is_elsewhere
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.models.resuming import resumable
@@ -33,7 +34,7 @@ class Passes:
     """An engine around another that counts its passes over the data."""
 
     engine: Engine
-    progress: Progress | None = None
+    progress: Progress | bool | None = None
     count: int = 0
 
     @property
@@ -45,7 +46,8 @@ class Passes:
         """Fold, and count."""
         self.count += 1
         inside = replace(source, parts=source.parts.parts)
-        return self.engine.fold(statistic, inside, params, progress=progress or self.progress)
+        with following(progress or self.progress, f"pass {self.count}") as tell:
+            return self.engine.fold(statistic, inside, params, progress=tell)
 
 
 @dataclass(frozen=True)
