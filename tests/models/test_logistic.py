@@ -618,6 +618,19 @@ def test_partial_fit_comes_near_the_optimum_over_a_stream(K: int) -> None:
     assert model.n_iter_ == 3 * 6000
 
 
+@pytest.mark.parametrize("prior", [None, 0.1])
+def test_partial_fit_comes_as_near_in_small_batches_as_in_large_ones(prior: float | None) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 3))
+    y = (rng.random(6000) < 1 / (1 + np.exp(-X @ [1.0, -0.5, 0.5]))).astype(int)
+    optimum = LogisticRegression(prior).fit(X, y).coef_
+    for batch in (20, 600):
+        model = LogisticRegression(prior, seed=0)
+        for start in range(0, 6000, batch):
+            model.partial_fit(X[start : start + batch], y[start : start + batch], classes=[0, 1])
+        np.testing.assert_allclose(model.coef_, optimum, atol=0.1)  # three standard errors
+
+
 def test_partial_fit_takes_parts_without_a_class_and_goes_on_from_a_fit() -> None:
     X, y = make(400, 3, 3)
     model = LogisticRegression(seed=0)

@@ -420,8 +420,9 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> LogisticRegression:
         """Take one epoch of stochastic gradient steps over these rows; the first call needs all ``classes``.
 
-        Columns are scaled by the moments of the first call's rows, and step sizes go on falling from call to
-        call. The certificate speaks of the rows of the last call.
+        Columns are scaled by the moments of the first call's rows, and step sizes go on falling from call to call; the
+        prior is that of all rows so far. The weights are an average over the steps, in which later ones count for more.
+        The certificate speaks of the rows of the last call.
 
         >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 1, 0, 1])
         >>> LogisticRegression(seed=0).partial_fit(X, y, classes=[0, 1]).coef_.shape

@@ -244,8 +244,13 @@ class FoldObjective:
         p = conjugate_gradients(self, e, 1e-3 * norm, 500)
         return Curb(float(np.sqrt(max(float(p @ e.gradient), 0.0))), 0.0, exact=False)
 
-    def sgd_epoch(self, x: Array, rng: np.random.Generator, steps: Array) -> tuple[Array, Array]:
-        """Return the weights after one epoch over the rows in random order, and the mean of the iterates."""
+    def sgd_epoch(
+        self, x: Array, rng: np.random.Generator, steps: Array, total: float | None = None
+    ) -> tuple[Array, Array]:
+        """Return the weights after one epoch over the rows in random order, and the mean of the iterates.
+
+        The rows are part of a whole of weight ``total`` (default: they are all of it), over which the prior is spread.
+        """
         V = np.array(x.reshape(self.shape))
         C, P = self.shape
         if self.mix is not None:
@@ -261,7 +266,7 @@ class FoldObjective:
                 "Stochastic gradient descent takes a prior that is independent from weight to weight and leaves the "
                 "intercept free: a scale, a variance, or one variance a column. Use solver='newton' for this one."
             )
-        decay = np.zeros((C, P)) if self.penalty is None else self.penalty.diagonal(C) / self.weight
+        decay = np.zeros((C, P)) if self.penalty is None else self.penalty.diagonal(C) / (total or self.weight)
         target = np.zeros((C, P)) if self.penalty is None else self.penalty.mean
         mean, seen = np.zeros((C, P)), 0
         n = self.n_rows

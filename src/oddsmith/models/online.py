@@ -21,13 +21,21 @@ from oddsmith.solvers.sgd import SGD
 
 @dataclass
 class OnlineState:
-    """Coordinates fixed by the first rows, the weights in them, and how many steps were taken."""
+    """Coordinates fixed by the first rows, the weights in them, their average, and how many steps were taken.
+
+    In the average later steps count for more: step n of N has the weight (n/N)^`FORGET`, about.
+    """
 
     coordinates: Coordinates
     x: Array
+    average: Array
     steps: int
+    weight: float
     rng: np.random.Generator
     first_batch: int
+
+
+FORGET = 3.0
 
 
 def partial_fit(model: Any, rows: Any, y: Any, classes: Any, s: Array | None) -> None:
@@ -54,13 +62,15 @@ def partial_fit(model: Any, rows: Any, y: Any, classes: Any, s: Array | None) ->
         x = np.zeros(objective.size)
         if hasattr(model, "coef_"):
             x = coordinates.from_user(*model._against_first())
-        state = OnlineState(coordinates, x, 0, np.random.default_rng(model.seed), rows.shape[0])
+        state = OnlineState(coordinates, x, x, 0, 0.0, np.random.default_rng(model.seed), rows.shape[0])
     solver = model.solver if isinstance(model.solver, SGD) else SGD()
     decay = solver.decay or max(1000.0, float(state.first_batch))
     first = solver.step_size or 1.0 / objective.mean_square
     steps = first / (1.0 + (state.steps + np.arange(rows.shape[0])) / decay) ** solver.power
-    state.x, _ = objective.sgd_epoch(state.x, state.rng, steps)
-    state.steps += rows.shape[0]
+    state.weight += objective.weight
+    state.x, mean = objective.sgd_epoch(state.x, state.rng, steps, state.weight)
+    n, state.steps = rows.shape[0], state.steps + rows.shape[0]
+    state.average = state.average + (1.0 + FORGET) * n / (state.steps + FORGET * n) * (mean - state.average)
     _assign(model, objective, state, known, common)
 
 
@@ -93,13 +103,13 @@ def _codes(known: npt.NDArray[Any], y: Any, n: int) -> npt.NDArray[np.int32]:
 
 
 def _assign(model: Any, objective: Any, state: OnlineState, classes: npt.NDArray[Any], common: Array) -> None:
-    W, b = state.coordinates.to_user(state.x)
+    W, b = state.coordinates.to_user(state.average)
     if len(classes) > 2:
         W, b = np.vstack([np.zeros(W.shape[1]), W]), np.concatenate([[0.0], b])
         code = model._reference_code(classes)
         W = W - (W.mean(axis=0) - common[1:] if code is None else W[code])
         b = b - (b.mean() - common[0] if code is None else b[code])
-    e = objective.evaluate(state.x)
+    e = objective.evaluate(state.average)
     recorder = Recorder(objective)
     recorder.add(e, 0.0)
     model.classes_ = classes
@@ -108,7 +118,7 @@ def _assign(model: Any, objective: Any, state: OnlineState, classes: npt.NDArray
     model.n_parameters_ = (len(classes) - 1) * (W.shape[1] + int(bool(model.fit_intercept)))
     model.aliased_ = []
     model.trace_ = recorder.trace()
-    model.certificate_ = certify(objective, objective.evaluate(state.x, order=2), model.tol)
+    model.certificate_ = certify(objective, objective.evaluate(state.average, order=2), model.tol)
     model.n_iter_, model.link_ = state.steps, "logit"
     model.class_prior_ = None  # the shares of all batches are not kept
     model._sgd_state = state
