@@ -339,6 +339,24 @@ def test_the_users_choice_of_scheduler_is_heard(both: Any) -> None:
     assert threads == {main}
 
 
+def test_partitions_that_change_between_passes_are_refused() -> None:
+    times: list[int] = []
+
+    def shrinking(number: int) -> Any:
+        times.append(number)
+        return pd.DataFrame({"a": np.arange(9.0 if len(times) > 4 else 10.0)})
+
+    def encode(piece: Piece) -> Block:
+        return Block(piece.rows.to_numpy(), np.zeros(len(piece.rows), dtype=np.int32))
+
+    parts = DaskParts.open(dd.from_map(shrinking, range(4), meta=pd.DataFrame({"a": [0.0]})))
+    assert len(collected(parts).values) == 40
+    source = PartedSource(parts, encode, 40, 1, 2)
+    with pytest.raises(InvalidInputError, match="met 36 rows, and the first one 40"):
+        parts.engine.fold(Counts, source, source.shape)
+    assert len(collected(parts).values) == 36  # a first pass again
+
+
 # Workers that are lost
 
 

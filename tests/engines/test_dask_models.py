@@ -152,17 +152,17 @@ def test_a_worker_killed_in_mid_fit_gives_the_same_bits(client: Any, monkeypatch
     fold = DaskEngine.fold
 
     def deadly(self: Any, *args: Any, progress: Any = None) -> Any:
-        """Kill a worker after some partitions of each of the first three passes."""
+        """Kill a worker in mid-survey, and one in the pass that makes the blocks."""
         passes.append(0)
 
         def kill(done: int, of: int) -> None:
-            if done == 3 and len(passes) <= 3:
+            if done == 3 and len(passes) in (1, 2):
                 os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
 
         return fold(self, *args, progress=kill)
 
     monkeypatch.setattr(DaskEngine, "fold", deadly)
     found = LogisticRegression(1.0).fit(data, y="kind")
-    assert len(passes) > 3
+    assert len(passes) > 2
     assert np.array_equal(found.coef_, expected.coef_) and np.array_equal(found.intercept_, expected.intercept_)
     assert found.certificate_ == expected.certificate_

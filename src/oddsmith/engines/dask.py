@@ -39,8 +39,12 @@ SAMPLE_BYTES = 160_000_000
 
 @dataclass
 class _Kept:
-    """Encoded blocks that stay in a place for the length of a fit: those of one ``encode``, by number."""
+    """Encoded blocks that stay in a place for the length of a fit: those of one ``encode``, by number.
 
+    ``rows`` is the number of rows that the first pass met.
+    """
+
+    rows: int | None = None
     encode: Any = None
     place: Any = None
     blocks: dict[int, Any] = field(default_factory=dict)
@@ -198,11 +202,13 @@ class DaskEngine:
                     of_kept(sent, kept[i]) if i in kept else of_piece(sent, *piece)
                     for i, piece in enumerate(parts.pieces)
                 ]
-                total: S = place.compute(leaves, _tree(leaves), progress).thing
+                total = place.compute(leaves, _tree(leaves), progress)
+            _check_rows(parts._kept, total.rows, source.encode is as_it_is)
         except BaseException:
             parts.release()
             raise
-        return total
+        result: S = total.thing
+        return result
 
 
 class _Place(Protocol):
@@ -339,19 +345,21 @@ class _Carried:
 
     By their size Dask spills things, and sends tasks to where large ones are. And where Dask carries arrays by
     itself, they arrive at addresses at which sums take another way, to other bits, and compiled code a slower one.
+    ``rows`` counts the rows that it was made of.
     """
 
     thing: Any
+    rows: int = 0
 
     def __sizeof__(self) -> int:
         return _nbytes(self.thing)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _arrived, (import_module("cloudpickle").dumps(self.thing, protocol=5),)
+        return _arrived, (import_module("cloudpickle").dumps(self.thing, protocol=5), self.rows)
 
 
-def _arrived(data: bytes) -> _Carried:
-    return _Carried(import_module("cloudpickle").loads(data))
+def _arrived(data: bytes, rows: int = 0) -> _Carried:
+    return _Carried(import_module("cloudpickle").loads(data), rows)
 
 
 def _nbytes(thing: Any) -> int:
@@ -370,12 +378,12 @@ def _length(rows: Any) -> int:
 
 
 def _encoded(encode: _Carried, *piece: Any) -> _Carried:
-    return _Carried(_settled(encode.thing(_piece(*piece))))
+    return _Carried(_settled(encode.thing(_piece(*piece))), _length(piece[0]))
 
 
 def _of_kept(job: _Carried, block: _Carried) -> _Carried:
     with one_blas_thread():
-        return _Carried(job.thing.of(block.thing))
+        return _Carried(job.thing.of(block.thing), block.rows)
 
 
 def _of_piece(job: _Carried, *piece: Any) -> _Carried:
@@ -420,10 +428,21 @@ def _tree(leaves: list[Any]) -> Any:
 
 
 def _merged(first: _Carried, *others: _Carried) -> _Carried:
-    total = first.thing
+    total, rows = first.thing, first.rows
     for other in others:
-        total = total.merge(other.thing)
-    return _Carried(total)
+        total, rows = total.merge(other.thing), rows + other.rows
+    return _Carried(total, rows)
+
+
+def _check_rows(kept: _Kept, rows: int, anew: bool) -> None:
+    """Refuse a pass that met other rows than the first: a fit to both would be one to neither."""
+    if anew or kept.rows is None:
+        kept.rows = rows
+    elif rows != kept.rows:
+        raise InvalidInputError(
+            f"This pass over the Dask data met {rows} rows, and the first one {kept.rows}: its partitions change from "
+            "one computation to the next. Fit again when the files are complete, or persist the data first."
+        )
 
 
 def _lazy(function: Callable[..., Any]) -> Any:
