@@ -26,7 +26,7 @@ from oddsmith.testing import all_models
 
 COMMANDS = (
     *("fit", "compare", "summary", "report", "evaluate", "predict", "decide", "sample", "datasets"),
-    *("export sql", "export onnx"),
+    *("export sql", "export onnx", "sites start", "sites answer", "sites step"),
 )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from oddsmith.cli import describing, exporting, fitting, reporting, running, teaching, using
+from oddsmith.cli import describing, exporting, fitting, reporting, running, sites, teaching, using
 
 app = typer.Typer(
     name="oddsmith",
@@ -55,6 +55,11 @@ export = typer.Typer(help="Write a model as SQL or ONNX, for use where oddsmith 
 _add(export, exporting.sql, exporting.SQL_EXAMPLES)
 _add(export, exporting.onnx, exporting.ONNX_EXAMPLES)
 app.add_typer(export, name="export")
+over_sites = typer.Typer(help="Fit over sites that send sums and no rows, by files.", no_args_is_help=True)
+_add(over_sites, sites.start, sites.START_EXAMPLES)
+_add(over_sites, sites.answer, sites.ANSWER_EXAMPLES)
+_add(over_sites, sites.step, sites.STEP_EXAMPLES)
+app.add_typer(over_sites, name="sites")
 _add(app, describing.datasets, describing.DATASETS_EXAMPLES)
 _add(app, teaching.lecture, teaching.LECTURE_EXAMPLES)
 _add(app, teaching.gallery, teaching.GALLERY_EXAMPLES)

@@ -1,0 +1,110 @@
+"""``oddsmith sites``: a fit over sites that send sums and no rows, by files."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from oddsmith.cli import options
+from oddsmith.cli.output import print_json, print_line, warnings_as_sentences
+from oddsmith.cli.running import guarded
+
+START_EXAMPLES = (
+    "oddsmith sites start -t species --columns bill_length_mm,body_mass_g --missing drop --prior 1 -o fit.state "
+    "--request ask.odds",
+)
+ANSWER_EXAMPLES = ("oddsmith sites answer ask.odds penguins --site north -o north.odds",)
+STEP_EXAMPLES = ("oddsmith sites step fit.state north.odds --request ask.odds -o birds.odds",)
+
+Request = Annotated[
+    str, typer.Option("--request", metavar="FILE", help="Where to write what sites are asked for next.")
+]
+
+
+@guarded
+def start(
+    target: options.Target,
+    columns: Annotated[str, typer.Option(help="The columns that the model reads: age,dose,ward.", show_default=False)],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="STATE", help="Where to write the state of the fit.")
+    ],
+    request: Request,
+    model: Annotated[str, typer.Option(help="A model, as in 'oddsmith fit'.")] = "logistic",
+    basis: Annotated[str | None, typer.Option(help="Basis functions, in order: standardize,polynomial(2).")] = None,
+    prior: Annotated[str | None, typer.Option(help="A number (σ of the weights), evidence, jeffreys or none.")] = None,
+    formula: Annotated[str | None, typer.Option(help="As in R: 'low ~ age + C(race) * smoke'.")] = None,
+    weights: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column that counts rows.")] = None,
+    missing: options.Missing = None,
+    unseen: options.Unseen = None,
+    names: Annotated[str | None, typer.Option("--sites", help="Those that must answer: north,south.")] = None,
+    least_rows: Annotated[int, typer.Option(help="Sites with fewer rows do not answer.")] = 0,
+    as_json: options.Json = False,
+) -> None:
+    """Begin a fit over sites: write its state, and the first request, which goes to every site."""
+    from oddsmith import Fit
+    from oddsmith.cli.making import Recipe
+
+    state = Fit.start(
+        Recipe(model, basis, prior, formula, missing, unseen).build(),
+        _words(columns),
+        y=target,
+        sample_weight=weights,
+        sites=None if names is None else _words(names),
+        least_rows=least_rows,
+    )
+    state.save(output)
+    state.request.save(request)
+    _say(as_json, {"state": output, "request": request, "round": 0}, f"Wrote {output}, and {request} for every site.")
+
+
+@guarded
+def answer(
+    request: Annotated[str, typer.Argument(metavar="REQUEST", help="What this site is asked for.", show_default=False)],
+    data: options.Data,
+    site: Annotated[str, typer.Option(help="The name of this site, the same in every round.", show_default=False)],
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="Where to write the answer.")],
+    as_json: options.Json = False,
+) -> None:
+    """Answer a request with sums over the rows of this site. No row is in the answer."""
+    from oddsmith import Request
+    from oddsmith.cli.data import open_data
+
+    asked = Request.load(request)
+    asked.statistic(open_data(data).table(), site=site).save(output)
+    done = {"answer": output, "site": site, "round": asked.number, "statistic": asked.asked.statistic}
+    _say(as_json, done, f"Wrote {output}: {asked.asked.statistic} of {site}, round {asked.number}.")
+
+
+@guarded
+def step(
+    state: Annotated[str, typer.Argument(metavar="STATE", help="The state of the fit; it is written anew.")],
+    answers: Annotated[list[str], typer.Argument(metavar="ANSWER…", help="The answers of all sites.")],
+    request: Request,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="MODEL", help="Where to write the model when the fit is done.")
+    ],
+    as_json: options.Json = False,
+) -> None:
+    """Take the answers of all sites: write the next request, or the fitted model."""
+    from oddsmith import Fit
+
+    with warnings_as_sentences() as said:
+        after = Fit.load(state).step(answers)
+    if after.done:
+        after.model.save(output)
+        _say(as_json, {"done": True, "model": output, "warnings": said}, f"Done. Wrote {output}.")
+    else:
+        after.request.save(request)
+        number = after.request.number
+        done = {"done": False, "request": request, "round": number, "warnings": said}
+        _say(as_json, done, f"Wrote {request}, round {number}, for every site.")
+    after.save(state)
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _say(as_json: bool, facts: dict[str, object], sentence: str) -> None:
+    print_json(facts) if as_json else print_line(sentence)
