@@ -37,6 +37,10 @@ class InvalidTypeError(OddsmithError, TypeError):
     """The data or an argument is of a type that cannot be used."""
 
 
+class NeedsMemoryError(InvalidInputError, InvalidTypeError):
+    """Rows in memory are needed, and the data is in pieces, wherever it lies."""
+
+
 class UnknownNameError(InvalidInputError):
     """A name is not registered; the message lists those that are.
 
@@ -53,6 +57,11 @@ class UnknownNameError(InvalidInputError):
         close = get_close_matches(str(found), [str(name) for name in names], n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         super().__init__(f"Unknown {what} {found!r}. Known: {', '.join(map(repr, names)) or '(none)'}.{hint}")
+        self._given = (what, found, names)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # An exception is made again from its message alone, unless it says otherwise: it may come from a worker.
+        return type(self), self._given
 
 
 class NotFittedError(OddsmithError, _SklearnNotFittedError):

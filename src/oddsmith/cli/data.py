@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,40 @@ HOW = (
 )
 
 
+LARGE = 100_000_000
+"""Bytes of files above which they are read in pieces."""
+
+
 @dataclass(frozen=True)
 class Data:
-    """A place where rows are: read whole, or some rows at a time."""
+    """A place where rows are: read whole, or some rows at a time.
+
+    ``place`` is what `oddsmith.scan` opens in pieces, None if it cannot; ``size`` the bytes of the files there, and
+    ``keyed`` whether folders there are called ``key=value``, which only that reads.
+    """
 
     name: str
     read: Callable[[files.Types | None], Any]
     stream: Callable[[files.Types | None, files.Wanted], Iterator[Any]]
+    place: str | list[str] | None = None
+    size: int = 0
+    keyed: bool = False
+
+    def pieces(self, **how: Any) -> Any:
+        """Return the data in pieces, if it is large or if that is asked for (``how`` has values), else None."""
+        given = {name: value for name, value in how.items() if value is not None}
+        if self.place is None:
+            if given:
+                raise InvalidInputError(
+                    f"{self.name!r} cannot be read in pieces, so --{next(iter(given))} has no use. That is for CSV, "
+                    "Parquet and Arrow files."
+                )
+            return None
+        if not given and not self.keyed and self.size <= LARGE:
+            return None
+        from oddsmith.engines.scan import scan
+
+        return scan(self.place, progress=True, **given)
 
     def table(self, types: files.Types | None = None) -> Any:
         """Return all rows (Arrow)."""
@@ -43,16 +70,20 @@ class Data:
             yield _named(batch, self.name)
 
 
-def open_data(text: str) -> Data:
-    """Return the data that DATA names, or say what was looked for.
+def open_data(text: str | Sequence[str]) -> Data:
+    """Return the data that DATA names, or say what was looked for; several names are those of files.
 
     >>> open_data("penguins").table().num_rows
     344
     """
+    if not isinstance(text, str):
+        return open_data(text[0]) if len(text) == 1 else _several(text)
     if text == "-":
         return _standard_input()
     if os.path.isdir(text):
-        return _files(text, _folder(text))
+        found = _folder(text)
+        keyed = any("=" in step for path in found for step in Path(path).relative_to(text).parts[:-1])
+        return _files(text, found, text if keyed else None)
     if os.path.exists(text):
         return _file(text)
     place, separator, what = text.partition("::")
@@ -70,6 +101,16 @@ def open_data(text: str) -> Data:
     raise InvalidInputError(
         f"There is no file, folder or data set {text!r}.{_hint(text)} {HOW} ({', '.join(DATASETS)})."
     )
+
+
+def _several(texts: Sequence[str]) -> Data:
+    for text in texts:
+        if not os.path.isfile(text):
+            raise InvalidInputError(
+                f"{text!r} is no file. Several names of DATA are those of files; name a folder, a glob in quotes, a "
+                "database or a bundled data set alone."
+            )
+    return _files(f"{texts[0]} and {len(texts) - 1} more", list(texts))
 
 
 def _hint(text: str) -> str:
@@ -95,7 +136,7 @@ def _folder(path: str) -> list[str]:
     return sorted(str(file) for file in Path(path).rglob("*") if file.is_file() and formats.format_of(file.name))
 
 
-def _files(name: str, paths: list[str]) -> Data:
+def _files(name: str, paths: list[str], keyed: str | None = None) -> Data:
     if not paths:
         raise InvalidInputError(f"{name!r} holds no files that can be read: {', '.join(formats.FORMATS)} are known.")
     kinds = [formats.format_of(os.path.basename(path)) or _sniffed(path) for path in paths]
@@ -115,7 +156,8 @@ def _files(name: str, paths: list[str]) -> Data:
         for path, kind in zip(paths, kinds, strict=True):
             yield from files.batches(path, kind, path, types, wanted)
 
-    return Data(name, read, stream)
+    place = (keyed or paths) if set(kinds) <= {"csv", "parquet", "arrow"} else None
+    return Data(name, read, stream, place, sum(map(os.path.getsize, paths)), keyed is not None)
 
 
 def _standard_input() -> Data:

@@ -38,7 +38,7 @@ COMPARE_EXAMPLES = (
 
 @guarded
 def fit(
-    data: options.Data,
+    data: options.Several,
     output: Output,
     target: Annotated[
         str | None, typer.Option("--target", "-t", metavar="COLUMN", help="The column with the classes.")
@@ -59,6 +59,9 @@ def fit(
     report: Annotated[
         str | None, typer.Option("--report", metavar="FILE", help="Write a report too, an HTML page.")
     ] = None,
+    memory: options.Memory = None,
+    cache: options.Cache = None,
+    resume: options.Resume = None,
     as_json: options.Json = False,
 ) -> None:
     """Fit a model to a table and write it to a file.
@@ -70,23 +73,30 @@ def fit(
         raise typer.BadParameter("give --target COLUMN, or a --formula with a left side.", param_hint="'--target'")
     from oddsmith.cli.data import open_data
     from oddsmith.cli.making import Recipe
+    from oddsmith.cli.pieces import fit_pieces
 
     recipe = Recipe(model, basis, prior, formula, missing, unseen)
     estimator = recipe.build()
     for path in (output, report or output):
         _check_folder(path)
-    with warnings_as_sentences() as said, working(f"reading {data}") as update:
-        table = open_data(data).table()
-        update(f"fitting {model} to {table.num_rows:,} rows")
-        rows, given = _fit(estimator, table, target, weights, ignore or [])
+    opened = open_data(data)
+    with warnings_as_sentences() as said:
+        how = {"memory": memory, "cache": cache, "resume": resume}
+        n_rows = None if report is not None else fit_pieces(estimator, opened, target, weights, ignore or [], how)
+        if n_rows is None:
+            with working(f"reading {opened.name}") as update:
+                table = opened.table()
+                n_rows = table.num_rows
+                update(f"fitting {model} to {n_rows:,} rows")
+                rows, given = _fit(estimator, table, target, weights, ignore or [])
+                if report is not None:
+                    update("writing the report")
+                    estimator.report(rows, target, report, model_path=output, **given)
         estimator.save(output)
-        if report is not None:
-            update("writing the report")
-            estimator.report(rows, target, report, model_path=output, **given)
     if as_json:
-        print_json({"model": output, "report": report, **_facts(estimator, table), "warnings": said})
+        print_json({"model": output, "report": report, **_facts(estimator, n_rows), "warnings": said})
     else:
-        _report(estimator, table, data, output, report)
+        _report(estimator, n_rows, opened.name, output, report)
 
 
 @guarded
@@ -204,10 +214,10 @@ def _check_folder(path: str) -> None:
         raise InvalidInputError(f"There is no folder to write {path!r} to. Make it first.")
 
 
-def _facts(model: Any, table: Any) -> dict[str, Any]:
+def _facts(model: Any, n_rows: int) -> dict[str, Any]:
     from oddsmith.models.saving import provenance
 
-    facts: dict[str, Any] = {"kind": type(model).__name__, **provenance(model), "rows": table.num_rows}
+    facts: dict[str, Any] = {"kind": type(model).__name__, **provenance(model), "rows": n_rows}
     facts["classes"] = model.classes_
     for name in ("intercept_", "coef_", "log_likelihood_"):
         if hasattr(model, name):
@@ -217,10 +227,10 @@ def _facts(model: Any, table: Any) -> dict[str, Any]:
     return facts
 
 
-def _report(model: Any, table: Any, data: str, output: str, page: str | None) -> None:
+def _report(model: Any, n_rows: int, data: str, output: str, page: str | None) -> None:
     classes = [str(label) for label in model.classes_.tolist()]
     shown = ", ".join(classes[:6]) + (", …" if len(classes) > 6 else "")
-    note(f"{type(model).__name__}: {table.num_rows:,} rows of {data}, {len(classes)} classes ({shown}).")
+    note(f"{type(model).__name__}: {n_rows:,} rows of {data}, {len(classes)} classes ({shown}).")
     certificate = getattr(model, "certificate_", None)
     if certificate is not None:
         gap = f"At most {certificate.gap:.2g} from the optimum" if certificate.optimum_exists else "There is no optimum"

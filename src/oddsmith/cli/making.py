@@ -112,16 +112,16 @@ def fit_command(data: str, target: str, recipe: Recipe, further: Sequence[str], 
 
 
 def check_column(table: Any, name: str, what: str) -> None:
-    """Refuse a column that is not there, with those that are."""
-    if name not in table.column_names:
+    """Refuse a column that is not there, with those that are; ``table`` may be the names of the columns."""
+    names = getattr(table, "column_names", table)
+    if name not in names:
         from difflib import get_close_matches
 
-        known = {column.lower(): column for column in table.column_names}
+        known = {column.lower(): column for column in names}
         close = get_close_matches(name.lower(), known, n=1)
         hint = f" Did you mean {known[close[0]]!r}?" if close else ""
         raise InvalidInputError(
-            f"There is no column {name!r} for {what}.{hint} "
-            f"The columns are: {', '.join(map(repr, table.column_names))}."
+            f"There is no column {name!r} for {what}.{hint} The columns are: {', '.join(map(repr, names))}."
         )
 
 

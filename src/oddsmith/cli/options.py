@@ -15,6 +15,39 @@ Data = Annotated[
         show_default=False,
     ),
 ]
+Several = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="DATA...",
+        help="CSV, Parquet, Arrow or JSON-lines files, folder or glob of them; database table or query "
+        "(shop.db::orders); - for standard input; or the name of a bundled data set.",
+        show_default=False,
+    ),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Read files in pieces, with so much memory for rows: 500MB, 4GB. Files above 100 MB are anyway.",
+        show_default=False,
+    ),
+]
+Cache = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Keep rows there that are too many for the memory, and for later fits to the same files.",
+        show_default=False,
+    ),
+]
+Resume = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Keep the state of the fit in this file after each pass; if it is there, go on from it.",
+        show_default=False,
+    ),
+]
 Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="A model file that 'oddsmith fit' wrote.", show_default=False)
 ]

@@ -82,9 +82,9 @@ def as_options(text: str) -> str:
 
 
 def complain(kind: str, text: str) -> None:
-    """Print an error or a warning."""
+    """Print an error, a warning, or that it was interrupted."""
     console = stderr()
-    style = "bold red" if kind == "Error" else "yellow"
+    style = "yellow" if kind == "Warning" else "bold red"
     console.print(Text.assemble((f"{kind}: ", style), visible(text)))
 
 

@@ -38,9 +38,10 @@ def report(
     With the rows of the fit its scores are by leave-one-out where the model has that; else they are those of the rows.
     """
     from oddsmith.cli.data import open_data
-    from oddsmith.cli.loading import expected_types, inputs, load_model
+    from oddsmith.cli.loading import load_model
     from oddsmith.cli.making import check_column
     from oddsmith.cli.specs import read_loss, read_reject
+    from oddsmith.models.answering import expected_types, inputs
 
     fitted = load_model(model)
     classes = fitted.classes_.tolist()
@@ -51,7 +52,7 @@ def report(
             check_column(table, weights, "--weights")
         update(f"describing {table.num_rows:,} rows")
         aside = [target] if weights is None else [target, weights]
-        rows = inputs(fitted, table if hasattr(fitted, "feature_names_in_") else table.drop_columns(aside), data)
+        rows = inputs(fitted, table if hasattr(fitted, "feature_names_in_") else table.drop_columns(aside), repr(data))
         fitted.report(
             rows,
             table[target].to_numpy(),

@@ -17,7 +17,7 @@ debugging = False
 
 
 def guarded(command: F) -> F:
-    """Decorate a command: an error becomes one sentence on standard error, and the exit code 1."""
+    """Decorate a command: an error becomes one sentence on standard error, and the exit code 1; Ctrl-C is 130."""
 
     @wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
@@ -25,6 +25,9 @@ def guarded(command: F) -> F:
             command(*args, **kwargs)
         except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError):
             raise
+        except KeyboardInterrupt as stop:
+            complain("Interrupted", str(stop) or "Nothing was written.")
+            raise typer.Exit(130) from None
         except Exception as error:
             if debugging:
                 raise

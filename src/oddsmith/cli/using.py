@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import typer
@@ -35,7 +36,7 @@ All = Annotated[bool, typer.Option("--keep-all", help="Copy all columns of DATA.
 @guarded
 def predict(
     model: options.Model,
-    data: options.Data,
+    data: options.Several,
     output: options.Table = None,
     keep: Keep = None,
     keep_all: All = False,
@@ -43,6 +44,7 @@ def predict(
         bool, typer.Option("--intervals", help="Intervals of the probabilities, from the posterior.")
     ] = False,
     level: options.Level = 0.95,
+    memory: options.Memory = None,
     as_json: options.Json = False,
 ) -> None:
     """Predict the class of each row, with the probability of every class.
@@ -51,48 +53,53 @@ def predict(
     Rows are read and written some at a time, so there may be more than fit into memory.
     """
     from oddsmith.cli.loading import load_model
-    from oddsmith.cli.predicting import predictions
+    from oddsmith.models.writing import make_saying
 
-    fitted = load_model(model)
-    _stream(fitted, data, output, keep, keep_all, as_json, lambda rows: predictions(fitted, rows, intervals, level))
+    saying = make_saying(load_model(model), intervals=intervals, level=level)
+    _stream(saying, data, output, keep or [], keep_all, memory, as_json)
 
 
 @guarded
 def decide(
     model: options.Model,
-    data: options.Data,
+    data: options.Several,
     loss: options.Loss = None,
     reject: options.Reject = None,
     output: options.Table = None,
     keep: Keep = None,
     keep_all: All = False,
+    memory: options.Memory = None,
     as_json: options.Json = False,
 ) -> None:
     """Decide for each row: the action of smallest expected loss, or none.
 
     The columns are 'decision', 'expected_loss' and with --reject 'rejected': such rows have an empty decision.
     """
+    from oddsmith.cli import specs
     from oddsmith.cli.loading import load_model
-    from oddsmith.cli.predicting import Decisions
-    from oddsmith.cli.specs import read_loss, read_reject
+    from oddsmith.decision.loss import read_loss
+    from oddsmith.models.writing import Saying
 
     fitted = load_model(model)
     classes = fitted.classes_.tolist()
-    costs = None if loss is None else read_loss(loss, classes)
-    rule = Decisions(fitted, costs, None if reject is None else read_reject(reject, classes))
-    _stream(fitted, data, output, keep, keep_all, as_json, rule)
+    costs = read_loss(None if loss is None else specs.read_loss(loss, classes), fitted.classes_)
+    rejecting = None if reject is None else specs.read_reject(reject, classes)
+    saying = Saying(fitted, predicted=False, proba=False, loss=costs, reject=rejecting)
+    _stream(saying, data, output, keep or [], keep_all, memory, as_json)
 
 
 @guarded
 def evaluate(
     model: options.Model,
-    data: options.Data,
+    data: options.Several,
     target: options.Target,
     loss: options.Loss = None,
     reject: options.Reject = None,
     bins: Annotated[int, typer.Option(help="Bins of the calibration scores.")] = 10,
     level: options.Level = 0.95,
     seed: options.Seed = 0,
+    memory: options.Memory = None,
+    cache: options.Cache = None,
     as_json: options.Json = False,
 ) -> None:
     """Measure a model on a table: proper scores, calibration, ranking and costs, each with an interval.
@@ -100,28 +107,37 @@ def evaluate(
     Use rows that it was not fitted to: the scores of others are too good.
     """
     from oddsmith.cli.data import open_data
-    from oddsmith.cli.loading import expected_types, inputs, load_model
+    from oddsmith.cli.loading import load_model
     from oddsmith.cli.making import check_column
     from oddsmith.cli.specs import read_loss, read_reject
     from oddsmith.evaluation.scoring import evaluate as run
+    from oddsmith.models.answering import expected_types, inputs
 
     fitted = load_model(model)
     classes = fitted.classes_.tolist()
     costs = None if loss is None else read_loss(loss, classes)
     rejecting = None if reject is None else read_reject(reject, classes)
-    with warnings_as_sentences() as said, working(f"reading {data}") as update:
-        table = open_data(data).table(expected_types(fitted))
-        check_column(table, target, "--target")
-        update(f"evaluating {table.num_rows:,} rows")
-        rows, labels = inputs(fitted, table, data), table[target].to_numpy()
-        result = run(fitted, rows, labels, costs, reject=rejecting, bins=bins, level=level, seed=seed)
+    opened = open_data(data)
+    measured: dict[str, Any] = {"reject": rejecting, "bins": bins, "level": level, "seed": seed}
+    with warnings_as_sentences() as said:
+        pieces = opened.pieces(memory=memory, cache=cache)
+        if pieces is not None:
+            check_column(pieces.columns, target, "--target")
+            result = run(fitted, pieces, target, costs, **measured)
+        else:
+            with working(f"reading {opened.name}") as update:
+                table = opened.table(expected_types(fitted))
+                check_column(table, target, "--target")
+                update(f"evaluating {table.num_rows:,} rows")
+                rows = inputs(fitted, table, repr(opened.name))
+                result = run(fitted, rows, table[target].to_numpy(), costs, **measured)
         warn_weighted(fitted)
     if as_json:
         scores = {name: vars(score) for name, score in result.scores.items()}
         confusion = {"classes": result.classes, "counts": result.confusion}
         print_json({"rows": result.n_rows, "level": level, "scores": scores, "confusion": confusion, "warnings": said})
         return
-    print_line(f"{type(fitted).__name__} on {result.n_rows:,} rows of {data}, {level:.0%} intervals", "bold")
+    print_line(f"{type(fitted).__name__} on {result.n_rows:,} rows of {opened.name}, {level:.0%} intervals", "bold")
     print_table(result.to_dict(), optional=("interval",))
     print_line("")
     print_line("Rows by true class, columns by prediction", "bold")
@@ -167,26 +183,52 @@ def sample(
 
 
 def _stream(
-    model: Any, data: str, output: str | None, keep: list[str] | None, keep_all: bool, as_json: bool, rule: Any
+    saying: Any, data: list[str], output: str | None, keep: list[str], keep_all: bool, memory: str | None, as_json: bool
 ) -> None:
-    """Write what a rule says about each row, batch after batch."""
+    """Write what is said about each row, some rows at a time."""
     from oddsmith.cli.data import open_data
+    from oddsmith.cli.making import check_column
+    from oddsmith.models.writing import answer_tables
+
+    opened = open_data(data)
+    with warnings_as_sentences():
+        pieces = opened.pieces(memory=memory)
+        if pieces is None:
+            with working(f"reading {opened.name}") as update:
+                rows = _write(_batches(saying, opened, keep, keep_all), opened.name, output, as_json, update)
+        else:
+            kept = list(pieces.columns) if keep_all else keep
+            for name in kept:
+                check_column(pieces.columns, name, "--keep")
+            rows = answer_tables(saying, pieces, kept, lambda some: _write(some, opened.name, output, as_json))
+    _wrote(rows, output, as_json)
+
+
+def _batches(saying: Any, opened: Any, keep: list[str], keep_all: bool) -> Iterator[Any]:
+    """Yield what is said about data that is not read in pieces."""
     from oddsmith.cli.loading import batches
     from oddsmith.cli.predicting import beside
+
+    for table, rows in batches(saying.model, opened, None if keep_all else keep):
+        if len(table):
+            yield beside(table, table.column_names if keep_all else keep, saying(rows))
+
+
+def _write(
+    tables: Iterator[Any], name: str, output: str | None, as_json: bool, update: Callable[[str], None] | None = None
+) -> int:
+    """Write tables, and return the number of their rows."""
     from oddsmith.cli.writing import table_writer
+    from oddsmith.errors import InvalidInputError
 
-    with warnings_as_sentences(), working(f"reading {data}") as update, table_writer(output, as_json) as writer:
-        for table, rows in batches(model, open_data(data), None if keep_all else keep or []):
-            said = rule(rows) if len(table) else None
-            if said is None:
-                continue
-            writer.write(beside(table, table.column_names if keep_all else keep or [], said))
-            update(f"{writer.rows:,} rows written")
+    with table_writer(output, as_json) as writer:
+        for table in tables:
+            writer.write(table)
+            if update is not None:
+                update(f"{writer.rows:,} rows written")
         if not writer.rows:
-            from oddsmith.errors import InvalidInputError
-
-            raise InvalidInputError(f"{data!r} has no rows.")
-    _wrote(writer.rows, output, as_json)
+            raise InvalidInputError(f"{name!r} has no rows.")
+    return writer.rows
 
 
 def _wrote(rows: int, output: str | None, as_json: bool) -> None:

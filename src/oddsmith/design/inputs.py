@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
 from oddsmith.engines.scan import is_elsewhere
-from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
+from oddsmith.errors import InvalidInputError, InvalidTypeError, NeedsMemoryError, as_input_errors
 from oddsmith.numerics import Array
 
 
@@ -36,7 +36,7 @@ def as_table(X: Any) -> nw.DataFrame[Any] | None:
         return None
     if is_elsewhere(X):
         what = repr(str(X)) if isinstance(X, str | PathLike) else f"a {type(X).__name__}"
-        raise InvalidTypeError(
+        raise NeedsMemoryError(
             f"Rows in memory are needed here, and X is {what}: data in pieces, wherever it lies. fit, predict, "
             "predict_proba, decision_function, decide and evaluate take it; for all else read a part of it that is "
             "small enough into a table."

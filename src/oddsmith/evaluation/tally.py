@@ -102,7 +102,7 @@ class Tally:
         return value, float((other * own).sum() / (2.0 * pairs)) if self.drop else 0.0
 
     def edges(self, bins: int) -> Array:
-        """Return where bins of about the same number of rows begin: those of `bin_of`, by the values as they are here."""
+        """Return where bins of about the same number of rows begin: those of `bin_of`, of these values."""
         n = np.cumsum(self.counts.sum(axis=1))
         ranks = np.ceil((n[-1] - 1) * (np.arange(1, bins) / bins)).astype(np.int64)
         found: Array = np.unique(values_of(self.keys[np.searchsorted(n, ranks, side="right")]))

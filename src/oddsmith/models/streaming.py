@@ -20,7 +20,7 @@ from oddsmith.design.table import Design
 from oddsmith.engines import Engine, MemorySource, PartedSource, Parts, Progress
 from oddsmith.engines.progress import following
 from oddsmith.engines.scan import Scanned, Wrapped, find_parts, is_elsewhere
-from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.errors import InvalidInputError, InvalidTypeError, NeedsMemoryError
 from oddsmith.models.resuming import resumable
 from oddsmith.numerics import Array
 
@@ -89,7 +89,7 @@ def open_stream(
 def refuse_pieces(X: Any, what: str, instead: str) -> None:
     """Refuse data in pieces for what needs rows in memory."""
     if is_elsewhere(X):
-        raise InvalidInputError(
+        raise NeedsMemoryError(
             f"{what} goes through rows in memory, and X is a {type(X).__name__}: data in pieces, wherever it lies. "
             f"{instead}, or read a table into memory that is small enough."
         )

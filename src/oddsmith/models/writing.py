@@ -55,7 +55,8 @@ class Saying:
 
         model, columns = self.model, {}
         names = [str(label) for label in model.classes_.tolist()]
-        P = model.predict_proba(rows) if hasattr(model, "predict_proba") else None
+        asked = (self.proba or self.loss is not None) and hasattr(model, "predict_proba")
+        P = model.predict_proba(rows) if asked else None
         if self.predicted:
             columns["predicted"] = pa.array(model.predict(rows).tolist())
         if self.proba and P is not None:
