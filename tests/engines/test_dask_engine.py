@@ -1,6 +1,7 @@
 """The Dask engine: every row once and in order, blocks kept and let go of, lost workers, lazy results."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oddsmith import errors
 from oddsmith.block import Block
 from oddsmith.engines import DaskEngine, DaskParts, PartedSource, Piece
 from oddsmith.engines.dask import _Cluster, _Local, _place, apply, is_dask
@@ -309,6 +311,17 @@ def test_an_error_of_ours_comes_back_as_it_is_and_nothing_stays(place: str, both
     with pytest.raises(InvalidInputError, match=r"^Column 'a' has a hole in partition 5 of 10\.$"):
         source.parts.engine.fold(Curvature, source, at(source))
     assert not source.parts._kept.blocks and held(both) == 0
+
+
+def test_every_error_of_ours_survives_the_way_back() -> None:
+    kinds = [
+        kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.OddsmithError)
+    ]
+    assert len(kinds) > 5
+    for kind in kinds:
+        error = kind("solver", "newtn", ["newton"]) if kind is errors.UnknownNameError else kind("a sentence")
+        again = pickle.loads(pickle.dumps(error))
+        assert type(again) is kind and str(again) == str(error)
 
 
 @pytest.mark.parametrize("place", ["threads", "workers"])
