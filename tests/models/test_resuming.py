@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,25 @@ def test_other_rows_without_a_fingerprint_are_noticed(tmp_path: Path) -> None:
     with pytest.raises(MessageError, match="its data is other rows"):
         LogisticRegression().fit(parts(seed=1, fingerprint=None), y="ill", resume=path)
     LogisticRegression().fit(parts(fingerprint=None), y="ill", resume=path)
+
+
+@pytest.mark.parametrize("model", [GaussianClassifier(), NaiveBayes(), LogisticRegression()], ids=repr)
+def test_other_rows_without_a_fingerprint_are_noticed_though_their_survey_is_the_same(
+    model: Any, tmp_path: Path
+) -> None:
+    """Numbers that have moved: labels, levels and the number of rows are as before."""
+    path = tmp_path / "fit.journal"
+    before = parts(fingerprint=None)
+    moved = tuple(replace(piece, rows=shifted(piece.rows)) for piece in before.pieces)
+    after = ListParts(moved, ListEngine(), before.columns)
+    X = rows().drop_columns(["ill"])
+    expected = model.fit(after, y="ill").predict_proba(X)
+    assert model.fit(before, y="ill", resume=path).predict_proba(X).tobytes() != expected.tobytes()
+    assert model.fit(after, y="ill", resume=path).predict_proba(X).tobytes() == expected.tobytes()
+
+
+def shifted(table: pa.Table) -> pa.Table:
+    return table.set_column(0, "x", pa.array(table["x"].to_numpy() + 1.0))
 
 
 def test_journal_of_a_fit_that_has_ended_gives_way(tmp_path: Path) -> None:

@@ -192,6 +192,13 @@ def test_data_without_a_fingerprint_are_known_by_one_pass(tmp_path: Path) -> Non
     assert len(again.folds) == PASSES - 3 + 1
 
 
+def test_fit_to_data_without_a_fingerprint_that_has_ended_gives_way_to_other_rows(tmp_path: Path) -> None:
+    path = tmp_path / "fit.journal"
+    resumed(path, ListEngine(), fingerprint=None)
+    for seed in (1, 1, 0):
+        assert resumed(path, ListEngine(), seed=seed, fingerprint=None).tobytes() == newton(parts(seed=seed)).tobytes()
+
+
 def test_journal_is_for_one_fit_at_a_time(tmp_path: Path) -> None:
     pytest.importorskip("fcntl")
     journal = Journal(tmp_path / "fit.journal", ListEngine(), ABOUT)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, TypeVar
 
 import oddsmith
@@ -48,7 +48,7 @@ class Journal:
     about : dict
         Texts by which a fit is told from others. The software's version is added.
     trusted : bool
-        Whether ``about`` tells other data apart. If not, the first fold is done again on resuming, and compared.
+        Whether ``about`` tells other data apart. If not, the first folds are done again on resuming, and compared.
 
     A frame is on the disk before its result is used. A frame that was being written when the process was killed is
     dropped. Cost: a few M² numbers in the file for each pass. Sources are of parts that wrap those of the engine.
@@ -65,17 +65,18 @@ class Journal:
             self._begin(about)
         self._file: BinaryIO | None = _locked(self.path)
         try:
-            found, self._places, ended, self._end = _contents(self._file, self.path)
-            if found != about:
-                self._check_ended(ended, found, about)
+            found = _contents(self._file, self.path)
+            if found.about != about:
+                self._check_ended(found, about)
                 self._file.close()
                 self._begin(about)
                 self._file = _locked(self.path)
-                _, self._places, ended, self._end = _contents(self._file, self.path)
+                found = _contents(self._file, self.path)
         except BaseException:
             self.close()
             raise
-        self._ended, self._doubted = ended, not trusted and bool(self._places)
+        self._places, self._ended, self._start, self._end = found.places, found.ended, found.start, found.end
+        self._doubted = not trusted and bool(self._places)
 
     def __len__(self) -> int:
         return len(self._places)
@@ -90,12 +91,19 @@ class Journal:
             return self._kept(key)  # type: ignore[no-any-return]
         total = self.engine.fold(statistic, inner, params, progress=progress)
         if key in self._places and digest(total) != digest(self._kept(key)):
-            raise MessageError(_refusal(self.path, "data", "other rows", "those given now"))
-        self._doubted = False
+            self._forget()
+        # A survey that has drawn no rows tells little of them: then the next fold is done again, too.
+        self._doubted = self._doubted and not getattr(total, "drawn", True)
         if key not in self._places:
             self._places[key] = self._append(seal("fold", {"key": key}, total))
         # As it will be read when the fit is resumed: the order of an array in memory can move the last bit of a sum.
         return self._kept(key)  # type: ignore[no-any-return]
+
+    def _forget(self) -> None:
+        """Begin again with other data, if the fit to the old ones has ended."""
+        if not self._ended:
+            raise MessageError(_refusal(self.path, "data", "other rows", "those given now"))
+        self._places, self._ended, self._end = {}, False, self._start
 
     def finish(self) -> None:
         """Mark the fit as ended: its journal gives way to that of another fit."""
@@ -132,10 +140,10 @@ class Journal:
         self._file.seek(start)
         return unseal("fold", self._file.read(end - start))[1]
 
-    def _check_ended(self, ended: bool, found: dict[str, str], about: dict[str, str]) -> None:
-        if not ended:
-            what = next(name for name in [*about, *found] if found.get(name) != about.get(name))
-            raise MessageError(_refusal(self.path, what, found.get(what), about.get(what)))
+    def _check_ended(self, found: _Contents, about: dict[str, str]) -> None:
+        if not found.ended:
+            what = next(name for name in [*about, *found.about] if found.about.get(name) != about.get(name))
+            raise MessageError(_refusal(self.path, what, found.about.get(what), about.get(what)))
 
 
 def _length(data: bytes) -> bytes:
@@ -170,27 +178,37 @@ def _locked(path: str) -> BinaryIO:
     return file
 
 
-def _contents(file: BinaryIO, path: str) -> tuple[dict[str, str], dict[str, Place], bool, int]:
-    """Return the header of a journal, the place of each fold, whether it has ended, and where its last frame ends."""
+@dataclass
+class _Contents:
+    """What a journal says of itself, the place of each fold, and where its header and its last whole frame end."""
+
+    about: dict[str, Any]
+    places: dict[str, Place]
+    ended: bool
+    start: int
+    end: int
+
+
+def _contents(file: BinaryIO, path: str) -> _Contents:
+    """Return what is in a journal. A frame that is torn, and what follows it, will be written again."""
     frames = _frames(file)
     try:
-        about, end = unseal("journal", next(frames)[1])[0], file.tell()
+        about = unseal("journal", next(frames)[1])[0]
     except (MessageError, StopIteration):
         raise MessageError(
             f"{path!r} is no journal of a fit, and was not touched. Give resume= the name of a new file."
         ) from None
-    places: dict[str, Place] = {}
+    found = _Contents(about, {}, False, file.tell(), file.tell())
     for start, data in frames:
-        with suppress(MessageError):
-            places[unseal("fold", data)[0]["key"]] = (start, file.tell())
-            end = file.tell()
-            continue
         try:
-            unseal("end", data)
+            found.places[str(unseal("fold", data)[0].get("key"))] = (start, file.tell())
         except MessageError:
-            return about, places, False, end  # torn: what follows is written again
-        return about, places, True, file.tell()
-    return about, places, False, end
+            with suppress(MessageError):
+                unseal("end", data)
+                found.ended, found.end = True, file.tell()
+            break
+        found.end = file.tell()
+    return found
 
 
 def _frames(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
