@@ -134,6 +134,9 @@ def test_datasets_of_pyarrow(format: str, table: pa.Table, tmp_path: Path) -> No
         read(data.filter(condition), names).sort_by(order).equals(table.filter(condition).select(names).sort_by(order))
     )
     assert read(dataset.dataset(table)).equals(table)
+    few = pa.schema([("x", pa.float32()), ("other", pa.int8())])  # cast, and filled with missing values
+    found = read(dataset.dataset(tmp_path, schema=few, format=format))
+    assert found.schema == few and found.num_rows == N and found["other"].null_count == N
 
 
 def test_numbers_of_several_widths_become_the_widest(tmp_path: Path) -> None:
@@ -187,7 +190,7 @@ def test_the_index_of_pandas_is_no_column(tmp_path: Path) -> None:
         ("empty", "No files were found in 'empty'"),
         ("notes", "'notes/notes.md' says with no name of which format it is"),
         ("rows.jsonl", "'rows.jsonl' is of the format jsonl"),
-        (["a.csv", "./a.csv", "a.csv"], "'a.csv' is named twice"),
+        (["a.csv", "./a.csv"], "'./a.csv' is named twice"),
     ],
     ids=str,
 )

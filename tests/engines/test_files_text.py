@@ -155,6 +155,8 @@ def test_a_word_among_numbers_is_an_error_with_its_line(tmp_path: Path, monkeypa
         read(tmp_path / "t.csv")
     assert read(tmp_path / "t.csv", ["a"]).num_rows == 202  # not read, no trouble
     assert read(tmp_path / "t.csv", types={"b": pa.string()})["b"].to_pylist()[200] == "oops"
+    with pytest.raises(InvalidInputError, match=r"column 'b' holds 'oops' in line 202, where a number"):
+        read(tmp_path / "t.csv", types={"b": pa.float64()})
 
 
 @pytest.mark.parametrize("line", ["1,2,3", "1"])

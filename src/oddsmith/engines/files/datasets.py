@@ -35,15 +35,21 @@ def from_dataset(data: Any) -> tuple[TableFile, ...]:
         type(getattr(data, "format", None)), ""
     )
     local = isinstance(getattr(data, "filesystem", None), fs.LocalFileSystem)
-    if not (kind and local):
-        return tuple(_scanned(data, fragment, i) for i, fragment in enumerate(fragments))
     files: list[TableFile] = []
-    for fragment in fragments:
+    for fragment in fragments if kind and local else []:
         values = dataset.get_partition_keys(fragment.partition_expression)
         keys = {key: pa.scalar(value, data.schema.field(key).type) for key, value in values.items()}
         found = stat(fragment.path, kind, fragment.path, keys)
         files.append(ParquetTable.open(found) if kind == "parquet" else ArrowTable.open(found))
-    return tuple(files)
+    if files and all(_has_types_of(data.schema, file) for file in files):
+        return tuple(files)
+    return tuple(_scanned(data, fragment, i) for i, fragment in enumerate(fragments))
+
+
+def _has_types_of(schema: Any, file: TableFile) -> bool:
+    """Whether a file has all columns of a dataset, of its types: it casts others, and fills those that are missing."""
+    own = {field.name: field.type for field in file.schema}
+    return all(field.name in file.found.keys or own.get(field.name) == field.type for field in schema)
 
 
 def _scanned(data: Any, fragment: Any, i: int) -> Scanned:

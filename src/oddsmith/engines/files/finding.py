@@ -68,9 +68,10 @@ def find(data: Any, format: str | None = None) -> list[Found]:
                 f"{type(place).__name__}."
             )
         for file in _found(os.fspath(place), FORMATS.get(format or "", format)):
-            if file.path in seen:
+            real = os.path.realpath(file.path)
+            if real in seen:
                 raise InvalidInputError(f"{file.path!r} is named twice: its rows would count twice.")
-            seen[file.path] = file
+            seen[real] = file
     if not seen:
         raise InvalidInputError("No files were given: the list is empty.")
     return list(seen.values())

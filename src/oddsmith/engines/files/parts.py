@@ -131,12 +131,13 @@ class FileParts:
         if is_dataset(data):
             files = from_dataset(data)
         else:
-            found = _typed(find(data, format))
+            found = find(data, format)
+            _check_keys(found)
             with ThreadPoolExecutor(8) as pool:
                 files = tuple(pool.map(lambda file: _open(file, types), found))
         files = _alike(files)
-        names: dict[str, None] = {}
-        for schema in {id(file.schema): file.schema for file in files}.values():
+        names: dict[str, None] = dict.fromkeys(data.schema.names if is_dataset(data) else ())
+        for schema in () if names else {id(file.schema): file.schema for file in files}.values():
             names |= dict.fromkeys(name for name in schema.names if not name.startswith(INDEX))
         names |= dict.fromkeys(key for file in files for key in file.found.keys)
         return cls(files, tuple(names), settings, _State(_room(files, names, settings)))
@@ -346,13 +347,12 @@ def _room(files: Iterable[TableFile], names: Iterable[str], settings: Settings) 
     return Room(max(0, settings.kept - max(0, aside + 3 * settings.piece - settings.in_flight)))
 
 
-def _typed(found: list[Found]) -> list[Found]:
-    """Return files with keys of folders of one type: every file needs each key."""
+def _check_keys(found: list[Found]) -> None:
+    """Refuse a file that lacks a key of the others."""
     keys = {key for file in found for key in file.keys}
     for file in found:
         for key in keys - set(file.keys):
             raise InvalidInputError(f"{file.name!r} lies in no folder {key}=…, and other files do. Give it one.")
-    return found
 
 
 def _with_keys(file: TableFile, keys: Mapping[str, Any]) -> Any:
