@@ -45,7 +45,7 @@ def client() -> Iterator[Any]:
 
     with (
         dask.config.set({"distributed.worker.memory.terminate": False}),
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         yield client

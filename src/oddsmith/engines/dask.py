@@ -296,8 +296,9 @@ class _Cluster:
             self.client.cancel(import_module("distributed").futures_of(held))
 
     def compute(self, leaves: list[Any], total: Any, progress: Progress | None) -> Any:
+        watched = [] if progress is None else leaves
         with dask_package().config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-            *below, top = self.client.compute([*leaves, total], optimize_graph=False)
+            *below, top = self.client.compute([*watched, total], optimize_graph=False)
         waiting = import_module("distributed").as_completed(below, loop=self.client.loop)
         # From here on nothing but `waiting` holds them: each is let go of once it is merged.
         del below
