@@ -88,10 +88,10 @@ def aligned(name: str, part: Any, data: Any) -> Any:
     if part is None:
         return None
     if not is_dask(part) or not (_is_array(part) or hasattr(type(part), "divisions")):
+        example = "" if is_frame(data) else f", for example dask.array.from_array({name}, chunks=X.chunks[0])"
         raise InvalidTypeError(
             f"{name} is a {type(part).__name__}, and the rows are a Dask {type(data).__name__}. Pass a Dask Series or "
-            f"Array cut at the same rows, for example dask.array.from_array({name}, chunks=X.chunks[0]), or the name "
-            "of a column."
+            f"Array cut at the same rows{example}; or make it a column of a table, and pass its name."
         )
     if _is_array(part):
         part = _whole_rows(part)
