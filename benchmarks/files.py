@@ -50,7 +50,8 @@ def main() -> None:
         parquet(options)
     elif options.what == "csv":
         text(options)
-    print(draw())
+    if options.what != "csv":
+        print(draw())
 
 
 def parquet(options: argparse.Namespace) -> None:
