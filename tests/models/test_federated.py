@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import polars
 import pytest
+from scipy import sparse
 from tests.persistence.mutate import damaged
 
 from oddsmith import (
@@ -496,6 +497,26 @@ def test_arguments_of_another_type_get_a_sentence(data: Rows) -> None:
     done = federated(state, [data])
     with pytest.raises(InvalidInputError, match="This fit is done"):
         _ = done.request
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_rows_of_every_form_give_the_same_sums(number: int, data: Rows) -> None:
+    X, y = data
+    state = Fit.start(LogisticRegression())
+    for _ in range(number):
+        state = state.step(answers_of(state, [data]))
+    expected = state.request.statistic(X, y, site="a").statistic
+    forms = [(X.tolist(), y.tolist()), (np.asfortranarray(X), polars.Series(y)), (sparse.csr_array(X), y)]
+    for rows, labels in forms:
+        found = state.request.statistic(rows, labels, site="a").statistic
+        assert type(found) is type(expected)
+        for field in fields(expected):
+            value = getattr(expected, field.name)
+            if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+                np.testing.assert_allclose(getattr(found, field.name), value, rtol=1e-9, atol=1e-9)
+    for wrong in (X[:, 0], 3.0, [[1.0], [2.0, 3.0]], polars.Series(X[:, 0])):
+        with pytest.raises((InvalidInputError, InvalidTypeError)):
+            state.request.statistic(wrong, y, site="a")
 
 
 def test_files_of_messages(data: Rows, tmp_path: Path) -> None:

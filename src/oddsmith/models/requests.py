@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 import numpy as np
+from scipy import sparse
 
 import oddsmith
 from oddsmith.design.basis.expansion import Expansion
@@ -17,7 +18,7 @@ from oddsmith.design.survey import Survey, SurveyParams
 from oddsmith.engines import MemoryEngine, MemorySource, PartedSource, Piece, one_blas_thread
 from oddsmith.engines.parted import as_it_is
 from oddsmith.engines.scan import find_parts
-from oddsmith.errors import InvalidInputError, InvalidTypeError, MessageError
+from oddsmith.errors import InvalidInputError, InvalidTypeError, MessageError, as_input_errors
 from oddsmith.models.naive_bayes import NaiveBayes
 from oddsmith.models.nearest import Nearest
 from oddsmith.models.null import nothing
@@ -92,7 +93,14 @@ class Asked:
 
 @dataclass(frozen=True)
 class Answer(Message):
-    """The sums of one site, in answer to a request. ``site`` is its name, ``request`` the number of the request."""
+    """The sums of one site, in answer to a request: ``number`` is that of the request, ``fit`` the mark of its fit.
+
+    >>> from oddsmith import Fit, GaussianClassifier
+    >>> answer = Fit.start(GaussianClassifier()).request.statistic([[0.0], [1.0]], ["a", "b"], site="north")
+    >>> again = Answer.from_bytes(answer.to_bytes())
+    >>> again.site, again.number, again.statistic.n_rows, again.statistic.classes.tolist()
+    ('north', 0, 2, ['a', 'b'])
+    """
 
     site: str
     fit: str
@@ -127,7 +135,7 @@ class Request(Message):
     def check(self) -> None:
         """Refuse a request for anything but sums, so that a site need not trust the one who asks."""
         asked = self.asked
-        if not (isinstance(asked, Asked) and type(self.number) is int and type(self.least_rows) is int):
+        if not (isinstance(asked, Asked) and isinstance(asked.shape, Shape) and type(self.number) is int):
             raise TypeError("it asks for nothing")
         check_only_sums(asked)
         if not (_reads(asked.encode) and _sees(asked.transform)):
@@ -212,14 +220,22 @@ def _answered(
         source = PartedSource(parts, asked.encode, parts.expected_rows, M, K, transform=asked.transform)
         total = parts.engine.fold(asked.type, source, asked.params)
         return (total.n_rows if isinstance(total, Survey) else parts.expected_rows), total
-    made = asked.encode(Piece(data, **apart))
+    rows = _rows(data)
+    count = int(rows.shape[0]) if hasattr(rows, "shape") else len(rows)
+    made = asked.encode(Piece(rows, **apart))
     if isinstance(made, Piece):
-        return _count(data), asked.type.of(made, asked.params)
+        return count, asked.type.of(made, asked.params)
     held = MemorySource(made.Phi, made.t, K, made.s, made.offset, asked.transform, M)
     with one_blas_thread():
-        return _count(data), MemoryEngine().fold(asked.type, held, asked.params)
+        return count, MemoryEngine().fold(asked.type, held, asked.params)
 
 
-def _count(data: Any) -> int:
-    table = as_table(data)
-    return len(table) if table is not None else int(np.shape(data)[0])
+def _rows(data: Any) -> Any:
+    """Return a table or a sparse matrix as it is, anything else as a matrix."""
+    if as_table(data) is not None or sparse.issparse(data):
+        return data
+    with as_input_errors():
+        rows = np.asarray(data)
+    if rows.ndim != 2:
+        raise InvalidInputError(f"Rows have the shape {rows.shape}; expected a matrix, a row each, or a table.")
+    return rows
