@@ -153,7 +153,7 @@ def evaluate(
 
     Cost: the model's predictions, O(N log N) for each class, and some tenths of a second for the bootstrap, whatever N.
     Of files and clusters the predictions are made once and kept within ``memory``; then there are six to eight passes
-    over these. The answers of up to two million rows of two classes are measured as in memory. Of more, all but two
+    over these. The answers of up to a million rows of two classes are measured as in memory. Of more, all but two
     scores are the same sums; AUC is exact up to 262,144 different probabilities (of all classes together), else it
     comes with a bound of its error (``bounds``), which the interval contains; bins begin at probabilities that are
     rounded alike.

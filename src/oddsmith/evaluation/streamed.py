@@ -55,7 +55,7 @@ from oddsmith.models.streaming import Passes
 from oddsmith.numerics import Array
 from oddsmith.statistic import Shape
 
-GATHERED = 4_000_000
+GATHERED = 2_000_000
 """Probabilities up to which the answers are brought together, and measured as in memory."""
 VALUES = 1 << 18
 """Different values, of all classes together, up to which AUC is exact."""

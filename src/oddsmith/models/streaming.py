@@ -89,8 +89,9 @@ def open_stream(
 def refuse_pieces(X: Any, what: str, instead: str) -> None:
     """Refuse data in pieces for what needs rows in memory."""
     if is_elsewhere(X):
+        kind = "" if hasattr(X, "engine") else f"a {type(X).__name__}: "
         raise NeedsMemoryError(
-            f"{what} goes through rows in memory, and X is a {type(X).__name__}: data in pieces, wherever it lies. "
+            f"{what} goes through rows in memory, and X is {kind}data in pieces, wherever it lies. "
             f"{instead}, or read a table into memory that is small enough."
         )
 
