@@ -8,9 +8,17 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.model_selection import StratifiedKFold
 
-from oddsmith import GaussianKernel, GaussianPrior, LogisticRegression, Polynomial, compare_widths
+from oddsmith import Design, GaussianKernel, GaussianPrior, LogisticRegression, Polynomial, compare_widths
+from oddsmith.data import load_dataset
 from oddsmith.engines import MemorySource
-from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError, SeparationWarning, UnknownNameError
+from oddsmith.errors import (
+    ConvergenceWarning,
+    InvalidInputError,
+    InvalidTypeError,
+    OddsmithError,
+    SeparationWarning,
+    UnknownNameError,
+)
 
 
 def make(seed: int, N: int = 300, D: int = 8, K: int = 2, width: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -61,6 +69,18 @@ def test_evidence_without_a_maximum_is_said() -> None:
     assert model.selection_.at_edge
     noise = LogisticRegression(GaussianPrior(scale="evidence")).fit(X, np.arange(50) % 2)
     assert noise.selection_.at_edge and noise.prior_.scale < 1e-3  # nothing to learn: no warning
+
+
+def test_search_that_does_not_end_keeps_the_best_width_met_and_says_so() -> None:
+    # Columns of very different size and separated classes: a step of the search once ended at a width of 1e-7.
+    penguins = load_dataset("penguins")
+    with pytest.warns(ConvergenceWarning, match="still rises"):
+        model = LogisticRegression(GaussianPrior("evidence"), design=Design(missing="indicator")).fit(
+            penguins, "species"
+        )
+    assert model.prior_.scale > 1.0
+    assert model.log_evidence_ >= max(model.selection_.to_dict()["log_evidence"][:30])
+    assert model.score(penguins, penguins["species"].to_pylist()) > 0.99
 
 
 @pytest.mark.parametrize("how", ["evidence", "loo", "cv"])

@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 
 from oddsmith.engines import one_blas_thread
-from oddsmith.errors import InvalidInputError, InvalidTypeError, SeparationWarning, UnknownNameError
+from oddsmith.errors import (
+    ConvergenceWarning,
+    InvalidInputError,
+    InvalidTypeError,
+    SeparationWarning,
+    UnknownNameError,
+)
 from oddsmith.inference.leave_one_out import leave_one_out
 from oddsmith.inference.left_out import LeftOut, LeftOutParams
 from oddsmith.inference.widths import Local, Selection, lowest, with_slope
@@ -25,6 +31,7 @@ from oddsmith.solvers.truncated import LARGEST_HESSIAN
 from oddsmith.statistics import LeverageParams, LeverageSlope, ScoreScatter
 
 GRID = 20
+STEPS = 60
 Start = tuple[Array, Array]
 
 
@@ -61,7 +68,7 @@ def by_evidence(bench: Bench) -> tuple[Selection, Array]:
     best: tuple[float, Array, Local] | None = None
     # Where a pass costs nothing, all digits; else as many as the evidence itself can tell apart.
     enough, near, reach = (2e-5, NEAR, 7.0) if is_large(bench.objective.source) else (1e-10, 0.0, 7.0)
-    for _ in range(60):
+    for _ in range(STEPS):
         local = bench.local(e, log_alpha)
         local = with_slope(local, _slope(bench, e, local, log_alpha))  # 1
         value = local.evidence(log_alpha)[0]
@@ -75,8 +82,22 @@ def by_evidence(bench: Bench) -> tuple[Selection, Array]:
             if gain < enough or (near > 0 and local.distance(log_alpha) < near) or moved < 1e-6:  # 3
                 break
         e = bench.at(log_alpha).evaluate(bench.whole(local.x + local.step(log_alpha)), order=2)
+    else:  # the last move was never held against the evidence itself: what was, counts
+        assert best is not None
+        _, log_alpha, local = best
+        _warn_of_no_end(bench, log_alpha)
     selection = _by_evidence(bench, records, local, log_alpha, bounds)
     return selection, bench.whole(local.x + local.step(log_alpha))
+
+
+def _warn_of_no_end(bench: Bench, log_alpha: Array) -> None:
+    widths = np.atleast_1d(bench.concrete(log_alpha)[1])
+    warnings.warn(
+        f"The evidence still rises after {STEPS} steps, as it does where the classes are (almost) separated: the width "
+        f"{', '.join(f'{w:.3g}' for w in widths)} is the best one met, not the maximum. Give a number.",
+        ConvergenceWarning,
+        stacklevel=7,
+    )
 
 
 def _by_evidence(
