@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields, is_dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +17,9 @@ from tests.persistence.mutate import HOSTILE, damaged
 from tests.persistence.mutate import seal as seal_by_hand
 
 from oddsmith.block import Block
-from oddsmith.engines.parted import as_it_is
+from oddsmith.design.survey import Roles, Survey, SurveyParams
+from oddsmith.design.table import Design
+from oddsmith.engines.parted import Piece, as_it_is
 from oddsmith.errors import InvalidInputError, InvalidTypeError, MessageError
 from oddsmith.links import LINKS
 from oddsmith.models.saving import register_types
@@ -68,6 +72,27 @@ def test_any_statistic_travels_to_the_bit(name: str, seed: int, K: int, data: st
         with np.errstate(all="ignore"):
             value = STATISTICS[name].of(Block(X, rng.integers(0, K, n).astype(np.int32)), params)
         assert same(travelled(value), value) and same(travelled(params), params)
+
+
+def test_survey_travels_with_the_rows_it_has_drawn() -> None:
+    table = polars.DataFrame(
+        {
+            "size": [0.1, None, float("inf"), -0.0],
+            "kind": ["oak", None, "é", ""],
+            "when": [date(2024, 2, 29), None, date(1970, 1, 1), date(1, 1, 1)],
+            "many": [2**62, 1, None, -1],
+            "y": ["a", "b", "a", "b"],
+        }
+    )
+    for rows, labels in ((table.to_arrow(), None), (table, None), (np.eye(4), np.array(list("abab"), dtype=object))):
+        roles = Roles("y" if labels is None else None)
+        params = SurveyParams(roles, Design() if labels is None else False, share=1.0, most=8)
+        survey = Survey.of(Piece(rows, labels, number=3), params)
+        assert len(survey.drawn[0].keys) > 0
+        found = travelled((survey, params))
+        assert digest(found) == digest((survey, params))
+        drawn, again = survey.drawn[0].rows.rows, found[0].drawn[0].rows.rows
+        assert drawn.equals(again) if labels is None else np.array_equal(drawn, again)
 
 
 def test_links_functions_ranges_and_long_bytes_travel() -> None:

@@ -153,7 +153,8 @@ def pack_table(table: Any) -> Bytes:
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
+    smaller = pa.ipc.IpcWriteOptions(compression="zstd" if pa.Codec.is_available("zstd") else None)
+    with pa.ipc.new_stream(sink, table.schema, options=smaller) as stream:
         stream.write_table(table)
     return np.frombuffer(sink.getvalue(), dtype=np.uint8)
 
