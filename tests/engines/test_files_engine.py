@@ -1,6 +1,7 @@
 """Folds over files: the same sums whatever is kept, wherever, on any number of threads; and a bound on memory."""
 
 import gc
+import gzip
 import os
 import signal
 import subprocess
@@ -177,6 +178,19 @@ def test_a_cache_in_a_folder_serves_again_until_the_files_change(tmp_path: Path,
     os.utime(data.parts.files[0].found.path)
     same(again(), expected)
     assert len(reads) == 2 * once + 1
+
+
+@pytest.mark.usefixtures("small")
+def test_compressed_text_is_unpacked_again_only_for_rows_that_are_lost(tmp_path: Path, reads: list[str]) -> None:
+    rows = "".join(f"{i},{i % 7}\n" for i in range(3000))
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(f"a,b\n{rows}".encode()))
+    parts = FileParts.open(tmp_path / "t.csv.gz")
+    whole = pa.concat_tables(see(parts).tables)
+    once = len(reads)
+    assert pa.concat_tables(see(parts).tables).equals(whole) and len(reads) == once
+    lost = list(parts.tasks(needed=False))
+    assert len(lost) > 5 and all(extent.text is None for task in lost for extent in task.extents)
+    assert pa.concat_tables([table for task in lost for table in parts.read(task)]).equals(whole)
 
 
 @pytest.mark.usefixtures("small")

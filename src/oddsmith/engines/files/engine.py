@@ -69,9 +69,12 @@ class FilesEngine:
 
     Cost of a pass: one read of what is not kept. Memory: see `oddsmith.engines.files.settings.Settings`.
 
-    >>> from oddsmith.engines.files.engine import FilesEngine
-    >>> FilesEngine().name
-    'files'
+    >>> import numpy as np
+    >>> from oddsmith.statistics import Counts
+    >>> from oddsmith.testing import files_source
+    >>> source = files_source(np.eye(3), np.array([0, 1, 1]), K=2)
+    >>> FilesEngine().fold(Counts, source, source.shape).weight.tolist()
+    [1.0, 2.0]
     """
 
     threads: int | None = None
@@ -144,8 +147,7 @@ class _Pass(Generic[S]):
         return result
 
     def _has(self, number: int) -> bool:
-        chapter = self.tables if self.blocks is None else self.blocks
-        return chapter.has(number)
+        return self.tables.has(number) or (self.blocks is not None and self.blocks.has(number))
 
     def _of(self, task: Task) -> S | None:
         total: S | None = None

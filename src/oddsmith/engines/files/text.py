@@ -165,9 +165,13 @@ class TextTable:
         if extent.text is not None:
             return extent.text
         self.found.check_same()
-        with named(extent.name), pa.OSFile(self.found.path) as file:
-            file.seek(extent.first)
-            text: bytes = file.read(extent.last - extent.first)
+        with named(extent.name), pa.input_stream(self.found.path) as stream:
+            if is_compressed(self.found.path):  # kept rows were lost: the way to them is through all before
+                for start in range(0, extent.first, BLOCK):
+                    _read(stream, min(BLOCK, extent.first - start))
+            else:
+                stream.seek(extent.first)
+            text = _read(stream, extent.last - extent.first)
         self.found.check_same()
         return text
 
