@@ -232,6 +232,18 @@ def test_partitions_cut_at_other_rows_are_refused() -> None:
         collected(parts)
 
 
+def test_labels_of_other_rows_are_refused_by_their_index() -> None:
+    table = pd.DataFrame({"a": np.arange(10.0)}, index=np.arange(10) + 100)
+    y = pd.Series(np.arange(10.0), index=table.index[::-1])
+    rows, labels = lay_out_dask(table, 5), lay_out_dask(y.to_frame("y"), 5)["y"]
+    with pytest.raises(
+        InvalidInputError, match=r"partition \d of 2 the index of y is not that of the rows.*to_dask_array"
+    ):
+        collected(DaskParts.open(rows, y=labels))
+    found = collected(DaskParts.open(rows, y=labels.to_dask_array()))
+    assert found.values == tuple((v, v) for v in np.arange(10.0))
+
+
 # Folds
 
 

@@ -392,12 +392,17 @@ def _of_piece(job: _Carried, *piece: Any) -> _Carried:
 
 
 def _piece(rows: Any, y: Any, s: Any, offset: Any, number: int, name: str) -> Piece:
-    """Return a partition with what lies beside it, refusing what is not as long."""
+    """Return a partition with what lies beside it, refusing what does not belong to its rows."""
     for what, part in (("y", y), ("sample_weight", s), ("offset", offset)):
         if part is not None and len(part) != rows.shape[0]:
             raise InvalidInputError(
                 f"In {name} there are {rows.shape[0]} rows and {len(part)} entries of {what}. Cut both at the same "
                 "rows: rechunk or repartition one like the other, or make it a column of the table."
+            )
+        if hasattr(part, "index") and hasattr(rows, "index") and not part.index.equals(rows.index):
+            raise InvalidInputError(
+                f"In {name} the index of {what} is not that of the rows. Join both into one table; or, if they are in "
+                f"the same order all the same, pass {what}.to_dask_array()."
             )
     return Piece(rows, y, s, offset, number, name)
 
