@@ -28,7 +28,7 @@ def gradient(w):
 start = np.array([-1.5, 1.0])
 steps = [start]
 for i, n in enumerate(rng.permutation(400)):
-    error = sigmoid(X[n] @ steps[-1]) - t[n]
+    error = sigmoid(np.asarray(X[n] @ steps[-1])) - t[n]
     steps.append(steps[-1] - 0.8 / (1 + i / 60) * error * X[n])
 batch = gradient_descent(f, gradient, start, step_size=4.0, max_iter=1)
 optimum = gradient_descent(f, gradient, start, step_size=2.0, tol=1e-8)
