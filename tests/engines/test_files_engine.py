@@ -31,7 +31,7 @@ from oddsmith.engines.files.columnar import ParquetTable
 from oddsmith.engines.files.extents import Extent
 from oddsmith.engines.files.text import TextTable
 from oddsmith.engines.parted import as_it_is
-from oddsmith.errors import OddsmithWarning
+from oddsmith.errors import InvalidInputError, OddsmithWarning
 from oddsmith.statistics import Counts, Moments, MomentsParams
 from oddsmith.testing import check_engine, files_source
 
@@ -306,6 +306,20 @@ def test_models_are_those_of_the_table_in_memory(format: str, piece_rows: int, t
         expected = type(model)(**model.get_params()).fit(again, y="y").predict_proba(again.select(["x", "colour"]))
         found = model.fit(path, y="y", piece_rows=piece_rows).predict_proba(again.select(["x", "colour"]))
         np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("column", ["x", "y"])
+@pytest.mark.parametrize("format", ["parquet", "csv"])
+def test_a_missing_value_names_its_file_among_many(column: str, format: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    for i in range(9):
+        table = pa.table({"x": rng.normal(size=20), "z": rng.normal(size=20), "y": ["a", "b"] * 10})
+        if i == 5:
+            gap = pa.array([*table[column].to_pylist()[:-1], None])
+            table = table.set_column(table.column_names.index(column), column, gap)
+        (parquet.write_table if format == "parquet" else csv.write_csv)(table, tmp_path / f"part-{i}.{format}")
+    with pytest.raises(InvalidInputError, match=rf"^'part-5.{format}', .* missing values.*first in row 19"):
+        LogisticRegression().fit(tmp_path, y="y")
 
 
 def test_float32_rows_give_the_sums_of_float32_rows(tmp_path: Path) -> None:

@@ -6,14 +6,14 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from oddsmith.engines.base import ENGINES, Progress
 from oddsmith.engines.memory import _pool, available_cores
 from oddsmith.engines.parted import Job, PartedSource, as_it_is
-from oddsmith.errors import OddsmithWarning
+from oddsmith.errors import OddsmithError, OddsmithWarning
 from oddsmith.statistic import Statistic
 
 if TYPE_CHECKING:
@@ -150,6 +150,17 @@ class _Pass(Generic[S]):
         return self.tables.has(number) or (self.blocks is not None and self.blocks.has(number))
 
     def _of(self, task: Task) -> S | None:
+        try:
+            return self._total(task)
+        except OddsmithError:
+            # Of small files that were put together, the error is to name the one at fault.
+            for extent in task.extents if len(task.extents) > 1 else ():
+                alone = replace(task, extents=(extent,))
+                for piece in self.parts.cut(alone, self.parts.read(alone), self.columns):
+                    self.job(piece)
+            raise
+
+    def _total(self, task: Task) -> S | None:
         total: S | None = None
         for block in self._blocks(task):
             part = self.job.of(block)
