@@ -296,9 +296,15 @@ def _check_folds(model: Any) -> None:
 def _check_form(answer: Answer, asked: Asked) -> None:
     """Refuse sums of another statistic, or of other sizes than were asked for."""
     found = answer.statistic
-    if type(found) is asked.type and (asked.type in (Survey, Shard) or _form(found) == _form(_zero(asked))):
-        return
-    raise _misfit(answer, asked)
+    if type(found) is not asked.type:
+        raise _misfit(answer, asked)
+    if isinstance(found, Survey):
+        whole = [type(found.n_rows), type(found.n_present)] == [int, int] and found.drawn == ()
+        fits = whole and np.ndim(found.classes) == 1 and np.shape(found.classes) == np.shape(found.weight)
+    else:
+        fits = isinstance(found, Shard) or _form(found) == _form(_zero(asked))
+    if not fits:
+        raise _misfit(answer, asked)
 
 
 def _misfit(answer: Answer, asked: Asked) -> MessageError:

@@ -135,8 +135,10 @@ class Request(Message):
     def check(self) -> None:
         """Refuse a request for anything but sums, so that a site need not trust the one who asks."""
         asked = self.asked
-        if not (isinstance(asked, Asked) and isinstance(asked.shape, Shape) and type(self.number) is int):
+        if not (isinstance(asked, Asked) and isinstance(asked.shape, Shape)):
             raise TypeError("it asks for nothing")
+        if not (type(self.number) is int and type(self.least_rows) is int):
+            raise TypeError("its number is missing")
         check_only_sums(asked)
         if not (_reads(asked.encode) and _sees(asked.transform)):
             raise TypeError("rows cannot be read as it says")
