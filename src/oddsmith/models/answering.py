@@ -155,7 +155,8 @@ def needed(model: Any, parts: Parts, *further: str) -> Parts:
             )
     _check_columns(names, parts.columns, "the data")
     parts = parts.choose(tuple(dict.fromkeys((*names, *further))))
-    return with_types(parts, expected_types(model) or dict.fromkeys(names))
+    types = expected_types(model)
+    return with_types(parts, dict.fromkeys(names) if types is None else types)
 
 
 def with_types(parts: Parts, types: Mapping[str, Any]) -> Parts:
