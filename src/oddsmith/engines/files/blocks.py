@@ -24,8 +24,6 @@ def nbytes(thing: Any) -> int:
     >>> nbytes(Block(np.eye(2), np.zeros(2, dtype=np.int32)))
     40
     """
-    if hasattr(thing, "get_total_buffer_size"):  # an Arrow table: what it holds on to, not what it shows
-        return int(thing.get_total_buffer_size())
     if sparse.issparse(thing):
         return sum(nbytes(part) for part in (thing.data, thing.indices, thing.indptr))
     if is_dataclass(thing):

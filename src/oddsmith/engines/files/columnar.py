@@ -17,7 +17,7 @@ from oddsmith.errors import InvalidInputError
 
 BUFFER = 1 << 16
 """Bytes of each column that are read from disk at a time."""
-PAGE, DICTIONARY = 1 << 19, 1 << 21
+PAGE, DICTIONARY = 1 << 19, 3 << 19
 """Bytes that a column of Parquet takes while it is decoded: a page and buffers, and its dictionary if it has one."""
 
 
@@ -62,15 +62,21 @@ class ParquetTable:
     def extents(self, names: tuple[str, ...], nbytes: int, *, needed: bool = True) -> Iterator[Extent]:
         """Yield row groups, small ones put together."""
         width = row_bytes(pa.schema([self.schema.field(name) for name in names if name in self.schema.names]))
-        aside = sum(self.decoders.get(name, 0) for name in names)
+        decoders = sum(self.decoders.get(name, 0) for name in names)
+
+        def extent(first: int, last: int, total: int) -> Extent:
+            # Column after column needs memory for all rows, some rows of all columns for as many decoders.
+            beyond = max(0, total - nbytes)
+            return Extent(self, first, last, total, min(beyond, decoders), by_column=beyond <= decoders)
+
         first, total = 0, 0
         for i, rows in enumerate(self.groups):
             if total and total + rows * width > nbytes:
-                yield Extent(self, first, i, total, aside)
+                yield extent(first, i, total)
                 first, total = i, 0
             total += rows * width
         if self.groups:
-            yield Extent(self, first, len(self.groups), total, aside)
+            yield extent(first, len(self.groups), total)
 
     def read(self, extent: Extent, schema: Any, rows: int) -> Iterator[Any]:
         """Yield the rows of some row groups, no more than ``rows`` at a time, and check that all have come."""
@@ -88,10 +94,14 @@ class ParquetTable:
                 page_checksum_verification=True,
             )
             with reader:
-                groups = range(extent.first, extent.last)
-                for batch in reader.iter_batches(rows, groups, own, use_threads=False):
-                    seen += batch.num_rows
-                    yield fitted(with_keys(pa.Table.from_batches([batch]), self.found, schema), schema)
+                groups = list(range(extent.first, extent.last))
+                if extent.by_column and own:
+                    tables = iter([_by_column(reader, groups, own)])
+                else:
+                    tables = map(_table, reader.iter_batches(rows, groups, own, use_threads=False))
+                for table in tables:
+                    seen += table.num_rows
+                    yield fitted(with_keys(table, self.found, schema), schema)
         if seen != expected:
             raise InvalidInputError(f"{extent.name} has {seen} rows, and its footer says {expected}. It is damaged.")
         self.found.check_same()
@@ -100,6 +110,15 @@ class ParquetTable:
         """Return the name of the file and its row groups."""
         groups = f"row group {first}" if last - first == 1 else f"row groups {first}–{last - 1}"
         return f"{self.found.name!r}, {groups}"
+
+
+def _by_column(reader: Any, groups: list[int], names: list[str]) -> Any:
+    columns = [reader.read_row_groups(groups, [name], use_threads=False).column(0) for name in names]
+    return pa.Table.from_arrays(columns, names)
+
+
+def _table(batch: Any) -> Any:
+    return pa.Table.from_batches([batch])
 
 
 def _decoders(footer: Any) -> dict[str, int]:

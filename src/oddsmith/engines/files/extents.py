@@ -18,7 +18,7 @@ class Extent:
     """Some rows of one file that are read one after the other: row groups, record batches, or bytes of text.
 
     ``first`` to ``last`` are their numbers; ``text`` is given where the bytes have been read already. ``nbytes`` is how
-    much memory their columns take, ``aside`` what reading takes beside that, as far as is known.
+    much memory their columns take, ``aside`` what reading takes beside a piece of them, as far as is known.
     """
 
     file: TableFile
@@ -26,6 +26,7 @@ class Extent:
     last: int
     nbytes: int
     aside: int = 0
+    by_column: bool = False
     text: bytes | None = None
 
     @property

@@ -342,8 +342,9 @@ def _alike(files: tuple[TableFile, ...]) -> tuple[TableFile, ...]:
 
 def _room(files: Iterable[TableFile], names: Iterable[str], settings: Settings) -> Room:
     """Return the room for what is kept: less than its share where a single reader needs more than its own."""
-    decoders = (file.decoders for file in files if isinstance(file, ParquetTable))
-    aside = max((sum(decoder.get(name, 0) for name in names) for decoder in decoders), default=0)
+    columnar = (file for file in files if isinstance(file, ParquetTable))
+    extents = (extent for file in columnar for extent in file.extents(tuple(names), settings.piece))
+    aside = max((extent.aside for extent in extents), default=0)
     return Room(max(0, settings.kept - max(0, aside + 3 * settings.piece - settings.in_flight)))
 
 

@@ -39,7 +39,7 @@ def read_bytes(text: Any) -> int:
 
 @dataclass(frozen=True)
 class Settings:
-    """What ``memory`` bytes are used for: a half for what is kept, a quarter for pieces that are being worked on.
+    """What ``memory`` bytes are used for: three eighths for what is kept, as much for pieces that are being worked on.
 
     The last quarter is for what nobody counts: buffers of readers, sums, memory that the system has not taken back yet.
     Pieces depend on ``memory`` and the data, never on the number of threads, so that the sums do not either.
@@ -73,9 +73,9 @@ class Settings:
     @property
     def kept(self) -> int:
         """Bytes of what is kept between passes."""
-        return self.memory // 2
+        return 3 * self.memory // 8
 
     @property
     def in_flight(self) -> int:
         """Bytes of pieces that are being read and summed."""
-        return self.memory // 4
+        return 3 * self.memory // 8
