@@ -1,4 +1,4 @@
-"""Against Spark MLlib on one machine: ``python -m benchmarks.spark_mllib [--rows N] [--columns D] [--repeats R]``.
+"""Against Spark MLlib on one machine: ``python -m benchmarks.spark_mllib [--rows N] [--repeats R] …``.
 
 Writes a table to Parquet, then fits it by MLlib's ``LogisticRegression``, by ours on the same Spark session, and by
 ours from the files, each from the Parquet folder on, and prints seconds and the relative gap to the optimum.
@@ -27,22 +27,22 @@ from numpy.typing import NDArray
 
 from oddsmith import LogisticRegression
 
+from .generators import chunks, correlated
+
 Weights = NDArray[np.float64]
-FILE_ROWS = 250_000
 LADDER = (1e-4, 1e-6, 1e-8, 1e-10, 1e-12)
 """Tolerances for MLlib, the coarsest first."""
 
 
-def write(folder: Path, rows: int, columns: int) -> None:
+def write(folder: Path, rows: int, columns: int, correlation: float) -> None:
     """Write rows of a known logistic model as a folder of Parquet files."""
-    rng = np.random.default_rng(0)
-    w = rng.normal(size=columns) / np.sqrt(columns)
+    w = 1.5 * np.random.default_rng(0).standard_normal(columns) / np.sqrt(columns)
+    transform = correlated(columns, correlation, 0.0)
     names = [f"x{j}" for j in range(columns)]
-    for number, start in enumerate(range(0, rows, FILE_ROWS)):
-        X = rng.normal(size=(min(FILE_ROWS, rows - start), columns))
-        y = (X @ w - 0.5 + rng.logistic(size=len(X)) > 0).astype(np.float64)
-        table = pa.table([*X.T, y], names=[*names, "y"])
-        pq.write_table(table, folder / f"part-{number:05}.parquet")
+    for part, rng in chunks(rows, seed=0):
+        Z = rng.standard_normal((part.stop - part.start, columns))
+        y = (Z @ w + 0.5 + rng.logistic(size=len(Z)) > 0).astype(np.float64)
+        pq.write_table(pa.table([*transform(Z).T, y], names=[*names, "y"]), folder / f"part-{part.start:09}.parquet")
 
 
 def objective(folder: Path, weights: dict[str, Weights], sigma: float) -> dict[str, float]:
@@ -101,7 +101,7 @@ def run(folder: Path, given: argparse.Namespace) -> None:
     """Fit by all three, and print."""
     session = open_session(given.memory)
     frame, columns = session.read.parquet(str(folder)), [f"x{j}" for j in range(given.columns)]
-    some = frame.limit(20_000).persist()  # compilation is not measured
+    some = frame.limit(20_000).repartition(8).persist()  # compilation is not measured
     by_us(some, given.sigma)
     by_mllib(some, columns, 20_000, given.sigma, 1e-6)
     by_us(str(folder), given.sigma)
@@ -128,6 +128,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--rows", type=int, default=5_000_000)
     options.add_argument("--columns", type=int, default=50)
+    options.add_argument("--correlation", type=float, default=0.0, help="of neighbouring columns")
     options.add_argument("--sigma", type=float, default=1.0)
     options.add_argument("--gap", type=float, default=1e-8)
     options.add_argument("--repeats", type=int, default=1)
@@ -136,7 +137,7 @@ def main() -> None:
     given = options.parse_args()
     folder = Path(tempfile.mkdtemp(dir=given.folder))
     try:
-        write(folder, given.rows, given.columns)
+        write(folder, given.rows, given.columns, given.correlation)
         run(folder, given)
     finally:
         shutil.rmtree(folder)

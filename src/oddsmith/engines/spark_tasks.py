@@ -6,10 +6,12 @@ partition, how many rows it has, and its statistic, as bytes.
 
 from __future__ import annotations
 
+import gc
 import pickle
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
@@ -205,7 +207,16 @@ def _record(**values: Any) -> Any:
 
 def _sum(job: Job[Any], pieces: Iterable[Any]) -> Any:
     with one_blas_thread():
-        return merged(map(job, pieces), lambda: None)
+        total = merged(map(job, pieces), lambda: None)
+    _settle(job.statistic)
+    return total
+
+
+@lru_cache(maxsize=16)
+def _settle(statistic: type[Any]) -> None:
+    """Set aside what is loaded, once it has been used: Spark collects garbage after each task, among all there is."""
+    gc.collect()
+    gc.freeze()
 
 
 def _merged_states(states: list[bytes]) -> Any:

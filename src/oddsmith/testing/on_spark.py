@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -36,6 +35,7 @@ def spark_session() -> Any:
     settings = {
         # Compiling what runs for a moment takes longer than running it.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
@@ -56,45 +56,28 @@ def lay_out_spark(table: Any, rows: int) -> Any:
     arrow = nw.from_native(table, eager_only=True).to_arrow()
     schema = import_module("pyspark.sql.pandas.types").from_arrow_schema(arrow.schema)
     count = max(1, -(-arrow.num_rows // rows))
-    return session.range(0, count, 1, count).mapInArrow(_Slices(arrow, rows), schema)
+
+    # Functions in functions, since those of a module are imported with it, on every executor.
+    def slices(batches: Iterable[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from arrow.slice(number * rows, rows).combine_chunks().to_batches()
+
+    return session.range(0, count, 1, count).mapInArrow(slices, schema)
 
 
 def spark_source(X: Any, t: Any, K: int, s: Any = None, offset: Any = None, rows: int = 200) -> PartedSource:
     """Return arrays as a source of the Spark engine, in partitions of ``rows`` rows: what `check_engine` asks for."""
-    offsets = [] if offset is None else list(offset.T)
-    columns = {f"x{j}": column for j, column in enumerate(X.T)} | {f"o{j}": o for j, o in enumerate(offsets)}
-    table = import_module("pyarrow").table(columns | {"t": t} | ({} if s is None else {"s": s}))
-    encode = _AsBlock(X.shape[1], len(offsets), s is not None)
-    return PartedSource(SparkParts.open(lay_out_spark(table, rows)), encode, n_rows=len(X), M=X.shape[1], K=K)
+    M, C, weighted = X.shape[1], 0 if offset is None else offset.shape[1], s is not None
+    columns = {f"x{j}": X[:, j] for j in range(M)} | {f"o{j}": offset[:, j] for j in range(C)}
+    table = import_module("pyarrow").table(columns | {"t": t} | ({"s": s} if weighted else {}))
 
-
-@dataclass(frozen=True)
-class _Slices:
-    """Gives each partition its rows of a table."""
-
-    table: Any
-    rows: int
-
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from self.table.slice(number * self.rows, self.rows).combine_chunks().to_batches()
-
-
-@dataclass(frozen=True)
-class _AsBlock:
-    """The encoding of tables that were made of arrays."""
-
-    M: int
-    C: int
-    weighted: bool
-
-    def __call__(self, piece: Piece) -> Block:
+    def as_block(piece: Piece) -> Block:
         def column(name: str) -> Any:
             return piece.rows.column(name).to_numpy()
 
-        def columns(letter: str, count: int) -> Any:
-            return np.column_stack([column(f"{letter}{j}") for j in range(count)])
+        Phi = np.column_stack([column(f"x{j}") for j in range(M)])
+        offsets = np.column_stack([column(f"o{j}") for j in range(C)]) if C else None
+        return Block(Phi, column("t"), column("s") if weighted else None, offsets)
 
-        offset = columns("o", self.C) if self.C else None
-        return Block(columns("x", self.M), column("t"), column("s") if self.weighted else None, offset)
+    return PartedSource(SparkParts.open(lay_out_spark(table, rows)), as_block, n_rows=len(X), M=M, K=K)

@@ -1,0 +1,79 @@
+"""A fit on two Spark executors, processes of their own, one of which is killed in the middle: prints what came out."""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from oddsmith import LogisticRegression
+from oddsmith.engines.spark import SparkEngine
+from oddsmith.testing.on_spark import lay_out_spark
+
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SETTINGS = {
+    "spark.driver.extraJavaOptions": QUICK,
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "700m",
+    "spark.executor.extraJavaOptions": QUICK,
+    "spark.executor.memory": "600m",
+    "spark.log.level": "OFF",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def executors(application: str) -> list[int]:
+    """The processes of the executors."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_text()
+        except OSError:
+            continue
+        if "CoarseGrainedExecutorBackend" in command and application in command:
+            found.append(int(path.parent.name))
+    return found
+
+
+def main() -> None:
+    """Fit undisturbed, then with an executor killed before the third pass."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = SparkSession.builder.master("local-cluster[2,1,600]").config(map=SETTINGS).getOrCreate()
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 2))
+    table = pa.table({"a": X[:, 0], "b": X[:, 1], "y": (X @ [1.0, -1.0] + rng.logistic(size=800) > 0)})
+    frame = lay_out_spark(table, 200)
+    expected = LogisticRegression(1.0).fit(frame, y="y")
+    fold, passes, killed = SparkEngine.fold, [], []
+
+    def deadly(self: Any, *given: Any, **options: Any) -> Any:
+        passes.append(given[0].__name__)
+        if len(passes) == 3:
+            killed.extend(executors(session.sparkContext.applicationId)[:1])
+            os.kill(killed[0], signal.SIGKILL)
+        return fold(self, *given, **options)
+
+    SparkEngine.fold = deadly  # type: ignore[method-assign]
+    found = LogisticRegression(1.0).fit(frame, y="y")
+    print(
+        json.dumps(
+            {
+                "passes": len(passes),
+                "killed": len(killed),
+                "same": bool(np.array_equal(found.coef_, expected.coef_)),
+                "certificates": found.certificate_ == expected.certificate_,
+                "rows": found.summary().n_rows,
+            }
+        )
+    )
+    session.stop()
+
+
+if __name__ == "__main__":
+    main()
