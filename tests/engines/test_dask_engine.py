@@ -20,11 +20,12 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 from oddsmith import errors
 from oddsmith.block import Block
 from oddsmith.engines import DaskEngine, DaskParts, PartedSource, Piece
-from oddsmith.engines.dask import _Cluster, _Local, _place, apply, is_dask
+from oddsmith.engines.dask import _Cluster, _Local, _place, _settled, apply, is_dask
 from oddsmith.engines.parted import as_it_is
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.statistic import STATISTICS, Shape
@@ -36,6 +37,7 @@ from oddsmith.testing.folds import _same_bits
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 N, M = 96, 3
+CURVATURE = CurvatureParams(np.full((1, M), 0.1), np.zeros(1), np.zeros(M))
 
 
 @pytest.fixture(scope="module")
@@ -87,10 +89,6 @@ def arrays(n: int = N, K: int = 2) -> tuple[Any, ...]:
     rng = np.random.default_rng(0)
     X, t = rng.normal(size=(n, M)) + 3.0, rng.integers(0, K, n).astype(np.int32)
     return X, t, K, rng.uniform(0.0, 2.0, n), rng.normal(size=(n, K - 1))
-
-
-def at(source: PartedSource) -> CurvatureParams:
-    return CurvatureParams(np.full((1, source.M), 0.1), np.zeros(1), np.zeros(source.M))
 
 
 def held(client: Any) -> int:
@@ -257,6 +255,29 @@ def test_workers_and_threads_give_the_same_bits_and_again(name: str, both: Any) 
         _same_bits(name, far.parts.engine.fold(statistic, far, params), here)
 
 
+def off_by_a_byte(array: np.ndarray) -> np.ndarray:
+    """A copy at an address at which no array of its type would be made."""
+    room = np.zeros(array.nbytes + 1, dtype=np.uint8)
+    copy = room[1:].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "CSR"])
+def test_arrays_that_came_to_odd_addresses_are_settled(form: Callable[[Any], Any]) -> None:
+    X, t, _, s, offset = arrays(20)
+    Phi = form(np.where(X > 3.0, X, 0.0))
+    plain = Block(Phi, t, s, offset)
+    assert _settled(plain) is plain
+    odd: Any = off_by_a_byte(Phi) if isinstance(Phi, np.ndarray) else Phi.copy()
+    if sparse.issparse(odd):
+        odd.data = off_by_a_byte(odd.data)
+    block = _settled(Block(odd, off_by_a_byte(t), s, offset))
+    held = block.Phi.data if block.is_sparse else block.Phi
+    assert held.flags.aligned and block.t.flags.aligned
+    _same_bits("settled", Curvature.of(block, CURVATURE), Curvature.of(plain, CURVATURE))
+
+
 @pytest.mark.parametrize("place", ["threads", "workers"])
 def test_blocks_are_encoded_once_for_an_encode_and_released(place: str, both: Any, tmp_path: Any) -> None:
     def note(piece: Piece) -> None:
@@ -267,7 +288,7 @@ def test_blocks_are_encoded_once_for_an_encode_and_released(place: str, both: An
         return sorted(int(path.name) for path in tmp_path.iterdir() for _ in path.read_text())
 
     source = on(both if place == "workers" else None, dask_source(*arrays(), rows=10), counting([], note))
-    params = at(source)
+    params = CURVATURE
     first = source.parts.engine.fold(Curvature, source, params)
     for _ in range(3):
         _same_bits("again", source.parts.engine.fold(Curvature, source, params), first)
@@ -285,13 +306,13 @@ def test_blocks_are_encoded_once_for_an_encode_and_released(place: str, both: An
 def test_blocks_that_do_not_fit_are_made_again_to_the_same_bits(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
     source = on(None, dask_source(*arrays(), rows=10), counting(calls))
-    expected = DaskEngine().fold(Curvature, source, at(source))
+    expected = DaskEngine().fold(Curvature, source, CURVATURE)
     source.parts.release()
     calls.clear()
     whole = N * (8 * (M + 2) + 4)
     monkeypatch.setattr(_Local, "room", lambda self: share * whole + 1)
     for _ in range(3):
-        _same_bits("kept in part", DaskEngine().fold(Curvature, source, at(source)), expected)
+        _same_bits("kept in part", DaskEngine().fold(Curvature, source, CURVATURE), expected)
     kept = round(10 * share)
     assert len(source.parts._kept.blocks) == kept
     assert len(calls) == kept + 3 * (10 - kept)
@@ -307,7 +328,7 @@ def test_progress_counts_partitions(place: str, both: Any) -> None:
     source = on(both if place == "workers" else None, dask_source(*arrays(), rows=10))
     for encode in (source.encode, as_it_is):
         calls: list[tuple[int, int]] = []
-        statistic, params = (Curvature, at(source)) if encode is not as_it_is else (Rows, None)
+        statistic, params = (Curvature, CURVATURE) if encode is not as_it_is else (Rows, None)
         some = on(source.parts.client, source, encode)
         some.parts.engine.fold(statistic, some, params, progress=lambda *now, calls=calls: calls.append(now))
         assert calls == [(i, 10) for i in range(1, 11)]
@@ -321,7 +342,7 @@ def test_an_error_of_ours_comes_back_as_it_is_and_nothing_stays(place: str, both
 
     source = on(both if place == "workers" else None, dask_source(*arrays(), rows=10), counting([], refuse))
     with pytest.raises(InvalidInputError, match=r"^Column 'a' has a hole in partition 5 of 10\.$"):
-        source.parts.engine.fold(Curvature, source, at(source))
+        source.parts.engine.fold(Curvature, source, CURVATURE)
     assert not source.parts._kept.blocks and held(both) == 0
 
 
@@ -345,7 +366,7 @@ def test_an_interrupt_stops_the_pass_and_lets_go_of_the_blocks(place: str, both:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        source.parts.engine.fold(Curvature, source, at(source), progress=interrupted)
+        source.parts.engine.fold(Curvature, source, CURVATURE, progress=interrupted)
     assert not source.parts._kept.blocks and held(both) == 0
 
 
@@ -360,7 +381,7 @@ def test_the_users_choice_of_scheduler_is_heard(both: Any) -> None:
     main, threads = threading.get_ident(), set()
     source = on(None, dask_source(*arrays(), rows=10), counting([], lambda piece: threads.add(threading.get_ident())))
     with dask.config.set(scheduler="synchronous"):
-        DaskEngine().fold(Curvature, source, at(source))
+        DaskEngine().fold(Curvature, source, CURVATURE)
     assert threads == {main}
 
 
@@ -397,7 +418,7 @@ def pids(client: Any) -> dict[str, int]:
 def test_a_killed_worker_changes_no_bit(when: str, both: Any) -> None:
     calls: list[int] = []
     here = on(None, dask_source(*arrays(), rows=8), counting(calls))
-    expected = DaskEngine().fold(Curvature, here, at(here))
+    expected = DaskEngine().fold(Curvature, here, CURVATURE)
     source = on(both, dask_source(*arrays(), rows=8), counting([], slowly))
     victim = sorted(pids(both).values())[0]
     killed: list[int] = []
@@ -409,8 +430,8 @@ def test_a_killed_worker_changes_no_bit(when: str, both: Any) -> None:
 
     engine = source.parts.engine
     if when == "in a later pass":
-        engine.fold(Curvature, source, at(source))
-    found = [engine.fold(Curvature, source, at(source), progress=kill) for _ in range(3)]
+        engine.fold(Curvature, source, CURVATURE)
+    found = [engine.fold(Curvature, source, CURVATURE, progress=kill) for _ in range(3)]
     assert killed and victim not in pids(both).values()
     for each in found:
         _same_bits("after a worker was killed", each, expected)
@@ -429,7 +450,7 @@ def test_a_partition_that_kills_every_worker_is_given_up_with_a_sentence(both: A
     source = on(both, dask_source(*arrays(), rows=48), counting([], die))
     try:
         with pytest.raises(InvalidInputError, match="smaller partitions, or give the workers more memory"):
-            source.parts.engine.fold(Curvature, source, at(source))
+            source.parts.engine.fold(Curvature, source, CURVATURE)
     finally:
         both.run_on_scheduler(forgive, failures=3)
 

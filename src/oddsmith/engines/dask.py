@@ -412,11 +412,11 @@ def _settled(block: Any) -> Any:
     if not isinstance(block, Block):
         return block
     Phi = block.Phi
-    if block.is_sparse:
-        parts = (_at_home(Phi.data), _at_home(Phi.indices), _at_home(Phi.indptr))
-        Phi = sparse.csr_array(parts, shape=Phi.shape)
-    else:
-        Phi = _at_home(Phi)
+    parts = (Phi.data, Phi.indices, Phi.indptr) if block.is_sparse else (Phi,)
+    if all(part is None or part.flags.aligned for part in (*parts, block.t, block.s, block.offset)):
+        return block
+    parts = tuple(map(_at_home, parts))
+    Phi = sparse.csr_array(parts, shape=Phi.shape) if block.is_sparse else parts[0]
     return Block(Phi, _at_home(block.t), _at_home(block.s), _at_home(block.offset), block.first_row)
 
 
