@@ -208,12 +208,12 @@ def _record(**values: Any) -> Any:
 def _sum(job: Job[Any], pieces: Iterable[Any]) -> Any:
     with one_blas_thread():
         total = merged(map(job, pieces), lambda: None)
-    _settle(job.statistic)
+    _settle(job.statistic.__qualname__)
     return total
 
 
 @lru_cache(maxsize=16)
-def _settle(statistic: type[Any]) -> None:
+def _settle(statistic: str) -> None:
     """Set aside what is loaded, once it has been used: Spark collects garbage after each task, among all there is."""
     gc.collect()
     gc.freeze()
