@@ -35,8 +35,11 @@ MOST_ANSWERS = 32
 """So many statistics come back to the driver; where there are more partitions, tasks merge neighbours first."""
 SAMPLE_BYTES = 160_000_000
 """Enough for a start near the optimum. A larger sample would travel longer than the pass that it saves."""
-PLAIN = ("boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "string", "date", "timestamp")
-"""Types of columns that can be read; also ``timestamp_ntz``, ``varchar(8)`` and such."""
+PLAIN = (
+    *("boolean", "byte", "short", "integer", "long", "float", "double", "decimal"),
+    *("string", "varchar", "char", "date", "timestamp"),
+)
+"""How the names of types begin whose columns can be read."""
 
 
 def is_spark(data: Any) -> bool:
