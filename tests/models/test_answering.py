@@ -131,13 +131,15 @@ def test_spark_frames_have_lazy_columns_added() -> None:
         pytest.skip(missing)
     model, table, inside = fitted(LogisticRegression(), 3)
     frame = lay_out_spark(table, 50)
-    found = model.predict(model.predict_proba(frame)).orderBy("id").toPandas()
-    assert list(found.columns) == [*table.column_names, "p_ash", "p_birch", "p_cedar", "predicted"]
-    np.testing.assert_allclose(found[["p_ash", "p_birch", "p_cedar"]], model.predict_proba(inside), rtol=1e-12)
-    assert found["predicted"].tolist() == model.predict(inside).tolist()
-    decisions = model.decide(frame, reject=0.3).orderBy("id").toPandas()["decision"].tolist()
+    lazy = model.predict(model.predict_proba(frame))
+    assert lazy.columns == [*table.column_names, "p_ash", "p_birch", "p_cedar", "predicted"]
+    found = sorted(lazy.collect(), key=lambda row: row["id"])
+    P = [[row[f"p_{label}"] for label in LABELS[3]] for row in found]
+    np.testing.assert_allclose(P, model.predict_proba(inside), rtol=1e-12)
+    assert [row["predicted"] for row in found] == model.predict(inside).tolist()
+    decided = sorted(model.decide(frame, reject=0.3).collect(), key=lambda row: row["id"])
     expected = [None if one is REJECT else one for one in model.decide(inside, reject=0.3).tolist()]
-    assert [None if one is None or one != one else one for one in decisions] == expected and None in decisions
+    assert [row["decision"] for row in decided] == expected and None in expected
     with pytest.raises(InvalidInputError, match="Column 'a', which the model was fitted to, is missing"):
         model.predict(frame.drop("a"))
 
@@ -266,7 +268,7 @@ def test_what_is_written_is_what_is_predicted(name: str, tmp_path: Path) -> None
         np.testing.assert_allclose(found[f"lower_{label}"].to_numpy(), Q.lower[:, k], rtol=1e-9)
     assert found["predicted"].to_pylist() == model.predict(inside).tolist()
     assert [int(i) for i in found["id"].to_pylist()] == list(range(N))
-    decided = [REJECT if one is None or one != one else one for one in found["decision"].to_pylist()]
+    decided = [one or REJECT for one in found["decision"].to_pylist()]
     assert decided == model.decide(inside, reject=0.3).tolist()
     assert found["rejected"].to_pylist() == [one is REJECT for one in decided]
 
