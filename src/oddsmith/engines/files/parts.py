@@ -129,18 +129,11 @@ class FileParts:
         """
         settings = Settings.read(memory, cache, dtype, threads, piece_rows)
         if is_dataset(data):
-            files = from_dataset(data)
+            files, names = _alike(from_dataset(data)), tuple(data.schema.names)
         else:
-            found = find(data, format)
-            _check_keys(found)
-            with ThreadPoolExecutor(8) as pool:
-                files = tuple(pool.map(lambda file: _open(file, types), found))
-        files = _alike(files)
-        names: dict[str, None] = dict.fromkeys(data.schema.names if is_dataset(data) else ())
-        for schema in () if names else {id(file.schema): file.schema for file in files}.values():
-            names |= dict.fromkeys(name for name in schema.names if not name.startswith(INDEX))
-        names |= dict.fromkeys(key for file in files for key in file.found.keys)
-        return cls(files, tuple(names), settings, _State(_room(files, names, settings)))
+            files = _alike(_open_all(find(data, format), types))
+            names = _names(files)
+        return cls(files, names, settings, _State(_room(files, names, settings)))
 
     @property
     def engine(self) -> FilesEngine:
@@ -323,13 +316,27 @@ class FileParts:
             state.blocks = state.encode = None
 
 
+def _open_all(found: list[Found], types: Mapping[str, Any] | None) -> Iterable[TableFile]:
+    _check_keys(found)
+    with ThreadPoolExecutor(8) as pool:
+        return list(pool.map(lambda file: _open(file, types), found))
+
+
+def _names(files: Iterable[TableFile]) -> tuple[str, ...]:
+    """Return the columns that some file has, and the keys."""
+    names: dict[str, None] = {}
+    for schema in {id(file.schema): file.schema for file in files}.values():
+        names |= dict.fromkeys(name for name in schema.names if not name.startswith(INDEX))
+    return tuple(names | dict.fromkeys(key for file in files for key in file.found.keys))
+
+
 def _open(found: Found, types: Mapping[str, Any] | None) -> TableFile:
     if found.kind == "parquet":
         return ParquetTable.open(found)
     return TextTable.open(found, dict(types or {})) if found.kind == "csv" else ArrowTable.open(found)
 
 
-def _alike(files: tuple[TableFile, ...]) -> tuple[TableFile, ...]:
+def _alike(files: Iterable[TableFile]) -> tuple[TableFile, ...]:
     """Return files with one object for schemas that are equal, so that many files are quick to compare."""
     known: list[Any] = []
     result = []
@@ -340,10 +347,10 @@ def _alike(files: tuple[TableFile, ...]) -> tuple[TableFile, ...]:
     return tuple(result)
 
 
-def _room(files: Iterable[TableFile], names: Iterable[str], settings: Settings) -> Room:
+def _room(files: Iterable[TableFile], names: tuple[str, ...], settings: Settings) -> Room:
     """Return the room for what is kept: less than its share where a single reader needs more than its own."""
     columnar = (file for file in files if isinstance(file, ParquetTable))
-    extents = (extent for file in columnar for extent in file.extents(tuple(names), settings.piece))
+    extents = (extent for file in columnar for extent in file.extents(names, settings.piece))
     aside = max((extent.aside for extent in extents), default=0)
     return Room(max(0, settings.kept - max(0, aside + 3 * settings.piece - settings.in_flight)))
 
