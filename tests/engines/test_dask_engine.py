@@ -255,6 +255,17 @@ def test_workers_and_threads_give_the_same_bits_and_again(name: str, both: Any) 
         _same_bits(name, far.parts.engine.fold(statistic, far, params), here)
 
 
+@pytest.mark.parametrize("size", [1, 100_000])
+def test_small_jobs_go_out_with_each_task_and_large_ones_once(size: int, both: Any) -> None:
+    source = on(both, dask_source(*arrays(), rows=7))
+    params = replace(CURVATURE, V=np.zeros((1, size)))  # which this statistic passes over
+    assert isinstance(_place(both).send(params), bytes) == (size == 1)
+    expected = DaskEngine().fold(Curvature, on(None, source), params)
+    for _ in range(2):
+        _same_bits(f"params of {size} numbers", source.parts.engine.fold(Curvature, source, params), expected)
+    source.parts.release()
+
+
 def off_by_a_byte(array: np.ndarray) -> np.ndarray:
     """A copy at an address at which no array of its type would be made."""
     room = np.zeros(array.nbytes + 1, dtype=np.uint8)
