@@ -179,6 +179,19 @@ def test_a_model_that_needs_rows_in_memory_gets_them(run: Any, folder: Path, in_
         oddsmith.PerceptronClassifier().fit("rides", "arrival")
 
 
+def test_text_that_needs_wider_types_is_not_printed_twice(run: Any, folder: Path) -> None:
+    n = 40_000  # beyond the rows that types are first learned from
+    day = np.datetime64("2024-01-01") + np.arange(n) % 300
+    label = np.where(np.random.default_rng(0).random(n) < 0.5, "yes", "no")
+    parquet.write_table(pa.table({"day": day.astype("datetime64[s]"), "label": label}), "days.parquet")
+    Path("days.csv").write_text("\n".join(["day", *day[:-1].astype(str), f"{day[-1]} 00:00:00"]) + "\n")
+    assert run("fit", "days.parquet", "-t", "label", "-o", "m.odds").code == 0
+    ended = run("predict", "m.odds", "days.csv", "--memory", "16MiB")
+    assert ended.code == 1 and "Write to a file, with -o" in ended.err
+    assert run("predict", "m.odds", "days.csv", "--memory", "16MiB", "-o", "p.csv").code == 0
+    assert len(Path("p.csv").read_text().splitlines()) == n + 1
+
+
 # ------------------------------------------------------------------------------------- interrupted
 
 

@@ -104,6 +104,17 @@ def test_a_dataset_a_glob_a_list_and_other_pieces_are_read_too(tmp_path: Path) -
         np.testing.assert_allclose(model.predict_proba(data), expected, rtol=1e-12)
 
 
+def test_whoever_asks_is_told_how_far_it_is(tmp_path: Path) -> None:
+    model, table, inside = fitted(LogisticRegression(), 3)
+    folder, told = lay_out_files(table, 50, tmp_path), []
+    for progress in (True, lambda *at: told.append(at)):
+        found = model.predict_proba(oddsmith.scan(folder, piece_rows=20, progress=progress))
+        np.testing.assert_allclose(found, model.predict_proba(inside), rtol=1e-12)
+    assert told and told[-1][0] == told[-1][1]
+    with pytest.raises(InvalidInputError, match="resume= is for fit"):
+        oddsmith.write_predictions(model, folder, tmp_path / "p.csv", resume="state")
+
+
 def test_lazy_answers_have_the_names_of_classes_and_the_index_of_rows() -> None:
     model, table, _ = fitted(LogisticRegression(), 3)
     frame = lay_out_dask(table.to_pandas().set_index("id", drop=False).rename_axis("key"), 50)

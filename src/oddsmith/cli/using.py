@@ -200,8 +200,26 @@ def _stream(
             kept = list(pieces.columns) if keep_all else keep
             for name in kept:
                 check_column(pieces.columns, name, "--keep")
-            rows = answer_tables(saying, pieces, kept, lambda some: _write(some, opened.name, output, as_json))
+            rows = answer_tables(saying, pieces, kept, _Once(opened.name, output, as_json))
     _wrote(rows, output, as_json)
+
+
+class _Once:
+    """Writes tables; where they begin again, because text needs wider types than it seemed, only a file can, too."""
+
+    def __init__(self, name: str, output: str | None, as_json: bool) -> None:
+        self.name, self.output, self.as_json, self.began = name, output, as_json, False
+
+    def __call__(self, tables: Iterator[Any]) -> int:
+        from oddsmith.errors import InvalidInputError
+
+        if self.began and self.output in (None, "-"):
+            raise InvalidInputError(
+                f"The first rows of {self.name!r} have other types than later ones, and what was printed for them may "
+                "be wrong. Write to a file, with -o: it is begun again then."
+            )
+        self.began = True
+        return _write(tables, self.name, self.output, self.as_json)
 
 
 def _batches(saying: Any, opened: Any, keep: list[str], keep_all: bool) -> Iterator[Any]:

@@ -22,6 +22,7 @@ from oddsmith.decision.loss import read_loss
 from oddsmith.design.inputs import as_table
 from oddsmith.design.survey import at
 from oddsmith.engines import PartedSource, Parts, Piece
+from oddsmith.engines.progress import following
 from oddsmith.engines.scan import Scanned, Wrapped, find_parts, is_elsewhere
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
@@ -176,6 +177,8 @@ def opened(data: Any, how: Mapping[str, Any] | None = None, apart: dict[str, Any
     """
     how = dict(how or {})
     progress = how.pop("progress", None)
+    if "resume" in how:
+        raise InvalidInputError("resume= is for fit: predictions and scores have no state to go on from. Leave it out.")
     parts = find_parts(data, apart, how)
     assert parts is not None
     if isinstance(parts, Scanned):
@@ -305,9 +308,10 @@ def collect(parts: Parts, question: Callable[[Any], Any], progress: Any = None) 
                 return question(piece.rows)
 
         files: FileParts = parts  # type: ignore[assignment]
-        return read_once(files, told, list, progress)
-    source = PartedSource(parts)
-    return list(parts.engine.fold(Answered, source, question, progress=progress).parts)  # type: ignore[type-var]
+        with following(progress, "predicting") as tell:
+            return read_once(files, told, list, tell)
+    with following(progress, "predicting") as tell:
+        return list(parts.engine.fold(Answered, PartedSource(parts), question, progress=tell).parts)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True)

@@ -114,6 +114,11 @@ class FolderWriter:
             self._writer.close()
             _settle(self._writer.file)
 
+    def let_go(self) -> None:
+        """Close the last file, whatever is in it."""
+        if self._writer is not None:
+            self._writer.file.close()
+
 
 def format_of(path: str | os.PathLike[str], given: str | None = None) -> str | None:
     """Return the format that the name of a file says, None for that of a folder.
@@ -154,8 +159,11 @@ def write_tables(
     if by_name is None:
         with _new_folder(target, temporary):
             folder = FolderWriter(temporary, kind or "parquet", file_rows)
-            yield folder
-            folder.close()
+            try:
+                yield folder
+                folder.close()
+            finally:
+                folder.let_go()
         return
     if target.is_dir():
         raise InvalidInputError(f"{os.fspath(path)!r} is a folder, and a file of this name is to be written.")
