@@ -132,7 +132,7 @@ def test_scores_of_other_rows_are_those_of_evaluate_and_the_page_says_so() -> No
     ):
         low, high = expected.interval(name)
         assert page.facts("decision")[label] == f"{form(expected.scores[name].value)} ({form(low)} to {form(high)})"
-    assert "too good" in page.section("glance").text
+    assert "are not those of the fit" in page.section("glance").text
     assert "not the rows that the model was fitted to" in page.section("influence").text
 
 

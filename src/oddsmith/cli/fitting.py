@@ -90,9 +90,11 @@ def fit(
                 update(f"fitting {model} to {n_rows:,} rows")
                 rows, given = _fit(estimator, table, target, weights, ignore or [])
                 if report is not None:
+                    estimator.save(output)  # first, since the page has the checksum of this file
                     update("writing the report")
                     estimator.report(rows, target, report, model_path=output, **given)
-        estimator.save(output)
+        if report is None:
+            estimator.save(output)
     if as_json:
         print_json({"model": output, "report": report, **_facts(estimator, n_rows), "warnings": said})
     else:

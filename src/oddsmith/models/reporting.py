@@ -20,6 +20,7 @@ class Reporting:
         comparison: Any = None,
         title: str | None = None,
         sample_weight: Any = None,
+        offset: Any = None,
         model_path: str | PathLike[str] | None = None,
         level: float = 0.95,
         seed: int = 0,
@@ -47,6 +48,8 @@ class Reporting:
         title : str, optional
         sample_weight : array, optional
             That of the fit. Scores count a row as often as its weight says, if all weights are whole numbers.
+        offset : array, optional
+            That of the fit, or of the rows given. The page says so if the model was fitted with one and none is given.
         model_path : str or path, optional
             The file that the model was saved to, whose name and checksum stand in the page.
         level : float
@@ -68,4 +71,5 @@ class Reporting:
         from oddsmith.report import write_report
 
         given = {"loss": loss, "reject": reject, "comparison": comparison, "title": title, "level": level, "seed": seed}
-        write_report(self, X, y, path, sample_weight=sample_weight, model_path=model_path, **given)
+        rows = {"sample_weight": sample_weight, "offset": offset}
+        write_report(self, X, y, path, model_path=model_path, **rows, **given)

@@ -57,12 +57,13 @@ def certificate_section(subject: Subject) -> Markup:
         pairs: list[tuple[Any, Any]] = [
             ("at the optimum", "yes" if c.converged else "no"),
             ("gap: objective above its optimum, at most", number(c.gap)),
-            ("the gap is", "a proven bound" if c.rigorous else "an estimate"),
+            *([("the gap is", "a proven bound" if c.rigorous else "an estimate")] if np.isfinite(c.gap) else []),
             ("length of the gradient", number(c.gradient_norm)),
             ("condition number of the Hessian", number(c.condition) or "not formed"),
             ("passes over the data", number(c.passes)),
         ]
-        return join([tag("p", certified(c)), facts(pairs)])
+        moved = "This is of the fit: its intercepts were moved after it, for another class prior."
+        return join([tag("p", certified(c)), *([tag("p", moved)] if subject.moved else []), facts(pairs)])
     parts = list(found.values())
     worst = sum(not c.converged for c in parts)
     text = (
@@ -153,7 +154,8 @@ def weights_section(subject: Subject) -> Markup:
         made[:2] = [made[1], made[0]]
     kind = "credible" if found.is_posterior else "confidence"
     caption = f"Weights with {100 * found.level:g}% {kind} intervals"
-    notes = [tag("p", clean(note[:1].upper() + note[1:]), ".", class_="note") for note in found.notes[:-1]]
+    said = [clean(note[:1].upper() + note[1:]).replace(" -", " −") for note in found.notes[:-1]]
+    notes = [tag("p", note, ".", class_="note") for note in said]
     return join([_forest(subject, found), table(caption, made), *notes])
 
 

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 
 from oddsmith.report.fit import certificates, separated
-from oddsmith.report.html import Markup, clean, join, named, number, percent, tag
+from oddsmith.report.html import Markup, clean, join, named, number, percent, rows_of, tag
+from oddsmith.report.performance import WIDEST, misjudged
 from oddsmith.report.robustness import MUCH
-from oddsmith.report.subject import Subject
+from oddsmith.report.subject import SCORED, Subject
 
 FEW = 10
-"""Rows of a class below which little can be said about it."""
-WIDEST = (0.5, 2.0)
-"""An interval of the calibration slope that goes farther says little."""
+"""Rows of a class, or of each weight, below which little can be said about it."""
 
 
 def glance_section(subject: Subject) -> Markup:
@@ -26,18 +25,20 @@ def _tiles(subject: Subject) -> Markup:
     scores = subject.scores.scores
     tiles: list[Any] = [_tile("rows", f"{subject.n_rows:,}", f"{subject.total_columns:,} columns, {subject.K} classes")]
     names = {"auc": "AUC", "accuracy": "accuracy", "log_loss": "log loss", "calibration_slope": "calibration slope"}
+    alone = {"accuracy": "largest class alone", "log_loss": "shares alone"}
     for name, label in names.items():
         if name in scores and np.isfinite(scores[name].value):
             score = scores[name]
-            ends = f"{number(score.lower, 3)} to {number(score.upper, 3)}"
-            tiles.append(
-                _tile(label, number(score.value, 3), ends if np.isfinite([score.lower, score.upper]).all() else "")
-            )
+            ends = np.isfinite([score.lower, score.upper]).all()
+            below = [f"{number(score.lower, 3)} to {number(score.upper, 3)}"] if ends else []
+            below += [f"{alone[name]}: {number(subject.alone[name], 3)}"] if name in alone else []
+            tiles.append(_tile(label, number(score.value, 3), " · ".join(below)))
     found = list(certificates(subject.model).values())
     if found:
         good = all(c.converged and c.optimum_exists for c in found)
         gap = max(c.gap for c in found)
-        tiles.append(_tile("fit", "at the optimum" if good else "not at an optimum", f"gap at most {number(gap, 3)}"))
+        below = [f"gap at most {number(gap, 3)}"] if np.isfinite(gap) else []
+        tiles.append(_tile("fit", "at the optimum" if good else "not at an optimum", "".join(below)))
     return tag("dl", join(tiles), class_="tiles")
 
 
@@ -88,10 +89,24 @@ def _data_points(subject: Subject) -> list[tuple[bool, Markup]]:
     few = [k for k in np.argsort(counts, kind="stable").tolist() if counts[k] < FEW]
     for k in few[:5]:
         rows = join(
-            ["Class ", named(subject.classes[k]), f" has {int(counts[k]):,} rows here: its numbers are uncertain."]
+            ["Class ", named(subject.classes[k]), f" has {rows_of(counts[k])} here: its numbers are uncertain."]
         )
         points.append((False, _point(rows, "data")))
     learned = getattr(subject.model, "_learned", None)
+    if learned is not None and getattr(subject.model, "prior", None) is None:
+        M, least = int(learned.free[:, 1:].sum()) // len(learned.free), float(learned.class_weight.min())
+        if least < FEW * M:
+            text = (
+                f"The smallest class has {number(least)} rows in the fit for {M:,} weight{'s' if M > 1 else ''}. Below "
+                f"{FEW} for each, maximum likelihood tends to weights that are too large: think of a prior."
+            )
+            points.append((False, _point(text, "weights")))
+    if subject.misses_offset:
+        text = (
+            "The model was fitted with an offset, and every row has the offset 0 here: these scores are not those of "
+            "the model in use. Give offset, too."
+        )
+        points.append((False, _point(text, "discrimination")))
     if subject.weights is None and learned is not None and not np.isclose(learned.class_weight.sum(), learned.n_rows):
         text = "The model was fitted with weights, and every row counts once here: give sample_weight, too."
         points.append((False, _point(text, "data")))
@@ -103,15 +118,12 @@ def _data_points(subject: Subject) -> list[tuple[bool, Markup]]:
 
 def _score_points(subject: Subject) -> list[tuple[bool, Markup]]:
     points: list[tuple[bool, Markup]] = []
-    if subject.left_out:
-        points.append((True, _point("Scores are of rows left out of the fit, one at a time.", "discrimination")))
-    else:
-        text = "Scores are of the rows given: too good, if the model was fitted to them. Use rows that it has not seen."
-        points.append((False, _point(text, "discrimination")))
+    points.append((subject.left_out, _point(SCORED[subject.scored], "discrimination")))
+    points += _level_points(subject)
     auc = subject.scores.scores.get("auc")
     if auc is not None and auc.lower <= 0.5:
         ends = f"{number(auc.value, 3)}, {number(auc.lower, 3)} to {number(auc.upper, 3)}"
-        text = f"The AUC ({ends}) is not above one half: the model may do no better than a guess."
+        text = f"The AUC ({ends}) is not surely above one half: the model may do no better than a guess."
         points.append((False, _point(text, "discrimination")))
     slope = subject.scores.scores.get("calibration_slope")
     if slope is not None and np.isfinite([slope.lower, slope.upper]).all():
@@ -132,6 +144,22 @@ def _score_points(subject: Subject) -> list[tuple[bool, Markup]]:
             else f"Row {row} has a large influence (Cook's distance {number(largest)})."
         )
         points.append((good, _point(text, "influence")))
+    return points
+
+
+def _level_points(subject: Subject) -> list[tuple[bool, Markup]]:
+    """Return whether the model is worth more than the class shares, and whether it says them right on the whole."""
+    if subject.found.P is None:
+        return []
+    points: list[tuple[bool, Markup]] = []
+    log_loss = subject.scores.scores["log_loss"].value
+    if log_loss > subject.alone["log_loss"]:
+        text = f"The log loss ({number(log_loss, 3)}) is larger than that of the class shares alone"
+        points.append((False, _point(f"{text} ({number(subject.alone['log_loss'], 3)}).", "calibration")))
+    for k, said, seen in misjudged(subject):
+        words = f": its probability is {percent(said)} on average, and its share here {percent(seen)}."
+        text = join(["Class ", named(subject.classes[k]), f" is {'over' if said > seen else 'under'}estimated", words])
+        points.append((False, _point(text, "calibration")))
     return points
 
 

@@ -135,3 +135,12 @@ def percent(share: float) -> str:
     if share != share:
         return ""
     return f"{100 * share:.3g}%"
+
+
+def rows_of(count: int) -> str:
+    """Return a number of rows in words.
+
+    >>> rows_of(1), rows_of(1200)
+    ('1 row', '1,200 rows')
+    """
+    return f"{int(count):,} row{'' if count == 1 else 's'}"

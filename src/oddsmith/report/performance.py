@@ -17,16 +17,24 @@ from oddsmith.evaluation.curves import (
     risk_coverage_curve,
     roc_curve,
 )
+from oddsmith.inference.summary import normal_quantile
+from oddsmith.numerics import Array
 from oddsmith.report.html import Markup, clean, join, named, number, percent, tag
-from oddsmith.report.subject import Subject
+from oddsmith.report.subject import SCORED, Subject
 from oddsmith.report.svg import Axis, Plot, evenly, figure
 from oddsmith.report.tables import Column, facts, table
 
 MOST_LINES = 6
 """Classes whose curves are drawn; of more, the most frequent."""
 MOST_READ = 80
+CLOSE = 0.5
+"""Part of the axes below which a reliability diagram is drawn larger."""
+EDGE = 0.1
+"""A threshold that is closer to 0 or 1 has the costs around it drawn larger."""
 SIDE = 400, 380
 """Width and height of a plot whose axes go from 0 to 1."""
+WIDEST = (0.5, 2.0)
+"""An interval of the calibration slope that goes farther says little."""
 NO_PROBABILITIES = (
     "{} gives no probabilities, so {} does not apply. oddsmith.recalibrate(model, X, y) gives it some, from rows that "
     "it has not seen."
@@ -42,26 +50,15 @@ def interval(subject: Subject, name: str, form: Any = number) -> str:
     return f"{form(score.value)}{ends}"
 
 
-def how_scored(subject: Subject) -> str:
-    """Return which rows the scores are of."""
-    if subject.left_out:
-        return (
-            "Each row is scored by the model fitted to all rows but that one (leave-one-out), so these numbers are "
-            "those of rows that the model has not seen."
-        )
-    return (
-        "The scores are of the rows given here, as the model stands. They are fair only if the model has not seen "
-        "these rows; on rows of the fit they are too good."
-    )
-
-
 def calibration_section(subject: Subject) -> Markup:
     """Return whether probabilities mean what they say: reliability diagram, slope, intercept."""
     if not subject.probabilistic:
         return tag("p", NO_PROBABILITIES.format(subject.name, "calibration"), class_="absent")
     curve = reliability_curve(subject.answering, None, subject.answering.labels, level=subject.level)
     drawn = _drawn(subject)
-    plot = Plot(Axis("probability said"), Axis("frequency seen"), *SIDE)
+    shown = np.isin(curve.columns["class"], [subject.classes[k] for k in drawn])
+    ends = _zoomed(curve.probability[shown], curve.lower[shown], curve.upper[shown])
+    plot = Plot(Axis("probability said", *ends), Axis("frequency seen", *ends), *SIDE)
     plot.diagonal()
     for place, k in enumerate(drawn):
         label = subject.classes[k]
@@ -84,19 +81,55 @@ def calibration_section(subject: Subject) -> Markup:
         f"Reliability diagram: how often a class occurs where its probability is said to be so high. On the dashed "
         f"line both agree; bands are {level} intervals of the frequency.{_some(subject, drawn)}"
     )
-    shown = figure(
+    picture = figure(
         plot, caption, caption, legend=_legend(subject, drawn), table=table("Bins of the reliability diagram", columns)
     )
     names = [name for name in subject.scores.scores if name.startswith(("calibration", "log_loss", "brier"))]
     pairs = [(_score_name(name), interval(subject, name)) for name in names]
+    pairs.insert(1, ("log loss of the class shares alone", number(subject.alone["log_loss"])))
     return join(
         [
-            tag("p", how_scored(subject)),
-            tag("p", _calibrated(subject)),
-            tag("div", shown, class_="narrow"),
+            tag("p", SCORED[subject.scored]),
+            tag("p", f"{_calibrated(subject)} {_on_the_whole(subject)}"),
+            tag("div", picture, class_="narrow"),
             facts(pairs),
         ]
     )
+
+
+def _zoomed(*values: Any) -> tuple[float, float]:
+    """Return the ends of both axes: 0 and 1, or closer where all values lie in a part of that.
+
+    >>> _zoomed(np.array([0.1, 0.8])), _zoomed(np.array([0.01, 0.04]))
+    ((0.0, 1.0), (0.0, 0.042))
+    """
+    found = np.concatenate(values)
+    low, high = float(found.min()), float(found.max())
+    if high - low > CLOSE:
+        return 0.0, 1.0
+    room = 0.05 * max(high - low, 1e-3)
+    if high < 0.5:
+        return 0.0, high + room
+    return (max(low - room, 0.0), 1.0) if low > 0.5 else (max(low - room, 0.0), min(high + room, 1.0))
+
+
+def misjudged(subject: Subject) -> list[tuple[int, float, float]]:
+    """Return classes whose mean probability is not their share, each with both: beyond chance, all classes together.
+
+    If the probabilities p are right, ``Σ (t − p)`` has the variance ``Σ p (1 − p)``.
+    """
+    P, t = subject.found.P, subject.found.t
+    if P is None or not subject.counted:
+        return []
+    asked = subject.found.positives
+    limit = normal_quantile(1.0 - (1.0 - subject.level) / len(asked))
+    found = []
+    for k in asked:
+        p = P[:, k]
+        said, seen = float(p.mean()), float(np.mean(t == k))
+        if len(t) * abs(seen - said) > limit * np.sqrt(float(p @ (1.0 - p))) + 0.5:
+            found.append((k, said, seen))
+    return found
 
 
 def _calibrated(subject: Subject) -> str:
@@ -105,6 +138,8 @@ def _calibrated(subject: Subject) -> str:
     if not np.isfinite(score.value):
         return "The calibration slope is not defined on these rows."
     inside = score.lower <= 1.0 <= score.upper
+    if inside and (score.lower < WIDEST[0] or score.upper > WIDEST[1]):
+        return "The calibration slope may be 1, but these rows are too few to say so."
     if inside:
         return (
             "The calibration slope does not differ from 1 by more than chance: probabilities are neither too extreme "
@@ -117,6 +152,17 @@ def _calibrated(subject: Subject) -> str:
     )
 
 
+def _on_the_whole(subject: Subject) -> str:
+    """Return in words whether the mean probabilities are the shares."""
+    if not subject.counted:
+        return ""
+    wrong = misjudged(subject)
+    if not wrong:
+        return "On the whole, probabilities agree with the shares of the classes."
+    names = ", ".join(f"{clean(subject.classes[k])} {percent(said)} ({percent(seen)})" for k, said, seen in wrong[:6])
+    return f"On the whole, they do not agree with the shares of the classes, which stand in brackets: {names}."
+
+
 def discrimination_section(subject: Subject) -> Markup:
     """Return how well the model tells classes apart: ROC, precision and recall, AUC."""
     if subject.found.values is None:
@@ -127,17 +173,16 @@ def discrimination_section(subject: Subject) -> Markup:
     roc = Plot(Axis("false positive rate"), Axis("true positive rate"), *SIDE)
     recall = Plot(Axis("recall"), Axis("precision"), *SIDE)
     roc.diagonal()
+    both = [0, 1] if subject.K == 2 else drawn  # the precision of a rare class is another than that of the other one
     rows: list[tuple[Any, float, float, float]] = []
-    for place, k in enumerate(drawn):
-        label = subject.classes[k]
+    for k in both:
+        label, place = subject.classes[k], both.index(k) if subject.K > 2 else 1 - k
         asked = subject.answering, None, subject.answering.labels, label
         one, two = roc_curve(*asked), precision_recall_curve(*asked)
-        share = float(np.mean(subject.found.t == k))
-        rows.append((label, one.area, two.average_precision, share))
-        _draw(roc, one, "false_positive_rate", "true_positive_rate", place, label)
+        rows.append((label, one.area, two.average_precision, float(np.mean(subject.found.t == k))))
+        if k in drawn:
+            _draw(roc, one, "false_positive_rate", "true_positive_rate", place, label)
         _draw(recall, two, "recall", "precision", place, label, steps=True)
-        if len(drawn) == 1:
-            recall.rule(y=share)
     columns = [
         Column.names("class", [row[0] for row in rows]),
         *(
@@ -147,16 +192,18 @@ def discrimination_section(subject: Subject) -> Markup:
     ]
     made = table("Each class against the rest", columns)
     legend = _legend(subject, drawn)
+    legends = legend if subject.K > 2 else [(0, subject.classes[1]), (1, subject.classes[0])]
     some = _some(subject, drawn)
     first = f"ROC curve: true against false positives for every threshold; the dashed line is a guess.{some}"
-    second = f"Precision against recall{'; the dashed line is a guess' if len(drawn) == 1 else ''}.{some}"
+    second = f"Precision against recall for every threshold; a guess has the share of the class as precision.{some}"
     pair = tag(
-        "div", figure(roc, first, first, legend=legend), figure(recall, second, second, legend=legend), class_="pair"
+        "div", figure(roc, first, first, legend=legend), figure(recall, second, second, legend=legends), class_="pair"
     )
     pairs = [
         (_score_name(name), interval(subject, name)) for name in ("auc", "accuracy") if name in subject.scores.scores
     ]
-    return join([tag("p", how_scored(subject)), facts(pairs), pair, made])
+    pairs.append(("accuracy of the largest class alone", number(subject.alone["accuracy"])))
+    return join([tag("p", SCORED[subject.scored]), facts(pairs), pair, made])
 
 
 def _draw(plot: Plot, curve: Curve, x: str, y: str, k: int, label: Any, *, steps: bool = False) -> None:
@@ -185,12 +232,22 @@ def decision_section(subject: Subject) -> Markup:
     parts: list[Any] = [tag("p", words), _loss_table(subject)]
     wanted = [("expected_cost", number), ("realised_cost", number), ("rejected", percent)]
     pairs = [(_score_name(n), interval(subject, n, form)) for n, form in wanted if n in subject.scores.scores]
+    pairs.insert(2, ("the same action for all rows, at best", number(_same_action(subject))))
     parts.append(facts(pairs))
     if subject.K == 2:
         parts.append(_thresholds(subject))
     parts.append(_confusion(subject))
     parts.append(_costs(subject))
     return join(parts)
+
+
+def _same_action(subject: Subject) -> float:
+    """Return what a row costs without a model: the least over actions, no decision among them."""
+    share = np.bincount(subject.found.t, minlength=subject.K) / len(subject.found.t)
+    costs = (share @ subject.loss.values).tolist()
+    if subject.reject is not None:
+        costs.append(float(share @ read_reject(subject.reject, subject.loss.classes)))
+    return float(min(costs))
 
 
 def _loss_table(subject: Subject) -> Markup:
@@ -247,8 +304,9 @@ def _costs(subject: Subject) -> Markup:
             return tag("p", str(error), class_="absent")
         x = np.append(np.clip(curve.threshold, 0.0, 1.0), 1.0)
         y = np.append(curve.cost, curve.cost[-1])
+        x, y, ends = _around(x, y, curve.right_threshold)
         plot = Plot(
-            Axis(f"threshold of the probability of {clean(subject.classes[1])}"),
+            Axis(f"threshold of the probability of {clean(subject.classes[1])}", *ends),
             Axis.around("mean cost of a row", y, at_zero=True),
         )
         plot.rule(x=curve.right_threshold, quiet=False)
@@ -277,6 +335,19 @@ def _costs(subject: Subject) -> Markup:
     plot.read(curve.coverage[read], curve.risk[read], texts)
     caption = "Risk and coverage: the mean loss if only the surest rows get a decision."
     return figure(plot, caption, caption)
+
+
+def _around(x: Array, y: Array, threshold: float) -> tuple[Array, Array, tuple[float, float]]:
+    """Return the part of a curve of costs around a threshold, and its ends; all of it, if that is not at the edge."""
+    low, high = 0.0, 1.0
+    if 0.0 < threshold < EDGE:
+        high = threshold / EDGE
+    elif 1.0 - EDGE < threshold < 1.0:
+        low = 1.0 - (1.0 - threshold) / EDGE
+    kept = (x >= low) & (x <= high)
+    # The value that holds at each end is that of the threshold before it.
+    at = np.clip(np.searchsorted(x, [low, high], side="right") - 1, 0, len(x) - 1)
+    return np.r_[low, x[kept], high], np.r_[y[at[0]], y[kept], y[at[1]]], (low, high)
 
 
 def _drawn(subject: Subject) -> list[int]:

@@ -25,6 +25,8 @@ MOST_DOTS = 800
 NOISE = 1.96
 FACTORS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 """By which the odds of a class are multiplied."""
+FEW_CLASSES = 4
+"""Of more, the table has a smaller and a larger share of each alone."""
 MOST_CLASSES = 12
 HEADERS = {"brier": "Brier score", "auc": "AUC", "std_error": "error", "fit_seconds": "seconds of fit"}
 
@@ -93,7 +95,8 @@ def class_prior_section(subject: Subject) -> Markup:
         return tag("p", f"This {subject.name} does not know the shares of the classes in its fit.", class_="absent")
     prior = np.asarray(prior, dtype=np.float64)
     chosen = [1] if subject.K == 2 else np.argsort(-prior, kind="stable")[:MOST_CLASSES].tolist()
-    rows = [_moved(subject, prior, k, factor) for k in chosen for factor in FACTORS]
+    factors = FACTORS if subject.K <= FEW_CLASSES else FACTORS[1::4]
+    rows = [_moved(subject, prior, k, factor) for k in chosen for factor in factors]
     columns = [
         Column.names("class", [row["class"] for row in rows]),
         Column.numbers("its odds times", [row["factor"] for row in rows]),
@@ -102,8 +105,9 @@ def class_prior_section(subject: Subject) -> Markup:
         Column.numbers("loss, model as it is", [row["stale"] for row in rows]),
         Column.numbers("loss, model moved", [row["moved"] for row in rows]),
     ]
+    start = "was moved to a place" if subject.moved else "was fitted"
     text = (
-        "The model was fitted where the classes have certain shares. Where they are others and the classes look the "
+        f"The model {start} where the classes have certain shares. Where they are others and the classes look the "
         "same otherwise, with_class_prior moves the model without a new fit. The table says how many decisions that "
         "changes, and what a row costs with and without it."
     )
@@ -129,7 +133,8 @@ def _prior_plot(subject: Subject, prior: Array) -> Markup:
         )
     caption = (
         f"Mean loss of a row over the share of {clean(subject.classes[1])}, with the model as it is and moved to that "
-        f"share. The dashed line is the share in the fit, {percent(float(prior[1]))}."
+        f"share. The dashed line is the share that the model {'was moved to' if subject.moved else 'was fitted with'}, "
+        f"{percent(float(prior[1]))}."
     )
     return figure(plot, caption, caption, legend=[(0, "model as it is"), (1, "model moved to the class prior")])
 

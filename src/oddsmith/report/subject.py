@@ -12,11 +12,12 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+from scipy.special import entr
 
 from oddsmith.decision.acting import decide_by
 from oddsmith.decision.loss import LossMatrix, read_loss, read_probabilities
 from oddsmith.design.frame import Frame, read_frame
-from oddsmith.design.inputs import as_table, read_weights, split_target
+from oddsmith.design.inputs import as_table, read_offset, read_weights, split_target
 from oddsmith.errors import InvalidInputError, OddsmithError, OddsmithWarning, as_input_errors
 from oddsmith.evaluation.reading import Answers, answers, codes_of
 from oddsmith.evaluation.scoring import Evaluation, evaluate
@@ -30,6 +31,17 @@ MOST_COLUMNS = 60
 """Columns that are described one by one."""
 MOST_WRITTEN_OUT = 5_000_000
 """Rows up to which weights that are whole numbers are counted as so many rows."""
+SCORED = {
+    "left out": "Each row is scored by the model fitted to all rows but that one (leave-one-out), so these numbers are "
+    "those of rows that the model has not seen.",
+    "own": "The scores are of the rows of the fit, which has no leave-one-out: it is at no optimum, or single rows "
+    "determine a weight. They are too good.",
+    "other": "The rows given, with their weights and offsets, are not those of the fit. The scores are fair if none of "
+    "them was in it.",
+    "unknown": "The scores are of the rows given here, as the model stands. They are fair only if the model has not "
+    "seen these rows; on rows of the fit they are too good.",
+}
+"""Which rows scores are of, and what that means."""
 
 
 class Said:
@@ -69,9 +81,12 @@ class Subject:
         All rows given; `kept` are those that the model can read, None for all.
     weights : array or None
         Of the rows kept.
+    offset : array or None
+        Of the rows kept, as in ``predict_proba``.
     found : Answers
         What the model says about each row kept, a row of weight 2 being there twice; without the row, if ``left_out``.
-    left_out : bool
+    scored : str
+        Which rows these answers are of: a key of `SCORED`.
     loss : LossMatrix
     reject : what rejecting costs, or None
     given_loss : bool
@@ -89,16 +104,37 @@ class Subject:
     n_rows: int
     kept: Codes | None
     weights: Array | None
+    offset: Array | None
     counted: bool
     t: Codes
     found: Answers
-    left_out: bool
+    scored: str
     loss: LossMatrix
     reject: Any
     given_loss: bool
     level: float
     seed: int
     said: Sequence[str]
+
+    @property
+    def left_out(self) -> bool:
+        """Whether each row was left out of the fit that it is scored by."""
+        return self.scored == "left out"
+
+    @property
+    def has_optimum(self) -> bool:
+        """Whether there is an optimum that the fit can be at."""
+        return bool(getattr(getattr(self.model, "certificate_", None), "optimum_exists", True))
+
+    @property
+    def moved(self) -> bool:
+        """Whether the intercepts were moved after the fit, for another class prior."""
+        return bool(getattr(getattr(self.model, "_learned", None), "moved", False))
+
+    @property
+    def misses_offset(self) -> bool:
+        """Whether the model was fitted with an offset, and none is given here."""
+        return self.offset is None and fitted_with_offset(self.model)
 
     @property
     def name(self) -> str:
@@ -135,6 +171,12 @@ class Subject:
             return evaluate(self.answering, None, self.answering.labels, level=self.level, seed=self.seed, **costs)
 
     @cached_property
+    def alone(self) -> dict[str, float]:
+        """Scores of the class shares alone: what a model without columns would have."""
+        share = np.bincount(self.found.t, minlength=self.K) / len(self.found.t)
+        return {"accuracy": float(share.max()), "log_loss": float(entr(share).sum())}
+
+    @cached_property
     def decisions(self) -> npt.NDArray[Any]:
         """The action for each row: of smallest expected loss, or the class that is predicted."""
         if self.found.P is None:
@@ -144,7 +186,8 @@ class Subject:
     @property
     def arguments(self) -> dict[str, Any]:
         """What methods that need the rows of the fit take."""
-        return {} if self.weights is None else {"sample_weight": self.weights}
+        given = {"sample_weight": self.weights, "offset": self.offset}
+        return {name: values for name, values in given.items() if values is not None}
 
     @cached_property
     def influence(self) -> InfluenceDisplay | str:
@@ -154,6 +197,8 @@ class Subject:
                 f"{self.name} has no leverages and distances of Cook, which say how much a single row moves the fit. "
                 "LogisticRegression and ProbitRegression have them."
             )
+        if not self.has_optimum:
+            return "Left out: the classes are separated, so there is no estimate that a row could move."
         labels = self.found.classes[self.t]
         try:
             display = InfluenceDisplay.from_estimator(self.model, self.rows, labels, **self.arguments)
@@ -170,7 +215,7 @@ class Subject:
 
 
 def read_subject(
-    model: Any, X: Any, y: Any, *, loss: Any, reject: Any, sample_weight: Any, level: float, seed: int
+    model: Any, X: Any, y: Any, *, loss: Any, reject: Any, sample_weight: Any, offset: Any, level: float, seed: int
 ) -> Subject:
     """Read rows and labels, and ask the model about them."""
     model._check_fitted()
@@ -183,21 +228,21 @@ def read_subject(
     t = codes_of(labels, np.asarray(model.classes_))
     if frame.n_rows != len(t):
         raise InvalidInputError(f"X has {frame.n_rows} rows and y {len(t)} labels: give one label for each row.")
-    weights = read_weights(sample_weight, len(t))
+    weights, offset = read_weights(sample_weight, len(t)), _offset(model, offset, len(t))
     kept = _readable(model, frame)
     if kept is not None:
         rows, t = take(rows, kept), t[kept]
-        weights = None if weights is None else weights[kept]
+        weights, offset = (None if values is None else values[kept] for values in (weights, offset))
     matrix = read_loss(loss, model.classes_)
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
-        found, left_out = _ask(model, rows, t, weights)
+        found, scored = _ask(model, rows, t, weights, offset)
     counted = weights is None or _is_count(weights)
     if weights is not None and counted:
         found = _repeated(found, weights.astype(np.intp))
     return Subject(
         model,
-        *(rows, frame, missing, columns, len(labels), kept, weights, counted, t, found, left_out),
+        *(rows, frame, missing, columns, len(labels), kept, weights, offset, counted, t, found, scored),
         *(matrix, reject, loss is not None or reject is not None, level, seed),
         tuple(dict.fromkeys(str(w.message) for w in raised if issubclass(w.category, OddsmithWarning))),
     )
@@ -251,19 +296,53 @@ def _readable(model: Any, frame: Frame) -> Codes | None:
     return None if whole.all() else np.flatnonzero(whole)
 
 
-def _ask(model: Any, rows: Any, t: Codes, weights: Array | None) -> tuple[Answers, bool]:
-    """Return what the model says: of the rows of its fit by leave-one-out, where it can do that."""
+def _offset(model: Any, offset: Any, n_rows: int) -> Array | None:
+    """Return the offsets of the rows as they are given, once they have been checked."""
+    if offset is None:
+        return None
+    if not hasattr(model, "leave_one_out"):
+        raise InvalidInputError(f"{type(model).__name__} knows no offsets: leave offset out.")
+    read_offset(offset, n_rows, len(model.classes_))
+    return np.asarray(offset, dtype=np.float64)
+
+
+def fitted_with_offset(model: Any) -> bool:
+    """Return whether a likelihood was fitted with an offset: the constant alone then has another log likelihood.
+
+    >>> from oddsmith import LogisticRegression
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1]
+    >>> [fitted_with_offset(LogisticRegression().fit(X, y, offset=o)) for o in (None, [0.0, 1.0, 2.0, 0.0])]
+    [False, True]
+    """
+    learned = getattr(model, "_learned", None)
+    if learned is None or not model.fit_intercept:
+        return False
+    counts = learned.class_weight
+    alone = float(counts @ np.log(np.where(counts > 0, counts, 1.0) / counts.sum()))
+    return not np.isclose(learned.null_log_likelihood, alone, rtol=1e-9, atol=1e-9)
+
+
+def _ask(model: Any, rows: Any, t: Codes, weights: Array | None, offset: Array | None) -> tuple[Answers, str]:
+    """Return what the model says, and of which rows: of those of its fit by leave-one-out, where it can do that."""
     classes = np.asarray(model.classes_)
     learned = getattr(model, "_learned", None)
-    if hasattr(model, "leave_one_out") and learned is not None and not learned.moved:
+    if learned is None or not hasattr(model, "leave_one_out"):
+        return answers(model, rows, t, classes), "unknown"
+    known = not learned.moved and not model._earlier.n_rows
+    if known:
         try:
-            P = model.leave_one_out(rows, classes[t], sample_weight=weights).proba
+            P = model.leave_one_out(rows, classes[t], sample_weight=weights, offset=offset).proba
             if np.isfinite(P).all():
                 P = read_probabilities(P, len(classes))
-                return Answers(classes, t, P.argmax(axis=1), P, P), True
+                return Answers(classes, t, P.argmax(axis=1), P, P), "left out"
         except OddsmithError:
             pass  # other rows than those of the fit, or a fit that is at no optimum: the model itself is asked
-    return answers(model, rows, t, classes), False
+    P = read_probabilities(model.predict_proba(rows, **({} if offset is None else {"offset": offset})), len(classes))
+    found = Answers(classes, t, P.argmax(axis=1), P, P)
+    if not known:
+        return found, "unknown"
+    likelihood = np.log(found.own) @ (np.ones(len(t)) if weights is None else weights)
+    return found, "own" if np.isclose(likelihood, learned.log_likelihood, rtol=1e-6, atol=1e-6) else "other"
 
 
 def _is_count(weights: Array) -> bool:

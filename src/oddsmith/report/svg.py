@@ -175,9 +175,9 @@ class Plot:
             parts.append(tag("path", d=f"M{px} {base}v4", class_="axis"))
             parts.append(tag("text", number(value), x=px, y=base + 17, class_="tick mid"))
         if self.y.names:
-            for i, name in enumerate(self.y.names):
+            for i, name in enumerate(told_apart(self.y.names)):
                 py = float(self.at(self.x.low, i)[1])
-                parts.append(tag("text", shortened(name), x=self.left - 8, y=_short(py + 4), class_="tick end"))
+                parts.append(tag("text", name, x=self.left - 8, y=_short(py + 4), class_="tick end"))
         else:
             for value in self.y.ticks(5):
                 py = float(self.at(self.x.low, value)[1])
@@ -262,6 +262,28 @@ def shortened(name: Any, most: int = LONGEST_LABEL) -> str:
     """
     text = clean(name)
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def told_apart(names: Sequence[Any], most: int = LONGEST_LABEL) -> list[str]:
+    """Return names that have room beside an axis, cut where they can still be told apart: at the end or around it.
+
+    >>> told_apart(["mean_consumption_of_week_1_kwh", "mean_consumption_of_week_2_kwh"])
+    ['mean_consum…week_1_kwh', 'mean_consum…week_2_kwh']
+    """
+    full = [clean(name) for name in names]
+    start = max(_alike(full) - 8, 0)
+    end = max(_alike([text[::-1] for text in full]) - 4, 0)
+    ways = (
+        [shortened(text, most) for text in full],
+        [text if len(text) <= most else f"{text[: most // 2]}…{text[most // 2 - most + 1 :]}" for text in full],
+        [f"{'…' if start else ''}{shortened(text[start : len(text) - end], most - 2)}…" for text in full],
+    )
+    return next((way for way in ways if len(set(way)) == len(set(full))), ways[0])
+
+
+def _alike(texts: Sequence[str]) -> int:
+    """Return how many letters all texts begin with alike."""
+    return next((i for i, letters in enumerate(zip(*texts, strict=False)) if len(set(letters)) > 1), 0)
 
 
 def _short(value: float) -> str:

@@ -10,6 +10,9 @@ import numpy as np
 
 from oddsmith.report.html import Markup, clean, join, named, number, tag
 
+LONG = 30
+"""Rows of a table from which it is scrolled on its own, below its header."""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -56,8 +59,9 @@ def table(caption: str, columns: Sequence[Column], *, sortable: bool = True) -> 
     head = join(_header(column, sortable and len(column.cells) > 1) for column in columns)
     body = join(tag("tr", join(_cell(column, i, j) for j, column in enumerate(columns))) for i in _rows(columns))
     content = tag("caption", caption), tag("thead", tag("tr", head)), tag("tbody", body)
+    kind = "scroll long" if len(columns[0].cells) > LONG else "scroll"
     # It can be scrolled by the keyboard too, so it takes the focus and has a name.
-    return tag("div", tag("table", *content), class_="scroll", role="region", tabindex=0, aria_label=clean(caption))
+    return tag("div", tag("table", *content), class_=kind, role="region", tabindex=0, aria_label=clean(caption))
 
 
 def facts(pairs: Sequence[tuple[Any, Any]], *, many: bool = False) -> Markup:

@@ -31,9 +31,11 @@ def using_section(subject: Subject, model_path: str | None) -> Markup:
     """Return how to use the model file: in Python, on the command line, in a database."""
     name = "model.odds" if model_path is None else os.path.basename(model_path)
     first = "" if model_path is not None else f"model.save({name!r})   # once, by whoever fitted it\n\n"
+    offset = subject.offset is not None or subject.misses_offset
     python = (
         f"{first}import oddsmith\n\nmodel = oddsmith.load({name!r})\n"
-        f"model.{'predict_proba' if subject.probabilistic else 'predict'}(table)   # a table with the columns above"
+        f"model.{'predict_proba' if subject.probabilistic else 'predict'}(table{', offset=offset' if offset else ''})"
+        "   # a table with the columns above"
     )
     shell = f"oddsmith predict {shlex.quote(name)} new.csv -o predictions.csv"
     if subject.given_loss and subject.probabilistic:
@@ -49,6 +51,12 @@ def using_section(subject: Subject, model_path: str | None) -> Markup:
         )
     shell += f"\noddsmith export sql {shlex.quote(name)} --table new -o predict.sql"
     parts: list[Any] = [tag("h3", "Python"), _code(python), tag("h3", "Command line"), _code(shell), tag("h3", "SQL")]
+    if offset:
+        text = (
+            "The model has an offset, which decide, the command line and SQL do not know: there, every row has the "
+            "offset 0."
+        )
+        parts.insert(0, tag("p", text))
     return join([*parts, _sql(subject.model)])
 
 
@@ -101,10 +109,11 @@ def provenance_section(subject: Subject, model_path: str | None) -> Markup:
             f"{subject.n_rows:,}" + ("" if used == subject.n_rows else f", {used:,} of them complete"),
         ),
         ("scores", "leave-one-out" if subject.left_out else "of the rows given"),
+        *([("offset", "of each row, as given")] if subject.offset is not None else []),
         ("intervals", f"{100 * subject.level:g}%, bootstrap with seed {subject.seed} where there is no formula"),
         ("seed of the fit", clean(repr(getattr(subject.model, "seed", None)))),
     ]
-    if made["weight"] is not None:
+    if made["weight"] is not None and made["weight"] != made["rows"]:
         pairs.insert(4, ("weight of the rows of the fit", number(float(made["weight"]))))
     if model_path is not None and Path(model_path).is_file():
         digest = hashlib.sha256(Path(model_path).read_bytes()).hexdigest()

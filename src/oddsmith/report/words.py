@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.report.html import Markup, join, named, number, tag
+from oddsmith.report.html import Markup, clean, join, named, number, percent, tag
 from oddsmith.report.subject import Subject
+from oddsmith.report.svg import told_apart
 
 MOST_TERMS = 12
 """Terms of a formula that are written out."""
+LONGEST_NAME = 48
+"""Letters of a name in a formula; the table of weights has all of it."""
 
 WORDS = {
     "LogisticRegression": "Logistic regression. The log odds of the classes are a weighted sum of the columns; a "
@@ -68,6 +71,10 @@ def in_words(subject: Subject) -> Markup:
     text = WORDS.get(subject.name) or (type(model).__doc__ or subject.name).strip().splitlines()[0]
     parts: list[Any] = [tag("p", text)]
     further = _further(model)
+    if subject.moved:
+        shares = zip(subject.classes, model.class_prior_, strict=True)
+        set_to = ", ".join(f"{clean(label)} {percent(share)}" for label, share in shares)
+        further += f" Its intercepts were moved after the fit, to this class prior: {set_to}."
     if further:
         parts.append(tag("p", further))
     if len(subject.classes) <= 12:
@@ -111,6 +118,8 @@ def as_formula(subject: Subject) -> Markup:
     if coef is not None and np.shape(coef) == (1, len(names)) and len(names):
         value, where = _left(subject)
         sum_ = _sum(coef[0], float(model.intercept_[0]), names)
+        if not subject.has_optimum:
+            where = join([where, " There is no optimum: these are the weights at which the fit stopped."])
         return join([tag("p", value, " = ", sum_, class_="formula"), tag("p", where, class_="note")])
     text = GENERAL.get(subject.name) or (SOFTMAX if subject.probabilistic else "")
     if not text:
@@ -125,19 +134,21 @@ def _left(subject: Subject) -> tuple[str, Markup]:
     if link is None and subject.name in ("GaussianClassifier", "FisherDiscriminant"):
         link = "logit"
     if link in LINKS:
-        return LINKS[link], join(["Here p is the probability of ", second, ". All weights are in the table below."])
+        value = f"{LINKS[link]} − offset" if subject.offset is not None or subject.misses_offset else LINKS[link]
+        return value, join(["Here p is the probability of ", second, ". All weights are in the table below."])
     return "a", join(["Where a is above zero the model says ", second, ". All weights are in the table below."])
 
 
 def _sum(weights: Any, start: float, names: list[str]) -> Markup:
     """Return the weighted sum; of many terms the largest by their weight's size."""
-    order = range(len(names))
+    order, short = range(len(names)), told_apart(names, LONGEST_NAME)
     if len(names) > MOST_TERMS:
         order = sorted(np.argsort(-np.abs(weights), kind="stable")[:MOST_TERMS].tolist())  # type: ignore[assignment]
     parts: list[Any] = [tag("span", number(start), class_="term")]
     for j in order:
-        sign = " − " if weights[j] < 0 else " + "
-        parts += [sign, tag("span", f"{number(abs(float(weights[j])))} × ", tag("i", named(names[j])), class_="term")]
+        sign = "−" if weights[j] < 0 else "+"
+        size = f"{sign} {number(abs(float(weights[j])))} × "
+        parts += [" ", tag("span", size, tag("i", named(short[j])), class_="term")]
     if len(names) > MOST_TERMS:
         parts.append(f" + … ({len(names) - MOST_TERMS:,} more terms, with smaller weights)")
     return join(parts)

@@ -30,6 +30,7 @@ def make_report(
     comparison: Comparison | None = None,
     title: str | None = None,
     sample_weight: Any = None,
+    offset: Any = None,
     model_path: str | PathLike[str] | None = None,
     level: float = 0.95,
     seed: int = 0,
@@ -48,9 +49,8 @@ def make_report(
         )
     if title is not None and not isinstance(title, str):
         raise InvalidTypeError(f"title must be a text, found {title!r}.")
-    subject = read_subject(
-        model, X, y, loss=loss, reject=reject, sample_weight=sample_weight, level=check_level(level), seed=seed
-    )
+    given = {"loss": loss, "reject": reject, "sample_weight": sample_weight, "offset": offset}
+    subject = read_subject(model, X, y, **given, level=check_level(level), seed=seed)
     if title is None:
         target = f" of {clean(y)}" if isinstance(y, str) else ""
         title = f"{subject.name}{target}"
