@@ -314,16 +314,18 @@ def test_an_error_of_ours_comes_out_as_it_is_and_is_not_tried_again(
 
 
 def test_only_the_columns_chosen_leave_spark(session: Any) -> None:
-    table = pa.table({"a.b": [1.0, 2.0], "c d": ["x", None], "n": [Decimal("1.5"), None], "list": [[1], [2]]})
-    parts = SparkParts.open(lay_out_spark(table, 1))
-    assert parts.columns == ("a.b", "c d", "n", "list")
-    chosen = parts.choose(["n", "c d", "a.b"])
-    assert chosen.columns == ("n", "c d", "a.b") and chosen.choose(("n", "c d", "a.b")) is chosen
+    table = pa.table({"a": [1.0, 2.0], "b": ["x", None], "n": [Decimal("1.5"), None], "list": [[1], [2]]})
+    parts = SparkParts.open(lay_out_spark(table, 1).toDF("a.b", "c`d", "n", "list"))
+    assert parts.columns == ("a.b", "c`d", "n", "list")
+    chosen = parts.choose(["n", "c`d", "a.b"])
+    assert chosen.columns == ("n", "c`d", "a.b") and chosen.choose(("n", "c`d", "a.b")) is chosen
     survey = SparkEngine().fold(Tables, PartedSource(chosen), None)
     assert survey.tables == (
-        (0, "partition 0, rows 0 to 0", {"n": [1.5], "c d": ["x"], "a.b": [1.0]}),
-        (1 << 32, "partition 1, rows 0 to 0", {"n": [None], "c d": [None], "a.b": [2.0]}),
+        (0, "partition 0, rows 0 to 0", {"n": [1.5], "c`d": ["x"], "a.b": [1.0]}),
+        (1 << 32, "partition 1, rows 0 to 0", {"n": [None], "c`d": [None], "a.b": [2.0]}),
     )
+    added = apply(chosen.frame, lambda rows: rows.column("a.b").to_numpy() + 1.0, "more", float)
+    assert added.columns == ["n", "c`d", "a.b", "more"] and [row.more for row in added.collect()] == [2.0, 3.0]
     with pytest.raises(InvalidInputError, match=r"Column 'list' is of Spark's type array<"):
         SparkEngine().fold(Tables, PartedSource(parts), None)
     with pytest.raises(InvalidInputError, match=r"There is no column 'e'. The Spark DataFrame has: 'a.b',"):

@@ -157,13 +157,13 @@ class SparkParts:
 
     def _hold(self) -> tuple[Any, dict[int, int]]:
         """Return the frame that passes run over, made and kept, and the rows of each partition."""
-        rows = self.frame
-        for column in rows.schema.fields:
+        for column in self.frame.schema.fields:
             _check_type(column)
+        rows = _with_safe_names(self.frame)
         storage = import_module("pyspark").StorageLevel.MEMORY_AND_DISK
         drop = None if self.cache is False else Drop(self.cache, self.key)
         if drop is not None:
-            frame = rows.mapInArrow(Keep(self.cache, self.key), TOKEN).persist(storage)
+            frame = rows.mapInArrow(Keep(self.columns, self.cache, self.key), TOKEN).persist(storage)
         else:
             frame = rows if self.persisted else rows.persist(storage)
         # In a thread: objects may be collected in the middle of a call to Java.
@@ -192,7 +192,7 @@ class SparkParts:
         if job.encode is not as_it_is and held.encode is not job.encode:
             held.encode, held.encoding = job.encode, uuid4().hex
         encoding = "" if job.encode is as_it_is else held.encoding
-        task = SumRows(job) if self.cache is False else SumKept(self.cache, self.key, job, encoding)
+        task = SumRows(self.columns, job) if self.cache is False else SumKept(self.cache, self.key, job, encoding)
         found: dict[int, Any] = {}
         for attempt in range(3):
             if attempt == 2:
@@ -267,7 +267,8 @@ def apply(frame: Any, function: Callable[[Any], Any], names: str | Sequence[str]
             )
     kind = {"f": "double", "i": "bigint", "u": "bigint", "b": "boolean"}.get(np.dtype(dtype).kind, "string")
     fields = [types.StructField(name, types._parse_datatype_string(kind)) for name in added]
-    return frame.mapInArrow(Apply(function, tuple(added), kind), types.StructType([*frame.schema.fields, *fields]))
+    task = Apply(tuple(frame.columns), function, tuple(added), kind)
+    return _with_safe_names(frame).mapInArrow(task, types.StructType([*frame.schema.fields, *fields]))
 
 
 def _collect(frame: Any, task: Any, width: int, units: list[int] | None) -> list[Any]:
@@ -300,6 +301,12 @@ def _changed(what: str, before: int, now: int) -> InvalidInputError:
         f"{what} had {before} rows when it was first read and has {now} now: its plan gives other rows each time. "
         "Write the DataFrame to a table or checkpoint() it, and fit that; or give seeds to what is random in it."
     )
+
+
+def _with_safe_names(frame: Any) -> Any:
+    """Return a frame that Spark can map: it takes the dot in a name for a path. Tasks know the names."""
+    odd = any("." in name or "`" in name for name in frame.columns)
+    return frame.toDF(*[f"column_{i}" for i in range(len(frame.columns))]) if odd else frame
 
 
 def _quoted(name: str) -> str:

@@ -48,6 +48,7 @@ class _Counted:
 class Keep:
     """Writes the pieces of a partition to a file; gives back its token."""
 
+    names: tuple[str, ...]
     cache: str | bool | None
     key: str
 
@@ -55,7 +56,7 @@ class Keep:
         """Yield the token of a partition that has rows."""
         part, counted = _part(), _Counted(batches)
         path = _folder(self.cache, self.key) / f"{part}-{uuid4().hex}"  # two attempts at a task never share a file
-        put(path, _pieces(part, counted))
+        put(path, _pieces(part, counted, self.names))
         if counted.rows:
             yield _record(part=part, rows=counted.rows, name=path.name)
         else:
@@ -94,12 +95,13 @@ class SumKept:
 class SumRows:
     """Makes the statistic of a partition from the rows that Spark hands over."""
 
+    names: tuple[str, ...]
     job: Job[Any]
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Yield the answer of a partition that has rows."""
         part, pieces = _part(), _Counted(batches)
-        state = _told(lambda some: _sum(self.job, some), _pieces(part, pieces))
+        state = _told(lambda some: _sum(self.job, some), _pieces(part, pieces, self.names))
         if pieces.rows:
             yield _record(part=part, rows=pieces.rows, state=state)
 
@@ -137,8 +139,9 @@ class Drop:
 class Apply:
     """Adds columns to each batch."""
 
-    function: Callable[[Any], Any]
     names: tuple[str, ...]
+    function: Callable[[Any], Any]
+    added: tuple[str, ...]
     kind: str
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
@@ -146,16 +149,15 @@ class Apply:
         arrow = import_module("pyarrow")
         to = {"double": arrow.float64(), "bigint": arrow.int64(), "boolean": arrow.bool_(), "string": arrow.string()}
         for batch in batches:
-            columns: list[Any] = [[]] * len(self.names)
+            columns: list[Any] = [[]] * len(self.added)
             if batch.num_rows:
                 with one_blas_thread():
-                    values = np.asarray(self.function(_table(batch)))
+                    values = np.asarray(self.function(_table(batch, self.names)))
                 columns = list(values.reshape(batch.num_rows, -1).T)
             if self.kind == "string":
                 columns = [[None if one is None else str(one) for one in column] for column in columns]
-            added = [arrow.array(column, to[self.kind]) for column in columns]
-            names = [*batch.schema.names, *self.names]
-            yield arrow.RecordBatch.from_arrays([*batch.columns, *added], names=names)
+            made = [arrow.array(column, to[self.kind]) for column in columns]
+            yield arrow.RecordBatch.from_arrays([*batch.columns, *made], names=[*self.names, *self.added])
 
 
 @dataclass(frozen=True)
@@ -175,21 +177,21 @@ def _folder(cache: str | bool | None, key: str) -> Path:
     return Path(cache if isinstance(cache, str) else import_module("pyspark").SparkFiles.getRootDirectory(), key)
 
 
-def _table(batch: Any) -> Any:
-    """Return a batch as a table, its decimals as floating-point numbers."""
+def _table(batch: Any, names: tuple[str, ...]) -> Any:
+    """Return a batch as a table with its names, its decimals as floating-point numbers."""
     arrow = import_module("pyarrow")
-    table = arrow.Table.from_batches([batch])
+    table = arrow.Table.from_batches([batch]).rename_columns(list(names))
     for i, column in enumerate(table.schema):
         if arrow.types.is_decimal(column.type):
             table = table.set_column(i, column.name, table.column(i).cast(arrow.float64()))
     return table
 
 
-def _pieces(part: int, batches: Iterable[Any]) -> Iterator[Piece]:
+def _pieces(part: int, batches: Iterable[Any], names: tuple[str, ...]) -> Iterator[Piece]:
     first = 0
     for number, batch in enumerate(batch for batch in batches if batch.num_rows):
         name = f"partition {part}, rows {first} to {first + batch.num_rows - 1}"
-        yield Piece(_table(batch), number=(part << 32) + number, name=name)
+        yield Piece(_table(batch, names), number=(part << 32) + number, name=name)
         first += batch.num_rows
 
 
