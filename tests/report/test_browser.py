@@ -82,7 +82,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     few = cancer.select(["diagnosis", *cancer.column_names[1:7]])
     assert "diagnosis" in few.column_names
     found = compare({"gaussian": GaussianClassifier(), "perceptron": PerceptronClassifier()}, few, "diagnosis")
-    paths = {name: folder / f"{name}.html" for name in ("two", "three", "plain", "hostile")}
+    paths = {name: folder / f"{name}.html" for name in ("two", "three", "plain", "hostile", "wide")}
     loss = [[0, 1], [10, 0]]
     LogisticRegression(1.0).fit(few, "diagnosis").report(
         few, "diagnosis", paths["two"], loss=loss, reject=0.3, comparison=found
@@ -92,6 +92,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     X, y = rng.normal(size=(60, 2)), np.arange(60) % 2
     with pytest.warns(UserWarning):
         PerceptronClassifier(max_epochs=2).fit(X, y).report(X, y, paths["plain"])
+    long = pd.DataFrame(rng.normal(size=(260, 40)), columns=[f"weekly_consumption_of_household_{i}" for i in range(40)])
+    groups = np.array([f"diagnosis group {i}" for i in range(13)])[np.arange(260) % 13]
+    GaussianClassifier().fit(long, groups).report(long, groups, paths["wide"])
     texts = [text for text in HOSTILE if "\ud800" not in text]
     levels = [texts[i % len(texts)] for i in range(60)]
     table = pd.DataFrame({**{text: rng.normal(size=60) for text in texts}, "level": levels})
@@ -106,6 +109,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     [
         *(("two", "light"), ("two", "dark"), ("two", "phone")),
         *(("three", "dark phone"), ("plain", "light"), ("hostile", "light"), ("hostile", "phone")),
+        ("wide", "phone"),
     ],
 )
 def test_a_page_is_quiet_fits_its_screen_and_is_accessible(
@@ -196,3 +200,21 @@ def test_a_printed_page_shows_no_switches(visit: Callable[..., Opened], pages: d
     assert not page.locator("#theme").is_visible() and not page.locator("nav").is_visible()
     assert page.locator("#signature").is_visible()
     assert page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
+
+
+def test_nothing_on_paper_is_wider_than_the_paper(visit: Callable[..., Opened], pages: dict[str, Path]) -> None:
+    page = visit(pages["wide"]).page
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 680, "height": 960})  # A4 without its margins
+    assert page.evaluate("document.documentElement.scrollWidth") <= 680
+    assert page.evaluate("[...document.querySelectorAll('.long')].every(e => e.scrollHeight <= e.clientHeight + 1)")
+
+
+def test_a_long_table_is_scrolled_below_its_header(visit: Callable[..., Opened], pages: dict[str, Path]) -> None:
+    page = visit(pages["wide"], "phone").page
+    box = page.locator("#data .long")
+    assert box.evaluate("e => e.scrollHeight > e.clientHeight && e.clientHeight < window.innerHeight")
+    box.evaluate("e => e.scrollTo(200, 400)")
+    top, left = box.evaluate("e => [e.getBoundingClientRect().top, e.getBoundingClientRect().left]")
+    head, name = (box.locator(part).first.bounding_box() for part in ("thead th", "tbody th"))
+    assert head["y"] == pytest.approx(top, abs=2) and name["x"] == pytest.approx(left, abs=2)

@@ -12,6 +12,8 @@ from oddsmith.report.html import Markup, clean, join, named, number, tag
 
 LONG = 30
 """Rows of a table from which it is scrolled on its own, below its header."""
+WIDE = 8
+"""Columns of a table from which they have all the same width on paper, where nothing can be scrolled."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def table(caption: str, columns: Sequence[Column], *, sortable: bool = True) -> 
     head = join(_header(column, sortable and len(column.cells) > 1) for column in columns)
     body = join(tag("tr", join(_cell(column, i, j) for j, column in enumerate(columns))) for i in _rows(columns))
     content = tag("caption", caption), tag("thead", tag("tr", head)), tag("tbody", body)
-    kind = "scroll long" if len(columns[0].cells) > LONG else "scroll"
+    kind = f"scroll{' long' if len(columns[0].cells) > LONG else ''}{' wide' if len(columns) > WIDE else ''}"
     # It can be scrolled by the keyboard too, so it takes the focus and has a name.
     return tag("div", tag("table", *content), class_=kind, role="region", tabindex=0, aria_label=clean(caption))
 
