@@ -22,7 +22,7 @@ from oddsmith.decision.loss import LossMatrix, read_loss
 from oddsmith.design.inputs import as_table
 from oddsmith.design.labels import code_labels
 from oddsmith.design.survey import at
-from oddsmith.engines import PartedSource, Parts, Piece
+from oddsmith.engines import PartedSource, Parts, Piece, one_blas_thread
 from oddsmith.engines.scan import Wrapped
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.evaluation.bootstrap import GROUPS
@@ -59,6 +59,8 @@ GATHERED = 2_000_000
 """Probabilities up to which the answers are brought together, and measured as in memory."""
 VALUES = 1 << 18
 """Different values, of all classes together, up to which AUC is exact."""
+TILE = 4096
+"""Rows of which numbers stay in a core's own cache."""
 SUMS = 4_000_000
 """Numbers in the sums of a piece; with many classes there are fewer groups."""
 
@@ -217,9 +219,13 @@ class Entropy:
     @classmethod
     def of(cls, block: Block, params: EntropyParams) -> Entropy:
         """Return the sums of a block."""
-        A, T = calibration_inputs(params.asking.read(block)[0], params.present)
-        Z = (A - A.mean(axis=1, keepdims=True)) / params.scale
-        return cls(*cross_entropy(Z, T, np.ones(len(Z)), params.theta), len(Z))
+        total = cls.zero(Shape(0, 0), params)
+        for first in range(0, block.n_rows, TILE):
+            rows = slice(first, first + TILE)
+            A, T = calibration_inputs(params.asking.read(Block(block.Phi[rows], block.t[rows]))[0], params.present)
+            Z = np.asfortranarray(A - A.mean(axis=1, keepdims=True)) / params.scale  # sums over classes add columns
+            total = total.merge(cls(*cross_entropy(Z, np.asfortranarray(T), np.ones(len(Z)), params.theta), len(Z)))
+        return total
 
     def merge(self, other: Entropy) -> Entropy:
         """Return the sums of both."""
@@ -269,8 +275,8 @@ class Last:
         if params.found is not None:
             A, T = calibration_inputs(answers, params.present)
             collector.add("calibration", *gradients(A, T, params.found).T)
-            Z, theta = A - A.mean(axis=1, keepdims=True), np.append(params.found.slope, params.found.shift)
-            H = cross_entropy(Z, T, np.ones(len(Z)), theta)[2]
+            theta = np.append(params.found.slope, params.found.shift)
+            H = Entropy.of(block, EntropyParams(params.asking, params.present, 1.0, theta)).H
         return cls(collector.sums, H)
 
     def merge(self, other: Last) -> Last:
@@ -307,9 +313,11 @@ def evaluate_pieces(model: Any, X: Any, y: Any, settings: Settings, how: dict[st
     ranks = proba or (hasattr(model, "decision_function") and (K == 2 or isinstance(model, Classifier)))
     asking = Asking(model, classes, column, groups, settings.seed or 0, ranks, proba)
     source = PartedSource(Wrapped(parts, Passes(parts.engine, progress)), asking, M=asking.width, K=K)
-    if 0 < parts.expected_rows * K <= GATHERED:
-        return measure(_together(asking, _fold(source, Gathered, None).blocks), settings, type(model).__name__)
-    return _Folding(source, asking, settings, loss).evaluation()
+    with one_blas_thread():  # pieces are on several threads already
+        if not 0 < parts.expected_rows * K <= GATHERED:
+            return _Folding(source, asking, settings, loss).evaluation()
+        together = _together(asking, _fold(source, Gathered, None).blocks)
+    return measure(together, settings, type(model).__name__)
 
 
 def _chosen(model: Any, parts: Parts, y: str | None, classes: npt.NDArray[Any]) -> Parts:

@@ -21,7 +21,7 @@ from oddsmith.decision.acting import REJECT
 from oddsmith.decision.loss import read_loss
 from oddsmith.design.inputs import as_table
 from oddsmith.design.survey import at
-from oddsmith.engines import PartedSource, Parts, Piece
+from oddsmith.engines import PartedSource, Parts, Piece, one_blas_thread
 from oddsmith.engines.progress import following
 from oddsmith.engines.scan import Scanned, Wrapped, find_parts, is_elsewhere
 from oddsmith.errors import InvalidInputError
@@ -308,7 +308,7 @@ def collect(parts: Parts, question: Callable[[Any], Any], progress: Any = None) 
                 return question(piece.rows)
 
         files: FileParts = parts  # type: ignore[assignment]
-        with following(progress, "predicting") as tell:
+        with following(progress, "predicting") as tell, one_blas_thread():
             return read_once(files, told, list, tell)
     with following(progress, "predicting") as tell:
         return list(parts.engine.fold(Answered, PartedSource(parts), question, progress=tell).parts)  # type: ignore[type-var]

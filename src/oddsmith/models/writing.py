@@ -14,7 +14,7 @@ from oddsmith.decision.acting import REJECT, expected_loss
 from oddsmith.decision.loss import LossMatrix, read_loss
 from oddsmith.design.inputs import Encoded, as_table
 from oddsmith.design.survey import at
-from oddsmith.engines import Parts, Piece
+from oddsmith.engines import Parts, Piece, one_blas_thread
 from oddsmith.engines.progress import following
 from oddsmith.engines.scan import is_elsewhere
 from oddsmith.errors import InvalidInputError
@@ -214,7 +214,7 @@ def answer_tables(
     from oddsmith.engines.files.reading import read_once
 
     files: FileParts = _chosen(saying.model, parts, kept)  # type: ignore[assignment]
-    with following(progress, "predicting") as tell:
+    with following(progress, "predicting") as tell, one_blas_thread():
         return read_once(files, lambda piece: _said(saying, piece, kept), use, tell)
 
 
