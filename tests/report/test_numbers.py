@@ -150,6 +150,15 @@ def test_a_class_of_few_rows_for_its_weights_is_named() -> None:
         assert "rows in the fit for" not in Page(make_report(fine, used, t)).section("glance").text
 
 
+def test_decisions_that_cost_more_than_one_action_for_all_are_named() -> None:
+    rng = np.random.default_rng(1)
+    X, t = rng.normal(size=(400, 2)), np.arange(400) % 20 == 0  # a rare class that has nothing to do with the columns
+    model = LogisticRegression().fit(X, t)
+    assert "saves nothing" in Page(make_report(model, X, t)).section("glance").text
+    X[t] += 2.0
+    assert "saves nothing" not in Page(make_report(LogisticRegression().fit(X, t), X, t)).section("glance").text
+
+
 def test_three_rows_have_a_report() -> None:
     X, y = [[0.0], [1.0], [2.0]], ["a", "b", "a"]
     page = Page(make_report(LogisticRegression(prior=1.0).fit(X, y), X, y))

@@ -8,7 +8,7 @@ import numpy as np
 
 from oddsmith.report.fit import certificates, separated
 from oddsmith.report.html import Markup, clean, join, named, number, percent, rows_of, tag
-from oddsmith.report.performance import WIDEST, misjudged
+from oddsmith.report.performance import WIDEST, misjudged, same_action
 from oddsmith.report.robustness import MUCH
 from oddsmith.report.subject import SCORED, Subject
 
@@ -156,6 +156,10 @@ def _level_points(subject: Subject) -> list[tuple[bool, Markup]]:
     if log_loss > subject.alone["log_loss"]:
         text = f"The log loss ({number(log_loss, 3)}) is larger than that of the class shares alone"
         points.append((False, _point(f"{text} ({number(subject.alone['log_loss'], 3)}).", "calibration")))
+    cost, same = subject.scores.scores["realised_cost"].value, same_action(subject)
+    if cost >= same:
+        text = f"Decisions cost {number(cost, 3)} a row here, and the same action for all rows {number(same, 3)}"
+        points.append((False, _point(f"{text}: at this loss the model saves nothing.", "decision")))
     for k, said, seen in misjudged(subject):
         words = f": its probability is {percent(said)} on average, and its share here {percent(seen)}."
         text = join(["Class ", named(subject.classes[k]), f" is {'over' if said > seen else 'under'}estimated", words])

@@ -232,7 +232,7 @@ def decision_section(subject: Subject) -> Markup:
     parts: list[Any] = [tag("p", words), _loss_table(subject)]
     wanted = [("expected_cost", number), ("realised_cost", number), ("rejected", percent)]
     pairs = [(_score_name(n), interval(subject, n, form)) for n, form in wanted if n in subject.scores.scores]
-    pairs.insert(2, ("the same action for all rows, at best", number(_same_action(subject))))
+    pairs.insert(2, ("the same action for all rows, at best", number(same_action(subject))))
     parts.append(facts(pairs))
     if subject.K == 2:
         parts.append(_thresholds(subject))
@@ -241,7 +241,7 @@ def decision_section(subject: Subject) -> Markup:
     return join(parts)
 
 
-def _same_action(subject: Subject) -> float:
+def same_action(subject: Subject) -> float:
     """Return what a row costs without a model: the least over actions, no decision among them."""
     share = np.bincount(subject.found.t, minlength=subject.K) / len(subject.found.t)
     costs = (share @ subject.loss.values).tolist()

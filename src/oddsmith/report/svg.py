@@ -271,8 +271,9 @@ def told_apart(names: Sequence[Any], most: int = LONGEST_LABEL) -> list[str]:
     ['mean_consum…week_1_kwh', 'mean_consum…week_2_kwh']
     """
     full = [clean(name) for name in names]
-    start = max(_alike(full) - 8, 0)
-    end = max(_alike([text[::-1] for text in full]) - 4, 0)
+    start, end = _alike(full), _alike([text[::-1] for text in full])
+    room = max(most - 2 - (max(map(len, full)) - start - end), 0)  # for some of what they have in common
+    start, end = max(start - room * 2 // 3, 0), max(end - room // 3, 0)
     ways = (
         [shortened(text, most) for text in full],
         [text if len(text) <= most else f"{text[: most // 2]}…{text[most // 2 - most + 1 :]}" for text in full],
