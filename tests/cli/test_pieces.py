@@ -155,6 +155,7 @@ def test_a_cache_is_used(run: Any, folder: Path) -> None:
         (("fit", "rides", *FIT, "--memory", "1GB", "--model", "perceptron", "-o", "m.odds"), "rows in memory"),
         (("fit", "rides", "-t", "arival", "--memory", "1GB", "-o", "m.odds"), "Did you mean 'arrival'?"),
         (("fit", "rides", "-t", "arrival", "--ignore", "q", "--memory", "1GB", "-o", "m.odds"), "'q' for --ignore"),
+        (("fit", "rides", *FIT, "--cache", "c", "-o", "m.odds", "--report", "r.html"), "--cache has no use beside"),
         (("fit", "rides.csv", "rides", *FIT, "-o", "m.odds"), "'rides' is no file. Several names"),
         (("evaluate", "m.odds", "rides", "-t", "arival", "--memory", "1GB"), "no column 'arival' for --target"),
         (("predict", "m.odds", "rides", "--keep", "q", "--memory", "1GB", "-o", "p.csv"), "no column 'q' for --keep"),

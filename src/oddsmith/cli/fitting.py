@@ -73,7 +73,7 @@ def fit(
         raise typer.BadParameter("give --target COLUMN, or a --formula with a left side.", param_hint="'--target'")
     from oddsmith.cli.data import open_data
     from oddsmith.cli.making import Recipe
-    from oddsmith.cli.pieces import fit_pieces
+    from oddsmith.cli.pieces import check_whole, fit_pieces
 
     recipe = Recipe(model, basis, prior, formula, missing, unseen)
     estimator = recipe.build()
@@ -82,6 +82,8 @@ def fit(
     opened = open_data(data)
     with warnings_as_sentences() as said:
         how = {"memory": memory, "cache": cache, "resume": resume}
+        if report is not None:
+            check_whole(how)
         n_rows = None if report is not None else fit_pieces(estimator, opened, target, weights, ignore or [], how)
         if n_rows is None:
             with working(f"reading {opened.name}") as update:

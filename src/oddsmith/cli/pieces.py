@@ -6,7 +6,7 @@ from typing import Any
 
 from oddsmith.cli.data import Data
 from oddsmith.cli.making import check_column
-from oddsmith.errors import NeedsMemoryError
+from oddsmith.errors import InvalidInputError, NeedsMemoryError
 
 
 def fit_pieces(
@@ -34,6 +34,16 @@ def fit_pieces(
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_how_to_go_on(how["resume"])) from None
     return _rows(estimator, weights) or int(pieces.expected_rows)
+
+
+def check_whole(how: dict[str, Any]) -> None:
+    """Refuse options for reading in pieces beside a report, which is about all rows."""
+    option = next((name for name, value in how.items() if value is not None), None)
+    if option is not None:
+        raise InvalidInputError(
+            f"A report goes through all rows in memory, so --{option} has no use beside --report. Leave one of them "
+            "out; 'oddsmith report MODEL DATA' writes the page later, about a part of the rows that fits."
+        )
 
 
 def _how_to_go_on(resume: str | None) -> str:
