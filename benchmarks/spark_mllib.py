@@ -93,8 +93,14 @@ def open_session(memory: str) -> Any:
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    settings = {"spark.driver.memory": memory, "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
-    return SparkSession.builder.master("local[*]").config(map=settings | {"spark.log.level": "ERROR"}).getOrCreate()
+    settings = {
+        "spark.driver.memory": memory,
+        "spark.log.level": "ERROR",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    return SparkSession.builder.master("local[*]").config(map=settings).getOrCreate()
 
 
 def run(folder: Path, given: argparse.Namespace) -> None:
@@ -131,7 +137,7 @@ def main() -> None:
     options.add_argument("--correlation", type=float, default=0.0, help="of neighbouring columns")
     options.add_argument("--sigma", type=float, default=1.0)
     options.add_argument("--gap", type=float, default=1e-8)
-    options.add_argument("--repeats", type=int, default=1)
+    options.add_argument("--repeats", type=int, default=2, help="the least time of so many counts, once Java is warm")
     options.add_argument("--memory", default="10g", help="the driver's, in which local Spark computes")
     options.add_argument("--folder", type=Path, help="where the table is written; default: a temporary folder")
     given = options.parse_args()
