@@ -115,6 +115,7 @@ def test_unknown_topic_is_refused_with_a_sentence(wanted: str) -> None:
         find_topic(wanted)
     if wanted == "newtn":
         assert "Did you mean 'newton'?" in str(refused.value)
+    assert not (wanted.isdigit() and "Did you mean" in str(refused.value))
 
 
 def test_ambiguous_word_lists_the_topics_that_it_may_mean() -> None:

@@ -190,3 +190,18 @@ def test_the_checksum_is_that_of_the_model_that_was_just_fitted(
     assert end.value.code == 0
     digest = hashlib.sha256(Path("m.odds").read_bytes()).hexdigest()
     assert Page(Path("r.html").read_text(encoding="utf-8")).facts("provenance")["its SHA-256"] == digest
+
+
+def test_the_command_takes_a_column_of_offsets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from oddsmith.cli.app import app
+
+    monkeypatch.chdir(tmp_path)
+    X, y, offset = rows(200)
+    table = pd.DataFrame(X, columns=["a", "b"])
+    LogisticRegression().fit(table, y, offset=offset).save("m.odds")
+    table.assign(y=y, log_exposure=offset).to_csv("rows.csv", index=False)
+    for options, said in (("--offset log_exposure", "leave-one-out"), ("", "fitted with an offset")):
+        with pytest.raises(SystemExit) as end:
+            app(shlex.split(f"report m.odds rows.csv -t y {options} -o r.html"))
+        assert end.value.code == 0
+        assert said in Page(Path("r.html").read_text(encoding="utf-8")).section("glance").text

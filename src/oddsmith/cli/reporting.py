@@ -29,6 +29,9 @@ def report(
     reject: options.Reject = None,
     title: Annotated[str | None, typer.Option(help="Above the page.", show_default=False)] = None,
     weights: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column that counts rows.")] = None,
+    offset: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column of offsets, for a model that was fitted with one.")
+    ] = None,
     level: options.Level = 0.95,
     seed: options.Seed = 0,
     as_json: options.Json = False,
@@ -48,10 +51,12 @@ def report(
     with warnings_as_sentences() as said, working(f"reading {data}") as update:
         table = open_data(data).table(expected_types(fitted))
         check_column(table, target, "--target")
-        if weights is not None:
-            check_column(table, weights, "--weights")
+        given = {"--weights": weights, "--offset": offset}
+        for option, name in given.items():
+            if name is not None:
+                check_column(table, name, option)
         update(f"describing {table.num_rows:,} rows")
-        aside = [target] if weights is None else [target, weights]
+        aside = [target, *(name for name in given.values() if name is not None)]
         rows = inputs(fitted, table if hasattr(fitted, "feature_names_in_") else table.drop_columns(aside), repr(data))
         fitted.report(
             rows,
@@ -61,6 +66,7 @@ def report(
             reject=None if reject is None else read_reject(reject, classes),
             title=f"{type(fitted).__name__} of {target}" if title is None else title,
             sample_weight=None if weights is None else table[weights].to_numpy(),
+            offset=None if offset is None else table[offset].to_numpy(),
             model_path=model,
             level=level,
             seed=seed,

@@ -120,7 +120,8 @@ def find_topic(wanted: str) -> Topic:
     if within:
         meant = ", ".join(f"{topic.name!r} ({topic.title})" for topic in within)
         raise InvalidInputError(f"{wanted!r} may be any of these topics: {meant}. Name one of them.")
-    close = dict.fromkeys(names[key].name for key in get_close_matches(word, names, n=5, cutoff=0.5))
+    spelt = [] if word.isdigit() else get_close_matches(word, names, n=5, cutoff=0.5)  # 99 is not meant to be 9
+    close = dict.fromkeys(names[key].name for key in spelt)
     hint = f" Did you mean {' or '.join(map(repr, list(close)[:3]))}?" if close else ""
     raise InvalidInputError(
         f"There is no topic {wanted!r}.{hint} 'oddsmith lecture' lists all {len(known)} of them, by number and name."
