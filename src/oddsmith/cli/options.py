@@ -18,7 +18,7 @@ Data = Annotated[
 Several = Annotated[
     list[str],
     typer.Argument(
-        metavar="DATA...",
+        metavar="DATA",
         help="CSV, Parquet, Arrow or JSON-lines files, folder or glob of them; database table or query "
         "(shop.db::orders); - for standard input; or the name of a bundled data set.",
         show_default=False,
@@ -73,7 +73,8 @@ Table = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="A .csv, .parquet, .arrow or .jsonl file, written whole or not at all; default: standard output.",
+        help="A .csv, .parquet, .arrow or .jsonl file, or (without an ending) a folder of files; written whole or not at "
+        "all. Default: standard output.",
         show_default=False,
     ),
 ]
