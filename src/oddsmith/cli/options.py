@@ -73,8 +73,8 @@ Table = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="A .csv, .parquet, .arrow or .jsonl file, or (without an ending) a folder of files; written whole or not at "
-        "all. Default: standard output.",
+        help="A .csv, .parquet, .arrow or .jsonl file, or (without an ending) a folder of files; written whole or not "
+        "at all. Default: standard output.",
         show_default=False,
     ),
 ]

@@ -62,13 +62,15 @@ def read_once(
         return [work(piece) for piece in parts.cut(task, parts.read(task))]
 
     def things() -> Generator[T, None, None]:
-        expected = parts.expected_tasks
+        expected, done = parts.expected_tasks, 0
         made = spread(of, parts.tasks())
         try:
             for done, some in enumerate(made, 1):
                 yield from some
                 if progress is not None:
                     progress(done, max(done, expected))
+            if progress is not None and done < expected:
+                progress(done, done)  # of text the number is a guess
         finally:
             made.close()
 
