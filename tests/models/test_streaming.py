@@ -270,3 +270,14 @@ def test_inference_of_a_fit_in_pieces_is_that_of_the_whole() -> None:
     a, b = whole.summary().to_dict(), pieces.summary().to_dict()
     for name in ("estimate", "std_error", "lower", "upper"):
         np.testing.assert_allclose(b[name], a[name], rtol=1e-9)
+
+
+@pytest.mark.parametrize("model", [LogisticRegression(1.0), GaussianClassifier(), NaiveBayes()], ids=repr)
+@pytest.mark.parametrize("columns", [["id", "a"], ["id", "a", "group"]], ids=["numbers", "categories"])
+def test_whole_numbers_beyond_all_floats_are_the_nearest_ones(model: Any, columns: list[str]) -> None:
+    data = table().with_columns(id=2**53 + pl.int_range(300) * 10**15)
+    rows = data.select([*columns, "label"])
+    whole = clone(model).fit(rows, "label")
+    arrow = rows.to_pandas().convert_dtypes(dtype_backend="pyarrow")
+    for other in (rows.to_arrow(), arrow, Cut(rows.to_arrow(), 40)):
+        assert_same(whole, clone(model).fit(other, "label"), rows.drop("label"))

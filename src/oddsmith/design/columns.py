@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
-from oddsmith.design.inputs import _with_names, as_table, read_rows
+from oddsmith.design.inputs import _with_names, arrow_numbers, as_table, read_rows
 from oddsmith.errors import InvalidInputError, as_input_errors
 from oddsmith.numerics import Array
 
@@ -39,8 +39,6 @@ class Columns:
 
     def numbers(self, j: int) -> Array:
         """Return column ``j`` as floats, missing values as NaN."""
-        import pyarrow as pa
-
         if self.rows is not None:
             values = self.rows[:, [j]]
             return np.asarray(values.toarray() if sparse.issparse(values) else values, dtype=np.float64).ravel()
@@ -49,7 +47,7 @@ class Columns:
                 f"Column {self.name(j)!r} holds words, such as {_example(self.arrays[j])!r}; numbers are expected. "
                 "Treat it as categorical, or turn it into numbers."
             )
-        return np.asarray(self.arrays[j].cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+        return arrow_numbers(self.arrays[j])
 
     def categories(self, j: int) -> tuple[list[Any], Array]:
         """Return the categories of column ``j`` and the code of each row's, NaN where it is missing."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from oddsmith.block import Block
-from oddsmith.design.inputs import arrow_numbers, as_table, check_finite, read_offset
+from oddsmith.design.inputs import as_table, check_finite, column_numbers, read_offset
 from oddsmith.design.labels import Labels, code_labels
 from oddsmith.design.survey import Roles, at, some_weights
 from oddsmith.design.table import Design
@@ -111,11 +111,9 @@ def column_major(table: nw.DataFrame[Any], dtype: str = "float64") -> Array:
 
 
 def _column(column: nw.Series[Any]) -> Any:
-    if column.dtype == nw.Decimal:
-        return arrow_numbers(column.to_arrow())
     if column.dtype.is_numeric() or column.dtype == nw.Boolean:
-        values = column.to_numpy()
-        return values if values.dtype.kind in "fiub" else column.cast(nw.Float64).to_numpy()
+        values = None if column.dtype == nw.Decimal else column.to_numpy()
+        return values if values is not None and values.dtype.kind in "fiub" else column_numbers(column)
     values = column.to_numpy()
     try:
         return np.asarray(values, dtype=np.float64)

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.design.columns import _arrow
-from oddsmith.design.inputs import arrow_numbers, as_table
+from oddsmith.design.inputs import arrow_numbers, as_table, column_numbers
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.numerics import Array
 
@@ -94,7 +94,7 @@ class Frame:
                 f"Column {name!r} holds categories, such as {_example(column)!r}, where numbers are expected."
             )
         if isinstance(column, nw.Series):
-            return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
+            return column_numbers(column)
         return _days(column) if kind == "date" else arrow_numbers(column)
 
     def coded(self, name: str) -> Coded:

@@ -131,11 +131,23 @@ def _table_rows(table: nw.DataFrame[Any]) -> Array:
                     "Encode it as numbers first (0/1 columns for its levels, say: oddsmith.Design does that), or leave "
                     "it out."
                 ) from None
-        elif column.dtype == nw.Decimal:
-            columns.append(arrow_numbers(column.to_arrow()))
         else:
-            columns.append(np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64))
+            columns.append(column_numbers(column))
     return np.column_stack(columns)
+
+
+def column_numbers(column: nw.Series[Any]) -> Array:
+    """Return a column of numbers or truth values as float64, NaN where one is missing: the nearest ones, always.
+
+    >>> import polars
+    >>> column_numbers(nw.from_native(polars.Series([2**53 + 1, None]), series_only=True)).tolist()
+    [9007199254740992.0, nan]
+    """
+    native = column.to_native()
+    in_arrow = column.implementation.is_pyarrow() or hasattr(getattr(native, "dtype", None), "pyarrow_dtype")
+    if in_arrow or column.dtype == nw.Decimal:  # Arrow's own cast refuses whole numbers beyond 2⁵³
+        return arrow_numbers(column.to_arrow())
+    return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
 
 
 def arrow_numbers(array: Any) -> Array:
@@ -152,7 +164,7 @@ def arrow_numbers(array: Any) -> Array:
 
     array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     array = array.cast(pa.string()) if pa.types.is_decimal(array.type) else array
-    return np.asarray(array.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+    return np.asarray(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def check_finite(rows: Any, names: npt.NDArray[Any] | None) -> None:
