@@ -205,3 +205,19 @@ def test_the_command_takes_a_column_of_offsets(tmp_path: Path, monkeypatch: pyte
             app(shlex.split(f"report m.odds rows.csv -t y {options} -o r.html"))
         assert end.value.code == 0
         assert said in Page(Path("r.html").read_text(encoding="utf-8")).section("glance").text
+
+
+def test_dozens_of_classes_make_a_page_that_can_be_opened() -> None:
+    rng = np.random.default_rng(0)
+    t = np.arange(360) % 60
+    X = rng.normal(size=(360, 4)) + 2.0 * rng.normal(size=(60, 4))[t]
+    model = GaussianClassifier().fit(X, t)
+    text = make_report(model, X, t)
+    assert len(text.encode()) < 500_000
+    found = Page(text).table("What was decided for rows of another class")
+    said = model.predict(X)
+    for row in found[:5]:
+        pair = int(row["true class"]), int(row["decision"])
+        assert int(row["rows"]) == np.sum((t == pair[0]) & (said == pair[1])) and pair[0] != pair[1]
+    counts = [int(row["rows"]) for row in found]
+    assert counts == sorted(counts, reverse=True) and counts[0] > 0

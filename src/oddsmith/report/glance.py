@@ -93,7 +93,7 @@ def _data_points(subject: Subject) -> list[tuple[bool, Markup]]:
         )
         points.append((False, _point(rows, "data")))
     learned = getattr(subject.model, "_learned", None)
-    if learned is not None and getattr(subject.model, "prior", None) is None:
+    if learned is not None and subject.model.prior is None and not subject.model._earlier.n_rows:
         M, least = int(learned.free[:, 1:].sum()) // len(learned.free), float(learned.class_weight.min())
         if least < FEW * M:
             text = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,9 @@ from oddsmith.report.tables import Column, facts, table
 MOST_LINES = 6
 """Classes whose curves are drawn; of more, the most frequent."""
 MOST_READ = 80
+MANY = 30
+"""Classes from which tables are of some of them: those drawn, or those that are taken for one another most often."""
+MOST_CONFUSED = 50
 CLOSE = 0.5
 """Part of the axes below which a reliability diagram is drawn larger."""
 EDGE = 0.1
@@ -72,10 +76,11 @@ def calibration_section(subject: Subject) -> Markup:
         ]
         plot.dots(p, f, place, texts=texts)
     level = f"{100 * subject.level:g}%"
+    told = shown if subject.K > MANY else np.ones(len(shown), dtype=bool)
     columns = [
-        Column.names("class", curve.columns["class"].tolist()),
-        *(Column.numbers(name, curve.columns[name]) for name in ("probability", "frequency", "lower", "upper")),
-        Column.numbers("rows", curve.columns["count"].tolist()),
+        Column.names("class", curve.columns["class"][told].tolist()),
+        *(Column.numbers(name, curve.columns[name][told]) for name in ("probability", "frequency", "lower", "upper")),
+        Column.numbers("rows", curve.columns["count"][told].tolist()),
     ]
     caption = (
         f"Reliability diagram: how often a class occurs where its probability is said to be so high. On the dashed "
@@ -85,6 +90,8 @@ def calibration_section(subject: Subject) -> Markup:
         plot, caption, caption, legend=_legend(subject, drawn), table=table("Bins of the reliability diagram", columns)
     )
     names = [name for name in subject.scores.scores if name.startswith(("calibration", "log_loss", "brier"))]
+    if subject.K > MANY:
+        names = [name for name in names if "[" not in name]
     pairs = [(_score_name(name), interval(subject, name)) for name in names]
     pairs.insert(1, ("log loss of the class shares alone", number(subject.alone["log_loss"])))
     return join(
@@ -280,6 +287,8 @@ def _confusion(subject: Subject) -> Markup:
     known = subject.loss.actions.tolist() if subject.probabilistic else subject.classes
     if subject.reject is not None and subject.probabilistic:
         known = [*known, REJECT]
+    if subject.K > MANY:
+        return _confused(subject)
     t, total = subject.found.t, np.bincount(subject.found.t, minlength=subject.K)
     columns = [Column.names("true class", subject.classes)]
     for j, action in enumerate(known):
@@ -292,6 +301,22 @@ def _confusion(subject: Subject) -> Markup:
         header = "no decision" if action is REJECT else named(action)
         columns.append(Column(header, cells, counts.astype(np.float64).tolist()))
     return table("Rows by true class (down) and decision (across), with the share of the class", columns)
+
+
+def _confused(subject: Subject) -> Markup:
+    """Return which other action was taken in which class, the most frequent first."""
+    classes, decisions = subject.found.classes[subject.found.t].tolist(), subject.decisions.tolist()
+    wrong = Counter((label, action) for label, action in zip(classes, decisions, strict=True) if label != action)
+    total, most = Counter(classes), wrong.most_common(MOST_CONFUSED)
+    share = [count / total[label] for (label, _), count in most]
+    columns = [
+        Column.names("true class", [label for (label, _), _ in most]),
+        Column("decision", ["no decision" if action is REJECT else named(action) for (_, action), _ in most]),
+        Column.numbers("rows", [count for _, count in most]),
+        Column("share of the class", [percent(p) for p in share], share),
+    ]
+    caption = f"What was decided for rows of another class: the {len(most)} most frequent of {len(wrong):,} pairs"
+    return table(caption, columns)
 
 
 def _costs(subject: Subject) -> Markup:
