@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from os import PathLike
 from typing import Any
 
@@ -102,11 +103,12 @@ def _are_paths(data: Any) -> bool:
 
 def _of(data: Any, *modules: str) -> bool:
     """Whether the type of some data comes from a library, which is not imported for the question."""
-    return any(
-        kind.__module__ == module or kind.__module__.startswith(f"{module}.")
-        for kind in type(data).__mro__
-        for module in modules
-    )
+    return _is_from(type(data), modules)
+
+
+@lru_cache(maxsize=256)
+def _is_from(kind: type[Any], modules: tuple[str, ...]) -> bool:
+    return any(f"{one.__module__}.".startswith(f"{module}.") for one in kind.__mro__ for module in modules)
 
 
 def _none_apart(apart: dict[str, Any] | None, what: str) -> None:
