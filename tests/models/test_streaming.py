@@ -281,3 +281,39 @@ def test_whole_numbers_beyond_all_floats_are_the_nearest_ones(model: Any, column
     arrow = rows.to_pandas().convert_dtypes(dtype_backend="pyarrow")
     for other in (rows.to_arrow(), arrow, Cut(rows.to_arrow(), 40)):
         assert_same(whole, clone(model).fit(other, "label"), rows.drop("label"))
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1000])
+@pytest.mark.parametrize("label", ["elsewhere", None])
+def test_labels_of_incomplete_rows_do_not_matter(label: str | None, rows: int) -> None:
+    data = table(60).select("a", "group", "label")
+    bad = pl.int_range(60).is_in([0, 1, 2, 33])
+    data = data.with_columns(
+        a=pl.when(bad).then(None).otherwise("a"), label=pl.when(bad).then(pl.lit(label)).otherwise("label")
+    )
+    model = LogisticRegression(1.0, design=Design(missing="drop"))
+    assert_same(
+        clone(model).fit(data, "label"),
+        clone(model).fit(Cut(data.to_arrow(), rows), "label"),
+        data.filter(~bad).drop("label"),
+    )
+
+
+@pytest.mark.parametrize("rows", [1, 1000])
+@pytest.mark.parametrize(
+    ("labels", "message"), [([0.5, 1.5, 2.5], "continuous"), ([0.0, 1.0, np.inf], "infinity")], ids=["shares", "inf"]
+)
+@pytest.mark.parametrize("model", [LogisticRegression(), NaiveBayes()], ids=repr)
+def test_labels_that_are_no_classes_are_refused_in_pieces_of_any_size(
+    model: Any, labels: list[float], message: str, rows: int
+) -> None:
+    data = pl.DataFrame({"x": np.arange(30.0), "label": labels * 10})
+    with pytest.raises(InvalidInputError, match=message):
+        clone(model).fit(Cut(data, rows), "label")
+
+
+@pytest.mark.parametrize("role", ["sample_weight", "offset"])
+def test_weights_and_offsets_that_are_words_get_a_sentence(role: str) -> None:
+    data = table(K=2).select("a", "group", "label")
+    with pytest.raises(InvalidInputError, match="no numbers"):
+        LogisticRegression().fit(Cut(data, 100), "label", **{role: "group"})

@@ -48,18 +48,18 @@ class Encoder:
         table = self.roles.rows(piece)
         n = len(table) if as_table(table) is not None else int(table.shape[0])
         s = some_weights(self.roles.numbers(piece, "weight"), n)
-        t = self._codes(self.roles.column(piece, "y"), n)
         offset = read_offset(self.roles.numbers(piece, "offset"), n, len(self.classes))
+        kept: npt.NDArray[np.intp] | None = None
         if not n or self.design is None:
             rows = self._numbers(table, n)
         else:
             rows, kept = self.design.retrain(table, s if s is None or s.any() else None, part=True)
             if kept is not None:
-                t, s, offset = t[kept], *(None if v is None else v[kept] for v in (s, offset))
-        return Block(rows, t, s, offset)
+                s, offset = (None if v is None else v[kept] for v in (s, offset))
+        return Block(rows, self._codes(self.roles.labels(piece, n, kept) if n else ()), s, offset)
 
-    def _codes(self, labels: Any, n: int) -> npt.NDArray[np.int32]:
-        if not n:
+    def _codes(self, labels: Any) -> npt.NDArray[np.int32]:
+        if not len(labels):
             return np.empty(0, dtype=np.int32)
         classes, codes = code_labels(labels)
         place = {label: k for k, label in enumerate(self.classes.tolist())}

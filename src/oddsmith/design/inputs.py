@@ -208,6 +208,20 @@ def read_labels(y: Any, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.i
     quick = _small_integers(y, n_rows)
     if quick is not None:
         return quick
+    labels = check_labels(y, n_rows)
+    classes, codes = _coded(labels) if _are_words(labels) else np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        only = classes.tolist()[0]
+        raise InvalidInputError(f"y holds one class only ({only!r}): a classifier needs at least two classes.")
+    return classes, codes.astype(np.int32)
+
+
+def check_labels(y: Any, n_rows: int) -> npt.NDArray[Any]:
+    """Return labels as an array of one type, or refuse those that are missing, infinite, mixed or no classes at all.
+
+    >>> check_labels([True, False], 2).tolist()
+    [True, False]
+    """
     with as_input_errors():
         labels = column_or_1d(_series(y), warn=True)
         if labels.dtype.kind == "f" and not np.isfinite(labels).all():
@@ -217,14 +231,9 @@ def read_labels(y: Any, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.i
         if labels.dtype.kind == "O":
             labels = _one_type(labels)
         check_consistent_length(np.empty(n_rows), labels)
-        words = _are_words(labels)
-        if labels.dtype.kind in "fOc" and not words:
+        if labels.dtype.kind in "fOc" and not _are_words(labels):
             check_classification_targets(labels)
-    classes, codes = _coded(labels) if words else np.unique(labels, return_inverse=True)
-    if len(classes) < 2:
-        only = classes.tolist()[0]
-        raise InvalidInputError(f"y holds one class only ({only!r}): a classifier needs at least two classes.")
-    return classes, codes.astype(np.int32)
+    return labels
 
 
 def _one_type(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import column_or_1d
 
 from oddsmith.design.columns import _arrow
 from oddsmith.design.frame import code
-from oddsmith.design.inputs import _series, read_labels
+from oddsmith.design.inputs import _series, check_labels, read_labels
 from oddsmith.design.levels import few
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 
@@ -27,6 +27,9 @@ def union_of_classes(a: Labels, b: Labels) -> tuple[Labels, npt.NDArray[np.intp]
     """
     if np.array_equal(a, b) and a.dtype == b.dtype:
         return a, np.arange(len(a)), np.arange(len(b))
+    if not len(a) or not len(b):  # no rows, or none that are complete: of no type
+        some = a if len(a) else b
+        return some, np.arange(len(a)), np.arange(len(b))
     words = {"U": "words", "S": "words", "T": "words", "O": "objects"}
     kinds = {words.get(labels.dtype.kind, "numbers") for labels in (a, b)}
     if len(kinds) > 1:
@@ -78,7 +81,7 @@ def read_some_labels(y: Any, n: int, classes: Any = None) -> tuple[Labels, npt.N
         known = None if classes is None else np.unique(np.asarray(classes))
     if known is None:
         one = len(labels) == n > 0 and labels[0] is not None and bool((labels == labels[0]).all())
-        return (labels[:1], np.zeros(n, dtype=np.int32)) if one else read_labels(labels, n)
+        return (check_labels(labels[:1], 1), np.zeros(n, dtype=np.int32)) if one else read_labels(labels, n)
     # Every class once in front: then the labels are checked and coded as in fit.
     found, t = read_labels(np.concatenate([known, labels]), len(known) + n)
     if len(found) > len(known):

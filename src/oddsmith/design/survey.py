@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
@@ -68,7 +69,21 @@ class Roles:
         if column is None:
             return None
         values = column.to_numpy() if hasattr(column, "to_numpy") else column
-        return np.asarray(values, dtype=np.float64)
+        try:
+            return np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(f"The {role}s of the rows are no numbers ({error}).") from None
+
+    def labels(self, piece: Piece, n: int, kept: npt.NDArray[np.intp] | None = None) -> Any:
+        """Return the labels of the ``n`` rows of a piece, or of those ``kept``: what others hold is not looked at."""
+        labels = self.column(piece, "y")
+        if labels is None:
+            raise InvalidInputError("This classifier requires y to be passed, but the target y is None.")
+        if len(labels) != n:
+            raise InvalidInputError(f"There are {len(labels)} labels for {n} rows.")
+        if kept is None:
+            return labels
+        return labels[kept] if isinstance(labels, nw.Series) else np.asarray(labels)[kept]
 
 
 @contextmanager
@@ -182,15 +197,11 @@ def _survey(piece: Piece, params: SurveyParams) -> Survey:
         kept = params.design.complete(rows)
         if s is None or s.any():  # rows of weight 0 are not there
             sight = params.design.look(rows, s, check=False)
-    labels = roles.column(piece, "y")
-    if labels is None:
-        raise InvalidInputError("This classifier requires y to be passed, but the target y is None.")
-    classes, t = code_labels(labels)
-    if len(t) != n:
-        raise InvalidInputError(f"There are {len(t)} labels for {n} rows.")
-    offset = roles.numbers(piece, "offset")
+    labels, offset = roles.labels(piece, n, kept), roles.numbers(piece, "offset")
     if kept is not None:
-        t, s, offset, n = t[kept], *(None if v is None else v[kept] for v in (s, offset)), len(kept)
+        s, offset = (None if v is None else v[kept] for v in (s, offset))
+        n = len(kept)
+    classes, t = code_labels(labels) if n else (np.empty(0), np.empty(0, dtype=np.int32))
     total = np.bincount(t, weights=s, minlength=len(classes)).astype(np.float64)
     present = n if s is None else int(np.count_nonzero(s))
     width = 0 if as_table(rows) is not None else int(rows.shape[1])
