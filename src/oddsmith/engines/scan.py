@@ -103,7 +103,8 @@ def _are_paths(data: Any) -> bool:
 
 def _of(data: Any, *modules: str) -> bool:
     """Whether the type of some data comes from a library, which is not imported for the question."""
-    return _is_from(type(data), modules)
+    kind: Any = type(data)
+    return _is_from(kind, modules)
 
 
 @lru_cache(maxsize=256)
