@@ -105,6 +105,8 @@ def test_an_offset_that_is_not_given_is_missed() -> None:
     without = LogisticRegression().fit(X, y, sample_weight=np.abs(offset))
     assert not fitted_with_offset(without) and not fitted_with_offset(without.with_class_prior([0.2, 0.8]))
     assert fitted_with_offset(model.with_class_prior([0.2, 0.8]))
+    plain = LogisticRegression(fit_intercept=False)
+    assert [fitted_with_offset(plain.fit(X, y, offset=given)) for given in (None, offset)] == [False, True]
 
 
 def test_offsets_that_do_not_fit_are_refused() -> None:

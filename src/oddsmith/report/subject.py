@@ -31,6 +31,8 @@ MOST_COLUMNS = 60
 """Columns that are described one by one."""
 MOST_WRITTEN_OUT = 5_000_000
 """Rows up to which weights that are whole numbers are counted as so many rows."""
+SYMMETRIC = ("logit", "probit", "cauchit")
+"""Links that give one half at zero."""
 SCORED = {
     "left out": "Each row is scored by the model fitted to all rows but that one (leave-one-out), so these numbers are "
     "those of rows that the model has not seen.",
@@ -315,10 +317,13 @@ def fitted_with_offset(model: Any) -> bool:
     [False, True]
     """
     learned = getattr(model, "_learned", None)
-    if learned is None or not model.fit_intercept:
+    if learned is None or not (model.fit_intercept or model.link_ in SYMMETRIC):
         return False
     counts = learned.class_weight
-    alone = float(counts @ np.log(np.where(counts > 0, counts, 1.0) / counts.sum()))
+    if model.fit_intercept:
+        alone = float(counts @ np.log(np.where(counts > 0, counts, 1.0) / counts.sum()))
+    else:  # at the activation 0 all classes are alike
+        alone = -float(counts.sum() * np.log(len(counts)))
     return not np.isclose(learned.null_log_likelihood, alone, rtol=1e-9, atol=1e-9)
 
 
