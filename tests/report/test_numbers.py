@@ -223,3 +223,14 @@ def test_dozens_of_classes_make_a_page_that_can_be_opened() -> None:
         assert int(row["rows"]) == np.sum((t == pair[0]) & (said == pair[1])) and pair[0] != pair[1]
     counts = [int(row["rows"]) for row in found]
     assert counts == sorted(counts, reverse=True) and counts[0] > 0
+
+
+@pytest.mark.parametrize("K", [2, 6])
+def test_a_value_above_its_interval_is_explained(K: int) -> None:
+    rng = np.random.default_rng(0)
+    t = np.arange(300) % K
+    X = rng.normal(size=(300, 2)) + t[:, None] * np.array([0.5, -0.3])
+    page = Page(make_report(LogisticRegression(prior=1.0).fit(X, t), X, t))
+    facts = [text.replace("−", "-") for text in page.facts("calibration").values() if " to " in text]
+    above = any(value(text) > float(text.split(" to ")[1].rstrip(")")) for text in facts)
+    assert above == (K == 6) == ("may lie below the value" in page.section("calibration").text)

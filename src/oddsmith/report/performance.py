@@ -98,10 +98,21 @@ def calibration_section(subject: Subject) -> Markup:
         [
             tag("p", SCORED[subject.scored]),
             tag("p", f"{_calibrated(subject)} {_on_the_whole(subject)}"),
-            tag("div", picture, class_="narrow"),
-            facts(pairs),
+            tag("div", picture, tag("div", facts(pairs), _beyond(subject, names)), class_="pair"),
         ]
     )
+
+
+def _beyond(subject: Subject, names: list[str]) -> Markup:
+    """Return a sentence on values that lie above their own intervals, if there are any."""
+    shown = (subject.scores.scores[name] for name in names)
+    if not any(score.value > score.upper for score in shown):
+        return join([])
+    text = (
+        "Chance alone makes reliability and calibration error of some rows larger than zero. Their intervals are of "
+        "what remains without it, so they may lie below the value."
+    )
+    return tag("p", text, class_="note")
 
 
 def _zoomed(*values: Any) -> tuple[float, float]:
