@@ -25,6 +25,8 @@ ROWS = 1 << 16
 """Rows of a batch."""
 BYTES = 1 << 20
 """Bytes of a batch of text."""
+DATE = pa.timestamp("us")
+"""The type of dates and times, unless a CSV begins with days alone, or with a zone or more digits."""
 
 Types = Mapping[str, Any]
 """Arrow types by column, None for a number or a truth value."""
@@ -113,15 +115,24 @@ def _json_batches(file: Any, types: Types | None, wanted: Wanted) -> Iterator[An
 
 
 def _conversion(head: bytes, dialect: Any, types: Types | None) -> Any:
-    """Return how a CSV is converted; where a number or a truth value is expected, the first rows say which."""
+    """Return how a CSV is converted; which sort of number, truth value or date there is, the first rows say."""
     options = csv.ConvertOptions(strings_can_be_null=True)
     if types is None:
         return options
-    truth = {field.name for field in _first_rows(head, dialect) if pa.types.is_boolean(field.type)}
-    options.column_types = {
-        name: kind or (pa.bool_() if name in truth else pa.float64()) for name, kind in types.items()
-    }
+    seen = {field.name: field.type for field in _first_rows(head, dialect)}
+    options.column_types = {name: _type(kind, seen.get(name, pa.null())) for name, kind in types.items()}
     return options
+
+
+def _type(kind: Any, seen: Any) -> Any:
+    """Return the type to read a column as, from what is known about it and the type that its first rows have."""
+    if kind is None:
+        return pa.bool_() if pa.types.is_boolean(seen) else pa.float64()
+    if kind == DATE and pa.types.is_date32(seen):
+        return seen
+    if kind == DATE and pa.types.is_timestamp(seen):
+        return pa.timestamp("ns" if seen.unit == "ns" else DATE.unit, seen.tz)
+    return kind
 
 
 def _copy_others(conversion: Any, head: bytes, dialect: Any, wanted: Wanted) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from oddsmith.cli.data import Data
+from oddsmith.cli.files import DATE
 from oddsmith.design.inputs import Encoded
 from oddsmith.models.answering import columns_of, expected_types, inputs
 
@@ -22,9 +23,11 @@ def batches(model: Any, data: Data, kept: Sequence[str] | None) -> Iterator[tupl
 
     Beside the columns of the model only those ``kept`` need be read; None: all.
     """
-    names = columns_of(model)
+    names, types = columns_of(model), expected_types(model)
     wanted = None if names is None or kept is None else dict.fromkeys([*kept, *names])
-    for table in data.batches(expected_types(model), wanted):
+    if names is not None and types is not None:
+        types = {**dict.fromkeys(names, DATE), **types}  # what is no number, truth value or word is a date
+    for table in data.batches(types, wanted):
         rows = inputs(model, table, repr(data.name))
         if len(table) and getattr(model, "design_", None) is not None:
             rows = Encoded(model.design_.transform(rows))  # once, whatever the model is asked

@@ -26,7 +26,10 @@ HEAD = 1 << 16
 QUOTED = re.compile(r'"(?:[^"]|"")*(?:"|$)')
 BAD_LINE = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 BAD_VALUE = re.compile(r"column #(\d+): .*conversion error to (\w+)[^:]*: invalid value '(.*)'", re.DOTALL)
-EXPECTED = {"double": "a number", "int64": "a whole number", "bool": "a truth value"}
+EXPECTED = {
+    **{"double": "a number", "int64": "a whole number", "bool": "a truth value"},
+    **dict.fromkeys(("timestamp", "date32"), "a date such as 2026-01-31"),
+}
 
 
 def format_of(name: str) -> str | None:
