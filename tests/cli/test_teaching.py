@@ -45,6 +45,12 @@ def test_lecture_saves_its_figure(run: Any, name: str) -> None:
     assert Path(name).stat().st_size > 5_000
 
 
+@pytest.mark.parametrize(("place", "said"), [("x.gif", "Unknown format"), ("nowhere/x.png", "There is no folder")])
+def test_a_place_that_cannot_be_written_to_is_refused_before_the_lecture(run: Any, place: str, said: str) -> None:
+    ended = run("lecture", "newton", "--save", place)
+    assert ended.code != 0 and ended.out == "" and said in ended.err
+
+
 def test_lecture_without_a_screen_says_where_the_figure_is(
     run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,7 +86,7 @@ def test_lecture_as_json_has_every_part(run: Any) -> None:
     [
         (("lecture", "newtn"), "Did you mean 'newton'?"),
         (("lecture", "newton", "--save", "figure.gif"), "Unknown format of a figure 'gif'"),
-        (("lecture", "newton", "--save", "no/such/folder/figure.png"), "No such file or directory"),
+        (("lecture", "newton", "--save", "no/such/folder/figure.png"), "There is no folder to write"),
         (("gallery", "zigzg"), "Did you mean 'zigzag'?"),
         (("gallery", "--format", "bmp"), "Unknown format of a figure 'bmp'"),
     ],

@@ -55,11 +55,14 @@ def lecture(
 ) -> None:
     """Explain a topic of the syllabus: idea, equation, a running example and its figure."""
     from oddsmith.lectures import find_topic
+    from oddsmith.lectures.gallery import format_of
 
     if topic is None:
         _list(as_json)
         return
     chosen = find_topic(topic)
+    if save is not None:
+        format_of(save)  # a place that cannot be written to is refused before the lecture, not after it
     if as_json:
         _print_json(chosen, save)
         return

@@ -82,14 +82,26 @@ def draw(name: str) -> dict[str, Any]:
     return runpy.run_path(str(_script(name)))
 
 
-def save(figure: Any, path: str | Path, *, dpi: int = 200) -> None:
-    """Write a figure; the ending of ``path`` is the format. The same figure gives the same bytes again."""
-    import matplotlib
+def format_of(path: str | Path) -> str:
+    """Return the format that a file is to have; refuse one that is not known, or a folder that is not there.
 
+    >>> format_of("newton.SVG")
+    'svg'
+    """
     path = Path(path)
     kind = path.suffix.lower().removeprefix(".")
     if kind not in FORMATS:
         raise UnknownNameError("format of a figure", kind or str(path), FORMATS)
+    if not path.resolve().parent.is_dir():
+        raise InvalidInputError(f"There is no folder to write {str(path)!r} to. Make it first.")
+    return kind
+
+
+def save(figure: Any, path: str | Path, *, dpi: int = 200) -> None:
+    """Write a figure; the ending of ``path`` is the format. The same figure gives the same bytes again."""
+    import matplotlib
+
+    path, kind = Path(path), format_of(path)
     undated = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
     page = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "oddsmith", "svg.fonttype": "path"}):
