@@ -1,5 +1,6 @@
 """Models fitted to data in pieces: the same as in memory, whatever the pieces hold, or a sentence that says where."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,8 @@ from oddsmith import (
     Spline,
     Standardize,
 )
-from oddsmith.errors import InvalidInputError, SeparationWarning
-from oddsmith.models import coordinates, streaming
+from oddsmith.errors import ConvergenceWarning, InvalidInputError, SeparationWarning
+from oddsmith.models import coordinates, logistic, nearest, streaming
 from oddsmith.testing import Cut
 
 
@@ -317,3 +318,70 @@ def test_weights_and_offsets_that_are_words_get_a_sentence(role: str) -> None:
     data = table(K=2).select("a", "group", "label")
     with pytest.raises(InvalidInputError, match="no numbers"):
         LogisticRegression().fit(Cut(data, 100), "label", **{role: "group"})
+
+
+def rare(n: int, kind: str) -> pl.DataFrame:
+    """Return rows with a column that moves in so few of them that no small sample shows it."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n, 3))
+    y = np.where(X @ [1.0, -1.0, 0.5] + rng.logistic(size=n) > 0, "p", "q")
+    last = rng.permutation(n)[:6]
+    y[last] = ["p", "q", "p", "q", "q", "q"] if kind != "separated" else "p"
+    spike = np.zeros(n)
+    spike[last] = [1.0, 1.0, 1.0, 2.0, 1.0, 3.0]
+    column = np.where(spike > 0, "rare", rng.choice(["a", "b"], n)) if kind == "level" else spike
+    return pl.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "d": column, "label": y})
+
+
+@pytest.fixture
+def small_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"SAMPLE_ROWS": 300, "SAMPLE_NUMBERS": 1000}.items():
+        monkeypatch.setattr(streaming, name, value)
+    monkeypatch.setattr(coordinates, "LARGE", 1000)
+    monkeypatch.setattr(nearest, "NEAREST", 400)
+
+
+@pytest.mark.usefixtures("small_samples")
+@pytest.mark.parametrize("kind", ["number", "level"])
+def test_a_column_that_the_sample_does_not_show_is_not_lost(kind: str) -> None:
+    data = rare(20_000, kind)
+    pieces = LogisticRegression().fit(Cut(data, 3000), "label")
+    assert_same(LogisticRegression(solver="newton").fit(data, "label"), pieces, data.drop("label"), 1e-9)
+    assert pieces.certificate_.converged and pieces.certificate_.passes <= 12
+
+
+@pytest.mark.usefixtures("small_samples")
+def test_a_column_that_the_sample_does_not_show_separates() -> None:
+    data = rare(20_000, "separated")
+    for rows in (data, Cut(data, 3000)):
+        with pytest.warns(SeparationWarning, match="quasi-completely separated by 'd'"):
+            LogisticRegression().fit(rows, "label")
+
+
+@pytest.mark.parametrize(("kind", "verdict", "terms"), [("number", "none", []), ("separated", "quasi", ["d"])])
+def test_what_few_rows_say_of_separation_is_held_against_all_others(
+    kind: str, verdict: str, terms: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program sees five rows a round, and none of a sample: it seems that they are separated, or lack a column."""
+    monkeypatch.setattr(nearest, "NEAREST", 5)
+    found = []
+
+    def asked(problem: Any, fit: Any, classes: Any, names: list[str]) -> Any:
+        few = replace(problem, source=replace(problem.source, drawn=None))
+        found.append(nearest.find_separation(few, fit, classes, names))
+        return found[-1]
+
+    monkeypatch.setattr(logistic, "find_separation", asked)
+    with pytest.warns((ConvergenceWarning, SeparationWarning)):
+        LogisticRegression(solver="newton", max_iter=1).fit(Cut(rare(2000, kind), 300), "label")
+    assert [one.kind for one in found] == [verdict]
+    assert list(found[0].infinite) == terms
+
+
+def test_settings_that_the_data_does_not_have_are_named(tmp_path: Any) -> None:
+    path = tmp_path / "a.parquet"
+    table(40, 2).select("a", "label").write_parquet(path)
+    with pytest.raises(InvalidInputError, match="Unknown setting for files 'memroy'. .*'memory'"):
+        LogisticRegression().fit(str(path), "label", memroy="1GB")
+    with pytest.raises(TypeError, match="memory: for files and clusters only"):
+        LogisticRegression().fit(np.eye(2), [0, 1], memory="1GB")

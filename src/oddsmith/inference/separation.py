@@ -111,21 +111,43 @@ def separation(
     fit_intercept: bool,
     weights: tuple[Array, Array] | None = None,
 ) -> Separation:
-    """Diagnose checked rows; see `detect_separation`.
+    """Diagnose checked rows; see `detect_separation` and `separating_direction`."""
+    found = separating_direction(rows, t, len(classes), fit_intercept=fit_intercept, weights=weights)
+    return verdict_of(found, classes, terms)
+
+
+def verdict_of(found: tuple[Array, bool] | None, classes: npt.NDArray[Any], terms: list[str]) -> Separation:
+    """Return what a separating direction, complete or not, says; None is one that does not exist.
+
+    >>> verdict_of((np.array([[0.0, -2.0]]), True), np.array(["no", "yes"]), ["x"]).infinite
+    {'x': -1}
+    """
+    if found is None:
+        return Separation("none", {})
+    direction, complete = found
+    return Separation("complete" if complete else "quasi", _signs(direction, classes, terms))
+
+
+def separating_direction(
+    rows: Any,
+    t: npt.NDArray[np.int32],
+    K: int,
+    *,
+    fit_intercept: bool,
+    weights: tuple[Array, Array] | None = None,
+) -> tuple[Array, bool] | None:
+    """Return a direction that orders all rows, K−1 × (1 + columns), and whether completely; None if there is none.
 
     ``weights`` (coefficients and intercepts against class 0) that a fit has reached may settle it at once: if they
     order every row, the separation is complete. Large problems then need no program.
     """
-    if weights is not None and rows.shape[0] * rows.shape[1] * (len(classes) - 1) > SMALL_PROGRAM:
+    if weights is not None and rows.shape[0] * rows.shape[1] * (K - 1) > SMALL_PROGRAM:
         A = np.column_stack([np.zeros(rows.shape[0]), rows @ weights[0].T + weights[1]])
         if _row_margins(A, t).min() > 0.0:
-            return Separation("complete", _signs(np.column_stack([weights[1], weights[0]]), classes, terms))
+            return np.column_stack([weights[1], weights[0]]), True
     frame = _scaled(rows, fit_intercept)
-    found = _direction(frame.Z, t, len(classes))
-    if found is None:
-        return Separation("none", {})
-    direction, complete = found
-    return Separation("complete" if complete else "quasi", _signs(frame.to_user(direction), classes, terms))
+    found = _direction(frame.Z, t, K)
+    return None if found is None else (frame.to_user(found[0]), found[1])
 
 
 def runs_away(
@@ -182,7 +204,8 @@ class _Frame:
 
 def _scaled(rows: Any, fit_intercept: bool) -> _Frame:
     dense = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
-    center = np.concatenate([[0.0], dense.mean(axis=0) * fit_intercept])
+    # About the median most rows of a rare level are 0, not a little beside it: sums that are 0 are so to the last bit.
+    center = np.concatenate([[0.0], np.median(dense, axis=0) * fit_intercept])
     Z = np.column_stack([np.full(len(dense), float(fit_intercept)), dense - center[1:]])
     scale = np.sqrt((Z**2).mean(axis=0))
     # Rounding leaves a trace of spread in a constant column: that is no spread.
@@ -198,16 +221,19 @@ def _direction(Z: Array, t: npt.NDArray[np.int32], K: int) -> tuple[Array, bool]
     1. Solve the program on a working set of rows. 2. None there, at full rank: none at all.
     3. Check the direction on all rows and add those on the wrong side; repeat.
     4. A row of the working set whose margin stays 0 proves that no direction separates completely. Rows outside whose
-       margin is 0 may still be separable: some are added, as long as that separates any of them.
+       margin is 0 may still be separable: some are added, as long as that separates any of them. If the program then
+       fails, which its tolerance allows, the direction that was checked before stands.
     """
     rng = np.random.default_rng(0)
     n = len(Z)
     step = max(200, WORKING_ROWS // (K - 1))
     working = np.zeros(n, dtype=bool)
     working[rng.permutation(n)[:step]] = True
-    tried = 0
+    tried, checked = 0, None
     while True:
         D = _program(Z[working], t[working], K)  # 1
+        if D is None and checked is not None:
+            return checked, False
         if D is None:
             unseen = linalg.null_space(Z[working])  # 2
             if working.all() or not unseen.shape[1]:
@@ -227,7 +253,7 @@ def _direction(Z: Array, t: npt.NDArray[np.int32], K: int) -> tuple[Array, bool]
         outside = np.flatnonzero(~working & tight)
         if not len(outside) or (tried >= TRIES and (tight & working).any()):
             return D, not tight.any()
-        tried += 1
+        tried, checked = tried + 1, D
         working[rng.permutation(outside)[:step]] = True
 
 

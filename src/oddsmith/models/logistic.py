@@ -22,7 +22,7 @@ from oddsmith.errors import (
     UnavailableError,
     UnknownNameError,
 )
-from oddsmith.inference.separation import Separation, separation
+from oddsmith.inference.separation import Separation
 from oddsmith.links import LINKS, Link
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.bayesian import Bayesian
@@ -34,7 +34,7 @@ from oddsmith.models.geometry import LinearGeometry
 from oddsmith.models.inferring import Inferring
 from oddsmith.models.learned import Learned, Recall, needs_rows
 from oddsmith.models.likelihood import Fit, Problem, fit_likelihood, relearn, resume, seeded
-from oddsmith.models.nearest import telling_rows
+from oddsmith.models.nearest import find_separation
 from oddsmith.models.null import null_log_likelihood
 from oddsmith.models.reading import read_data
 from oddsmith.models.streaming import refuse_pieces
@@ -350,9 +350,7 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         if not (fit.flat and suspicious):
             return fit, None
         terms = [str(name) for name in self._names()]
-        rows, t = telling_rows(problem, fit)
-        reached = (fit.coef, fit.intercept)
-        verdict = separation(rows, t, classes, terms, fit_intercept=problem.intercept, weights=reached)
+        verdict = find_separation(problem, fit, classes, terms)
         if not fit.result.diverging:
             return fit, None if verdict.kind == "none" else verdict
         if verdict.kind == "none":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,22 +10,28 @@ import numpy.typing as npt
 from scipy import sparse
 
 from oddsmith.block import Block
-from oddsmith.engines import MemorySource
+from oddsmith.engines import MemorySource, PartedSource
+from oddsmith.inference.separation import SLACK, Separation, separating_direction, separation, verdict_of
 from oddsmith.models.likelihood import Fit, Problem
 from oddsmith.numerics import Array
 from oddsmith.statistic import Shape
 
 NEAREST = 5000
+ROUNDS = 20
+"""Most passes that a question of separation is worth."""
+HIDDEN = 1e-6
+"""Rows that move less than this, where others do not move at all, do so by rounding."""
 
 
 @dataclass(frozen=True)
 class NearestParams:
-    """Weights against class 0, and how many rows are kept."""
+    """Weights against class 0, and how many rows are kept: those of smallest margin, or of largest activation."""
 
     coef: Array
     intercept: Array
     mix: Array | None = None
     size: int = NEAREST
+    far: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,10 +60,8 @@ class Nearest:
     def of(cls, block: Block, params: NearestParams) -> Nearest:
         """Return those of a block, rows of weight 0 left out."""
         W = params.coef if params.mix is None else params.coef @ params.mix.T
-        A = np.column_stack([np.zeros(block.n_rows), block.Phi @ W.T + params.intercept])
-        own = A[np.arange(len(A)), block.t].copy()
-        A[np.arange(len(A)), block.t] = -np.inf
-        margin = own - A.max(axis=1)
+        A = block.Phi @ W.T + params.intercept
+        margin = -np.linalg.norm(A, axis=1) if params.far else _margins(A, block.t)
         inside = np.arange(len(A)) if block.s is None else np.flatnonzero(block.s > 0)
         chosen = inside[np.argsort(margin[inside], kind="stable")[: params.size]]
         rows = block.Phi[chosen]
@@ -71,21 +75,81 @@ class Nearest:
         return Nearest(margin[chosen], rows[chosen], t[chosen], self.size)
 
 
-def telling_rows(problem: Problem, fit: Fit) -> tuple[Any, npt.NDArray[np.int32]]:
-    """Return rows and class codes that are separated if and (nearly always) only if all rows are.
+def _margins(A: Array, t: npt.NDArray[np.int32]) -> Array:
+    """Return by how much the activation of each row's class exceeds the largest other one; class 0 has none."""
+    A = np.column_stack([np.zeros(len(A)), A])
+    own = A[np.arange(len(A)), t].copy()
+    A[np.arange(len(A)), t] = -np.inf
+    margin: Array = own - A.max(axis=1)
+    return margin
 
-    In memory these are all rows. Of data in pieces it is the sample, if there is one, with those rows that the
-    weights which a fit has reached get most wrong (one pass). If these overlap, all rows do.
+
+def find_separation(problem: Problem, fit: Fit, classes: npt.NDArray[Any], terms: list[str]) -> Separation:
+    """Return whether all rows are separated, where a fit has stopped as if they were.
+
+    Of data in pieces a few rows are looked at that grow by those which tell more, a pass a round:
+      1. The sample, and the rows that the weights which the fit has reached get most wrong.
+      2. No direction orders these: none orders all rows, unless there are columns in which only other rows move. Those
+         that move most are added.
+      3. A direction orders these: if it orders all others, it is the answer; those that it gets most wrong are added.
     """
-    source = problem.source
+    source, mix, reached = problem.source, problem.mix, (fit.coef, fit.intercept)
+    how: dict[str, Any] = {"fit_intercept": problem.intercept, "weights": reached}
     if isinstance(source, MemorySource):
         inside = slice(None) if source.s is None else source.s > 0
-        return source.block(0, source.n_rows).Phi[inside], source.t[inside]
-    params = NearestParams(fit.coef, fit.intercept, problem.mix)
-    near: Nearest = problem.engine.fold(Nearest, source, params)  # type: ignore[type-var]
+        rows, t = _mixed(source.block(0, source.n_rows).Phi[inside], mix), source.t[inside]
+        return separation(rows, t, classes, terms, **how)
+
+    def nearest(coef: Array, intercept: Array, *, far: bool = False) -> tuple[Any, ...]:
+        params = NearestParams(coef, intercept, mix, NEAREST, far)
+        near: Nearest = problem.engine.fold(Nearest, source, params)  # type: ignore[type-var]
+        return near.margin, _mixed(near.rows, mix), near.t
+
+    rows, t = _drawn(source, mix)  # 1
+    if len(t) == source.n_present:
+        return separation(rows, t, classes, terms, **how)
+    _, more, theirs = nearest(*reached)
+    for _ in range(ROUNDS):
+        rows, t = np.concatenate([rows, more]), np.concatenate([t, theirs])
+        found = separating_direction(rows, t, len(classes), **how)
+        if found is None:  # 2
+            hidden = _unseen(rows)
+            if not len(hidden):
+                break
+            reach, more, theirs = nearest(hidden, -hidden @ rows.mean(axis=0), far=True)
+            new = reach < -HIDDEN
+        else:  # 3
+            direction, complete = found
+            margin, more, theirs = nearest(direction[:, 1:], direction[:, 0])
+            least = _margins(rows @ direction[:, 1:].T + direction[:, 0], t).min()
+            new = margin < min(least, -SLACK)
+            found = direction, complete and bool(margin.min() > 0.0)
+        if not new.any():
+            break
+        more, theirs = more[new], theirs[new]
+    return verdict_of(found, classes, terms)
+
+
+def _drawn(source: PartedSource, mix: Array | None) -> tuple[Array, npt.NDArray[np.int32]]:
     if source.drawn is None:
-        return near.rows, near.t
-    sample = source.sample(source.drawn.n_rows, seed=0)
-    drawn = sample.block(0, sample.n_rows)
-    rows = drawn.Phi.toarray() if sparse.issparse(drawn.Phi) else drawn.Phi
-    return np.concatenate([rows, near.rows]), np.concatenate([drawn.t, near.t])
+        return np.empty((0, source.shape.M if mix is None else mix.shape[1])), np.empty(0, dtype=np.int32)
+    drawn = replace(source.drawn, transform=source.transform, M=source.M).block(0, source.drawn.n_rows)
+    return _mixed(drawn.Phi.toarray() if sparse.issparse(drawn.Phi) else drawn.Phi, mix), drawn.t
+
+
+def _mixed(rows: Any, mix: Array | None) -> Any:
+    return rows if mix is None else rows @ mix
+
+
+def _unseen(rows: Array) -> Array:
+    """Return directions, a row each, in which no row moves: columns that are constant here, or depend on others.
+
+    >>> np.abs(_unseen(np.array([[1.0, 0.0], [2.0, 0.0], [4.0, 0.0]]))).tolist()
+    [[0.0, 1.0]]
+    """
+    Z = rows - rows.mean(axis=0)
+    scale = np.sqrt((Z**2).mean(axis=0))
+    Z /= np.where(scale > 0.0, scale, 1.0)
+    size, directions = np.linalg.eigh(Z.T @ Z / len(Z))
+    flat: Array = directions[:, size < HIDDEN**2].T
+    return flat / np.where(scale > 0.0, scale, 1.0)

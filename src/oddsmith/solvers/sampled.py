@@ -52,7 +52,7 @@ class Sampled:
         recorder = Recorder(objective)
         if not self.trusted:
             rows = max(4 * objective.size, objective.n_rows // 16) if self.drawn is None else self.drawn
-            first, _ = self._first(objective.sample(rows, self.seed), w)
+            first, _ = self._first(_shown(objective.sample(rows, self.seed), w), w)
             watch = self.drawn is not None and objective.penalty is None
             newton = Newton(watch_divergence=watch, strict=self.polish)
             return newton.minimise(objective, w if first is None else first.w, tol=tol, max_iter=max_iter)
@@ -101,6 +101,16 @@ class Sampled:
         result = newton.minimise(sample, w, tol=1e-8, max_iter=30)
         lost = result.diverging or not np.isfinite(result.final.value)
         return None if lost else result.final, metric(result.final, sample)
+
+
+def _shown(sample: Any, w: Array) -> Any:
+    """Return a sample's objective with the weights held where they are that it does not show.
+
+    Of a column that is constant there, or depends on others, it would give any weight, however large.
+    """
+    H = sample.evaluate(w, order=2, expected=not sample.canonical).hessian
+    kept = factor_spd(H).kept
+    return sample if kept.all() else replace(sample, free=sample.free & kept.reshape(sample.free.shape), _last=None)
 
 
 def metric(e: Evaluation, sample: Any) -> SpdFactor:
