@@ -381,7 +381,7 @@ def test_what_few_rows_say_of_separation_is_held_against_all_others(
 def test_settings_that_the_data_does_not_have_are_named(tmp_path: Any) -> None:
     path = tmp_path / "a.parquet"
     table(40, 2).select("a", "label").write_parquet(path)
-    with pytest.raises(InvalidInputError, match="Unknown setting for files 'memroy'. .*'memory'"):
+    with pytest.raises(InvalidInputError, match=r"Unknown setting for files 'memroy'. .*'memory'"):
         LogisticRegression().fit(str(path), "label", memroy="1GB")
     with pytest.raises(TypeError, match="memory: for files and clusters only"):
         LogisticRegression().fit(np.eye(2), [0, 1], memory="1GB")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from inspect import signature
 from os import PathLike
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from oddsmith.engines.base import Engine, Progress
 from oddsmith.engines.parted import Parts
-from oddsmith.errors import InvalidInputError
+from oddsmith.errors import InvalidInputError, UnknownNameError
 
 
 def scan(data: Any, **how: Any) -> Parts:
@@ -59,16 +60,16 @@ def find_parts(data: Any, apart: dict[str, Any] | None = None, how: dict[str, An
         from oddsmith.engines.files import FileParts
 
         _none_apart(apart, "files")
-        return FileParts.open(data, **how)
+        return FileParts.open(data, **_known(how, FileParts.open, "files"))
     if _of(data, "dask", "dask_expr"):
         from oddsmith.engines.dask import DaskParts
 
-        return DaskParts.open(data, **(apart or {}), **how)
+        return DaskParts.open(data, **(apart or {}), **_known(how, DaskParts.open, "Dask data", ("y", "s", "offset")))
     if _of(data, "pyspark"):
         from oddsmith.engines.spark import SparkParts
 
         _none_apart(apart, "a Spark data frame")
-        return SparkParts.open(data, **how)
+        return SparkParts.open(data, **_known(how, SparkParts.open, "a Spark data frame"))
     if hasattr(data, "engine") and hasattr(data, "expected_rows"):
         if how:
             raise InvalidInputError(f"This data is open already: give {', '.join(how)} to scan.")
@@ -76,6 +77,15 @@ def find_parts(data: Any, apart: dict[str, Any] | None = None, how: dict[str, An
         return parts
     _check_none(how)
     return None
+
+
+def _known(how: dict[str, Any], opener: Any, what: str, apart: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the settings, or say which of them this kind of data does not have."""
+    known = [name for name in list(signature(opener).parameters)[1:] if name not in apart]
+    for name in how:
+        if name not in known:
+            raise UnknownNameError(f"setting for {what}", name, [*known, "resume", "progress"])
+    return how
 
 
 def is_elsewhere(data: Any) -> bool:
