@@ -21,7 +21,7 @@ BAD_FILES = {
     "a,b,y\n1,2,no\n2,1,\n3,4,yes\n": "Column 'y', the target, is missing in 1 of 3 rows",
     "a,b,y\n1,,no\n2,1,yes\n3,4,yes\n": "column 'b' has 1 missing values",
     "a,a,y\n1,2,no\n2,1,yes\n": "two columns of the name 'a'",
-    "a,b,y\n": "Found array with 0 sample(s)",
+    "a,b,y\n": "'data.csv' has no rows, only the names of columns",
 }
 
 

@@ -46,3 +46,82 @@ def test_a_date_in_another_form_has_its_column_and_line(run: Any) -> None:
     Path("new.csv").write_text("calls,since\n1,2026-01-31\n2,31.01.2026\n")
     said = run("predict", "m.odds", "new.csv").err
     assert "column 'since' holds '31.01.2026' in line 3, where a date such as 2026-01-31 is expected" in said
+
+
+IDS = [f"C-{i:04}" for i in range(N)]
+SUSPECT = {
+    "an id": (IDS, "'x y' holds 60 different words in 60 rows, each of which would have a weight"),
+    "dates of another form": ([f"{day[8:]}.{day[5:7]}.{day[:4]}" for day in DAYS], "words that look like dates"),
+    "a dash for a gap": (["-" if i == 7 else str(20 + i % 30) for i in range(N)], "look like numbers: '-' is none"),
+    "decimal commas": ([f"{i % 15},5" for i in range(N)], "look like numbers: '0,5' is none"),
+}
+INNOCENT = {
+    "numbers": list(range(N)),
+    "dates": DAYS,
+    "words": [("north", "south")[i % 2] for i in range(N)],
+    "some numbers and a word": [("1", "2", "3", "4+")[i % 4] for i in range(N)],
+    "gaps": [None if i == 7 else float(i) for i in range(N)],
+}
+
+
+@pytest.mark.parametrize("kind", SUSPECT)
+@pytest.mark.parametrize("command", ["fit", "compare"])
+def test_columns_that_are_not_what_they_seem_are_named(run: Any, command: str, kind: str) -> None:
+    values, words = SUSPECT[kind]
+    write(**{"x y": values})
+    models = ("--models", "naive-bayes") if command == "compare" else ("--prior", 1)
+    ended = run(command, "t.csv", "-t", "churned", *models, "-o", "m.odds")
+    assert words in ended.err and ("--ignore 'x y'" in ended.err or "numbers" in ended.err)
+    assert words not in run(command, "t.csv", "-t", "churned", "--ignore", "x y", *models, "-o", "m.odds").err
+
+
+@pytest.mark.parametrize("kind", INNOCENT)
+def test_columns_that_are_what_they_seem_are_let_alone(run: Any, kind: str) -> None:
+    write(x=INNOCENT[kind])
+    ended = run(*FIT, "--missing", "indicator", "--basis", "standardize")
+    assert (ended.code, ended.err) == (0, "")
+
+
+def test_columns_outside_the_formula_are_let_alone(run: Any) -> None:
+    pytest.importorskip("formulaic", reason="formulas are read by the package formulaic")
+    write(code=IDS)
+    ended = run("fit", "t.csv", "--formula", "churned ~ calls", "--prior", 1, "-o", "m.odds")
+    assert (ended.code, ended.err) == (0, "")
+
+
+def test_an_id_beside_standardize_is_named_before_the_error(run: Any) -> None:
+    rows = "".join(f"c{i},{i % 7},{('no', 'yes')[i % 3 == 0]}\n" for i in range(1200))
+    Path("t.csv").write_text("id,calls,churned\n" + rows)
+    ended = run(*FIT, "--basis", "standardize")
+    assert ended.code == 1 and "--ignore id" in ended.err and "--basis standardize would fill in" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (["no", "NO ", "yes"], "the target, has 'no' and 'NO ' as two classes"),
+        (list(range(30)), "the target, holds 30 different numbers, each of which is a class"),
+    ],
+)
+def test_classes_that_are_hardly_meant_are_named(run: Any, labels: list[Any], words: str) -> None:
+    write(churned=[labels[i % len(labels)] for i in range(N)])
+    assert words in run(*FIT).err
+
+
+@pytest.mark.parametrize("start", [b"PK\x03\x04", b"\xd0\xcf\x11\xe0"])
+@pytest.mark.parametrize("name", ["t.xlsx", "t.csv"])
+def test_a_workbook_is_called_one(run: Any, name: str, start: bytes) -> None:
+    Path(name).write_bytes(start + bytes(99) + b"\n1,2\n")
+    ended = run("fit", name, "-t", "churned", "-o", "m.odds")
+    assert ended.code == 1 and "Excel workbook" in ended.err and "Save the sheet as CSV" in ended.err
+
+
+def test_a_level_that_is_new_says_how_to_fit(run: Any) -> None:
+    write(x=INNOCENT["words"])
+    assert run(*FIT).code == 0
+    Path("new.csv").write_text("calls,x\n1,west\n")
+    assert (
+        "or fit again: with rows that have them, or with --unseen reference" in run("predict", "m.odds", "new.csv").err
+    )
+    Path("new.csv").write_text("calls,X\n1,west\n")
+    assert "Is it 'X'?" in run("predict", "m.odds", "new.csv").err

@@ -22,6 +22,8 @@ HOW = (
 )
 
 
+WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
+"""How the files of Excel begin, and those of zip."""
 LARGE = 100_000_000
 """Bytes of files above which they are read in pieces."""
 
@@ -132,6 +134,15 @@ def _sniffed(path: str) -> str:
         return formats.sniff(file.read(64))
 
 
+def _check_no_workbook(path: str, kind: str) -> None:
+    if kind == "csv":
+        with open(path, "rb") as file:
+            if file.read(8).startswith(WORKBOOKS):
+                raise InvalidInputError(
+                    f"{path!r} is an Excel workbook or a zip archive, and no CSV. Save the sheet as CSV, or unpack it."
+                )
+
+
 def _folder(path: str) -> list[str]:
     return sorted(str(file) for file in Path(path).rglob("*") if file.is_file() and formats.format_of(file.name))
 
@@ -140,6 +151,8 @@ def _files(name: str, paths: list[str], keyed: str | None = None) -> Data:
     if not paths:
         raise InvalidInputError(f"{name!r} holds no files that can be read: {', '.join(formats.FORMATS)} are known.")
     kinds = [formats.format_of(os.path.basename(path)) or _sniffed(path) for path in paths]
+    for path, kind in zip(paths, kinds, strict=True):
+        _check_no_workbook(path, kind)
 
     def read(types: files.Types | None) -> Any:
         import pyarrow as pa

@@ -72,7 +72,8 @@ def fit(
     if target is None and (formula is None or "~" not in formula):
         raise typer.BadParameter("give --target COLUMN, or a --formula with a left side.", param_hint="'--target'")
     from oddsmith.cli.data import open_data
-    from oddsmith.cli.making import Recipe
+    from oddsmith.cli.looking import look
+    from oddsmith.cli.making import Recipe, without
     from oddsmith.cli.pieces import check_whole, fit_pieces
 
     recipe = Recipe(model, basis, prior, formula, missing, unseen)
@@ -89,6 +90,7 @@ def fit(
             with working(f"reading {opened.name}") as update:
                 table = opened.table()
                 n_rows = table.num_rows
+                look(without(table, ignore or [], "--ignore"), target, opened.name, formula)
                 update(f"fitting {model} to {n_rows:,} rows")
                 rows, given = _fit(estimator, table, target, weights, ignore or [])
                 if report is not None:
@@ -126,6 +128,7 @@ def compare(
     and weights have a prior of σ = 1 in these units.
     """
     from oddsmith.cli.data import open_data
+    from oddsmith.cli.looking import look
     from oddsmith.cli.making import check_column, contestants, fit_command, make_splits, without
     from oddsmith.evaluation.comparing import compare as run
 
@@ -139,6 +142,7 @@ def compare(
         table, policies["missing"] = table.drop_null(), None
     recipes = contestants(len(table[target].unique()), models, policies)
     with warnings_as_sentences() as said:
+        look(table, target, data)
         built = {name: recipe.build() for name, recipe in recipes.items()}
         result = run(built, table, target, make_splits(table, target, cv, seed), by=by, seed=seed)
     _check_any(result)

@@ -67,6 +67,15 @@ IN_PYTHON = {
     r"prior=JeffreysPrior\(\)": "--prior jeffreys",
     r"basis=Standardize\(\)": "--basis standardize",
     r"a GaussianPrior\b": "--prior 1.0",
+    r"Standardize\(center=True\) would fill in the zeros of a sparse matrix.*": (
+        "Columns with so many different words make a sparse matrix, and --basis standardize would fill in its zeros. "
+        "Leave such columns out (--ignore), or use --basis 'standardize(center=False)'."
+    ),
+    r"(?<=\bset aside with weight 0), as in aliased_": "",
+    r"^y holds one class": "The target holds one class",
+    r"^(Columns? .*\b[Ll]eave (?:it|them|that column) out\b)": r"\1 (--ignore)",
+    r"\bleave these columns out\b": "leave these columns out (--ignore)",
+    r"\bin row (\d+)\b": r"in row \1 (counted from 0)",
 }
 
 

@@ -137,8 +137,8 @@ class Category:
         known = [level for level in self.levels if level is not None]
         return InvalidInputError(
             f"Column {self.name!r} has levels that were not there in the fit: {few(strange)}, the first in row {row}. "
-            f"Known are {few(known)}. Correct them, fit with rows that have them, or use Design(unseen='reference') to "
-            f"count them as {self.levels[self.reference]!r}."
+            f"Known are {few(known)}. Correct them, or fit again: with rows that have them, or with "
+            f"Design(unseen='reference'), which counts them as {self.levels[self.reference]!r}."
         )
 
 

@@ -136,8 +136,9 @@ def inputs(model: Any, rows: Any, name: str = "the data") -> Any:
 def _check_columns(names: tuple[str, ...], there: Any, name: str) -> None:
     for column in names:
         if column not in there:
+            alike = next((f" Is it {other!r}?" for other in there if str(other).strip().lower() == column.lower()), "")
             raise InvalidInputError(
-                f"Column {column!r}, which the model was fitted to, is missing from {name}. Its columns are: "
+                f"Column {column!r}, which the model was fitted to, is missing from {name}.{alike} Its columns are: "
                 f"{', '.join(map(repr, there))}."
             )
 
