@@ -145,7 +145,7 @@ def test_text_that_does_not_fit_is_read_twice_and_then_from_a_cache(
 def test_a_temporary_cache_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sizes.Settings, "kept", 0)
     data = source("csv")
-    monkeypatch.setattr(keeping.tempfile, "mkdtemp", lambda prefix: os.makedirs(tmp_path / "c") or str(tmp_path / "c"))
+    monkeypatch.setattr(keeping.tempfile, "mkdtemp", lambda **how: os.makedirs(tmp_path / "c") or str(tmp_path / "c"))
     sums(data)
     assert len(list(tmp_path.glob("c/*/*.blocks"))) > 5
     sums(replace(data, encode=replace(data.encode)))  # type: ignore[type-var]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyarrow import csv, parquet
+from pyarrow import csv, dataset, parquet
 from tests.pieces import ListEngine, ListParts
 
 from oddsmith import GaussianClassifier, LogisticRegression, NaiveBayes, Polynomial, Spline, Standardize
@@ -212,3 +212,21 @@ def test_fit_to_files_is_resumed_and_other_files_are_noticed(kind: str, tmp_path
     write(rows(7), folder / f"3.{kind}")
     with pytest.raises(MessageError, match="of another fit that has not ended: its data is"):
         LogisticRegression(prior=1.0).fit(folder, y="ill", resume=journal)
+
+
+@pytest.mark.parametrize("kept", ["resume", "cache"])
+def test_another_filter_of_a_dataset_is_other_data(kept: str, tmp_path: Path) -> None:
+    parquet.write_table(rows(0), tmp_path / "rows.parquet")
+    whole, place = dataset.dataset(tmp_path / "rows.parquet"), tmp_path / "kept"
+    name = next(name for name in whole.schema.names if name != "ill")
+    for limit in (0.0, 0.5):
+        some = whole.filter(dataset.field(name) > limit)
+        found = LogisticRegression(prior=1.0).fit(some, y="ill", **{kept: place})
+        assert found.coef_.tobytes() == LogisticRegression(prior=1.0).fit(some, y="ill").coef_.tobytes()
+
+
+def test_other_types_of_text_are_other_data(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    csv.write_csv(pa.table({"zip": [1, 2, 3, 1, 2, 3] * 9, "ill": [0, 1, 0, 1, 0, 1] * 9}), path)
+    prints = {scan(path, types=types).fingerprint for types in ({}, {"zip": pa.string()}, {})}
+    assert len(prints) == 2

@@ -44,10 +44,14 @@ class Room:
 
 
 class Disk:
-    """A folder for blocks: removed with its owner if it is temporary. ``trouble`` says why it is no longer used."""
+    """A folder for blocks: ``path``, or, if it is temporary, one in there that is removed with its owner.
 
-    def __init__(self, path: str | None) -> None:
-        self.path, self.temporary = path, path is None
+    ``trouble`` says why it is no longer used.
+    """
+
+    def __init__(self, path: str | None, *, temporary: bool) -> None:
+        self.path, self.temporary = None if temporary else path, temporary
+        self._within = path
         self.trouble: str | None = None
         self.told = False
         self._lock = Lock()
@@ -56,7 +60,9 @@ class Disk:
         """Return a folder in it, made when it is first asked for."""
         with self._lock:
             if self.path is None:
-                self.path = tempfile.mkdtemp(prefix="oddsmith-")
+                if self._within is not None:
+                    os.makedirs(self._within, exist_ok=True)
+                self.path = tempfile.mkdtemp(prefix="oddsmith-", dir=self._within)
                 weakref.finalize(self, _remove, self.path, os.getpid())
         place = os.path.join(self.path, name)
         os.makedirs(place, exist_ok=True)
@@ -70,8 +76,9 @@ class Disk:
 
     def fail(self, error: OSError) -> None:
         """Note that nothing more can be written."""
+        place = self.path or self._within or tempfile.gettempdir()
         self.trouble = self.trouble or (
-            f"Encoded rows could not be cached in {self.path or tempfile.gettempdir()!r} ({error.strerror or error}): "
+            f"Encoded rows could not be cached in {place!r} ({error.strerror or error}): "
             "those that are not are read and encoded again in each pass. Free some room, or pass cache= with the "
             "path of a folder on another disk."
         )

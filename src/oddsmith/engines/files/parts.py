@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from oddsmith import __version__
 from oddsmith.engines.files.columnar import ArrowTable, ParquetTable, row_bytes
-from oddsmith.engines.files.datasets import from_dataset, is_dataset
+from oddsmith.engines.files.datasets import Scanned, from_dataset, is_dataset
 from oddsmith.engines.files.engine import FilesEngine, Spread
 from oddsmith.engines.files.extents import Extent, TableFile
 from oddsmith.engines.files.finding import Found, find
@@ -106,8 +106,9 @@ class FileParts:
             Most bytes for reading, encoding and keeping rows, beside what the process takes anyway.
         cache : None, True, False or path
             Where encoded rows go that ``memory`` cannot keep. True: a temporary folder, removed with this object.
-            A path: a folder that stays, and is used again for the same files, columns and model. None: a temporary
-            folder for text, which is slow to read, nothing for Parquet and Arrow.
+            A path: a folder that stays, and is used again for the same files, columns and model (what a dataset reads
+            by itself, as with a filter, is removed from it). None: a temporary folder for text, which is slow to read,
+            nothing for Parquet and Arrow.
         dtype : "float32", optional
             Round encoded rows to float32: half the memory; sums are still float64.
         threads : int, optional
@@ -170,11 +171,17 @@ class FileParts:
         return replace(self, columns=names, _state=_State(_room(self.files, names, self.settings)))
 
     @property
-    def fingerprint(self) -> str:
-        """A digest of names, sizes and times of the files, of the columns, and of how rows are cut into pieces."""
+    def fingerprint(self) -> str | None:
+        """A digest of names, sizes and times of the files, of the columns, and of how rows are cut into pieces.
+
+        None where a dataset reads the files (with a filter, say), and nobody knows what is in it.
+        """
+        if any(isinstance(file, Scanned) for file in self.files):
+            return None
         files = [(file.found.name, file.found.size, file.found.time) for file in self.files]
+        types = [str(schema) for schema in {id(file.schema): file.schema for file in self.files}.values()]
         cut = (self.settings.piece, self.settings.piece_rows, str(self.settings.dtype))
-        return hashlib.sha256(json.dumps([files, self.columns, cut]).encode()).hexdigest()
+        return hashlib.sha256(json.dumps([files, types, self.columns, cut]).encode()).hexdigest()
 
     @property
     def schema(self) -> Any:
@@ -286,11 +293,13 @@ class FileParts:
         cache = self.settings.cache
         if cache is False or (cache == "auto" and not any(file.is_text for file in self.files)):
             return Chapter(self._state.room)
-        lasting = isinstance(cache, str) and cache != "auto"
+        place = cache if isinstance(cache, str) and cache != "auto" else None
+        fingerprint = None if place is None else self.fingerprint
+        lasting = fingerprint is not None
         if self._state.disk is None:
-            self._state.disk = Disk(str(cache) if lasting else None)
+            self._state.disk = Disk(place, temporary=not lasting)
         if lasting:
-            what = f"{__version__} {self.fingerprint} {columns}".encode() + pickle.dumps(encode)
+            what = f"{__version__} {fingerprint} {columns}".encode() + pickle.dumps(encode)
             name = f"oddsmith-{hashlib.sha256(what).hexdigest()[:24]}"
         else:
             name = str(next(_counter))
