@@ -62,13 +62,15 @@ class Sampled:
             return newton.minimise(objective, w, tol=tol, max_iter=max_iter)
         sample, guess, factor = start
         proof = Proof(objective, sample, guess, tol)
-        near = 1e-6 if self.drawn is None else _leaping(objective, factor, tol)  # standard errors from the optimum
 
         def close(e: Evaluation) -> bool:  # 3
             # The bound is about 1 / share of what the metric suggests; far from that it is not worth its price.
             if 0.5 * factor.norm(e.gradient) ** 2 * max(1.0, 0.1 / sample.share) > tol * max(1.0, abs(e.value)):
                 return False
-            return proof.at(e).converged and (not self.polish or factor.norm(e.gradient) <= near)
+            if not (proof.at(e).converged and self.polish):
+                return proof.at(e).converged
+            near = 1e-6 if self.drawn is None else _leaping(objective, factor, tol)  # standard errors from the optimum
+            return factor.norm(e.gradient) <= near
 
         e = _descend(objective, guess.w, factor, close, max_iter, recorder)  # 2
         if not self.polish:
