@@ -125,3 +125,14 @@ def test_a_level_that_is_new_says_how_to_fit(run: Any) -> None:
     )
     Path("new.csv").write_text("calls,X\n1,west\n")
     assert "Is it 'X'?" in run("predict", "m.odds", "new.csv").err
+
+
+@pytest.mark.parametrize("basis", ["standardize", "standardize(center=False)", None])
+def test_weights_of_standardised_columns_say_their_unit(run: Any, basis: str | None) -> None:
+    write(x=INNOCENT["numbers"])
+    given = () if basis is None else ("--basis", basis)
+    assert run(*FIT, *given, "--report", "r.html").code == 0
+    page, said = Path("r.html").read_text(encoding="utf-8"), run("summary", "m.odds").out
+    assert ("a unit of a column is one standard deviation of it" in said) == (basis is not None)
+    assert ("is one standard deviation of it" in page) == (basis is not None)
+    assert ("and 0 is its mean" in page) == (basis == "standardize")

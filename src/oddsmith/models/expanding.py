@@ -15,6 +15,7 @@ from sklearn.utils import get_tags
 
 from oddsmith.design.basis.expansion import Expansion, learn_expansion
 from oddsmith.design.basis.radial import GaussianKernel
+from oddsmith.design.basis.standardize import Standardize
 from oddsmith.design.inputs import check_finite, read_weights
 from oddsmith.engines import MemorySource, engine_of, one_blas_thread
 from oddsmith.errors import InvalidInputError, UnknownNameError
@@ -49,6 +50,12 @@ def takes_sparse(basis: Any) -> bool:
 def has_basis(model: Any) -> bool:
     """Whether a fitted model has a basis."""
     return hasattr(model, "basis_")
+
+
+def in_deviations(model: Any) -> bool:
+    """Whether a fitted model sees columns in units of their standard deviations: `Standardize` comes first."""
+    first = next(iter(model.basis_.steps if has_basis(model) else ()), None)
+    return isinstance(first, Standardize) and bool(first.scale)
 
 
 def in_function_space(basis: Any, prior: Any) -> Any:

@@ -17,6 +17,7 @@ from oddsmith.inference.summary import POSTERIOR, Summary, check_level, wald_col
 from oddsmith.kernels.rowwise import At
 from oddsmith.models.comparing import drop_one, refuse_separated
 from oddsmith.models.examining import diagnostics, marginal_effects
+from oddsmith.models.expanding import in_deviations
 from oddsmith.models.learned import Learned, Recall
 from oddsmith.models.likelihood import Problem
 from oddsmith.models.profiling import check_rows, profile_ends
@@ -290,6 +291,8 @@ class Inferring:
             what = f"penalised {what}" if jeffreys and intervals != "wald" else what
             how = f"{method}; {kind.remark}; {100 * level:.4g}% {what} intervals"
         remarks = [how]
+        if in_deviations(self):
+            remarks.append("a unit of a column is one standard deviation of it (Standardize)")
         if self._learned is not None and self._learned.moved:
             remarks.append("intercepts moved to another class prior: likelihood and errors are those of the fit")
         if self.aliased_:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from oddsmith.models.expanding import in_deviations
 from oddsmith.report.html import Markup, clean, join, named, number, percent, tag
 from oddsmith.report.subject import Subject
 from oddsmith.report.svg import told_apart
@@ -101,6 +102,9 @@ def _further(model: Any) -> str:
         words.append("Its weights are those of maximum likelihood: no penalty, no prior.")
     if getattr(model, "basis", None) is not None:
         words.append(f"It sees the columns through basis functions: {model.basis!r}.")
+    if in_deviations(model):
+        zero = ", and 0 is its mean" if np.any(model.basis_.steps[0].mean_) else ""
+        words.append(f"So a unit of a column, here and in the weights, is one standard deviation of it{zero}.")
     covariance = getattr(model, "covariance", None)
     if isinstance(covariance, str):
         words.append(COVARIANCES.get(covariance, ""))
