@@ -39,6 +39,12 @@ STEPS = {
 SHOWN = {".csv": 4, ".sql": 16}
 """Lines that are shown of what was written."""
 WIDTH = 100
+LAST = """
+# That was the whole way; its files were thrown away. With a table of your own, from this folder:
+$ .venv/bin/oddsmith fit TABLE.csv --target COLUMN --missing indicator --basis standardize --prior 1 -o model.odds \\
+      --report report.html
+$ .venv/bin/oddsmith predict model.odds NEW.csv -o predictions.csv
+"""
 
 
 def penguins() -> tuple[npt.NDArray[np.float64], npt.NDArray[Any]]:
@@ -60,7 +66,9 @@ def main() -> int:
         before = os.getcwd()
         os.chdir(folder)
         try:
-            return max(run(words, command) for words, command in STEPS.items())
+            code = max(run(words, command) for words, command in STEPS.items())
+            print(LAST, end="")
+            return code
         finally:
             os.chdir(before)
 

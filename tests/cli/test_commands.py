@@ -345,6 +345,7 @@ def test_the_demonstration_runs(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     assert all(f"$ {command}" in shown for command in STEPS.values())
     assert "Best by log_loss: logistic" in shown and "island[Dream]" in shown and "WITH step0 AS" in shown
+    assert shown.rstrip().endswith("predict model.odds NEW.csv -o predictions.csv")
 
 
 def test_scores_of_a_weighted_model_say_that_rows_count_once(run: Any) -> None:

@@ -46,7 +46,8 @@ def fit(
     model: Annotated[str, typer.Option(help="A model, see above.")] = "logistic",
     basis: Annotated[str | None, typer.Option(help="Basis functions, in order: standardize,polynomial(2).")] = None,
     prior: Annotated[
-        str | None, typer.Option(help="A number (σ of the weights), evidence, loo, cv, jeffreys or none.")
+        str | None,
+        typer.Option(help="A number (σ of the weights), evidence, loo, cv, jeffreys or none (if not given)."),
     ] = None,
     formula: Annotated[
         str | None,

@@ -57,15 +57,25 @@ Target = Annotated[
 ]
 Missing = Annotated[
     str | None,
-    typer.Option(help="Missing values: error, drop (fit without these rows) or indicator (mean and a 0/1 column)."),
+    typer.Option(
+        help="Missing values: error (if not given), drop (fit without these rows) or indicator (mean and a 0/1 column)."
+    ),
 ]
 Unseen = Annotated[
     str | None,
-    typer.Option(help="Levels that were not there in the fit: error, or reference (count as that level)."),
+    typer.Option(
+        help="Words in later tables that were not there in the fit: error (if not given), or reference (count as that "
+        "level)."
+    ),
 ]
 Ignore = Annotated[
     list[str] | None,
-    typer.Option("--ignore", metavar="COLUMN", help="A column to leave out; can be given again.", show_default=False),
+    typer.Option(
+        "--ignore",
+        metavar="COLUMN",
+        help="A column to leave out, such as an id; can be given again.",
+        show_default=False,
+    ),
 ]
 Table = Annotated[
     str | None,
