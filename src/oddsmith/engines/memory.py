@@ -148,12 +148,14 @@ class MemorySource:
         return chosen
 
     def sample(self, rows: int, seed: int) -> MemorySource:
-        """Return a source of about ``rows`` rows from across the data, copied together.
+        """Return a source of about ``rows`` rows from across the data, copied together; all rows need no copy.
 
         >>> source = MemorySource(np.arange(6.0)[:, None], np.zeros(6, dtype=np.int32), K=1)
-        >>> source.sample(2, seed=0).n_rows
-        2
+        >>> source.sample(2, seed=0).n_rows, source.sample(6, seed=0).X is source.X
+        (2, True)
         """
+        if rows >= self.n_rows == self.n_present:
+            return replace(self, slice_rows=max(512, -(-self.n_rows // 8))).kept()
         return self.take(self.spread(rows, seed))
 
     def take(self, rows: npt.NDArray[np.intp], room: npt.NDArray[Any] | None = None) -> MemorySource:
