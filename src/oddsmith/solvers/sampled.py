@@ -69,10 +69,15 @@ class Sampled:
                 return False
             if not (proof.at(e).converged and self.polish):
                 return proof.at(e).converged
-            near = 1e-6 if self.drawn is None else _leaping(objective, factor, tol)  # standard errors from the optimum
-            return factor.norm(e.gradient) <= near
+            return factor.norm(e.gradient) <= _leaping(objective, factor, tol)
 
-        e = _descend(objective, guess.w, factor, close, max_iter, recorder)  # 2
+        def order(norms: list[float]) -> int:
+            """Ask for the Hessian along with the gradient of a pass that will be the last but for it."""
+            if not self.polish or len(norms) < 2:
+                return 1
+            return 2 if norms[-1] ** 2 / norms[-2] <= 0.5 * _leaping(objective, factor, tol) else 1
+
+        e = _descend(objective, guess.w, factor, close, max_iter, recorder, order)  # 2
         if not self.polish:
             return SolverResult(e.w, recorder.trace(), proof.at(e), e)
         return _polished(objective, e, recorder, tol, max_iter)  # 4
@@ -173,9 +178,14 @@ def _descend(
     close: Callable[[Evaluation], bool],
     max_iter: int,
     recorder: Recorder | None,
+    order: Callable[[list[float]], int] = lambda norms: 1,
 ) -> Evaluation:
-    """Return the end of L-BFGS from ``x`` with ``factor`` as the first guess of the Hessian."""
+    """Return the end of L-BFGS from ``x`` with ``factor`` as the first guess of the Hessian.
+
+    ``order`` of the norms of the gradient so far says what the next evaluation is asked for.
+    """
     pairs: list[tuple[Array, Array]] = []
+    norms: list[float] = []
     e: Evaluation = objective.evaluate(x)
     step = 0.0
     for _ in range(max_iter + 1):
@@ -183,8 +193,9 @@ def _descend(
             recorder.add(e, step)
         if close(e):
             break
+        norms.append(factor.norm(e.gradient))
         p = two_loop(e.gradient, pairs, factor.solve)
-        moved = line_search(objective, e, p, float(p @ e.gradient), order=1)
+        moved = line_search(objective, e, p, float(p @ e.gradient), order=order(norms))
         if moved is None:
             break
         f, step = moved
