@@ -321,6 +321,22 @@ def test_a_missing_value_names_its_file_among_many(column: str, format: str, tmp
         LogisticRegression().fit(tmp_path, y="y")
 
 
+@pytest.mark.parametrize("damaged", [False, True])
+def test_small_row_groups_that_are_read_together_are_named_one_by_one(damaged: bool, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = pa.array(rng.normal(size=4000), mask=np.arange(4000) == (-1 if damaged else 2500))
+    path = tmp_path / "a.parquet"
+    table = pa.table({"x": x, "y": rng.integers(0, 2, 4000)})
+    parquet.write_table(table, path, row_group_size=1000, write_page_checksum=True)
+    if damaged:
+        content = bytearray(path.read_bytes())
+        content[parquet.read_metadata(path).row_group(2).column(0).data_page_offset + 200] ^= 255
+        path.write_bytes(bytes(content))
+    words = "cannot be read" if damaged else "missing values .*first in row 500"
+    with pytest.raises(InvalidInputError, match=rf"^'a.parquet', row group 2.* {words}"):
+        LogisticRegression().fit(path, y="y")
+
+
 def test_float32_rows_give_the_sums_of_float32_rows(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(500, 3)) + 1e3

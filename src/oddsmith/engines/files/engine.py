@@ -153,8 +153,9 @@ class _Pass(Generic[S]):
         try:
             return self._total(task)
         except OddsmithError:
-            # Of small files that were put together, the error is to name the one at fault.
-            for extent in task.extents if len(task.extents) > 1 else ():
+            # Of small files and row groups that were put together, the error is to name the one at fault.
+            single = [one for extent in task.extents for one in extent.singly()]
+            for extent in single if len(single) > 1 else ():
                 alone = replace(task, extents=(extent,))
                 for piece in self.parts.cut(alone, self.parts.read(alone), self.columns):
                     self.job(piece)

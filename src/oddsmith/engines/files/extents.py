@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -33,6 +33,13 @@ class Extent:
     def name(self) -> str:
         """Where the rows are, for those who read an error."""
         return self.file.where(self.first, self.last)
+
+    def singly(self) -> Iterator[Extent]:
+        """Yield its row groups or record batches one by one; text has no such parts."""
+        if self.file.is_text:
+            yield self
+        else:
+            yield from (replace(self, first=i, last=i + 1) for i in range(self.first, self.last))
 
 
 class TableFile(Protocol):
