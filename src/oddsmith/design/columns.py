@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
-from oddsmith.design.inputs import _with_names, arrow_numbers, as_table, read_rows
+from oddsmith.design.inputs import _with_names, arrow_numbers, as_table, column_major, read_rows
 from oddsmith.errors import InvalidInputError, as_input_errors
 from oddsmith.numerics import Array
 
@@ -63,6 +63,11 @@ def read_columns(estimator: Any, X: Any, *, reset: bool) -> Columns:
     """Return the columns of an array, a sparse matrix or a table; names are kept or compared as in `read_rows`."""
     table = as_table(X)
     if table is not None and len(table) and len(table.columns):
+        kinds = [_number_kind(dtype) for dtype in table.schema.values()]
+        if all(kinds):
+            with as_input_errors():
+                validate_data(estimator, _with_names(table), reset=reset, skip_check_array=True)
+            return Columns(tuple(map(str, table.columns)), np.array(kinds, dtype="<U7"), column_major(table))
         arrays = [_arrow(column) for column in table.iter_columns()]
         with as_input_errors():
             validate_data(estimator, _with_names(table), reset=reset, skip_check_array=True)
@@ -75,6 +80,15 @@ def read_columns(estimator: Any, X: Any, *, reset: bool) -> Columns:
     kind = {"b": "boolean", "i": "integer", "u": "integer"}.get(getattr(values, "dtype", np.dtype(float)).kind, "float")
     rows = read_rows(estimator, values, reset=reset)
     return Columns(None, np.full(rows.shape[1], kind), rows)
+
+
+def _number_kind(dtype: Any) -> str:
+    """Return the kind of a column of plain numbers, nothing for others."""
+    if dtype == nw.Boolean:
+        return "boolean"
+    if dtype == nw.Decimal or not dtype.is_numeric():
+        return ""
+    return "integer" if dtype.is_integer() else "float"
 
 
 def _values(estimator: Any, X: Any) -> Any:

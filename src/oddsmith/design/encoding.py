@@ -5,19 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
 from oddsmith.block import Block
-from oddsmith.design.inputs import as_table, check_finite, column_numbers, read_offset
+from oddsmith.design.inputs import as_table, check_finite, column_major, read_offset
 from oddsmith.design.labels import Labels, code_labels
-from oddsmith.design.survey import Roles, at, some_weights
+from oddsmith.design.survey import Roles, at, opened, some_weights
 from oddsmith.design.table import Design
 from oddsmith.engines import Piece
 from oddsmith.errors import InvalidInputError, as_input_errors
-from oddsmith.numerics import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +40,7 @@ class Encoder:
     def __call__(self, piece: Piece) -> Block:
         """Return the block of a piece."""
         with at(piece):
-            return self._block(piece)
+            return self._block(opened(piece))
 
     def _block(self, piece: Piece) -> Block:
         table = self.roles.rows(piece)
@@ -95,29 +93,3 @@ def _array(rows: Any, dtype: str) -> Any:
         if made.ndim != 2:
             raise InvalidInputError(f"Rows have the shape {made.shape}; expected a matrix, a row each.")
         return made if made.dtype == np.float32 else np.asarray(made, dtype=dtype)
-
-
-def column_major(table: nw.DataFrame[Any], dtype: str = "float64") -> Array:
-    """Return a table of numbers as an array in column order, in which its columns need not be moved about.
-
-    >>> import pyarrow as pa
-    >>> column_major(nw.from_native(pa.table({"a": [1, 2], "b": [0.5, None]}))).tolist()
-    [[1.0, 0.5], [2.0, nan]]
-    """
-    made = np.empty((len(table.columns), len(table)), dtype=dtype)
-    for column, place in zip(table.iter_columns(), made, strict=True):
-        place[:] = _column(column)
-    return made.T
-
-
-def _column(column: nw.Series[Any]) -> Any:
-    if column.dtype.is_numeric() or column.dtype == nw.Boolean:
-        values = None if column.dtype == nw.Decimal else column.to_numpy()
-        return values if values is not None and values.dtype.kind in "fiub" else column_numbers(column)
-    values = column.to_numpy()
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(
-            f"Column {column.name!r} is of type {column.dtype} and could not be read as numbers ({error})."
-        ) from None

@@ -32,6 +32,8 @@ class Encoded:
 
 def as_table(X: Any) -> nw.DataFrame[Any] | None:
     """Return a narwhals view of ``X`` if it is a data frame of any library, else None."""
+    if isinstance(X, nw.DataFrame):  # looked at before
+        return X
     if isinstance(X, np.ndarray | list | tuple) or sparse.issparse(X):
         return None
     if is_elsewhere(X):
@@ -148,6 +150,32 @@ def column_numbers(column: nw.Series[Any]) -> Array:
     if in_arrow or column.dtype == nw.Decimal:  # Arrow's own cast refuses whole numbers beyond 2⁵³
         return arrow_numbers(column.to_arrow())
     return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
+
+
+def column_major(table: nw.DataFrame[Any], dtype: str = "float64") -> Array:
+    """Return a table of numbers as an array in column order, in which its columns need not be moved about.
+
+    >>> import pyarrow as pa
+    >>> column_major(nw.from_native(pa.table({"a": [1, 2], "b": [0.5, None]}))).tolist()
+    [[1.0, 0.5], [2.0, nan]]
+    """
+    made = np.empty((len(table.columns), len(table)), dtype=dtype)
+    for column, place in zip(table.iter_columns(), made, strict=True):
+        place[:] = _column(column)
+    return made.T
+
+
+def _column(column: nw.Series[Any]) -> Any:
+    if column.dtype.is_numeric() or column.dtype == nw.Boolean:
+        values = None if column.dtype == nw.Decimal else column.to_numpy()
+        return values if values is not None and values.dtype.kind in "fiub" else column_numbers(column)
+    values = column.to_numpy()
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"Column {column.name!r} is of type {column.dtype} and could not be read as numbers ({error})."
+        ) from None
 
 
 def arrow_numbers(array: Any) -> Array:

@@ -39,7 +39,7 @@ class Roles:
         return tuple(name for name in (self.y, self.weight, self.offset) if name is not None)
 
     def rows(self, piece: Piece) -> Any:
-        """Return the features of a piece: a table without the columns that have another role, or an array."""
+        """Return the features of a piece: a view of a table without columns that have another role, or an array."""
         table = as_table(piece.rows)
         if table is None:
             return piece.rows
@@ -50,7 +50,7 @@ class Roles:
                     f"Column {name!r} is missing. There are: {', '.join(map(repr, table.columns))}. Every part of the "
                     "data needs the same columns."
                 )
-        return table.select(wanted).to_native()
+        return table.select(wanted)
 
     def column(self, piece: Piece, role: str) -> Any:
         """Return labels (``"y"``), weights (``"weight"``) or offsets (``"offset"``) of a piece, None if it has none."""
@@ -84,6 +84,17 @@ class Roles:
         if kept is None:
             return labels
         return labels[kept] if isinstance(labels, nw.Series) else np.asarray(labels)[kept]
+
+
+def opened(piece: Piece) -> Piece:
+    """Return a piece with a view of its table in the table's place, which need not be looked for again.
+
+    >>> import polars
+    >>> type(opened(Piece(polars.DataFrame({"x": [1]}))).rows).__module__.partition(".")[0]
+    'narwhals'
+    """
+    table = as_table(piece.rows)
+    return piece if table is None else replace(piece, rows=table)
 
 
 @contextmanager
@@ -154,7 +165,7 @@ class Survey:
     def of(cls, piece: Piece, params: SurveyParams) -> Survey:
         """Return the survey of a piece."""
         with at(piece):
-            return _survey(piece, params)
+            return _survey(opened(piece), params)
 
     def merge(self, other: Survey) -> Survey:
         """Return the survey of both."""
