@@ -251,7 +251,7 @@ def check_labels(y: Any, n_rows: int) -> npt.NDArray[Any]:
     [True, False]
     """
     with as_input_errors():
-        labels = column_or_1d(_series(y), warn=True)
+        labels: npt.NDArray[Any] = column_or_1d(_series(y), warn=True)
         if labels.dtype.kind == "f" and not np.isfinite(labels).all():
             raise InvalidInputError("Input y contains NaN or infinity; every row needs a class.")
         if labels.dtype.kind in "mM" and np.isnat(labels).any():

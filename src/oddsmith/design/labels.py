@@ -50,7 +50,9 @@ def code_labels(values: Any) -> tuple[Labels, npt.NDArray[np.int32]]:
     >>> classes.tolist(), codes.tolist()
     (['a', 'b'], [1, 0, 1])
     """
-    series = None if isinstance(values, np.ndarray) else nw.from_native(values, series_only=True, pass_through=True)
+    series = values
+    if not isinstance(values, np.ndarray | nw.Series):
+        series = nw.from_native(values, series_only=True, pass_through=True)
     if isinstance(series, nw.Series) and series.dtype in (nw.String, nw.Categorical, nw.Enum):
         coded = code(_arrow(series))
         if (coded.codes < 0).any():

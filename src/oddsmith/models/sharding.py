@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import narwhals as nw
 from sklearn.base import clone
 
 from oddsmith.design.inputs import as_table
-from oddsmith.design.survey import Roles, at, some_weights
+from oddsmith.design.survey import Roles, at, opened, some_weights
 from oddsmith.engines import PartedSource, Piece
 from oddsmith.errors import InvalidInputError
 from oddsmith.models.streaming import Stream, find_roles
@@ -47,6 +48,7 @@ class Shard:
         """Return the model of a piece."""
         roles = params.roles
         with at(piece):
+            piece = opened(piece)
             rows, labels = roles.rows(piece), roles.column(piece, "y")
             n = len(rows) if as_table(rows) is not None else int(rows.shape[0])
             if not n:
@@ -57,7 +59,7 @@ class Shard:
             if s is not None and not s.any():
                 return cls()
             y = labels.to_numpy() if hasattr(labels, "to_numpy") else labels
-            return cls(clone(params.model).partial_fit(rows, y, sample_weight=s))
+            return cls(clone(params.model).partial_fit(nw.to_native(rows, pass_through=True), y, sample_weight=s))
 
     def merge(self, other: Shard) -> Shard:
         """Return the model of the rows of both."""
