@@ -4,6 +4,7 @@ Handing rows from Spark's Java to Python costs far more than summing them. So th
 each partition to a file on the disk of its executor, and leaves a *token* in Spark's cache: the name of that file.
 Every fold is a map over the tokens, which Spark sends to where they are cached, hence to the files; encoded blocks lie
 beside them, memory-mapped. A token that is lost with its executor is made again by Spark from the plan, file and all.
+Where the plan is nothing but Parquet files, a token names row groups of them, and tasks read those (`spark_files`).
 
 What comes back of a partition carries its number and its rows. Each must come once, with as many rows as at first, so a
 task that ran twice, or a plan that gives other rows when it is run again, never counts a row twice or not at all.
@@ -11,6 +12,7 @@ task that ran twice, or a plan that gives other rows when it is run again, never
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -26,7 +28,7 @@ import numpy as np
 
 from oddsmith.engines.base import ENGINES, Progress
 from oddsmith.engines.parted import Job, PartedSource, as_it_is, merged
-from oddsmith.engines.spark_tasks import ANSWER, TOKEN, Apply, Drop, Keep, Merge, SumKept, SumRows, opened
+from oddsmith.engines.spark_tasks import ANSWER, TOKEN, Apply, Drop, GiveOut, Keep, Merge, SumKept, SumRows, opened
 from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError
 from oddsmith.statistic import Statistic
 
@@ -53,10 +55,14 @@ def is_spark(data: Any) -> bool:
 
 @dataclass
 class _Held:
-    """What Spark holds for a fit: the frame that passes run over, the rows of each partition, the present encoding."""
+    """What Spark holds for a fit: the frame that passes run over, the rows of each partition, the present encoding.
+
+    ``reads`` says that tasks read files themselves.
+    """
 
     frame: Any = None
     rows: dict[int, int] = field(default_factory=dict)
+    reads: bool = False
     encode: Any = None
     encoding: str = ""
     end: Any = None
@@ -70,17 +76,26 @@ class SparkParts:
 
     ``cache`` is the folder on the executors that rows are kept in (None: the one that Spark has there and removes at
     the end), or False: then the frame is persisted, unless it already is, and its rows are handed over in each pass.
+    ``direct`` is None, or False if Spark shall read Parquet files too.
     """
 
     frame: Any
     cache: str | bool | None = None
     dtype: str | None = None
     persisted: bool = False
+    direct: bool | None = None
     key: str = field(default_factory=lambda: f"oddsmith-{uuid4().hex}")
     _held: _Held = field(default_factory=_Held, repr=False)
 
     @classmethod
-    def open(cls, frame: Any, *, cache: str | Path | bool | None = None, dtype: str | None = None) -> SparkParts:
+    def open(
+        cls,
+        frame: Any,
+        *,
+        cache: str | Path | bool | None = None,
+        dtype: str | None = None,
+        direct: bool | None = None,
+    ) -> SparkParts:
         """Return the pieces of a Spark DataFrame.
 
         Parameters
@@ -92,6 +107,9 @@ class SparkParts:
             A folder on the executors for the rows, by default Spark's own; False to keep none there.
         dtype : str, optional
             ``"float32"`` halves the encoded blocks.
+        direct : bool, optional
+            A frame that is nothing but Parquet files, local or mounted on all executors, is read by the tasks
+            themselves, several times faster than Spark hands rows over. False: never.
         """
         if not is_spark(frame):
             raise InvalidTypeError(f"Found a {type(frame).__name__} where a Spark DataFrame was expected.")
@@ -106,7 +124,7 @@ class SparkParts:
             raise InvalidInputError(f"Two columns have the name {twice!r}. Give every column a name of its own.")
         level = frame.storageLevel
         folder = cache if cache is None or cache is False else None if cache is True else str(cache)
-        return cls(frame, folder, dtype, bool(level.useMemory or level.useDisk))
+        return cls(frame, folder, dtype, bool(level.useMemory or level.useDisk), direct)
 
     @property
     def engine(self) -> SparkEngine:
@@ -138,7 +156,7 @@ class SparkParts:
                 known = ", ".join(map(repr, self.columns))
                 raise InvalidInputError(f"There is no column {name!r}. The Spark DataFrame has: {known}.")
         chosen = self.frame.select([_quoted(name) for name in wanted])
-        return SparkParts(chosen, self.cache, self.dtype, self.persisted)
+        return SparkParts(chosen, self.cache, self.dtype, self.persisted, self.direct)
 
     def release(self) -> None:
         """Let go of what is held on the executors. It happens by itself when nobody holds the parts any more."""
@@ -161,14 +179,24 @@ class SparkParts:
             _check_type(column)
         rows = _with_safe_names(self.frame)
         storage = import_module("pyspark").StorageLevel.MEMORY_AND_DISK
+        units = () if self.direct is False else import_module("oddsmith.engines.spark_files").find_units(self.frame)
+        self._held.reads = bool(units)
         drop = None if self.cache is False else Drop(self.cache, self.key)
-        if drop is not None:
+        if units:
+            counts = [unit.rows for unit in units]
+            given = GiveOut(tuple(map(pickle.dumps, units)), tuple(counts))
+            frame = (
+                self.frame.sparkSession.range(0, len(units), 1, len(units)).mapInArrow(given, TOKEN).persist(storage)
+            )
+        elif drop is not None:
             frame = rows.mapInArrow(Keep(self.columns, self.cache, self.key), TOKEN).persist(storage)
         else:
             frame = rows if self.persisted else rows.persist(storage)
         # In a thread: objects may be collected in the middle of a call to Java.
-        self._held.end = finalize(self._held, _in_a_thread, frame, drop, self.persisted)
+        self._held.end = finalize(self._held, _in_a_thread, frame, drop, self.persisted and not units)
         self._held.end.atexit = False
+        if units:
+            return frame, dict(enumerate(counts))
         if drop is not None:
             counts = frame.select("part", "rows").collect()
         else:
@@ -191,8 +219,10 @@ class SparkParts:
             due[part // width] += count
         if job.encode is not as_it_is and held.encode is not job.encode:
             held.encode, held.encoding = job.encode, uuid4().hex
-        encoding = "" if job.encode is as_it_is else held.encoding
-        task = SumRows(self.columns, job) if self.cache is False else SumKept(self.cache, self.key, job, encoding)
+        streams = self.cache is False
+        encoding = "" if streams or job.encode is as_it_is else held.encoding
+        hands = streams and not held.reads
+        task = SumRows(self.columns, job) if hands else SumKept(self.cache, self.key, job, encoding)
         found: dict[int, Any] = {}
         for attempt in range(3):
             if attempt == 2:

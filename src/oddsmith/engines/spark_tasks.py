@@ -11,7 +11,7 @@ import pickle
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import partial
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
@@ -25,10 +25,12 @@ from oddsmith.engines.parted import Job, Piece, as_it_is, merged
 from oddsmith.engines.shelf import put, take
 from oddsmith.errors import OddsmithError
 
-TOKEN = "part int, rows bigint, name string"
-"""The row that stands for a partition whose rows are kept."""
+TOKEN = "part int, rows bigint, name string, unit binary"
+"""The row that stands for a partition: the name of what is kept of it, and the files that it is read from, if any."""
 ANSWER = "part int, rows bigint, state binary"
 """The row that a partition answers with."""
+MANY_OBJECTS = 20_000
+"""Beyond so many a collection of garbage takes longer than a small task."""
 
 
 @dataclass
@@ -58,14 +60,31 @@ class Keep:
         path = _folder(self.cache, self.key) / f"{part}-{uuid4().hex}"  # two attempts at a task never share a file
         put(path, _pieces(part, counted, self.names))
         if counted.rows:
-            yield _record(part=part, rows=counted.rows, name=path.name)
+            yield _record(part=part, rows=counted.rows, name=path.name, unit=None)
         else:
             path.unlink()
 
 
 @dataclass(frozen=True)
+class GiveOut:
+    """Gives each partition its unit of files."""
+
+    units: tuple[bytes, ...]
+    rows: tuple[int, ...]
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Yield the token of a partition."""
+        for row in _rows_of(batches):
+            part = row["id"]
+            yield _record(part=part, rows=self.rows[part], name=str(part), unit=self.units[part])
+
+
+@dataclass(frozen=True)
 class SumKept:
-    """Makes the statistic of a partition from its file; of a file that is not on this machine, none."""
+    """Makes the statistic of a partition from what is kept of it; from a unit of files, if nothing is.
+
+    Of a partition that has no unit, and whose file is not on this machine, there is no statistic.
+    """
 
     cache: str | bool | None
     key: str
@@ -76,17 +95,22 @@ class SumKept:
         """Yield an answer for each token."""
         for token in _rows_of(batches):
             path = _folder(self.cache, self.key) / token["name"]
-            state = _told(self._sum, path) if path.exists() else None
+            there = token["unit"] is not None or path.exists()
+            state = _told(partial(self._sum, path), token) if there else None
             yield _record(part=token["part"], rows=token["rows"], state=state)
 
-    def _sum(self, path: Path) -> Any:
+    def _sum(self, path: Path, token: dict[str, Any]) -> Any:
+        def pieces() -> Iterator[Piece]:
+            return take(path) if token["unit"] is None else pickle.loads(token["unit"]).pieces(token["part"])
+
         if not self.encoding:
-            return _sum(self.job, take(path))
+            return _sum(self.job, pieces())
         blocks = path.with_name(f"{path.name}.{self.encoding}")
         if not blocks.exists():
             for old in path.parent.glob(f"{path.name}.*"):
-                old.unlink(missing_ok=True)
-            put(blocks, map(self.job.encode, take(path)))
+                if not old.name.startswith(blocks.name):  # another attempt at this task may be writing these
+                    old.unlink(missing_ok=True)
+            put(blocks, map(self.job.encode, pieces()))
         # Read back even if just made: sums can depend on where in memory an array begins.
         return _sum(replace(self.job, encode=as_it_is), take(blocks))
 
@@ -202,23 +226,23 @@ def _rows_of(batches: Iterable[Any]) -> Iterator[dict[str, Any]]:
 def _record(**values: Any) -> Any:
     """Return a batch of one row."""
     arrow = import_module("pyarrow")
-    types = {"part": arrow.int32(), "rows": arrow.int64(), "name": arrow.string(), "state": arrow.binary()}
-    columns = {name: arrow.array([value], types[name]) for name, value in values.items()}
+    types = {"part": arrow.int32(), "rows": arrow.int64(), "name": arrow.string()}
+    columns = {name: arrow.array([value], types.get(name, arrow.binary())) for name, value in values.items()}
     return arrow.RecordBatch.from_pydict(columns)
 
 
 def _sum(job: Job[Any], pieces: Iterable[Any]) -> Any:
     with one_blas_thread():
         total = merged(map(job, pieces), lambda: None)
-    _settle(job.statistic.__qualname__)
+    _settle()
     return total
 
 
-@lru_cache(maxsize=16)
-def _settle(statistic: str) -> None:
-    """Set aside what is loaded, once it has been used: Spark collects garbage after each task, among all there is."""
-    gc.collect()
-    gc.freeze()
+def _settle() -> None:
+    """Set aside what is loaded, once there is much: Spark collects garbage after each task, among all there is."""
+    if len(gc.get_objects(generation=2)) > MANY_OBJECTS:
+        gc.collect()
+        gc.freeze()
 
 
 def _merged_states(states: list[bytes]) -> Any:

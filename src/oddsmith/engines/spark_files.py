@@ -1,0 +1,200 @@
+"""Spark DataFrames that are Parquet files and nothing else: tasks read the files, and no row goes through Java.
+
+Handing a row from Java to Python costs many times what decoding it from Parquet does. Where the optimised plan is a
+scan of Parquet files, local or mounted, with columns left out at most, the driver reads their footers and gives out
+*units* of row groups. Spark still decides where each is read and summed, and tries again what fails.
+
+Anything that is not understood is left to Spark: other plans, formats, file systems and types, files whose columns are
+not those of the DataFrame, and settings with which Spark would read them in another way.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.types as is_
+
+from oddsmith.engines.files.columnar import ParquetTable, row_bytes
+from oddsmith.engines.files.extents import Extent
+from oddsmith.engines.files.finding import Found, stat
+from oddsmith.engines.parted import Piece
+from oddsmith.errors import OddsmithError
+
+PIECE = 1 << 25
+"""Bytes of decoded columns that are read, encoded and summed at a time."""
+LARGEST = 1 << 28
+"""Bytes of a unit, unless one row group has more."""
+TYPES = {
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "string": pa.string(),
+}
+"""Types whose values are the same whoever reads them. Dates, times and decimals have more than one way to be stored."""
+CATALYST, DATASOURCES = "org.apache.spark.sql.catalyst", "org.apache.spark.sql.execution.datasources"
+SCAN = {
+    "relation": f"{DATASOURCES}.HadoopFsRelation",
+    "fileFormat": f"{DATASOURCES}.parquet.ParquetFileFormat",
+    "location": f"{DATASOURCES}.InMemoryFileIndex",
+}
+OPTIONS = {"path", "paths", "basepath", "mergeschema", "pathglobfilter", "recursivefilelookup"}
+"""Options of a scan that say which files are meant, and nothing of how they are read."""
+SETTINGS = (
+    "spark.sql.files.ignoreCorruptFiles",
+    "spark.sql.files.ignoreMissingFiles",
+    "spark.sql.parquet.fieldId.read.enabled",
+)
+"""Settings with which Spark would pass over files, or find columns by something else than their names."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Row groups ``first`` to ``last`` of a file, which must be what it was when they were found."""
+
+    file: Found
+    first: int
+    last: int
+    rows: int
+    nbytes: int
+    by_column: bool
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What one task reads: stretches of neighbouring files, one after the other."""
+
+    schema: Any
+    stretches: tuple[Stretch, ...]
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that the footers say."""
+        return sum(one.rows for one in self.stretches)
+
+    def pieces(self, part: int) -> Iterator[Piece]:
+        """Read the rows; a file that cannot be read, or is no longer the same, is named."""
+        number, size = part << 32, max(1, PIECE // row_bytes(self.schema))
+        for one in self.stretches:
+            one.file.check_same()
+            table = ParquetTable.open(one.file)
+            extent = Extent(table, one.first, one.last, one.nbytes, by_column=one.by_column)
+            for rows in table.read(extent, self.schema, size):
+                if rows.num_rows:
+                    yield Piece(rows, number=number, name=extent.name)
+                    number += 1
+
+
+def find_units(frame: Any) -> tuple[Unit, ...]:
+    """Return a DataFrame as units of Parquet files; none where it is anything more than such files."""
+    schema = _schema(frame)
+    files = _files(frame, schema.names) if schema is not None and hasattr(frame, "_jdf") else ()
+    if not files:
+        return ()
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            tables = list(threads.map(ParquetTable.open, files))
+    except OddsmithError:
+        return ()  # damaged or encrypted: Spark may read it, or says why not
+    if not all(_holds(table.schema, schema) for table in tables):
+        return ()
+    total = row_bytes(schema) * sum(table.expected_rows for table in tables)
+    size = total // (4 * frame.sparkSession.sparkContext.defaultParallelism)
+    return tuple(Unit(schema, some) for some in _bundles(_stretches(tables, schema), min(max(size, PIECE), LARGEST)))
+
+
+def _schema(frame: Any) -> Any:
+    """Return the Arrow schema of a frame, None if one of its types is not plain."""
+    types = [(column.name, TYPES.get(column.dataType.simpleString())) for column in frame.schema.fields]
+    return pa.schema(types) if types and all(type_ is not None for _, type_ in types) else None
+
+
+def _files(frame: Any, names: list[str]) -> tuple[Found, ...]:
+    """Return the files that the plan scans, in its order; none if it does anything else with them."""
+    plan = frame._jdf.queryExecution().optimizedPlan()
+    if _class(plan) == f"{CATALYST}.plans.logical.Project":
+        chosen = plan.projectList()
+        kinds = {_class(chosen.apply(i)) for i in range(chosen.size())}
+        if kinds != {f"{CATALYST}.expressions.AttributeReference"}:
+            return ()
+        plan = plan.child()
+    if _class(plan) != f"{DATASOURCES}.LogicalRelation" or _class(plan.relation()) != SCAN["relation"]:
+        return ()
+    relation = plan.relation()
+    if any(_class(getattr(relation, part)()) != SCAN[part] for part in ("fileFormat", "location")):
+        return ()
+    options = relation.options().keySet().mkString("\n").lower().split()
+    conf = frame.sparkSession.conf
+    if not OPTIONS.issuperset(options) or any(conf.get(name, "false").lower() != "false" for name in SETTINGS):
+        return ()
+    # Keys of folders are no columns of the files; where both have one, Spark takes the key.
+    if set(names) & set(relation.partitionSchema().fieldNames()) or set(names) - set(
+        relation.dataSchema().fieldNames()
+    ):
+        return ()
+    return _present(list(relation.location().inputFiles()), relation.location().sizeInBytes())
+
+
+def _class(thing: Any) -> str:
+    return str(thing.getClass().getName())
+
+
+def _present(addresses: list[str], size: int) -> tuple[Found, ...]:
+    """Return the files at some addresses, none unless all are on this machine, each once, as large as Spark thinks."""
+    if not addresses or any(urlsplit(one).scheme != "file" for one in addresses):
+        return ()
+    paths = [unquote(urlsplit(one).path) for one in addresses]
+    root = os.path.commonpath(map(os.path.dirname, paths))
+    try:
+        files = tuple(stat(path, "parquet", os.path.relpath(path, root), {}) for path in paths)
+    except OSError:
+        return ()
+    alike = len(set(map(os.path.realpath, paths))) == len(paths) and sum(file.size for file in files) == size
+    return files if alike and all(file.size for file in files) else ()
+
+
+def _holds(found: Any, wanted: Any) -> bool:
+    """Return whether a file has each wanted column once, in whatever case its name is written, of the type wanted."""
+    names = [name.lower() for name in found.names]
+    return all(
+        names.count(column.name.lower()) == 1
+        and column.name in found.names
+        and _plain(found.field(column.name).type) == column.type
+        for column in wanted
+    )
+
+
+def _plain(type_: Any) -> Any:
+    """Return the type of the values that Parquet holds, whatever Arrow made of them."""
+    if is_.is_dictionary(type_):
+        type_ = type_.value_type
+    return pa.string() if is_.is_large_string(type_) else type_
+
+
+def _stretches(tables: Iterable[ParquetTable], schema: Any) -> Iterator[Stretch]:
+    for table in tables:
+        for extent in table.extents(tuple(schema.names), PIECE):
+            rows = sum(table.groups[extent.first : extent.last])
+            if rows:
+                yield Stretch(table.found, extent.first, extent.last, rows, extent.nbytes, extent.by_column)
+
+
+def _bundles(stretches: Iterable[Stretch], size: int) -> Iterator[tuple[Stretch, ...]]:
+    """Yield runs of stretches of about ``size`` bytes."""
+    run: list[Stretch] = []
+    for one in stretches:
+        if run and sum(each.nbytes for each in run) + one.nbytes > size:
+            yield tuple(run)
+            run = []
+        run.append(one)
+    if run:
+        yield tuple(run)
