@@ -136,3 +136,32 @@ def test_weights_of_standardised_columns_say_their_unit(run: Any, basis: str | N
     assert ("a unit of a column is one standard deviation of it" in said) == (basis is not None)
     assert ("is one standard deviation of it" in page) == (basis is not None)
     assert ("and 0 is its mean" in page) == (basis == "standardize")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "fit t.csv -t churned --prior 1 -o t.csv",
+        "fit t.csv -t churned --prior 1 -o n.odds --report ./t.csv",
+        "compare t.csv -t churned --models logistic -o t.csv",
+        "predict m.odds t.csv -o t.csv",
+        "decide m.odds t.csv -o t.csv",
+        "report m.odds t.csv -t churned -o t.csv",
+        "report m.odds t.csv -t churned -o m.odds",
+    ],
+)
+def test_nothing_is_written_over_what_is_read(run: Any, command: str) -> None:
+    write()
+    assert run(*FIT).code == 0
+    before = [Path(name).read_bytes() for name in ("t.csv", "m.odds")]
+    ended = run(*command.split())
+    assert ended.code == 1 and "is what is read, and would be lost" in ended.err
+    assert [Path(name).read_bytes() for name in ("t.csv", "m.odds")] == before
+
+
+def test_small_slips_are_understood(run: Any) -> None:
+    write(a=INNOCENT["numbers"], b=INNOCENT["words"])
+    assert "Give --ignore again for each column" in run(*FIT, "--ignore", "a,b").err
+    assert "The model comes first, and then the data" in run("predict", "t.csv", "m.odds").err
+    Path("t.csv").write_bytes("a,churned\nÅland,no\nOslo,yes\n".encode("latin-1"))
+    assert "Excel calls it CSV UTF-8" in run(*FIT).err

@@ -105,6 +105,13 @@ def open_data(text: str | Sequence[str]) -> Data:
     )
 
 
+def check_apart(path: str | None, *read: str) -> None:
+    """Refuse to write over a file that is read."""
+    for name in read:
+        if path is not None and os.path.isfile(name) and os.path.exists(path) and os.path.samefile(name, path):
+            raise InvalidInputError(f"{path!r} is what is read, and would be lost. Write to another file.")
+
+
 def _several(texts: Sequence[str]) -> Data:
     for text in texts:
         if not os.path.isfile(text):

@@ -185,7 +185,7 @@ def _explain(file: Any, kind: str, why: str) -> str:
     if "Empty CSV" in why or "Cannot parse empty" in why:
         return "it is empty."
     if "UTF8" in why or "utf-8" in why:
-        return "it holds text that is not UTF-8. Save it in that encoding."
+        return "it holds text that is not UTF-8. Save it in that encoding; Excel calls it CSV UTF-8."
     if isinstance(file, str | bytes) and kind in ("csv", "jsonl"):
         found = _wrong_csv_line(file, why) if kind == "csv" else _broken_json_line(file)
         if found:

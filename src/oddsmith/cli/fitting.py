@@ -72,7 +72,7 @@ def fit(
     """
     if target is None and (formula is None or "~" not in formula):
         raise typer.BadParameter("give --target COLUMN, or a --formula with a left side.", param_hint="'--target'")
-    from oddsmith.cli.data import open_data
+    from oddsmith.cli.data import check_apart, open_data
     from oddsmith.cli.looking import look
     from oddsmith.cli.making import Recipe, without
     from oddsmith.cli.pieces import check_whole, fit_pieces
@@ -81,6 +81,7 @@ def fit(
     estimator = recipe.build()
     for path in (output, report or output):
         _check_folder(path)
+        check_apart(path, *data)
     opened = open_data(data)
     with warnings_as_sentences() as said:
         how = {"memory": memory, "cache": cache, "resume": resume}
@@ -128,13 +129,14 @@ def compare(
     Scores are those of rows that a model was not fitted to. With "all" columns are scaled where that matters,
     and weights have a prior of σ = 1 in these units.
     """
-    from oddsmith.cli.data import open_data
+    from oddsmith.cli.data import check_apart, open_data
     from oddsmith.cli.looking import look
     from oddsmith.cli.making import check_column, contestants, fit_command, make_splits, without
     from oddsmith.evaluation.comparing import compare as run
 
     if output is not None:
         _check_folder(output)
+        check_apart(output, data)
     with working(f"reading {data}"):
         table = without(open_data(data).table(), ignore or [], "--ignore")
         check_column(table, target, "--target")

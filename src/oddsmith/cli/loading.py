@@ -8,6 +8,8 @@ from typing import Any
 from oddsmith.cli.data import Data
 from oddsmith.cli.files import DATE
 from oddsmith.design.inputs import Encoded
+from oddsmith.engines.files.formats import format_of
+from oddsmith.errors import ModelFileError
 from oddsmith.models.answering import columns_of, expected_types, inputs
 
 
@@ -15,7 +17,12 @@ def load_model(path: str) -> Any:
     """Return the model in a file."""
     from oddsmith.models.saving import load
 
-    return load(path)
+    try:
+        return load(path)
+    except ModelFileError as error:
+        if format_of(path) is None:
+            raise
+        raise ModelFileError(f"{error} The model comes first, and then the data.") from error
 
 
 def batches(model: Any, data: Data, kept: Sequence[str] | None) -> Iterator[tuple[Any, Any]]:

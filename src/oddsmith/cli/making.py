@@ -120,6 +120,8 @@ def check_column(table: Any, name: str, what: str) -> None:
         known = {column.lower(): column for column in names}
         close = get_close_matches(name.lower(), known, n=1)
         hint = f" Did you mean {known[close[0]]!r}?" if close else ""
+        if "," in name and {part.strip() for part in name.split(",")} <= set(names):
+            hint = f" Give {what} again for each column."
         raise InvalidInputError(
             f"There is no column {name!r} for {what}.{hint} The columns are: {', '.join(map(repr, names))}."
         )

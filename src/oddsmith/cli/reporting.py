@@ -40,12 +40,13 @@ def report(
 
     With the rows of the fit its scores are by leave-one-out where the model has that; else they are those of the rows.
     """
-    from oddsmith.cli.data import open_data
+    from oddsmith.cli.data import check_apart, open_data
     from oddsmith.cli.loading import load_model
     from oddsmith.cli.making import check_column
     from oddsmith.cli.specs import read_loss, read_reject
     from oddsmith.models.answering import expected_types, inputs
 
+    check_apart(output, model, data)
     fitted = load_model(model)
     classes = fitted.classes_.tolist()
     with warnings_as_sentences() as said, working(f"reading {data}") as update:

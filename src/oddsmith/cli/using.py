@@ -186,10 +186,11 @@ def _stream(
     saying: Any, data: list[str], output: str | None, keep: list[str], keep_all: bool, memory: str | None, as_json: bool
 ) -> None:
     """Write what is said about each row, some rows at a time."""
-    from oddsmith.cli.data import open_data
+    from oddsmith.cli.data import check_apart, open_data
     from oddsmith.cli.making import check_column
     from oddsmith.models.writing import answer_tables
 
+    check_apart(output, *data)
     opened = open_data(data)
     with warnings_as_sentences():
         pieces = opened.pieces(memory=memory)
