@@ -13,6 +13,7 @@ task that ran twice, or a plan that gives other rows when it is run again, never
 from __future__ import annotations
 
 import pickle
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -379,6 +380,10 @@ def _sentences() -> Iterator[None]:
             raise OddsmithError(
                 f"The Python of Spark's executors has no module {module!r}. Install oddsmith[spark] there, or name a "
                 "Python that has it in the environment variable PYSPARK_PYTHON before the session is made."
+            ) from error
+        if unread := re.search(r"error while reading file (\S+?)\.?\s", text):
+            raise InvalidInputError(
+                f"{unread[1]} cannot be read by Spark. Nothing was fitted. Write the file again, or leave it out."
             ) from error
         if "No space left on device" in text:
             raise OddsmithError(

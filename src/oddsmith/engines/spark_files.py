@@ -119,7 +119,7 @@ def _schema(frame: Any) -> Any:
 
 
 def _files(frame: Any, names: list[str]) -> tuple[Found, ...]:
-    """Return the files that the plan scans, in its order; none if it does anything else with them."""
+    """Return the files that the plan scans, sorted by name; none if it does anything else with them."""
     plan = frame._jdf.queryExecution().optimizedPlan()
     if _class(plan) == f"{CATALYST}.plans.logical.Project":
         chosen = plan.projectList()
@@ -152,7 +152,7 @@ def _present(addresses: list[str], size: int) -> tuple[Found, ...]:
     """Return the files at some addresses, none unless all are on this machine, each once, as large as Spark thinks."""
     if not addresses or any(urlsplit(one).scheme != "file" for one in addresses):
         return ()
-    paths = [unquote(urlsplit(one).path) for one in addresses]
+    paths = sorted(unquote(urlsplit(one).path) for one in addresses)
     root = os.path.commonpath(map(os.path.dirname, paths))
     try:
         files = tuple(stat(path, "parquet", os.path.relpath(path, root), {}) for path in paths)
