@@ -28,7 +28,7 @@ missing = why_no_spark()
 if missing:
     pytest.skip(missing, allow_module_level=True)
 
-N, FILES, GROUP = 300, 3, 40
+N, FILES, GROUP = 300, 3, 60
 UNITS = FILES * -(-(N // FILES) // GROUP)
 
 
@@ -43,10 +43,10 @@ def session() -> Any:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three files of several row groups, each of which is a unit."""
-    monkeypatch.setattr(spark_files, "PIECE", 1000)
-    monkeypatch.setattr(spark_files, "LARGEST", 1000)
-    monkeypatch.setattr(spark_files, "row_bytes", lambda schema: 1000 // GROUP)
-    monkeypatch.setattr("oddsmith.engines.files.columnar.row_bytes", lambda schema: 1000 // GROUP)
+    monkeypatch.setattr(spark_files, "PIECE", 960)
+    monkeypatch.setattr(spark_files, "LARGEST", 960)
+    monkeypatch.setattr(spark_files, "row_bytes", lambda schema: 960 // GROUP)
+    monkeypatch.setattr("oddsmith.engines.files.columnar.row_bytes", lambda schema: 960 // GROUP)
     folder = tmp_path / "50% of rows"
     folder.mkdir()
     write(folder)
@@ -133,9 +133,7 @@ def test_a_model_is_that_of_memory_and_its_blocks_are_made_once(session: Any, fo
     frame = session.read.parquet(str(folder)).select(columns)
     memory = LogisticRegression(1.0).fit(rows().select(columns[:-1]), rows()["kind"].to_numpy(zero_copy_only=False))
     cache = tmp_path / "cache"
-    fits = [
-        LogisticRegression(1.0).fit(scan(frame, **how), y="kind") for how in ({"cache": cache}, {"cache": False}, {})
-    ]
+    fits = [LogisticRegression(1.0).fit(scan(frame, cache=where), y="kind") for where in (cache, False)]
     for fit in fits:
         np.testing.assert_allclose(fit.coef_, memory.coef_, rtol=1e-10)
         assert np.array_equal(fit.coef_, fits[0].coef_) and fit.summary().n_rows == N

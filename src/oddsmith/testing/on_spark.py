@@ -40,6 +40,7 @@ def spark_session() -> Any:
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.log.level": "OFF",
+        "spark.python.daemon.module": "oddsmith.engines.spark_daemon",
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
