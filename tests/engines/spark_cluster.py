@@ -1,4 +1,4 @@
-"""A fit on two Spark executors, processes of their own, one of which is killed in the middle: prints what came out."""
+"""Fits on two Spark executors, processes of their own, one of which is killed in the middle: prints what came out."""
 
 import json
 import os
@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from oddsmith import LogisticRegression
+from oddsmith.engines import spark_files
 from oddsmith.engines.spark import SparkEngine
 from oddsmith.testing.on_spark import lay_out_spark
 
@@ -41,14 +43,8 @@ def executors(application: str) -> list[int]:
     return found
 
 
-def main() -> None:
-    """Fit undisturbed, then with an executor killed before the third pass."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = SparkSession.builder.master("local-cluster[2,1,600]").config(map=SETTINGS).getOrCreate()
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(800, 2))
-    table = pa.table({"a": X[:, 0], "b": X[:, 1], "y": (X @ [1.0, -1.0] + rng.logistic(size=800) > 0)})
-    frame = lay_out_spark(table, 200)
+def fitted(session: Any, frame: Any) -> dict[str, Any]:
+    """Fit undisturbed, then with an executor killed before the third pass; return how they compare."""
     expected = LogisticRegression(1.0).fit(frame, y="y")
     fold, passes, killed = SparkEngine.fold, [], []
 
@@ -60,18 +56,31 @@ def main() -> None:
         return fold(self, *given, **options)
 
     SparkEngine.fold = deadly  # type: ignore[method-assign]
-    found = LogisticRegression(1.0).fit(frame, y="y")
-    print(
-        json.dumps(
-            {
-                "passes": len(passes),
-                "killed": len(killed),
-                "same": bool(np.array_equal(found.coef_, expected.coef_)),
-                "certificates": found.certificate_ == expected.certificate_,
-                "rows": found.summary().n_rows,
-            }
-        )
-    )
+    try:
+        found = LogisticRegression(1.0).fit(frame, y="y")
+    finally:
+        SparkEngine.fold = fold  # type: ignore[method-assign]
+    return {
+        "passes": len(passes),
+        "killed": len(killed),
+        "same": bool(np.array_equal(found.coef_, expected.coef_)),
+        "certificates": found.certificate_ == expected.certificate_,
+        "rows": found.summary().n_rows,
+    }
+
+
+def main() -> None:
+    """Fit rows that Spark hands over, and rows that tasks read from Parquet files."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = SparkSession.builder.master("local-cluster[2,1,600]").config(map=SETTINGS).getOrCreate()
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 2))
+    table = pa.table({"a": X[:, 0], "b": X[:, 1], "y": (X @ [1.0, -1.0] + rng.logistic(size=800) > 0)})
+    pq.write_table(table, "rows.parquet", row_group_size=200)
+    spark_files.PIECE = spark_files.LARGEST = 4000
+    frames = lay_out_spark(table, 200), session.read.parquet("rows.parquet")
+    assert [len(spark_files.find_units(frame)) for frame in frames] == [0, 4]
+    print(json.dumps([fitted(session, frame) for frame in frames]))
     session.stop()
 
 

@@ -22,6 +22,6 @@ def test_an_executor_killed_in_mid_fit_changes_no_bit(tmp_path: Path) -> None:
         [sys.executable, str(SCRIPT)], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=600
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr[-3000:]
-    found = json.loads(ended.stdout.splitlines()[-1])
-    assert found.pop("passes") >= 4
-    assert found == {"killed": 1, "same": True, "certificates": True, "rows": 800}
+    for found in json.loads(ended.stdout.splitlines()[-1]):
+        assert found.pop("passes") >= 4
+        assert found == {"killed": 1, "same": True, "certificates": True, "rows": 800}
