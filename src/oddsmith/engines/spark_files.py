@@ -55,6 +55,8 @@ SETTINGS = (
     "spark.sql.parquet.fieldId.read.enabled",
 )
 """Settings with which Spark would pass over files, or find columns by something else than their names."""
+ENCRYPTION = "parquet.crypto.factory.class"
+"""A setting with which Spark may read what is encrypted."""
 
 
 @dataclass(frozen=True)
@@ -133,8 +135,7 @@ def _files(frame: Any, names: list[str]) -> tuple[Found, ...]:
     if any(_class(getattr(relation, part)()) != SCAN[part] for part in ("fileFormat", "location")):
         return ()
     options = relation.options().keySet().mkString("\n").lower().split()
-    conf = frame.sparkSession.conf
-    if not OPTIONS.issuperset(options) or any(conf.get(name, "false").lower() != "false" for name in SETTINGS):
+    if not OPTIONS.issuperset(options) or not _reads_as_usual(frame.sparkSession):
         return ()
     # Keys of folders are no columns of the files; where both have one, Spark takes the key.
     if set(names) & set(relation.partitionSchema().fieldNames()) or set(names) - set(
@@ -142,6 +143,13 @@ def _files(frame: Any, names: list[str]) -> tuple[Found, ...]:
     ):
         return ()
     return _present(list(relation.location().inputFiles()), relation.location().sizeInBytes())
+
+
+def _reads_as_usual(session: Any) -> bool:
+    """Return whether no setting of Spark or Hadoop makes Spark see other rows in a file than are plainly in it."""
+    hadoop = session.sparkContext._jsc.hadoopConfiguration()
+    encrypted = session.conf.get(ENCRYPTION, None) is not None or hadoop.get(ENCRYPTION) is not None
+    return not encrypted and all(session.conf.get(name, "false").lower() == "false" for name in SETTINGS)
 
 
 def _class(thing: Any) -> str:
