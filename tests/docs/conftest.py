@@ -1,9 +1,8 @@
-"""The site, built and served on this machine, and a browser to read it with."""
+"""The site, built and served on this machine."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -20,11 +19,6 @@ from tests.docs.reading import ROOT
 
 # The generator is no part of the test environment: `make docs` brings it, and runs these as well.
 collect_ignore = [] if find_spec("mkdocs") else ["test_site.py"]
-
-QUIET = [
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-]
 
 
 @dataclass(frozen=True)
@@ -66,16 +60,3 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     yield Site(folder, printed, f"http://127.0.0.1:{server.server_port}/")
     server.shutdown()
     server.server_close()
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("Chromium is not installed: Debian's package chromium has it")
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=program, args=QUIET)
-        yield opened
-        opened.close()

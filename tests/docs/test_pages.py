@@ -68,6 +68,7 @@ def test_commands_of_setting_up_exist() -> None:
             assert words[:3] in (["python", "-m", "venv"], ["python", "-m", "http.server"]) or words[0] in {
                 "git",
                 "cd",
+                "export",
             }, line
 
 

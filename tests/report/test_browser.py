@@ -1,6 +1,5 @@
 """Reports in a real browser: nothing is loaded, nothing complains, and everybody can read them."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,12 +14,6 @@ from oddsmith import GaussianClassifier, LogisticRegression, PerceptronClassifie
 from oddsmith.data import load_dataset
 from oddsmith.report.html import clean
 
-CHROMIUM = next((path for name in ("chromium", "chromium-browser") if (path := shutil.which(name))), None)
-HOW = "install it (apt-get install chromium) and the extra 'test', which brings playwright and axe-core"
-FLAGS = (
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync"),
-)
 LOOKS: dict[str, dict[str, Any]] = {
     "light": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
@@ -39,18 +32,6 @@ class Opened:
 
     def is_quiet(self, path: Path) -> bool:
         return not self.heard and set(self.asked) == {path.as_uri()}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """One browser for all tests."""
-    if CHROMIUM is None:
-        pytest.skip(f"Reports are not tested in a browser, since Chromium is not installed: {HOW}.")
-    playwright = pytest.importorskip("playwright.sync_api", reason=f"playwright is not installed: {HOW}.")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-        yield opened
-        opened.close()
 
 
 @pytest.fixture
@@ -115,7 +96,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_a_page_is_quiet_fits_its_screen_and_is_accessible(
     visit: Callable[..., Opened], pages: dict[str, Path], name: str, look: str
 ) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason=HOW).Axe()
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     opened = visit(pages[name], look)
     for summary in opened.page.query_selector_all("summary"):
         summary.evaluate("e => e.parentNode.open = true")

@@ -21,10 +21,14 @@ NOTHING = np.uint64(2**64 - 1)
 
 @dataclass(frozen=True)
 class SampleParams:
-    """Most rows that are kept, and the seed of their hash."""
+    """Most rows that are kept, and the seed of their hash.
+
+    Rows are told apart by what a transform made them of (``by_origin``), or by what it made of them.
+    """
 
     size: int
     seed: int = 0
+    by_origin: bool = True
 
 
 @STATISTICS.register("sample")
@@ -72,7 +76,8 @@ class Sample:
     def of(cls, block: Block, params: SampleParams) -> Sample:
         """Return the sample of a block."""
         inside = np.arange(block.n_rows) if block.s is None else np.flatnonzero(block.s > 0)
-        keys = _hash(block.Phi if block.origin is None else block.origin, params.seed)[inside]
+        known_by = block.origin if params.by_origin and block.origin is not None else block.Phi
+        keys = _hash(known_by, params.seed)[inside]
         keys, first, weight = _smallest(keys, block.weights()[inside], params.size)
         rows = block.Phi[inside[first]]
         return cls._padded(keys, rows.toarray() if block.is_sparse else rows, weight, params.size)

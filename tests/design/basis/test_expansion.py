@@ -21,6 +21,7 @@ from oddsmith.design.basis import Expansion, learn_expansion
 from oddsmith.engines import MemoryEngine, MemorySource
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 
+CENTERS = np.array([[0.0, 0.5, 1.0], [-1.0, 0.0, 1.0], [1.0, -0.5, 0.0]])
 X = np.random.default_rng(0).normal(size=(700, 3)) * [1.0, 10.0, 0.1] + [5.0, 0.0, 1.0]
 NAMES = ["a", "b", "c"]
 
@@ -44,9 +45,10 @@ def test_steps_equal_the_pipeline_of_scikit_learn() -> None:
 @pytest.mark.parametrize(
     "bases",
     [
-        [Standardize(), RadialBasis(5)],
+        # Centres are given: those that are drawn depend on the rows that a model is given, before the first step.
+        [Standardize(), RadialBasis(CENTERS)],
         [Standardize(), Spline(4), Standardize()],
-        [Polynomial(2), Standardize(), GaussianKernel(landmarks=12)],
+        [Polynomial(1), Standardize(), GaussianKernel(1.0, landmarks=CENTERS)],
         [Standardize(), StandardScaler(), GaussianKernel()],
     ],
     ids=str,

@@ -230,7 +230,8 @@ def column_values(source: Any, engine: Engine) -> Iterator[tuple[Array, Array]]:
         picked = seen_through(source, Picked(columns), len(columns))
         s = source.s[source.s > 0] if in_memory and source.s is not None else None
         if many:
-            rows, s = engine.fold(Sample, picked, SampleParams(min(QUANTILE_VALUES, source.n_rows))).found
+            size = min(QUANTILE_VALUES, source.n_rows)
+            rows, s = engine.fold(Sample, picked, SampleParams(size, by_origin=False)).found
         else:
             rows = engine.fold(Rows, picked, None).joined(len(columns))
         for values in (rows.toarray() if hasattr(rows, "toarray") else rows).T:
