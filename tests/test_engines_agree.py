@@ -1,20 +1,24 @@
 """However the rows are cut into blocks, and on however many threads: the same model."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from oddsmith import LogisticRegression
+from oddsmith import LogisticRegression, PerceptronClassifier
 from oddsmith.engines import ENGINES, MemoryEngine, MemorySource
+from oddsmith.errors import NeedsMemoryError
 from oddsmith.models import coordinates
+from oddsmith.models.recalibrated import RecalibratedClassifier
 from oddsmith.solvers import SGD
 from oddsmith.statistic import STATISTICS, Shape
-from oddsmith.testing import all_models, check_engine, dask_source, files_source
+from oddsmith.testing import all_models, check_engine, dask_source, files_source, lay_out_files
 
 N = 1200
 BLOCKS = [1, 7, 1000, N]
@@ -120,6 +124,25 @@ def test_model_is_the_same_in_blocks_of_any_size(
     expected = outcome(clone(model).fit(X, t), X)
     cut(monkeypatch, block_rows)
     assert_close(outcome(clone(model).fit(X, t), X), expected, 1e-10)
+
+
+@pytest.mark.parametrize("piece_rows", BLOCKS)
+@pytest.mark.parametrize(("model", "K"), MODELS_AND_CLASSES)
+def test_model_of_files_is_that_of_memory_in_pieces_of_any_size(
+    model: Any, K: int, piece_rows: int, tmp_path: Path
+) -> None:
+    """Of Dask's and Spark's data too: tests/engines, where their clusters are."""
+    n = {1: 60, 7: 210}.get(piece_rows, N)
+    X, t = (part[:n] for part in rows(K))
+    table = pa.table({f"x{j}": X[:, j] for j in range(4)} | {"y": t})
+    folder = lay_out_files(table, piece_rows, tmp_path)
+    if isinstance(model, PerceptronClassifier | RecalibratedClassifier):
+        with pytest.raises(NeedsMemoryError, match="memory"):
+            clone(model).fit(folder, "y")
+        return
+    found = clone(model).fit(folder, "y", piece_rows=piece_rows)
+    whole = table.drop(["y"])
+    assert_close(outcome(found, whole), outcome(clone(model).fit(whole, t), whole), 1e-10)
 
 
 @pytest.mark.filterwarnings("ignore::oddsmith.errors.ConvergenceWarning")
