@@ -43,13 +43,15 @@ class Roles:
         table = as_table(piece.rows)
         if table is None:
             return piece.rows
-        wanted = self.features or tuple(name for name in table.columns if name not in self.names)
-        for name in wanted:
-            if name not in table.columns:
-                raise InvalidInputError(
-                    f"Column {name!r} is missing. There are: {', '.join(map(repr, table.columns))}. Every part of the "
-                    "data needs the same columns."
-                )
+        columns = table.columns
+        wanted = self.features or tuple(name for name in columns if name not in self.names)
+        there = set(columns)
+        missing = [name for name in wanted if name not in there]
+        if missing:
+            raise InvalidInputError(
+                f"Column {missing[0]!r} is missing. There are: {', '.join(map(repr, columns))}. Every part of the data "
+                "needs the same columns."
+            )
         return table.select(wanted)
 
     def column(self, piece: Piece, role: str) -> Any:

@@ -240,7 +240,7 @@ def _offset_mean(survey: Survey, K: int) -> Array | None:
 
 def _drawn(survey: Survey, encode: Encoder) -> MemorySource | None:
     """Return the rows drawn as a source in memory."""
-    drawn = fewest(survey.drawn, survey.most, slack=1.0)
+    drawn = fewest(survey.drawn, survey.most, slack=1.2)  # to cut off a few costs more than to have them
     try:
         blocks = [block for one in drawn if (block := encode(replace(one.rows, name=""))).n_rows]
     except InvalidInputError:
