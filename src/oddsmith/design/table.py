@@ -19,7 +19,7 @@ from oddsmith.design.frame import KIND_WORDS, Codes, Frame, read_frame
 from oddsmith.design.inputs import as_table, read_weights, split_target
 from oddsmith.design.levels import MISSING, Category, Seen, choose_reference, see
 from oddsmith.design.sight import Sight, uses
-from oddsmith.design.terms import Factor, Term, contrasts, encode, is_sparse
+from oddsmith.design.terms import Factor, Term, contrasts, encode, indicator, is_sparse
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, NotFittedError, UnknownNameError
 from oddsmith.numerics import Array
 
@@ -394,9 +394,9 @@ class Design(TransformerMixin, BaseEstimator):
         for term, full in zip(protos, contrasts(protos, categories, intercept=self.intercept_), strict=True):
             made.append(Term(tuple(self._factor(*proto, full=f) for proto, f in zip(term, full, strict=True))))
             if self.formula is None and term[0][0] == "numbers" and term[0][1].column in self.fills_:
-                made.append(_indicator(term[0][1].column))
+                made.append(indicator(term[0][1].column))
         if self.formula is not None:
-            made += [_indicator(name) for name in self.feature_names_in_.tolist() if name in self.fills_]
+            made += [indicator(name) for name in self.feature_names_in_.tolist() if name in self.fills_]
         names = [name for term in made for name in term.names]
         if not names:
             raise InvalidInputError("The design has no columns: every category holds one level only.")
@@ -491,10 +491,6 @@ def _outside() -> int:
 
 def _empty_error(name: str) -> InvalidInputError:
     return InvalidInputError(f"Column {name!r} is missing in every row (of positive weight). Leave it out.")
-
-
-def _indicator(name: str) -> Term:
-    return Term((Factor("indicator", name, (f"{name}[{MISSING}]",)),))
 
 
 def _check_rows(frame: Frame) -> None:

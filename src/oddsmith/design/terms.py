@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from oddsmith.design.levels import MISSING
 from oddsmith.numerics import Array
 
 Indices = npt.NDArray[np.intp]
@@ -184,3 +185,12 @@ def _csr(blocks: list[tuple[Array, npt.NDArray[np.int32], Indices]], n_rows: int
     X = sparse.csr_array((data, columns, rows), shape=(n_rows, M))
     X.has_canonical_format = True
     return X
+
+
+def indicator(name: str) -> Term:
+    """Return the 0/1 column that says where a column of numbers is missing.
+
+    >>> indicator("age").names
+    ('age[missing]',)
+    """
+    return Term((Factor("indicator", name, (f"{name}[{MISSING}]",)),))

@@ -112,12 +112,10 @@ def make_objective(
     # A prior on the intercept of a wide problem would fill in under centring: leave such columns where they are.
     centre = not (covers_intercept and M > LARGEST_HESSIAN)
     if coordinates is None:
-        how = {"intercept": problem.intercept, "center": centre}
-        coordinates = find_coordinates(problem.engine, problem.source, contrast, mix=problem.mix, **how)
+        about = (problem.engine, problem.source, contrast)
+        coordinates = find_coordinates(*about, mix=problem.mix, intercept=problem.intercept, center=centre)
     if penalty is not None:
         lost = coordinates.center / coordinates.scale if covers_intercept and coordinates.center.any() else None
-        if penalty.Q.ndim == 2 and not covers_intercept:
-            lost = None
         penalty = penalty.transformed(lost, 1.0 / coordinates.scale)
     free = np.ones((C, M + 1), dtype=bool)
     free[:, 0] = problem.intercept
