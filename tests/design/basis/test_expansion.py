@@ -48,7 +48,7 @@ def test_steps_equal_the_pipeline_of_scikit_learn() -> None:
         # Centres are given: those that are drawn depend on the rows that a model is given, before the first step.
         [Standardize(), RadialBasis(CENTERS)],
         [Standardize(), Spline(4), Standardize()],
-        [Polynomial(1), Standardize(), GaussianKernel(1.0, landmarks=CENTERS)],
+        [Polynomial(2), Standardize(), GaussianKernel(1.0, landmarks=np.tile(CENTERS, 3))],
         [Standardize(), StandardScaler(), GaussianKernel()],
     ],
     ids=str,
