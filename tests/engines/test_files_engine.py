@@ -29,6 +29,7 @@ from oddsmith.engines.files import settings as sizes
 from oddsmith.engines.files.blocks import BlockWriter, read_blocks
 from oddsmith.engines.files.columnar import ParquetTable
 from oddsmith.engines.files.extents import Extent
+from oddsmith.engines.files.keeping import Chapter, Disk, Room, Shelf
 from oddsmith.engines.files.text import TextTable
 from oddsmith.engines.parted import as_it_is
 from oddsmith.errors import InvalidInputError, OddsmithWarning
@@ -423,3 +424,16 @@ def test_ctrl_c_ends_the_process_at_once(tmp_path: Path) -> None:
         assert "KeyboardInterrupt" in errors and process.returncode != 0
     finally:
         process.kill()
+
+
+def test_a_task_that_is_half_on_a_disk_when_another_finds_it_full_is_not_kept(tmp_path: Path) -> None:
+    chapter = Chapter(Room(0), Disk(str(tmp_path), temporary=False), "blocks")
+    block = Block(np.eye(2), np.zeros(2, dtype=np.int32))
+    begun, other = Shelf(chapter, 0), Shelf(chapter, 1)
+    begun.add(block)
+    assert chapter.disk is not None
+    chapter.disk.fail(OSError(28, "No space left on device"))
+    for shelf in (begun, other):
+        shelf.add(block)
+        assert not shelf.finish()
+    assert not chapter.has(0) and not chapter.has(1) and not os.listdir(tmp_path / "blocks")

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.design.columns import _arrow
-from oddsmith.design.inputs import arrow_numbers, as_table, column_numbers
+from oddsmith.design.inputs import arrow_numbers, arrow_table, as_table, column_numbers
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.numerics import Array
 
@@ -65,7 +65,7 @@ class Coded:
 
 @dataclass(frozen=True)
 class Frame:
-    """Some columns of a table: narwhals series where they are numbers, Arrow arrays where they are not.
+    """Some columns of a table: numbers as they came (narwhals series, columns of Arrow), all else as Arrow arrays.
 
     >>> import polars
     >>> frame = read_frame(polars.DataFrame({"age": [19, None], "race": ["black", "white"]}))
@@ -134,9 +134,26 @@ def read_frame(X: Any, names: Iterable[str] | None = None) -> Frame:
             found = ", ".join(map(repr, given)) or "none"
             raise InvalidInputError(f"Column {name!r} is missing from the table. Its columns are: {found}.")
     columns, kinds = {}, {}
+    arrow = arrow_table(table)
+    types = {} if arrow is None else dict(zip(arrow.schema.names, arrow.schema.types, strict=True))
     for name in wanted:
-        columns[name], kinds[name] = _read(table.get_column(given[name]))
+        kind = _number_kind(types.get(name))
+        if kind is None:
+            columns[name], kinds[name] = _read(table.get_column(given[name]))
+        else:
+            columns[name], kinds[name] = arrow.column(name), kind
     return Frame(columns, kinds, len(table))
+
+
+def _number_kind(type_: Any) -> str | None:
+    """Return the kind of numbers or truth values of Arrow, which need no other reading; None for all else."""
+    if type_ is None:
+        return None
+    import pyarrow.types as is_
+
+    if is_.is_float64(type_) or is_.is_integer(type_):
+        return "number"
+    return "boolean" if is_.is_boolean(type_) else None
 
 
 def is_plain(table: nw.DataFrame[Any]) -> bool:

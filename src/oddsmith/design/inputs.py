@@ -160,9 +160,29 @@ def column_major(table: nw.DataFrame[Any], dtype: str = "float64") -> Array:
     [[1.0, 0.5], [2.0, nan]]
     """
     made = np.empty((len(table.columns), len(table)), dtype=dtype)
-    for column, place in zip(table.iter_columns(), made, strict=True):
-        place[:] = _column(column)
+    arrow = arrow_table(table)
+    for j, (name, place) in enumerate(zip(table.columns, made, strict=True)):
+        if arrow is None or not _copied(arrow.column(j), place):
+            place[:] = _column(table.get_column(name))
     return made.T
+
+
+def arrow_table(table: nw.DataFrame[Any]) -> Any:
+    """Return the table of Arrow behind a view, None if it is of another library."""
+    return table.to_native() if table.implementation.is_pyarrow() else None
+
+
+def _copied(column: Any, place: Array) -> bool:
+    """Copy a column of Arrow if it holds nothing but numbers, and say whether it was: quicker than through a view."""
+    import pyarrow.types as is_
+
+    if column.null_count or not (is_.is_float64(column.type) or is_.is_integer(column.type)):
+        return False
+    start = 0
+    for chunk in column.chunks:
+        place[start : start + len(chunk)] = chunk.to_numpy()
+        start += len(chunk)
+    return True
 
 
 def _column(column: nw.Series[Any]) -> Any:
@@ -190,7 +210,8 @@ def arrow_numbers(array: Any) -> Array:
     """
     import pyarrow as pa
 
-    array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    if isinstance(array, pa.ChunkedArray):
+        array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
     array = array.cast(pa.string()) if pa.types.is_decimal(array.type) else array
     return np.asarray(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
 
@@ -303,12 +324,17 @@ def _coded(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.i
 
 def _small_integers(y: Any, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]] | None:
     """Return classes and codes of whole numbers in a narrow range without sorting, or None for all other labels."""
-    if not isinstance(y, np.ndarray) or y.shape != (n_rows,) or y.dtype.kind not in "biu" or not n_rows:
+    if not isinstance(y, np.ndarray) or y.shape != (n_rows,) or y.dtype.kind not in "biuf" or not n_rows:
         return None
-    low, high = int(y.min()), int(y.max())
+    least, most = y.min(), y.max()
+    if not (np.isfinite(least) and np.isfinite(most)):
+        return None
+    low, high = int(least), int(most)
     if not 0 < high - low < 4096 or high >= 2**62:
         return None
-    codes = np.subtract(y, low, dtype=np.int64).astype(np.int32) if low else y.astype(np.int32)
+    codes = np.subtract(y, low, dtype=np.int64, casting="unsafe").astype(np.int32) if low else y.astype(np.int32)
+    if y.dtype.kind == "f" and not np.array_equal(codes + np.float64(low), y):
+        return None
     if high - low == 1:
         return np.array([low, high], dtype=y.dtype), codes
     present = np.zeros(high - low + 1, dtype=bool)

@@ -279,3 +279,22 @@ def fewest(drawn: tuple[Drawn, ...], most: int, *, slack: float = 1.5) -> tuple[
         elif len(inside):
             cut.append(Drawn(one.keys[inside], _take(one.rows, inside)))
     return tuple(cut)
+
+
+def together(drawn: tuple[Drawn, ...]) -> list[Piece]:
+    """Return the rows drawn as pieces: a single one if they are alike tables, since each piece has its price.
+
+    >>> import pyarrow as pa
+    >>> drawn = tuple(Drawn(np.zeros(1), Piece(pa.table({"x": [x]}))) for x in (1, 2))
+    >>> [piece.rows.num_rows for piece in together(drawn)]
+    [2]
+    """
+    pieces = [one.rows for one in drawn]
+    first = pieces[0]
+    if not hasattr(first.rows, "schema") or any(v is not None for v in (first.y, first.s, first.offset)):
+        return pieces
+    if not all(piece.rows.schema.equals(first.rows.schema) for piece in pieces[1:]):
+        return pieces
+    import pyarrow as pa
+
+    return [replace(first, rows=pa.concat_tables([piece.rows for piece in pieces]))]

@@ -217,7 +217,7 @@ class Design(TransformerMixin, BaseEstimator):
         frame = self._again(X)
         s = read_weights(sample_weight, frame.n_rows)
         frame, kept = self._complete(frame, empty_ok=part)
-        return self._encode(frame, s if s is None or kept is None else s[kept]), kept
+        return self._encode(frame, s if s is None or kept is None else s[kept], by_column=part), kept
 
     def is_like(self, other: Design) -> bool:
         """Whether two fitted designs make the same columns of every table.
@@ -452,7 +452,7 @@ class Design(TransformerMixin, BaseEstimator):
             f"{int(np.argmax(missing))}, {why}. {remedy}"
         )
 
-    def _encode(self, frame: Frame, s: Array | None = None) -> Any:
+    def _encode(self, frame: Frame, s: Array | None = None, *, by_column: bool = False) -> Any:
         """Return the columns of all terms; rows of weight 0 are not there, so they may have any level."""
         absent = None if s is None else s == 0.0
         places = {name: self._places(category, frame, absent) for name, category in self.categories_.items()}
@@ -467,7 +467,7 @@ class Design(TransformerMixin, BaseEstimator):
                 raise not_finite(factor.of, rows.start + int(np.argmin(np.isfinite(made).all(axis=1))))
             return made
 
-        return encode(self.terms_, values, frame.n_rows, as_csr=self.sparse_)
+        return encode(self.terms_, values, frame.n_rows, as_csr=self.sparse_, by_column=by_column)
 
     def _places(self, category: Category, frame: Frame, absent: npt.NDArray[np.bool_] | None) -> tuple[Codes, Codes]:
         """Return the column of each row's level, without that of the reference (−1) and with it."""

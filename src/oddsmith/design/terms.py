@@ -108,15 +108,18 @@ Values = Callable[[Factor, slice], Array]
 """The values of a factor in some rows: n × w numbers, or the place of each row's level (n; −1: the reference)."""
 
 
-def encode(terms: Sequence[Term], values: Values, n_rows: int, *, as_csr: bool) -> Any:
-    """Return all columns of all terms, N × M, as an array or a CSR matrix; made a block of rows at a time."""
+def encode(terms: Sequence[Term], values: Values, n_rows: int, *, as_csr: bool, by_column: bool = False) -> Any:
+    """Return all columns of all terms, N × M, as an array or a CSR matrix; made a block of rows at a time.
+
+    An array is in C order, or (``by_column``) in Fortran's, which is written sooner.
+    """
     M = sum(term.width for term in terms)
     starts = np.cumsum([0, *(term.width for term in terms)])
     blocks = [slice(start, min(start + BLOCK_ROWS, n_rows)) for start in range(0, n_rows, BLOCK_ROWS)]
     if as_csr:
         made = ([_entries(term, values, rows) for term in terms] for rows in blocks)
         return _csr([_compressed(parts, starts) for parts in made], n_rows, M)
-    Phi = np.zeros((n_rows, M))
+    Phi = np.zeros((n_rows, M), order="F" if by_column else "C")
     for rows in blocks:
         for term, start in zip(terms, starts, strict=False):
             _write(Phi[rows, start : start + term.width], _entries(term, values, rows))
@@ -157,6 +160,9 @@ def _entries(term: Term, values: Values, rows: slice) -> Entries:
 def _write(Phi: Array, entries: Entries) -> None:
     if entries.at is None:
         Phi[:] = entries.value
+    elif Phi.shape[1] <= MANY_LEVELS and len(entries.offsets) == 1:
+        for j, column in enumerate(Phi.T):
+            np.copyto(column, entries.value[:, 0], where=entries.at == j)
     else:
         inside = np.flatnonzero(entries.at >= 0)
         Phi[inside[:, None], entries.at[inside, None] + entries.offsets] = entries.value[inside]

@@ -15,7 +15,7 @@ from oddsmith.design.formula import read_formula
 from oddsmith.design.inputs import check_class_weights
 from oddsmith.design.labels import Labels
 from oddsmith.design.reading import check_intercept
-from oddsmith.design.survey import Roles, Survey, SurveyParams, fewest
+from oddsmith.design.survey import Roles, Survey, SurveyParams, fewest, together
 from oddsmith.design.table import Design
 from oddsmith.engines import Engine, MemorySource, PartedSource, Parts, Progress
 from oddsmith.engines.progress import following
@@ -242,7 +242,7 @@ def _drawn(survey: Survey, encode: Encoder) -> MemorySource | None:
     """Return the rows drawn as a source in memory."""
     drawn = fewest(survey.drawn, survey.most, slack=1.2)  # to cut off a few costs more than to have them
     try:
-        blocks = [block for one in drawn if (block := encode(replace(one.rows, name=""))).n_rows]
+        blocks = [block for piece in together(drawn) if (block := encode(replace(piece, name=""))).n_rows]
     except InvalidInputError:
         # The next pass meets the same rows where they are, and says where that is.
         return None
@@ -258,8 +258,7 @@ def joined(blocks: list[Block], K: int) -> MemorySource:
     """
     first = blocks[0]
     if len(blocks) == 1:
-        Phi = first.Phi if first.is_sparse else np.ascontiguousarray(first.Phi)
-        return MemorySource(Phi, first.t, K, first.s, first.offset)
+        return MemorySource(first.Phi, first.t, K, first.s, first.offset)
     if first.is_sparse:
         Phi = sparse.csr_array(sparse.vstack([block.Phi for block in blocks], format="csr"))
     else:

@@ -203,7 +203,8 @@ class Shelf:
 
     def _write(self, things: Sequence[Any]) -> None:
         disk = self._chapter.disk
-        if disk is None or disk.trouble:
+        if disk is None or disk.trouble:  # perhaps since another thread's: what this one has begun is not whole
+            self._no_writer()
             return
         if not all(type(thing) is Block for thing in things):  # of another kind: not known how to be written
             self._no_writer()
