@@ -226,11 +226,14 @@ def test_ctrl_c_in_the_middle_of_predictions_leaves_nothing(run: Any, folder: Pa
         "-o",
         "p.csv",
     ]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
         while process.poll() is None and not [name for name in os.listdir() if name.startswith(".p.csv")]:
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         told = process.communicate(timeout=60)[1]
+    finally:
+        process.kill()
     assert process.returncode == 130 and told == "Interrupted: Nothing was written.\n", told
     assert sorted(os.listdir()) == before
 

@@ -1,7 +1,9 @@
 """The memory engine: views of the user's arrays, blocks by size alone, progress, forks."""
 
 import os
+import subprocess
 import sys
+import textwrap
 import time
 from itertools import pairwise
 from typing import Any
@@ -111,3 +113,31 @@ def test_a_forked_child_can_fold_after_its_parent_did() -> None:
         os.waitpid(child, 0)
         pytest.fail("the child hangs")
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+INTERRUPTED = """
+    import threading
+
+    import numpy as np
+
+    from oddsmith.engines import MemoryEngine, MemorySource
+    from oddsmith.statistics import Counts
+
+    start = threading.Thread.start
+
+    def interrupted(thread):
+        start(thread)
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+
+    threading.Thread.start = interrupted
+    rows = MemorySource(np.zeros((400, 1)), np.zeros(400, dtype=np.int32), K=1, slice_rows=100)
+    MemoryEngine(threads=2).fold(Counts, rows, rows.shape)
+"""
+
+
+def test_a_process_ends_that_is_interrupted_while_its_threads_start() -> None:
+    """A thread that runs, and that its pool has not yet noted, would be waited for without end."""
+    command = [sys.executable, "-c", textwrap.dedent(INTERRUPTED)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode != 0 and ended.stderr.rstrip().endswith("KeyboardInterrupt")

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
+from threading import Barrier, Thread
 from typing import Any, TypeVar
 
 import numpy as np
@@ -250,7 +251,22 @@ def available_cores() -> int:
 
 @lru_cache(maxsize=4)
 def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="oddsmith")
+    """Return a pool whose threads are all there.
+
+    They are started by a thread, which no Ctrl-C interrupts. It would in the main thread: one that was started, and not
+    yet known to the pool, would keep the process from ending.
+    """
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="oddsmith")
+
+    def start() -> None:
+        here = Barrier(threads)
+        for _ in range(threads):
+            pool.submit(here.wait, 10)  # each takes a thread of its own: none comes back before the last is there
+
+    starter = Thread(target=start)
+    starter.start()
+    starter.join()
+    return pool
 
 
 if hasattr(os, "register_at_fork"):
