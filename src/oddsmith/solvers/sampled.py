@@ -21,6 +21,8 @@ SAMPLE_NUMBERS = 500_000
 ROWS_A_WEIGHT = 200
 """With so many rows for each weight a sample's Hessian is within some 7% of that of all rows."""
 MADE_NUMBERS = 4_000_000
+LEFT = 0.1
+"""Standard errors, in units of the tolerance, that a polished fit may be from the optimum."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class Sampled:
             """Ask for the Hessian along with the gradient of a pass that will be the last but for it."""
             if not self.polish or len(norms) < 2:
                 return 1
-            return 2 if norms[-1] ** 2 / norms[-2] <= 0.5 * _leaping(objective, factor, tol) else 1
+            return 2 if norms[-1] ** 2 / norms[-2] <= 0.7 * _leaping(objective, factor, tol) else 1
 
         e = _descend(objective, guess.w, factor, close, max_iter, recorder, order)  # 2
         if not self.polish:
@@ -211,20 +213,20 @@ def _polished(objective: Any, e: Evaluation, recorder: Recorder, tol: float, max
     e = objective.evaluate(e.w, order=2)
     final, certificate = leap(objective, e, _factor(e), tol)
     # What rounding adds to the gap no further pass takes away: the decrement that the step leaves decides.
-    leaped = final is not e and certificate.converged and certificate.gradient_norm <= 0.01 * tol
-    if leaped or certificate.gap <= 0.5 * (0.01 * tol) ** 2:
+    leaped = final is not e and certificate.converged and certificate.gradient_norm <= LEFT * tol
+    if leaped or certificate.gap <= 0.5 * (LEFT * tol) ** 2:
         recorder.add(e, 1.0)
         return SolverResult(final.w, recorder.trace(), certificate, final)
     return _then(Newton(watch_divergence=False), objective, e.w, recorder, tol, max_iter)
 
 
 def _leaping(objective: Any, factor: SpdFactor, tol: float) -> float:
-    """How far from the optimum, in standard errors, a Newton step that is not checked leaves 1% of ``tol`` of them.
+    """How far from the optimum, in standard errors, a Newton step that is not checked leaves `LEFT` · ``tol`` of them.
 
-    A step of decrement λ leaves about ρλ²/2.
+    A step of decrement λ leaves at most about ρλ²/2, and mostly far less.
     """
     rho = objective.reach / np.sqrt(max(factor.smallest_eigenvalue(), 1e-300))
-    return float(np.clip(0.7 * np.sqrt(0.02 * tol / rho), 1e-6, 1e-3)) if np.isfinite(rho) else 1e-6
+    return float(np.clip(0.7 * np.sqrt(2.0 * LEFT * tol / rho), 1e-6, 1e-3)) if np.isfinite(rho) else 1e-6
 
 
 def _then(newton: Newton, objective: Any, w: Array, recorder: Recorder, tol: float, max_iter: int) -> SolverResult:
