@@ -365,14 +365,18 @@ GROWTH = """
         for _ in range(2):
             FilesEngine(2).fold(Moments, source, MomentsParams(2, "full"))
 
-    fold(sys.argv[3])
-    before, peak = resident(), 0.0
-    done = threading.Event()
-    worker = threading.Thread(target=lambda: (fold(sys.argv[1]), done.set()))
-    worker.start()
+    before, peak, done = [], 0.0, threading.Event()
+
+    def work():
+        fold(sys.argv[3])  # what a thread takes to begin with
+        before.append(resident())
+        fold(sys.argv[1])
+        done.set()
+
+    threading.Thread(target=work).start()
     while not done.wait(0.005):
-        peak = max(peak, resident())
-    print(peak - before)
+        peak = max(peak, resident()) if before else 0.0
+    print(peak - before[0])
 """
 
 

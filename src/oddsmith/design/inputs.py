@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
+from oddsmith.engines.packing import copy_numbers, matrix_of
 from oddsmith.engines.scan import is_elsewhere
 from oddsmith.errors import InvalidInputError, InvalidTypeError, NeedsMemoryError, as_input_errors
 from oddsmith.numerics import Array
@@ -155,12 +156,16 @@ def column_numbers(column: nw.Series[Any]) -> Array:
 def column_major(table: nw.DataFrame[Any], dtype: str = "float64") -> Array:
     """Return a table of numbers as an array in column order, in which its columns need not be moved about.
 
+    It is a view of the table, not to be written to, where that is such an array already.
+
     >>> import pyarrow as pa
     >>> column_major(nw.from_native(pa.table({"a": [1, 2], "b": [0.5, None]}))).tolist()
     [[1.0, 0.5], [2.0, nan]]
     """
-    made = np.empty((len(table.columns), len(table)), dtype=dtype)
     arrow = arrow_table(table)
+    if arrow is not None and dtype == "float64" and (packed := matrix_of(arrow.columns)) is not None:
+        return packed.T
+    made = np.empty((len(table.columns), len(table)), dtype=dtype)
     for j, (name, place) in enumerate(zip(table.columns, made, strict=True)):
         if arrow is None or not _copied(arrow.column(j), place):
             place[:] = _column(table.get_column(name))
@@ -178,10 +183,7 @@ def _copied(column: Any, place: Array) -> bool:
 
     if column.null_count or not (is_.is_float64(column.type) or is_.is_integer(column.type)):
         return False
-    start = 0
-    for chunk in column.chunks:
-        place[start : start + len(chunk)] = chunk.to_numpy()
-        start += len(chunk)
+    copy_numbers(column, place)
     return True
 
 

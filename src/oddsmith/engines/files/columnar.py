@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
 from oddsmith.engines.files.extents import Extent, named
 from oddsmith.engines.files.finding import Found
 from oddsmith.engines.files.schemas import fitted
+from oddsmith.engines.packing import copy_numbers
 from oddsmith.errors import InvalidInputError
 
 BUFFER = 1 << 16
@@ -96,7 +98,7 @@ class ParquetTable:
             with reader:
                 groups = list(range(extent.first, extent.last))
                 if extent.by_column and own:
-                    tables = iter([_by_column(reader, groups, own)])
+                    tables = _by_column(reader, groups, own, expected, rows)
                 else:
                     tables = map(_table, reader.iter_batches(rows, groups, own, use_threads=False))
                 for table in tables:
@@ -112,9 +114,31 @@ class ParquetTable:
         return f"{self.found.name!r}, {groups}"
 
 
-def _by_column(reader: Any, groups: list[int], names: list[str]) -> Any:
-    columns = [reader.read_row_groups(groups, [name], use_threads=False).column(0) for name in names]
-    return pa.Table.from_arrays(columns, names)
+def _by_column(reader: Any, groups: list[int], names: list[str], n: int, rows: int) -> Iterator[Any]:
+    """Yield tables of so many rows of row groups with ``n``, read column after column.
+
+    Those of numbers go into one array for each table right after they were decoded, from the cache of the core: so they
+    are the columns of a matrix already when they are encoded.
+    """
+    starts = range(0, max(1, n), rows)
+    types = reader.schema_arrow
+    count = sum(pa.types.is_float64(types.field(name).type) for name in names)
+    matrices = [np.empty((count, min(rows, n - start))) for start in starts]
+    tables: list[list[Any]] = [[] for _ in starts]
+    k = 0
+    for name in names:
+        column = reader.read_row_groups(groups, [name], use_threads=False).column(0)
+        packed = pa.types.is_float64(column.type) and not column.null_count and len(column) == n
+        for start, matrix, table in zip(starts, matrices, tables, strict=True):
+            some = column.slice(start, rows)
+            if packed:
+                copy_numbers(some, matrix[k])
+                some = pa.array(matrix[k])
+            table.append(some)
+        k += packed
+    del matrices
+    while tables:
+        yield pa.Table.from_arrays(tables.pop(0), names)
 
 
 def _table(batch: Any) -> Any:

@@ -48,6 +48,9 @@ def in_order(
             while flying and (len(flying) >= 2 * threads or spent + price > room):
                 yield flying[0][0].result()
                 spent -= flying.popleft()[1]
+            if not flying and 2 * price > room:
+                yield work(thing)  # no other beside it: a thread of its own would only take memory of its own
+                continue
             flying.append((_pool(threads).submit(work, thing), price))
             spent += price
             del thing  # its bytes are the worker's now

@@ -34,10 +34,10 @@ class Lines:
             return cls(text, np.empty(0, np.intp), np.empty(0, np.intp))
         signs = np.frombuffer(text, np.uint8)
         at = np.flatnonzero(signs == QUOTE)
-        before = signs[np.maximum(at[::2] - 1, 0)]
         # Every other quote opens a field, or comes back into one after a doubled quote: then counting is enough.
-        opening = (at[::2] == 0) | np.isin(before, [ord(delimiter), FEED, RETURN, QUOTE])
-        if not opening.all():
+        opens = np.zeros(256, dtype=bool)
+        opens[[ord(delimiter), FEED, RETURN, QUOTE]] = True
+        if not opens[signs[at[::2] - 1][int(at[0] == 0) :]].all():
             at = _one_by_one(text, ord(delimiter))
         if len(at) % 2:
             at = np.append(at, len(text))

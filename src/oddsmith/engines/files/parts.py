@@ -389,7 +389,8 @@ def _gathered(tables: Iterable[Any], rows: int) -> Iterator[Any]:
             whole = waiting[0] if len(waiting) == 1 else pa.concat_tables(waiting)
             for start in range(0, count - rows + 1, rows):
                 yield whole.slice(start, rows)
-            waiting, count = [whole.slice(count - count % rows)], count % rows
+            count %= rows
+            waiting = [whole.slice(whole.num_rows - count)] if count else []
     if count:
         yield pa.concat_tables(waiting)
 

@@ -39,9 +39,9 @@ def read_bytes(text: Any) -> int:
 
 @dataclass(frozen=True)
 class Settings:
-    """What ``memory`` bytes are used for: three eighths for what is kept, as much for pieces that are being worked on.
+    """What ``memory`` bytes are used for: a third for what is kept, three eighths for pieces that are being worked on.
 
-    The last quarter is for what nobody counts: buffers of readers, sums, memory that the system has not taken back yet.
+    The rest is for what nobody counts: buffers of readers, sums, memory that the system has not taken back yet.
     Pieces depend on ``memory`` and the data, never on the number of threads, so that the sums do not either.
     """
 
@@ -73,7 +73,7 @@ class Settings:
     @property
     def kept(self) -> int:
         """Bytes of what is kept between passes."""
-        return 3 * self.memory // 8
+        return self.memory // 3
 
     @property
     def in_flight(self) -> int:

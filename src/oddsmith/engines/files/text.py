@@ -177,7 +177,7 @@ class TextTable:
 
     def _convert(self, text: bytes, first: int, names: list[str], types: dict[str, Any], *, widen: bool = False) -> Any:
         """Return the named columns of some rows; those that have no type in ``types`` get the one that fits them."""
-        if not text.strip(b"\r\n"):
+        if not text[:64].strip(b"\r\n") and not text.strip(b"\r\n"):
             return pa.schema([(name, types.get(name, pa.null())) for name in names]).empty_table()
         whole = len(text) + 1
         try:
@@ -229,7 +229,7 @@ def _read(stream: Any, count: int) -> bytes:
     while count > 0 and (text := stream.read(count)):
         parts.append(text)
         count -= len(text)
-    return b"".join(parts)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _whole_rows(text: bytes, delimiter: str) -> bytes:
