@@ -33,7 +33,7 @@ def test_rows_of_an_array_are_a_view_and_slices_of_them_too(M: int, n: int, befo
     "strange",
     [
         columns([np.zeros(3), np.zeros(3, dtype=np.int64)]),
-        columns(np.zeros((4, 3))[[0, 1, 3]][:, :]) [::-1],
+        columns(np.zeros((3, 3)))[::-1],
         [pa.chunked_array([[1.0, None]]), pa.chunked_array([[1.0, 2.0]])],
         [pa.chunked_array([[1.0], [2.0]])],
         columns(np.zeros((2, 0))),
@@ -41,7 +41,7 @@ def test_rows_of_an_array_are_a_view_and_slices_of_them_too(M: int, n: int, befo
         [],
     ],
     ids=["other type", "backwards", "nulls", "chunks", "no rows", "one apart", "no columns"],
-)  # fmt: skip
+)
 def test_all_else_is_not(strange: list[Any]) -> None:
     assert matrix_of(strange) is None
 
