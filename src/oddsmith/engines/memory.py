@@ -21,6 +21,8 @@ from oddsmith.statistic import Shape, Statistic
 
 S = TypeVar("S", bound=Statistic)
 SLICE_BYTES = 1 << 24
+SMALL_BYTES = 1 << 21
+"""Rows of no more than this are one slice: threads would cost more than they save. More of them are eight at least."""
 MADE_BYTES = 1 << 22
 """A slice of rows that a transform makes takes no more than this."""
 KEPT_BYTES = 1 << 25
@@ -108,8 +110,11 @@ class MemorySource:
         n = self.n_rows
         if n <= 512 and self.slice_rows is None:
             return [(0, n)]
-        size = SLICE_BYTES if self.transform is None else MADE_BYTES
-        step = self.slice_rows or max(512, size // max(1, self._row_bytes()))
+        each = max(1, self._row_bytes())
+        most = SLICE_BYTES if self.transform is None else MADE_BYTES
+        step = self.slice_rows or max(
+            512, min(most, n * each if n * each <= SMALL_BYTES else -(-n * each // 8)) // each
+        )
         # Equal slices, so that the last one is not a sliver.
         count = max(1, -(-n // step))
         edges = [n * i // count for i in range(count + 1)]

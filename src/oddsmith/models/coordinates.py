@@ -56,7 +56,7 @@ class Coordinates:
         return float(0.25 * weight * (4.0 * EPS) ** 2 * ((shift + activation) ** 2).sum())
 
 
-LARGE = 3_000_000
+LARGE = 1_500_000
 FAR = 1e4
 SMALL = 100_000
 

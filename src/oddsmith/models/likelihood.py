@@ -326,6 +326,8 @@ def _choose(problem: Problem, coordinates: Coordinates) -> Any:
     # A sample pays when it shows every column and is a small part of the rows, yet many for each weight.
     if many and (coordinates.from_sample or not watch):
         return Sampled(polish=watch, trusted=coordinates.from_sample)
+    if source.n_present >= max(5000, 100 * size) and not source.has_offset and problem.link is None:
+        return Sampled(polish=True, trusted=False)
     return Newton(watch_divergence=watch)
 
 

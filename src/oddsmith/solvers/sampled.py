@@ -55,8 +55,7 @@ class Sampled:
         if not self.trusted:
             rows = max(4 * objective.size, objective.n_rows // 16) if self.drawn is None else self.drawn
             first, _ = self._first(_shown(objective.sample(rows, self.seed), w), w)
-            watch = self.drawn is not None and objective.penalty is None
-            newton = Newton(watch_divergence=watch, strict=self.polish)
+            newton = Newton(watch_divergence=objective.penalty is None, strict=self.polish)
             return newton.minimise(objective, w if first is None else first.w, tol=tol, max_iter=max_iter)
         start = self._on_samples(objective, w)  # 1
         if start is None:
