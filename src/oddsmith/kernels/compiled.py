@@ -1,6 +1,6 @@
 """Compiled kernels: one pass per evaluation over a block, in tiles that stay in the cache.
 
-Two classes: activation, probability, loss and gradient of a row are made while it is in the first-level cache, from
+Two classes: activation, probability, loss and gradient of a row are made while it is in the cache of its core, from
 C-ordered, F-ordered or CSR rows of float32 or float64, summed in float64. Softmax: the products are matrix products
 of a tile (BLAS), the probabilities a compiled loop. This module is imported for large problems only.
 """
@@ -14,7 +14,7 @@ from numba import njit, uintp
 
 from oddsmith.kernels.scalar import EXACT, SUMS, exp_negative, logistic_tile, prefetch
 
-TILE_BYTES = 8_192
+TILE_BYTES = 32_768
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")

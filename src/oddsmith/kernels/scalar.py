@@ -91,7 +91,10 @@ def logistic_tile(a: Any, b: float, sign: Any, r: Any, h: Any, n: Any) -> None:
 
 @intrinsic
 def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
-    """Ask for the cache line of ``array[index]`` (a flat array) ahead of its use."""
+    """Ask for the cache line of ``array[index]`` (a flat array) ahead of its use, into the second-level cache.
+
+    The first level can have too few lines under way to keep memory busy.
+    """
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         view = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -99,7 +102,7 @@ def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
         bytes_pointer = builder.bitcast(pointer, ir.IntType(8).as_pointer())
         kind = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer()] + [ir.IntType(32)] * 3)
         function = builder.module.declare_intrinsic("llvm.prefetch", [ir.IntType(8).as_pointer()], kind)
-        builder.call(function, [bytes_pointer] + [ir.IntType(32)(flag) for flag in (0, 3, 1)])
+        builder.call(function, [bytes_pointer] + [ir.IntType(32)(flag) for flag in (0, 2, 1)])
         return context.get_dummy_value()
 
     return types.void(array, types.uintp), codegen

@@ -21,6 +21,8 @@ SAMPLE_NUMBERS = 500_000
 ROWS_A_WEIGHT = 200
 """With so many rows for each weight a sample's Hessian is within some 7% of that of all rows."""
 MADE_NUMBERS = 4_000_000
+ALL_CHANCE = 0.8
+"""A sample whose Hessian is chance to such a share, off its diagonal, says that columns do not depend on each other."""
 LEFT = 0.1
 """Standard errors, in units of the tolerance, that a polished fit may be from the optimum."""
 
@@ -91,6 +93,11 @@ class Sampled:
         guess, factor = self._first(sample, w)
         if guess is None:
             return None
+        if both and objective.size > MANY and objective.shape[0] == 1:
+            # Where columns do not depend on each other the Hessian of more rows costs more than it tells.
+            e = _to_sampling_error(objective.sample(large, self.seed), guess.w, factor)
+            guess = sample.evaluate(e.w, order=2)
+            both, factor = chance(guess, sample) < ALL_CHANCE, metric(guess, sample)
         if both:
             sample = objective.sample(large, self.seed)
             e = _to_sampling_error(sample, guess.w, factor)
@@ -122,24 +129,37 @@ def _shown(sample: Any, w: Array) -> Any:
 
 
 def metric(e: Evaluation, sample: Any) -> SpdFactor:
-    """Factor a sample's Hessian for use as a metric; a noisy one is shrunk to its diagonal by what chance explains.
+    """Factor a sample's Hessian for use as a metric; what chance explains of it is taken off it, but for the diagonal.
 
-    Off the diagonal, scaled to 1, a matrix of P weights from n rows has noise of P²/n in all. What is more than that is
-    the data's; the share of the noise (the oracle approximation of Chen and others) is taken out. With n ≥ 40 P there
-    is little to take, and the classes of a softmax are no noise.
+    The classes of a softmax are no noise.
     """
     assert e.hessian is not None
-    n, P = sample.n_rows, sample.size
-    if n >= 40 * P or sample.shape[0] > 1:
+    if sample.n_rows >= 40 * sample.size or sample.shape[0] > 1:
         return _factor(e)
-    d = np.sqrt(np.diag(e.hessian))
-    R = e.hessian / d / d[:, None]
+    R, d = _correlations(e)
+    R *= 1.0 - chance(e, sample)
+    np.einsum("ii->i", R)[:] = 1.0
+    return replace(factor_spd(R, tol=0.0), d=d)
+
+
+def chance(e: Evaluation, sample: Any) -> float:
+    """Return which share of what stands off the diagonal of a sample's Hessian is chance, from 0 to 1.
+
+    Scaled to unit diagonal, a matrix of P weights from n rows has noise of P²/n in all; what is more than that is the
+    data's (the oracle approximation of Chen and others). With n ≥ 40 P there is little of it.
+    """
+    n, P = sample.n_rows, sample.size
+    R, _ = _correlations(e)
     square = float(np.vdot(R, R))
     beyond = (n + 1.0 - 2.0 / P) * (square - P)
     noise = (1.0 - 2.0 / P) * square + P**2
-    R *= 1.0 - (min(1.0, noise / beyond) if beyond > 0.0 else 1.0)
-    np.einsum("ii->i", R)[:] = 1.0
-    return replace(factor_spd(R, tol=0.0), d=d)
+    return min(1.0, noise / beyond) if beyond > 0.0 else 1.0
+
+
+def _correlations(e: Evaluation) -> tuple[Array, Array]:
+    assert e.hessian is not None
+    d = np.sqrt(np.diag(e.hessian))
+    return e.hessian / d / d[:, None], d
 
 
 def sample_rows(objective: Any) -> int:
@@ -249,6 +269,9 @@ def two_loop(g: Array, pairs: list[tuple[Array, Array]], solve: Callable[[Array]
         q -= alpha * dg
         alphas.append(alpha)
     p = solve(q)
+    if pairs:  # as long as the last step says that the guess makes it
+        dx, dg = pairs[-1]
+        p *= (dx @ dg) / (dg @ solve(dg))
     for (dx, dg), alpha in zip(pairs, reversed(alphas), strict=True):
         p += dx * (alpha - (dg @ p) / (dx @ dg))
     return p
