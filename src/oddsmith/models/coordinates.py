@@ -147,7 +147,7 @@ def _seen_enough(part: Any) -> bool:
     if part.is_sparse:
         return False
     rows = part.block(0, part.n_rows).Phi
-    middle = np.median(rows[:1001], axis=0)
+    middle = np.median(rows[:33], axis=0)
     return bool(((rows != middle).sum(axis=0) >= 8).all())
 
 

@@ -165,10 +165,10 @@ def _correlations(e: Evaluation) -> tuple[Array, Array]:
 def sample_rows(objective: Any) -> int:
     """How many rows the larger sample has: a Hessian worth two passes for the gradient, a copy of a few megabytes.
 
-    Rough times a row: reading at 15 GB/s or 20 GFlop/s for the gradient, 35 GFlop/s for the Hessian.
+    Rough times a row: reading at 30 GB/s or 20 GFlop/s for the gradient, 35 GFlop/s for the Hessian.
     """
     C, P = objective.shape
-    gradient = max(8 * P / 15e9, 4 * C * P / 20e9)
+    gradient = max(8 * P / 30e9, 4 * C * P / 20e9)
     hessian = C * (C + 1) / 2 * (2 if C > 1 else 1) * P**2 / 35e9
     enough = max(SAMPLE_NUMBERS / P, ROWS_A_WEIGHT * P if C == 1 else 0)
     rows = min(objective.n_rows / 16, 2.0 * objective.n_rows * gradient / hessian, enough)
