@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, special
-from scipy.linalg.lapack import dpocon, dpotrf, dpotrs, dtrtri
+from scipy.linalg.lapack import dpocon, dpotrf, dpotrs, dtrtri, dtrtrs
 
 Array = npt.NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
@@ -175,6 +175,9 @@ class SpdFactor:
 
     def solve(self, b: Array) -> Array:
         """Return ``x`` with ``A x = b`` on the kept rows and zero on the others (``b`` may have columns)."""
+        if self.kept.all():
+            scale = self.d if b.ndim == 1 else self.d[:, None]
+            return dpotrs(self.L, b / scale, lower=1)[0] / scale if len(b) else np.zeros_like(b, dtype=np.float64)
         x = np.zeros_like(b, dtype=np.float64)
         if not self.kept.any():
             return x
@@ -187,7 +190,7 @@ class SpdFactor:
         """Return ``sqrt(bᵀ A⁻¹ b)`` over the kept rows."""
         if not self.kept.any():
             return 0.0
-        half = linalg.solve_triangular(self.L, b[self.kept] / self.d[self.kept], lower=True, check_finite=False)
+        half, _ = dtrtrs(self.L, b[self.kept] / self.d[self.kept], lower=1)
         return float(np.sqrt(half @ half))
 
     def log_det(self) -> float:
@@ -205,7 +208,7 @@ class SpdFactor:
         if len(B) > SMALL:
             inverse, _ = dtrtri(B, lower=1)
             return float(1.0 / np.vdot(inverse, inverse))
-        return float(linalg.svd(B, compute_uv=False, check_finite=False)[-1] ** 2)
+        return float(np.linalg.svd(B, compute_uv=False)[-1] ** 2)
 
     def condition(self) -> float:
         """Return an estimate (in the 1-norm) of the condition number of ``A`` scaled to unit diagonal."""

@@ -108,7 +108,8 @@ class MemorySource:
     def slices(self) -> list[tuple[int, int]]:
         """Return the row ranges of the blocks; they depend on the data's size alone, never on threads."""
         n = self.n_rows
-        if n <= 512 and self.slice_rows is None:
+        small = n <= 512 or (self.transform is None and 8 * n * self.X.shape[1] <= SMALL_BYTES)
+        if small and self.slice_rows is None:
             return [(0, n)]
         each = max(1, self._row_bytes())
         most = SLICE_BYTES if self.transform is None else MADE_BYTES

@@ -158,7 +158,8 @@ def _dense_tile(block: Block, start: int, stop: int, W: Array, b: Array, center:
     for j in range(C):
         for k in range(j, C):
             r = rows.curvature(j, k) if s is None else rows.curvature(j, k) * s
-            H[j, :, k, :] = H[k, :, j, :] = _weighted_gram(xp, Z, r, symmetric=j == k)
+            symmetric = j == k and (model[0] is None or not (r < 0.0).any())
+            H[j, :, k, :] = H[k, :, j, :] = _weighted_gram(xp, Z, r, symmetric=symmetric)
     return value, _gradient(Z, R, center), H
 
 
@@ -168,7 +169,7 @@ def _weighted_gram(xp: Any, Z: Any, r: Any, *, symmetric: bool) -> Array:
     G = np.empty((M + 1, M + 1))
     G[0, 0] = r.sum()
     G[0, 1:] = G[1:, 0] = r @ Z
-    if symmetric and not (r < 0.0).any():
+    if symmetric:
         B = Z * xp.sqrt(r)[:, None]
         G[1:, 1:] = B.T @ B
     else:

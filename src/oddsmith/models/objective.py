@@ -140,11 +140,11 @@ class FoldObjective:
                 self.penalty.add_to(H, *self.shape)
         if not self._all_free:
             g = np.where(self.free, g, 0.0)
-        if H is not None and not self._all_free:
-            fixed = ~self.free.ravel()
-            H[fixed] = 0.0
-            H[:, fixed] = 0.0
-            H[fixed, fixed] = max(1.0, self.weight)
+            if H is not None:
+                fixed = ~self.free.ravel()
+                H[fixed] = 0.0
+                H[:, fixed] = 0.0
+                H[fixed, fixed] = max(1.0, self.weight)
         e = Evaluation(x, value, -sums.value, g.ravel(), H)
         if not expected:
             self._last = e
