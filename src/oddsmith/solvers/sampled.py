@@ -21,7 +21,7 @@ SAMPLE_NUMBERS = 500_000
 ROWS_A_WEIGHT = 200
 """With so many rows for each weight a sample's Hessian is within some 7% of that of all rows."""
 MADE_NUMBERS = 4_000_000
-ALL_CHANCE = 0.8
+ALL_CHANCE = 0.6
 """A sample whose Hessian is chance to such a share, off its diagonal, says that columns do not depend on each other."""
 LEFT = 0.1
 """Standard errors, in units of the tolerance, that a polished fit may be from the optimum."""
@@ -95,7 +95,8 @@ class Sampled:
             return None
         if both and objective.size > MANY and objective.shape[0] == 1:
             # Where columns do not depend on each other the Hessian of more rows costs more than it tells.
-            e = _to_sampling_error(objective.sample(large, self.seed), guess.w, factor)
+            more = objective.sample(max(large, objective.n_rows // 16), self.seed)
+            e = _to_sampling_error(more, guess.w, factor)
             guess = sample.evaluate(e.w, order=2)
             both, factor = chance(guess, sample) < ALL_CHANCE, metric(guess, sample)
         if both:
