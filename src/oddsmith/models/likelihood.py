@@ -30,7 +30,7 @@ from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.priors import GaussianPrior
 from oddsmith.records import Certificate
 from oddsmith.solvers import SOLVERS, Newton, SolverResult, TruncatedNewton
-from oddsmith.solvers.sampled import Sampled
+from oddsmith.solvers.sampled import MANY, Sampled
 from oddsmith.solvers.sgd import SGD
 from oddsmith.solvers.truncated import LARGEST_HESSIAN
 
@@ -318,7 +318,8 @@ def _choose(problem: Problem, coordinates: Coordinates) -> Any:
     if size > LARGEST_HESSIAN:
         return TruncatedNewton(strict=watch, watch_divergence=watch)
     source = problem.source
-    many = source.n_present >= 60 * size and is_large(source) and not source.has_offset and problem.link is None
+    rows = (60 if watch or size <= MANY else 8) * size  # a Hessian of all rows is dear where weights are many
+    many = source.n_present >= rows and is_large(source) and not source.has_offset and problem.link is None
     if isinstance(source, PartedSource) and source.drawn is not None:
         # A pass over pieces is dear: begin on the sample that the first one drew, and spend one more on all digits.
         trusted = many and coordinates.from_sample and source.drawn.n_rows >= 10 * size

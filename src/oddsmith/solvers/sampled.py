@@ -87,7 +87,8 @@ class Sampled:
 
     def _on_samples(self, objective: Any, w: Array) -> tuple[Any, Evaluation, SpdFactor] | None:
         """Return the larger sample, its minimiser to within the sampling error, and its factored Hessian there."""
-        small, large = max(1000, 4 * objective.size), self.drawn or sample_rows(objective)
+        size, large = objective.size, self.drawn or sample_rows(objective)
+        small = max(1000, min(4 * size, 1000 + 2 * size))
         both = large > 2 * small
         sample = objective.sample(small if both else large, self.seed)
         guess, factor = self._first(sample, w)
