@@ -211,17 +211,20 @@ class _Sums:
 def sparse_diagonal(block: Block, K: int) -> tuple[Array, Array, Array]:
     """Return weight, mean and diagonal scatter of a CSR block in time proportional to its non-zeros."""
     X, M = block.Phi, block.n_columns
-    s = block.weights()
-    t = block.t if K > 1 else np.zeros(block.n_rows, dtype=np.int32)
-    row = np.repeat(np.arange(block.n_rows), np.diff(X.indptr))
-    entry_class, entry_weight = t[row].astype(np.int64), s[row]
-    cell = entry_class * M + X.indices
     data = X.data.astype(np.float64, copy=False)
-    weight = np.bincount(t, weights=s, minlength=K).astype(np.float64)
+    entry_weight: Any
+    if K == 1 and block.s is None:
+        weight, cell, entry_weight = np.array([float(block.n_rows)]), X.indices.astype(np.intp), 1.0
+    else:
+        s, t = block.weights(), block.t if K > 1 else np.zeros(block.n_rows, dtype=np.int32)
+        weight = np.bincount(t, weights=s, minlength=K).astype(np.float64)
+        row = np.repeat(np.arange(block.n_rows), np.diff(X.indptr))
+        cell, entry_weight = t[row].astype(np.int64) * M + X.indices, s[row]
     safe = np.where(weight > 0, weight, 1.0)[:, None]
 
-    def sums(values: Array) -> Array:
-        return np.bincount(cell, weights=values, minlength=K * M).astype(np.float64).reshape(K, M)
+    def sums(values: Any) -> Array:
+        weights = None if np.isscalar(values) else values
+        return np.bincount(cell, weights=weights, minlength=K * M).astype(np.float64).reshape(K, M)
 
     mean = sums(entry_weight * data) / safe
     deviation = data - mean.ravel()[cell]
