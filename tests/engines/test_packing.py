@@ -24,6 +24,9 @@ def test_rows_of_an_array_are_a_view_and_slices_of_them_too(M: int, n: int, befo
     made = np.arange(float(M * (before + n + after))).reshape(M, -1)
     some = [column.slice(before, n) for column in columns(made)]
     found = matrix_of(some)
+    if before % 2:  # it begins where no array does
+        assert found is None
+        return
     assert found is not None
     np.testing.assert_array_equal(found, made[:, before : before + n])
     assert np.shares_memory(found, made)

@@ -10,6 +10,9 @@ import numpy as np
 
 from oddsmith.numerics import Array
 
+ALIGNED = 16
+"""Arrays of NumPy begin at multiples of so many bytes."""
+
 
 def copy_numbers(column: Any, place: Array) -> None:
     """Copy a column of numbers without nulls into an array, chunk by chunk.
@@ -41,7 +44,7 @@ class _Rows:
 
 
 def matrix_of(columns: Sequence[Any]) -> Array | None:
-    """Return columns (Arrow's, float64) as the rows of a matrix if they lie so in memory, else None.
+    """Return columns (Arrow's, float64) as the rows of a matrix if they lie so in memory, as an array would, else None.
 
     >>> import pyarrow as pa
     >>> columns = [pa.chunked_array([row]) for row in np.arange(6.0).reshape(2, 3)]
@@ -58,6 +61,8 @@ def matrix_of(columns: Sequence[Any]) -> Array | None:
     if not chunks:
         return None
     places = [chunk.buffers()[1].address + 8 * chunk.offset for chunk in chunks]
+    if places[0] % ALIGNED:  # NumPy would add them up in another order
+        return None
     stride = places[1] - places[0] if len(places) > 1 else 8 * len(chunks[0])
     if stride < 8 * len(chunks[0]) or any(b - a != stride for a, b in pairwise(places)):
         return None
