@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from oddsmith.design.inputs import (
+    _small_integers,
     check_finite,
     read_labels,
     read_offset,
@@ -60,6 +61,36 @@ def test_labels_far_apart_are_coded_too(gap: int) -> None:
     classes, codes = read_labels(y, 5)
     assert classes.tolist() == [0, 1, gap]
     assert codes.tolist() == [0, 2, 0, 2, 1]
+
+
+@given(
+    base=st.sampled_from([0.0, -0.0, -3.0, 2.0**31, 2.0**53, -(2.0**53), 2.0**60]),
+    steps=arrays(np.int64, st.integers(20, 40), elements=st.integers(0, 6)),
+    dtype=st.sampled_from(["float64", "float32"]),
+)
+def test_codes_of_whole_floats_are_those_of_sorting_them(base: float, steps: Any, dtype: str) -> None:
+    """Beyond 2⁵³ floats are further apart than 1: some of the labels are then one."""
+    with np.errstate(over="ignore"):
+        y = (base + 4096.0 * steps if abs(base) > 2.0**53 else base + steps).astype(dtype)
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < 2 or not np.isfinite(y).all():
+        with pytest.raises(InvalidInputError):
+            read_labels(y, len(y))
+        return
+    found, found_codes = read_labels(y, len(y))
+    assert found.dtype == y.dtype and found_codes.dtype == np.int32
+    assert np.array_equal(found, classes) and np.array_equal(found_codes, codes)
+
+
+@pytest.mark.parametrize("far", [2.0**62, -(2.0**63), -(2.0**64), 1e300])
+def test_floats_beyond_whole_numbers_are_left_to_sorting(far: float) -> None:
+    assert _small_integers(np.array([far, np.nextafter(far, 0.0)] * 9), 18) is None
+
+
+@pytest.mark.parametrize("labels", [[0.0, 0.5, 1.0], [0.0, np.nan, 1.0], [0.0, np.inf, 1.0], [-np.inf, 0.0, 1.0]])
+def test_labels_that_are_no_classes_are_refused(labels: list[float]) -> None:
+    with pytest.raises(InvalidInputError):
+        read_labels(np.array(labels * 20), 60)
 
 
 @pytest.mark.parametrize(

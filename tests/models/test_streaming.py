@@ -31,6 +31,9 @@ from oddsmith import (
     Spline,
     Standardize,
 )
+from oddsmith.design.frame import read_frame
+from oddsmith.design.survey import Drawn, together
+from oddsmith.engines import Piece
 from oddsmith.errors import ConvergenceWarning, InvalidInputError, SeparationWarning
 from oddsmith.models import coordinates, logistic, nearest, streaming
 from oddsmith.testing import Cut
@@ -385,3 +388,23 @@ def test_settings_that_the_data_does_not_have_are_named(tmp_path: Any) -> None:
         LogisticRegression().fit(str(path), "label", memroy="1GB")
     with pytest.raises(TypeError, match="memory: for files and clusters only"):
         LogisticRegression().fit(np.eye(2), [0, 1], memory="1GB")
+
+
+def test_dictionaries_without_room_for_each_other_are_drawn_apart() -> None:
+    def piece(letter: str) -> Drawn:
+        words = pa.array([f"{letter}{i}" for i in range(100)])
+        column = pa.DictionaryArray.from_arrays(pa.array(range(100), pa.int8()), words)
+        return Drawn(np.zeros(100), Piece(pa.table({"word": column})))
+
+    apart = together((piece("a"), piece("b")))
+    assert [len(read_frame(one.rows).coded("word").levels) for one in apart] == [100, 100]
+
+
+def test_many_weights_on_few_rows_with_rare_columns_take_no_more_passes_than_newton() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(8000, 200))
+    y = rng.random(8000) < 1 / (1 + np.exp(-X[:, :5].sum(axis=1)))
+    X[:, :100] = X[:, :100] > 2.9
+    found, newton = (LogisticRegression(10.0, solver=name).fit(X, y) for name in ("auto", "newton"))
+    assert found.certificate_.passes <= newton.certificate_.passes + 1
+    np.testing.assert_allclose(found.coef_, newton.coef_, rtol=1e-8, atol=1e-10)

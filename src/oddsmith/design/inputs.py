@@ -332,7 +332,7 @@ def _small_integers(y: Any, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[
     if not (np.isfinite(least) and np.isfinite(most)):
         return None
     low, high = int(least), int(most)
-    if not 0 < high - low < 4096 or high >= 2**62:
+    if not 0 < high - low < 4096 or max(high, -low) >= 2**62:
         return None
     codes = np.subtract(y, low, dtype=np.int64, casting="unsafe").astype(np.int32) if low else y.astype(np.int32)
     if y.dtype.kind == "f" and not np.array_equal(codes + np.float64(low), y):

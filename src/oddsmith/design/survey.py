@@ -293,8 +293,10 @@ def together(drawn: tuple[Drawn, ...]) -> list[Piece]:
     first = pieces[0]
     if not hasattr(first.rows, "schema") or any(v is not None for v in (first.y, first.s, first.offset)):
         return pieces
-    if not all(piece.rows.schema.equals(first.rows.schema) for piece in pieces[1:]):
-        return pieces
     import pyarrow as pa
 
+    # Dictionaries differ from piece to piece, and may have no room for each other's words.
+    plain = not any(pa.types.is_dictionary(kind) for kind in first.rows.schema.types)
+    if not (plain and all(piece.rows.schema.equals(first.rows.schema) for piece in pieces[1:])):
+        return pieces
     return [replace(first, rows=pa.concat_tables([piece.rows for piece in pieces]))]

@@ -318,7 +318,8 @@ def _choose(problem: Problem, coordinates: Coordinates) -> Any:
     if size > LARGEST_HESSIAN:
         return TruncatedNewton(strict=watch, watch_divergence=watch)
     source = problem.source
-    rows = (60 if watch or size <= MANY else 8) * size  # a Hessian of all rows is dear where weights are many
+    # A Hessian of all rows is dear where weights are many; but few rows for each must show every column.
+    rows = (60 if watch or size <= MANY or not coordinates.from_sample else 8) * size
     many = source.n_present >= rows and is_large(source) and not source.has_offset and problem.link is None
     if isinstance(source, PartedSource) and source.drawn is not None:
         # A pass over pieces is dear: begin on the sample that the first one drew, and spend one more on all digits.
