@@ -45,6 +45,7 @@ def draw(path: Path = store.RESULTS / "growth.png") -> Path:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
     from matplotlib.lines import Line2D
+    from matplotlib.ticker import NullFormatter
 
     found = curves()
     peers = sorted({p for panel in found.values() for p in panel}, key=lambda p: (p != SUBJECT, p))
@@ -56,6 +57,10 @@ def draw(path: Path = store.RESULTS / "growth.png") -> Path:
             width = 2.5 if peer == SUBJECT else 1.2
             axis.plot(*zip(*points, strict=True) if points else ([], []), "o-", lw=width, ms=4, color=colours[peer])
         axis.set(xscale="log", yscale="log", xlabel=label)
+        axis.xaxis.set_minor_formatter(NullFormatter())
+        if panel == "K":
+            sizes = sorted({size for points in found[panel].values() for size, _ in points})
+            axis.set_xticks(sizes, [str(size) for size in sizes])
         axis.grid(alpha=0.3, which="both", lw=0.5)
     axes[0].set_ylabel("seconds to a counting gap")
     handles = [Line2D([], [], color=colours[p], marker="o", ms=4, label=p) for p in peers]
