@@ -128,7 +128,8 @@ def _nan_is_null(array: Any) -> Any:
 
     if not pa.types.is_floating(array.type):
         return array
-    return pa.array(array.to_numpy(zero_copy_only=False), from_pandas=True)
+    values = array.to_numpy(zero_copy_only=False)
+    return pa.array(values, from_pandas=True) if np.isnan(values).any() else array
 
 
 def _objects(values: Any, j: int) -> Any:

@@ -150,7 +150,7 @@ def encode(columns: Columns, plan: Plan, *, extend: bool) -> tuple[Any, Plan, di
             f"Column {plan.name(int(categorical[0]))!r} is categorical, but the zeros of a sparse matrix are no "
             "categories. Pass a dense array or a table."
         )
-    rows, levels, unknown = np.empty((columns.n_rows, len(plan))), dict(plan.levels), {}
+    rows, levels, unknown = np.empty((columns.n_rows, len(plan)), order="F"), dict(plan.levels), {}
     for j in range(len(plan)):
         if plan.family(j) != "categorical":
             rows[:, j] = columns.numbers(j)
@@ -168,11 +168,14 @@ def _code(values: list[Any], codes: Array, levels: tuple[Any, ...]) -> tuple[Arr
     """Return the number of the level of each row (NaN: missing or unknown), and the unknown values that occur."""
     place = {level: float(i) for i, level in enumerate(levels)}
     table = np.array([place.get(value, np.nan) for value in values] or [np.nan])
-    there = ~np.isnan(codes)
-    inside = np.where(there, codes, 0.0).astype(np.intp)
-    used = np.unique(inside[there])
-    strange = [values[i] for i in used if np.isnan(table[i])]
-    return np.where(there, table[inside], np.nan), strange
+    missing = np.isnan(codes)
+    if not missing.any():
+        inside = codes.astype(np.intp)
+        used, coded = np.bincount(inside), table[inside]
+    else:
+        inside = np.where(missing, 0.0, codes).astype(np.intp)
+        used, coded = np.bincount(inside[~missing]), np.where(missing, np.nan, table[inside])
+    return coded, [values[i] for i in np.flatnonzero(used) if np.isnan(table[i])]
 
 
 def _union(a: tuple[Any, ...], b: Any) -> tuple[Any, ...]:

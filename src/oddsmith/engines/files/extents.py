@@ -27,7 +27,7 @@ class Extent:
     nbytes: int
     aside: int = 0
     by_column: bool = False
-    text: bytes | None = None
+    text: bytes | bytearray | None = None
 
     @property
     def name(self) -> str:

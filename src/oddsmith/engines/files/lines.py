@@ -23,12 +23,12 @@ class Lines:
     (8, 12, 12)
     """
 
-    text: bytes
+    text: bytes | bytearray
     opens: npt.NDArray[np.intp]
     closes: npt.NDArray[np.intp]
 
     @classmethod
-    def of(cls, text: bytes, delimiter: str) -> Lines:
+    def of(cls, text: bytes | bytearray, delimiter: str) -> Lines:
         """Return text with its quotes found; one that is still open at the end closes beyond it."""
         if b'"' not in text:
             return cls(text, np.empty(0, np.intp), np.empty(0, np.intp))
@@ -79,7 +79,7 @@ class Lines:
             return place + 1
 
 
-def _first(text: bytes, start: int) -> int:
+def _first(text: bytes | bytearray, start: int) -> int:
     """Return the place of the first line feed or carriage return from ``start`` on, −1 if there is none."""
     step = 1 << 12
     while start < len(text):
@@ -90,7 +90,7 @@ def _first(text: bytes, start: int) -> int:
     return -1
 
 
-def _one_by_one(text: bytes, delimiter: int) -> npt.NDArray[np.intp]:
+def _one_by_one(text: bytes | bytearray, delimiter: int) -> npt.NDArray[np.intp]:
     """Return the quotes that open and close in turn, where others stand in the middle of fields."""
     found, place = [], text.find(b'"')
     while place >= 0:

@@ -226,13 +226,16 @@ class FileParts:
         schema = self.schema
         rows = max(1, self.settings.piece // max(1, row_bytes(schema)))
         rows = min(rows, self.settings.piece_rows or rows)
+        is_text = all(extent.file.is_text for extent in task.extents)
         try:
             found = (table for extent in task.extents for table in extent.file.read(extent, schema, rows))
             for table in _gathered(found, rows):
                 yield table
                 del table
-                # What Arrow keeps for later counts too, as much again as what it uses; to give it back costs nothing.
-                pa.default_memory_pool().release_unused()
+                # What Arrow keeps for later counts too, as much again as what it uses. Text is read in pieces of one
+                # size, for which the same memory is used again and again: to give that back would only take time.
+                if not is_text:
+                    pa.default_memory_pool().release_unused()
         except WiderError as wider:
             wider.number = task.number
             raise

@@ -29,6 +29,7 @@ MARGIN = 1 << 16
 """Bytes that are read beyond where a range should end, to find the end of its last row."""
 LONGEST = 1 << 26
 """Bytes that one row may have."""
+Text = bytes | bytearray
 BOM = b"\xef\xbb\xbf"
 
 
@@ -111,14 +112,15 @@ class TextTable:
         self.found.check_same()
         self.starts[:] = starts
 
-    def _ranges(self, stream: Any, nbytes: int) -> Iterator[bytes]:
-        """Yield the text in ranges, cut at the first end of a row after ``nbytes``."""
-        text, at_end, done = b"", False, self.start
-        while text or not at_end:
-            want, cut = nbytes + MARGIN, None
+    def _ranges(self, stream: Any, nbytes: int) -> Iterator[bytearray]:
+        """Yield the text in ranges, cut at the first end of a row after ``nbytes``, without a copy."""
+        rest, at_end, done = bytearray(), False, self.start
+        while rest or not at_end:
+            text, cut = rest, None
+            want = nbytes + MARGIN
             while cut is None:
                 if not at_end:
-                    text += _read(stream, want - len(text))
+                    text = _filled(stream, text, want)
                     at_end = len(text) < want
                 lines = Lines.of(text, self.delimiter)
                 cut = lines.next_row(nbytes, at_end=at_end) if len(text) > nbytes else None
@@ -130,9 +132,11 @@ class TextTable:
                         "bytes. Is a closing quote mark missing there?"
                     )
                 want *= 2
-            if cut:
-                yield text[:cut]
-            text, done = text[cut:], done + cut
+            rest, done = text[cut:], done + cut
+            del text[cut:], lines
+            if text:
+                yield text
+                del text
 
     def read(self, extent: Extent, schema: Any, rows: int) -> Iterator[Any]:
         """Yield the rows of a range as one table; values that need wider types raise `WiderError`."""
@@ -161,7 +165,7 @@ class TextTable:
         """Return the name of the file and the range."""
         return f"{self.found.name!r}, bytes {first}–{last}"
 
-    def _text(self, extent: Extent) -> bytes:
+    def _text(self, extent: Extent) -> Text:
         if extent.text is not None:
             return extent.text
         self.found.check_same()
@@ -175,7 +179,7 @@ class TextTable:
         self.found.check_same()
         return text
 
-    def _convert(self, text: bytes, first: int, names: list[str], types: dict[str, Any], *, widen: bool = False) -> Any:
+    def _convert(self, text: Text, first: int, names: list[str], types: dict[str, Any], *, widen: bool = False) -> Any:
         """Return the named columns of some rows; those that have no type in ``types`` get the one that fits them."""
         if not text[:64].strip(b"\r\n") and not text.strip(b"\r\n"):
             return pa.schema([(name, types.get(name, pa.null())) for name in names]).empty_table()
@@ -200,12 +204,12 @@ class TextTable:
     def _error(self, why: str) -> InvalidInputError:
         return InvalidInputError(f"{self.found.name!r} cannot be read as CSV: {why}")
 
-    def _explain(self, text: bytes, first: int, why: str) -> str:
+    def _explain(self, text: Text, first: int, why: str) -> str:
         header = self.schema.names
         before = self._line(first) - 1
 
         def lines() -> Iterator[tuple[int, list[str]]]:
-            return ((before + number, row) for number, row in csv_lines(text, self.delimiter))
+            return ((before + number, row) for number, row in csv_lines(bytes(text), self.delimiter))
 
         if "UTF8" in why:
             place = re.search(r"column #(\d+)", why)
@@ -232,11 +236,23 @@ def _read(stream: Any, count: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
+def _filled(stream: Any, begun: bytearray, count: int) -> bytearray:
+    """Return ``count`` bytes that begin with those that have been read, fewer at the end of the stream."""
+    text = bytearray(count)
+    text[: len(begun)] = begun
+    done = len(begun)
+    with memoryview(text) as all_of_it:
+        while done < count and (more := stream.readinto(all_of_it[done:])):
+            done += more
+    del text[done:]
+    return text
+
+
 def _whole_rows(text: bytes, delimiter: str) -> bytes:
     return text[: Lines.of(text, delimiter).last_row()]
 
 
-def _parse(text: bytes, header: list[str], delimiter: str, size: int, types: dict[str, Any], names: Any) -> Any:
+def _parse(text: Text, header: list[str], delimiter: str, size: int, types: dict[str, Any], names: Any) -> Any:
     reading = csv.ReadOptions(use_threads=False, block_size=size, column_names=header)
     splitting = csv.ParseOptions(delimiter=delimiter, newlines_in_values=b'"' in text)
     conversion = csv.ConvertOptions(column_types=types, strings_can_be_null=True, include_columns=names)
