@@ -82,7 +82,9 @@ class Exact:
     def minimum(self, W: Any, steps: int = 60) -> tuple[Any, Decimal]:
         """Return the minimiser and the minimum, from a start near it, by Newton's method in all digits."""
         W = exact(W)
-        moving = np.ones(W.shape, dtype=bool) if self.moving is None else self.moving
+        moving = np.ones(W.shape, dtype=bool) if self.moving is None else self.moving.copy()
+        if self.Q is not None and not self.Q[0].any() and moving[:, 0].all():
+            moving[0, 0] = False  # to add the same to all intercepts changes nothing: the Hessian is singular there
         last = None
         for _ in range(steps):
             g = self.gradient(W)[moving]

@@ -7,7 +7,7 @@ gives ``ℓ = −log p(t | a)``, ``∂ℓ/∂a`` and ``∂²ℓ/∂a∂aᵀ``. W
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -53,13 +53,24 @@ class _SoftmaxRows:
     @cached_property
     def others(self) -> Any:
         # 1 − p is summed from the other classes: subtracting from one would lose the small ones.
-        xp = namespace(self.P)
-        K = self.P.shape[1]
-        return self.P @ (xp.ones((K, K), dtype=self.P.dtype) - xp.eye(K, dtype=self.P.dtype))
+        return self.P @ _all_but_one(namespace(self.P), self.P.shape[1], self.P.dtype)
 
     def curvature(self, j: int, k: int) -> Any:
         p = self.P[:, j + 1]
         return p * self.others[:, j + 1] if j == k else -p * self.P[:, k + 1]
+
+    def curvatures(self) -> Any:
+        """Return those of all pairs of classes at once, but for the reference (n × C × C)."""
+        P = self.P[:, 1:]
+        r = -P[:, :, None] * P[:, None, :]
+        C = P.shape[1]
+        r.reshape(len(P), C * C)[:, :: C + 1] = P * self.others[:, 1:]
+        return r
+
+
+@lru_cache(maxsize=16)
+def _all_but_one(xp: Any, K: int, dtype: Any) -> Any:
+    return xp.ones((K, K), dtype=dtype) - xp.eye(K, dtype=dtype)
 
 
 def logistic_rows(A: Any, t: Any) -> Rows:
@@ -118,10 +129,10 @@ def softmax_rows(A: Any, t: Any) -> Rows:
     """
     xp = namespace(A)
     log_total, P = log_normaliser(A)
-    codes = xp.arange(P.shape[1])
-    hit = xp.astype(t[:, None] == codes[None, :], P.dtype)
+    hit = t[:, None] == xp.arange(P.shape[1])
     # −log p of a row that is fitted well comes from the other classes: no cancellation.
-    others = xp.sum(P * (1.0 - hit), axis=1)
-    near = others < 0.5
-    value = xp.where(near, -xp.log1p(-xp.where(near, others, 0.0)), log_total - xp.sum(hit[:, 1:] * A, axis=1))
-    return _SoftmaxRows(value, xp.where(hit > 0, -others[:, None], P)[:, 1:], P)
+    others = xp.sum(xp.where(hit, 0.0, P), axis=1, keepdims=True)
+    near = others[:, 0]
+    value = log_total - xp.sum(xp.where(hit[:, 1:], A, 0.0), axis=1)
+    value = xp.where(near < 0.5, -xp.log1p(-xp.minimum(near, 0.5)), value)
+    return _SoftmaxRows(value, xp.where(hit, -others, P)[:, 1:], P)

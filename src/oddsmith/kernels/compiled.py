@@ -252,12 +252,15 @@ def weighted_csr_product(data: Any, indices: Any, indptr: Any, h: Any, v: Any, v
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def csr_squares(data: Any, indices: Any, indptr: Any, h: Any, g: Any) -> None:
-    """Add Σ_i h_i (1, x²) to ``g``."""
+def csr_squares(data: Any, indices: Any, indptr: Any, h: Any, sums: Any) -> None:
+    """Add Σ_i h_i (1, x²) and Σ_i h_i (1, x) to the columns of ``sums``."""
     for i in range(indptr.size - 1):
-        g[0] += h[i]
+        sums[0, 0] += h[i]
         for p in range(uintp(indptr[i]), uintp(indptr[i + 1])):
-            g[uintp(indices[p]) + uintp(1)] += h[i] * data[p] * data[p]
+            j, hx = uintp(indices[p]) + uintp(1), h[i] * data[p]
+            sums[j, 0] += hx * data[p]
+            sums[j, 1] += hx
+    sums[0, 1] = sums[0, 0]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

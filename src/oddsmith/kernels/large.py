@@ -58,15 +58,15 @@ def curvature_product(block: Block, W: Array, b: Array, center: Array, V: Array,
     return g
 
 
-def curvature_diagonal(block: Block, W: Array, b: Array, center: Array) -> Array:
-    """Return the diagonal of the Hessian at ``(b, W)`` (C × (M+1))."""
+def curvature_diagonal(block: Block, W: Array, b: Array, center: Array) -> tuple[Array, Array]:
+    """Return the diagonal of the Hessian at ``(b, W)`` and its rows of the intercepts (C × (M+1) each)."""
     C, M = W.shape
-    g = np.zeros((C, M + 1))
     if not (block.is_sparse and C == 1 and block.memo is not None and not center.any()):
         return reference.curvature_diagonal(block, W, b, center)
     X = block.Phi
-    compiled.csr_squares(X.data, X.indices, X.indptr, block.memo, g[0])
-    return g
+    sums = np.zeros((M + 1, 2))
+    compiled.csr_squares(X.data, X.indices, X.indptr, block.memo, sums)
+    return sums[None, :, 0], sums[None, :, 1]
 
 
 def _optional(block: Block) -> tuple[Array, Array]:

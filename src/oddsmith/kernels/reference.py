@@ -16,6 +16,8 @@ from oddsmith.losses import link_rows, logistic_rows, softmax_rows
 from oddsmith.numerics import Array, namespace
 
 TILE_ELEMENTS = 1 << 17
+AT_ONCE = 1 << 16
+"""Numbers of a tile times pairs of classes up to which all blocks of a Hessian are one product."""
 LOGISTIC = (None, False)
 """No link of its own (logistic, or softmax), and the observed curvature."""
 
@@ -61,25 +63,30 @@ def curvature_product(
     return result
 
 
-def curvature_diagonal(block: Block, W: Array, b: Array, center: Array, model: Any = LOGISTIC) -> Array:
-    """Return the diagonal of the Hessian at ``(b, W)`` (C × (M+1))."""
+def curvature_diagonal(block: Block, W: Array, b: Array, center: Array, model: Any = LOGISTIC) -> tuple[Array, Array]:
+    """Return the diagonal of the Hessian at ``(b, W)`` and the rows of the intercepts in it (C × (M+1) each).
+
+    Of the row of a class's intercept those entries are meant that belong to the weights of the same class.
+    """
     C, M = W.shape
-    result = np.zeros((C, M + 1))
+    diagonal, cross = np.zeros((C, M + 1)), np.zeros((C, M + 1))
     for start, stop in _tiles(block):
         t, s, offset = _targets(block, start, stop)
         Z = _rows(block, start, stop, center)
         rows = _loss_rows(_activation(Z, W, b, center, offset), t, s, model)
         R = np.stack([rows.curvature(k, k) for k in range(C)], axis=1)
         R = R if s is None else R * s[:, None]
-        total = R.sum(axis=0)
-        result[:, 0] += total
+        first = _gradient(Z, R, center)
+        cross += first
+        diagonal[:, 0] += first[:, 0]
         if block.is_sparse:
             X = Z.astype(np.float64)
-            inner = (X.multiply(X).T @ R).T - 2.0 * center * (X.T @ R).T + total[:, None] * center**2
-            result[:, 1:] += np.maximum(inner, 0.0)
+            # Σ r (x − c)² = Σ r x² − 2 c Σ r (x − c) − c² Σ r
+            inner = (X.multiply(X).T @ R).T - 2.0 * center * first[:, 1:] - first[:, :1] * center**2
+            diagonal[:, 1:] += np.maximum(inner, 0.0)
         else:
-            result[:, 1:] += ((Z * Z).T @ R).T
-    return result
+            diagonal[:, 1:] += ((Z * Z).T @ R).T
+    return diagonal, cross
 
 
 def _longest(block: Block, center: Array, inverse: Array) -> float:
@@ -154,6 +161,8 @@ def _dense_tile(block: Block, start: int, stop: int, W: Array, b: Array, center:
     if order < 2:
         return value, _gradient(Z, R, center), None
     C, M = W.shape
+    if C > 1 and C * C * Z.shape[0] * (M + 1) <= AT_ONCE:
+        return value, _gradient(Z, R, center), _whole_hessian(Z, rows, s)
     H = np.empty((C, M + 1, C, M + 1))
     for j in range(C):
         for k in range(j, C):
@@ -161,6 +170,17 @@ def _dense_tile(block: Block, start: int, stop: int, W: Array, b: Array, center:
             symmetric = j == k and (model[0] is None or not (r < 0.0).any())
             H[j, :, k, :] = H[k, :, j, :] = _weighted_gram(xp, Z, r, symmetric=symmetric)
     return value, _gradient(Z, R, center), H
+
+
+def _whole_hessian(Z: Array, rows: Any, s: Array | None) -> Array:
+    """Return the Hessian of a few rows by one product: as many as there are pairs of classes would take longer."""
+    r = rows.curvatures() if s is None else rows.curvatures() * s[:, None, None]
+    (n, M), C = Z.shape, r.shape[1]
+    Z1 = np.empty((n, M + 1))
+    Z1[:, 0], Z1[:, 1:] = 1.0, Z
+    B = (r[:, :, :, None] * Z1[:, None, None, :]).reshape(n, C * C * (M + 1))
+    H: Array = (Z1.T @ B).reshape(M + 1, C, C, M + 1).transpose(1, 0, 2, 3)
+    return H
 
 
 def _weighted_gram(xp: Any, Z: Any, r: Any, *, symmetric: bool) -> Array:

@@ -22,7 +22,7 @@ from oddsmith.kernels.sgd import run_epoch
 from oddsmith.links import Link
 from oddsmith.numerics import EPS, Array
 from oddsmith.priors import Quadratic
-from oddsmith.solvers.base import Curb, Evaluation
+from oddsmith.solvers.base import Curb, Evaluation, Preconditioner
 from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
 
 
@@ -203,35 +203,44 @@ class FoldObjective:
             result = result + self.penalty.apply(v.reshape(self.shape))
         return np.where(self.free, result, v.reshape(self.shape)).ravel()
 
-    def hessian_diagonal(self, x: Array) -> Array:
-        """Return the diagonal of the Hessian, as a preconditioner: one pass.
+    def preconditioner(self, x: Array) -> Preconditioner:
+        """Return the diagonal of the Hessian with the intercepts eliminated: one pass.
 
         The contrasts of a symmetric softmax mix classes; there the mean over them is close enough.
         """
+        C, P = self.shape
         if self.mix is not None:
-            return np.ones(self.size)
+            return Preconditioner.of(np.ones((C, P)), np.zeros((C, P - 1)))
         W, b = self.raw(x)
-        d = self._fold(CurvatureDiagonal, self._params(W, b)).diagonal
-        if self.shape[0] > 1 and not np.array_equal(self.T, np.eye(self.shape[0])):
-            d = np.broadcast_to(d.mean(axis=0), self.shape)
+        sums = self._fold(CurvatureDiagonal, self._params(W, b))
+        d, cross = sums.diagonal, sums.cross[:, 1:]
+        if C > 1 and not np.array_equal(self.T, np.eye(C)):
+            d, cross = (np.broadcast_to(part.mean(axis=0), part.shape) for part in (d, cross))
         d = d / np.concatenate([[1.0], self.scale]) ** 2
         if self.penalty is not None:
-            d = d + self.penalty.diagonal(self.shape[0])
-        return np.where(self.free, np.maximum(d, EPS), 1.0).ravel()
+            d = d + self.penalty.diagonal(C)
+        both = self.free[:, 1:] & self.free[:, :1]
+        return Preconditioner.of(np.where(self.free, d, 1.0), np.where(both, cross / self.scale, 0.0))
 
     def curb(self, e: Evaluation) -> Curb:
         """Bound the decrement without the Hessian, or estimate it where nothing bounds the Hessian from below."""
         bound = self.inverse_bound(e.w)
         return self._estimate(e) if bound is None else Curb(bound.norm(e.gradient), bound.rho, exact=True)
 
-    def inverse_bound(self, x: Array) -> InverseBound | None:
-        """Return a bound of the inverse Hessian at ``x`` from the prior, the intercepts eliminated (C passes)."""
+    def inverse_bound(self, x: Array, metric: Preconditioner | None = None) -> InverseBound | None:
+        """Return a bound of the inverse Hessian at ``x`` from the prior, the intercepts eliminated (C passes).
+
+        Of two classes the preconditioner there knows all that is needed.
+        """
         C, P = self.shape
         if self.penalty is None or self.penalty.Q.ndim == 2:
             return None
         prior = self.penalty.diagonal(C)[:, 1:].ravel()
         columns = np.zeros((C, C, P))
-        for k in range(C if self.free[:, 0].all() else 0):
+        passes = C if self.free[:, 0].all() else 0
+        if passes == 1 and metric is not None and self.mix is None:
+            columns[0, 0], passes = np.append(metric.rest[0, 0], metric.cross[0]), 0
+        for k in range(passes):
             unit = np.zeros(self.size)
             unit[k * P] = 1.0
             columns[k] = self.hessian_product(x, unit).reshape(C, P)
@@ -240,8 +249,7 @@ class FoldObjective:
     def _estimate(self, e: Evaluation) -> Curb:
         from oddsmith.solvers.truncated import conjugate_gradients
 
-        norm = float(np.linalg.norm(e.gradient))
-        p = conjugate_gradients(self, e, 1e-3 * norm, 500)
+        p = conjugate_gradients(self, e, self.preconditioner(e.w), 1e-3, 500)
         return Curb(float(np.sqrt(max(float(p @ e.gradient), 0.0))), 0.0, exact=False)
 
     def sgd_epoch(

@@ -8,9 +8,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from oddsmith.numerics import Array
+from oddsmith.numerics import EPS, Array
 from oddsmith.records import TRACE_COLUMNS, Certificate, Trace
 from oddsmith.registry import Registry
+
+LEAST = 1e-6
+"""Share of a diagonal that is left when the intercept is eliminated: what is below may be rounding."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,41 @@ class Curb:
     decrement: float
     rho: float
     exact: bool
+
+
+@dataclass(frozen=True)
+class Preconditioner:
+    """What a Hessian is nearly: its intercepts eliminated, the rest diagonal.
+
+    Weights of columns that are not centred pull at the intercept all together; the ``shift`` (C × M) that each of them
+    gives to it, one for one, is taken out of the way. ``rest`` (C × (M + 1)) is the diagonal that is left, with the
+    curvature of the intercepts in its first column; ``cross`` (C × M) is the Hessian's row of each intercept.
+
+    >>> diagonal, cross = np.array([[4.0, 9.0]]), np.array([[2.0]])
+    >>> Preconditioner.of(diagonal, cross).solve(np.array([6.0, 11.0])).round(12).tolist()
+    [1.0, 1.0]
+    """
+
+    rest: Array
+    shift: Array
+    cross: Array
+
+    @classmethod
+    def of(cls, diagonal: Array, cross: Array) -> Preconditioner:
+        """Return it for a Hessian's diagonal (C × (M + 1)) and its rows of the intercepts (C × M)."""
+        diagonal = np.maximum(diagonal, EPS)
+        first, others = diagonal[:, :1], diagonal[:, 1:]
+        shift = cross / first
+        left = np.maximum(others - first * shift**2, LEAST * others)
+        return cls(np.concatenate([first, left], axis=1), shift, cross)
+
+    def solve(self, r: Array) -> Array:
+        """Return the step for a residual."""
+        R = r.reshape(self.rest.shape)
+        z = R / self.rest
+        z[:, 1:] -= self.shift * R[:, :1] / self.rest[:, 1:]
+        z[:, 0] -= (self.shift * z[:, 1:]).sum(axis=1)
+        return z.ravel()
 
 
 class Objective(Protocol):
@@ -85,8 +123,8 @@ class Objective(Protocol):
         """Return the Hessian at ``w`` times ``v`` without forming it."""
         ...
 
-    def hessian_diagonal(self, w: Array) -> Array:
-        """Return a positive diagonal close to that of the Hessian, as a preconditioner."""
+    def preconditioner(self, w: Array) -> Preconditioner:
+        """Return what is close to the Hessian and easily solved with."""
         ...
 
     def curb(self, e: Evaluation) -> Curb:

@@ -9,9 +9,12 @@ import numpy as np
 
 from oddsmith.numerics import Array
 from oddsmith.records import Certificate
-from oddsmith.solvers.base import SOLVERS, Evaluation, Objective, Recorder, SolverResult
+from oddsmith.solvers.base import SOLVERS, Evaluation, Objective, Preconditioner, Recorder, SolverResult
 from oddsmith.solvers.certificate import certify, gap_bound
 from oddsmith.solvers.newton import line_search, looks_separated, stalled
+
+LOOSEST, TIGHTEST = 0.3, 0.01
+"""Shares of the gradient to which a step is solved for: far from the optimum, and near it (if not to all digits)."""
 
 
 @SOLVERS.register("truncated-newton")
@@ -21,8 +24,8 @@ class TruncatedNewton:
 
     Each iteration
       1. evaluates value and gradient g (one pass),
-      2. solves H p ≈ g by conjugate gradients, preconditioned by the Hessian's diagonal, to a relative
-         residual that tightens as the gradient falls (one pass a product),
+      2. solves H p ≈ g by conjugate gradients, preconditioned by the Hessian's diagonal with the intercept eliminated,
+         to a relative residual that tightens as the gradient falls (one pass a product),
       3. stops when √(gᵀp) ≤ ``tol``,
       4. shortens the step until the objective falls.
 
@@ -39,18 +42,20 @@ class TruncatedNewton:
         """Return the minimiser with its certificate."""
         recorder = Recorder(objective)
         e = objective.evaluate(w)  # 1
-        first = float(np.linalg.norm(e.gradient))
+        first = np.nan
         step, decrements, diverging = 0.0, [np.inf], False
         while True:
             recorder.add(e, step)
-            norm = float(np.linalg.norm(e.gradient))
-            if norm == 0.0 or len(recorder.records) > max_iter:
+            if not e.gradient.any() or len(recorder.records) > max_iter:
                 break
+            metric = objective.preconditioner(e.w)
+            norm = float(np.sqrt(e.gradient @ metric.solve(e.gradient)))
+            first = norm if np.isnan(first) else first
             proof = None
             if not self.strict and decrements[-1] ** 2 <= 1e-2 * abs(e.value):
-                proof = Proof.at(objective, e, tol)
-            residual = min(0.1, max(np.sqrt(norm / first), 0.0 if self.strict else 0.03)) * norm
-            p = conjugate_gradients(objective, e, residual, self.max_products, proof)  # 2
+                proof = Proof.at(objective, e, metric, tol)
+            share = min(LOOSEST, max(float(np.sqrt(norm / first)), 0.0 if self.strict else TIGHTEST))
+            p = conjugate_gradients(objective, e, metric, share, self.max_products, proof)  # 2
             if proof is not None and proof.certificate is not None:
                 return SolverResult(e.w, recorder.trace(), proof.certificate, e)
             slope = float(p @ e.gradient)
@@ -81,9 +86,9 @@ class Proof:
     certificate: Certificate | None = None
 
     @classmethod
-    def at(cls, objective: Any, e: Evaluation, tol: float) -> Proof | None:
+    def at(cls, objective: Any, e: Evaluation, metric: Preconditioner, tol: float) -> Proof | None:
         """Return a proof for the point ``e``, if the objective can bound its inverse Hessian."""
-        bound = objective.inverse_bound(e.w)
+        bound = objective.inverse_bound(e.w, metric)
         return None if bound is None else cls(objective, e, bound, tol)
 
     def reached(self, p: Array, r: Array) -> bool:
@@ -98,9 +103,9 @@ class Proof:
 
 
 def conjugate_gradients(
-    objective: Any, e: Evaluation, residual: float, limit: int, proof: Proof | None = None
+    objective: Any, e: Evaluation, metric: Preconditioner, share: float, limit: int, proof: Proof | None = None
 ) -> Array:
-    """Solve H(w) p = g to ``‖g − H p‖ ≤ residual`` by preconditioned conjugate gradients from zero.
+    """Solve H(w) p = g by preconditioned conjugate gradients from zero, to a ``share`` of g in the metric's norm.
 
     It ends at once when ``proof`` is reached.
     """
@@ -108,10 +113,10 @@ def conjugate_gradients(
     r = e.gradient.copy()
     if proof is not None and proof.reached(p, r):
         return p
-    d = objective.hessian_diagonal(e.w)
-    z = r / d
+    z = metric.solve(r)
     q = z.copy()
     rz = r @ z
+    enough = share**2 * rz
     for _ in range(limit):
         Hq = objective.hessian_product(e.w, q)
         curvature = q @ Hq
@@ -120,10 +125,12 @@ def conjugate_gradients(
         alpha = rz / curvature
         p += alpha * q
         r -= alpha * Hq
-        if np.linalg.norm(r) <= residual or (proof is not None and proof.reached(p, r)):
+        if proof is not None and proof.reached(p, r):
             break
-        z = r / d
+        z = metric.solve(r)
         rz, previous = r @ z, rz
+        if rz <= enough:
+            break
         q = z + (rz / previous) * q
     return p
 

@@ -132,6 +132,8 @@ class CurvatureProduct:
 class CurvatureDiagonal:
     """``diagonal_k = Σ s ∂²ℓ/∂a_k² (1, z²)``: the diagonal of the Hessian of `Curvature` (C × (M + 1)).
 
+    ``cross_k = Σ s ∂²ℓ/∂a_k² (1, z)`` is its row of the intercept of class k, among that class's weights.
+
     >>> block = Block(np.array([[1.0], [-1.0]]), np.array([1, 0], dtype=np.int32))
     >>> params = CurvatureParams(np.zeros((1, 1)), np.zeros(1), np.zeros(1))
     >>> CurvatureDiagonal.of(block, params).diagonal.tolist()
@@ -139,20 +141,21 @@ class CurvatureDiagonal:
     """
 
     diagonal: Array
+    cross: Array
 
     @classmethod
     def zero(cls, shape: Shape, params: CurvatureParams) -> CurvatureDiagonal:
         """Return the diagonal over no rows."""
-        return cls(np.zeros(params.size))
+        return cls(np.zeros(params.size), np.zeros(params.size))
 
     @classmethod
     def of(cls, block: Block, params: CurvatureParams) -> CurvatureDiagonal:
         """Return the diagonal over a block (one pass over its rows)."""
-        return cls(_kernel(params).curvature_diagonal(block, params.W, params.b, params.center, *_model(params)))
+        return cls(*_kernel(params).curvature_diagonal(block, params.W, params.b, params.center, *_model(params)))
 
     def merge(self, other: CurvatureDiagonal) -> CurvatureDiagonal:
         """Add both."""
-        return CurvatureDiagonal(self.diagonal + other.diagonal)
+        return CurvatureDiagonal(self.diagonal + other.diagonal, self.cross + other.cross)
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
