@@ -26,6 +26,8 @@ def curvature(
         return _csr(block, W, b, center, order, inverse)
     if C == 1 and order < 2:
         return _logistic(block, W[0], float(b[0]), center, inverse)
+    if order < 2:
+        return _softmax(block, W, b, center, inverse)
     return _chunks(block, W, b, center, order, inverse)
 
 
@@ -122,6 +124,16 @@ def _gradient(Z: Any, R: Array, center: Array) -> Array:
     if hasattr(Z, "indptr"):
         inner = inner - total[:, None] * center
     return np.concatenate([total[:, None], inner], axis=1)
+
+
+def _softmax(
+    block: Block, W: Array, b: Array, center: Array, inverse: Array | None
+) -> tuple[float, Array, None, float]:
+    g, (s, offset) = np.zeros((len(W), block.n_columns + 1)), _optional(block)
+    tile = min(block.n_rows, max(64, CHUNK_BYTES // (8 * max(W.shape[1], 2 * len(W)))))
+    extent = _NONE if inverse is None else inverse
+    value, longest = compiled.softmax(block.Phi, block.t, s, offset, W, b, center, extent, g, tile)
+    return value, g, None, longest
 
 
 def _chunks(
