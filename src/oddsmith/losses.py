@@ -59,14 +59,6 @@ class _SoftmaxRows:
         p = self.P[:, j + 1]
         return p * self.others[:, j + 1] if j == k else -p * self.P[:, k + 1]
 
-    def curvatures(self) -> Any:
-        """Return those of all pairs of classes at once, but for the reference (n × C × C)."""
-        P = self.P[:, 1:]
-        r = -P[:, :, None] * P[:, None, :]
-        C = P.shape[1]
-        r.reshape(len(P), C * C)[:, :: C + 1] = P * self.others[:, 1:]
-        return r
-
 
 @lru_cache(maxsize=16)
 def _all_but_one(xp: Any, K: int, dtype: Any) -> Any:

@@ -431,6 +431,14 @@ def _softmax_tile(A: Any, t: Any, n: int, loss: Any, room: Any) -> None:
         _residuals(A[k], t, k + 1, others, scale, n)
 
 
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def _square(z: Any, inverse: Any) -> float:
+    total = 0.0
+    for j in range(z.size):
+        total += z[j] * z[j] * inverse[j]
+    return total
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def _centre(X: Any, first: int, n: int, center: Any, Z: Any) -> None:
     for i in range(n):
@@ -473,7 +481,7 @@ def softmax(
         if inverse.size:
             for i in range(n):
                 if not s.size or s[first + i] > 0.0:
-                    longest = max(longest, np.sum(Z[i] * Z[i] * inverse))
+                    longest = max(longest, _square(Z[i], inverse))
     return value, longest
 
 

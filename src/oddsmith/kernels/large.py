@@ -24,11 +24,11 @@ def curvature(
         return 0.0, np.zeros((C, M + 1)), np.zeros((C * (M + 1),) * 2) if order >= 2 else None, 0.0
     if block.is_sparse:
         return _csr(block, W, b, center, order, inverse)
-    if C == 1 and order < 2:
-        return _logistic(block, W[0], float(b[0]), center, inverse)
-    if order < 2:
-        return _softmax(block, W, b, center, inverse)
-    return _chunks(block, W, b, center, order, inverse)
+    if C == 1:
+        logistic = _logistic if order < 2 else _logistic_hessian
+        return logistic(block, W[0], float(b[0]), center, inverse)
+    softmax = _softmax if order < 2 else _softmax_hessian
+    return softmax(block, W, b, center, inverse)
 
 
 def curvature_product(block: Block, W: Array, b: Array, center: Array, V: Array, v: Array) -> Array:
@@ -136,56 +136,50 @@ def _softmax(
     return value, g, None, longest
 
 
-def _chunks(
-    block: Block, W: Array, b: Array, center: Array, order: int, inverse: Array | None
-) -> tuple[float, Array, Array | None, float]:
-    """Dense rows a chunk at a time: products by BLAS, probabilities by a compiled loop."""
+def _logistic_hessian(
+    block: Block, u: Array, b: float, center: Array, inverse: Array | None
+) -> tuple[float, Array, Array, float]:
+    """Two classes, dense rows a chunk at a time: rows √h (1, z) by a compiled loop, their product by BLAS."""
+    M, (s, offset) = len(u), _optional(block)
+    value, g, H = 0.0, np.zeros(M + 1), np.zeros((M + 1, M + 1))
+    for rows in _ranges(block, 1):
+        Z = np.ascontiguousarray(block.Phi[rows])
+        B = np.empty((len(Z), M + 1))
+        some, shift = (s[rows] if s.size else s), (offset[rows] if offset.size else offset)
+        value += compiled.logistic_chunk(Z, block.t[rows], some, shift, u, b, center, B, g)
+        H += B.T @ B
+    longest = 0.0 if inverse is None else _logistic(block, u, b, center, inverse)[3]
+    return value, g[None], H, longest
+
+
+def _softmax_hessian(
+    block: Block, W: Array, b: Array, center: Array, inverse: Array | None
+) -> tuple[float, Array, Array, float]:
+    """Softmax, dense rows a chunk at a time: products by BLAS, probabilities by a compiled loop."""
     C, M = W.shape
-    s, offset = _optional(block)
-    value, longest = 0.0, 0.0
-    g = np.zeros((C, M + 1))
-    H = np.zeros((C, M + 1, C, M + 1)) if order >= 2 else None
+    value, g, longest = 0.0, np.zeros((C, M + 1)), 0.0
     alike = not W.any() and block.offset is None  # all rows have the same probabilities
+    others = np.ones((C + 1, C + 1)) - np.eye(C + 1)
+    H: Array | None = None
     for rows in _ranges(block, C):
-        if C == 1 and H is not None:
-            Z = np.ascontiguousarray(block.Phi[rows])
-            B = np.empty((len(Z), M + 1))
-            some, shift = (s[rows] if s.size else s), (offset[rows] if offset.size else offset)
-            value += compiled.logistic_chunk(Z, block.t[rows], some, shift, W[0], float(b[0]), center, B, g[0])
-            H[0, :, 0, :] += B.T @ B
-            continue
-        Z, part = _centred(block, rows, center)
+        Z, s = _centred(block, rows, center)
         A, R, P = _activations(Z, block, rows, W, b, center)
-        value += compiled.softmax_chunk(A, block.t[rows], _NONE if part is None else part, P)
+        value += compiled.softmax_chunk(A, block.t[rows], _NONE if s is None else s, P)
         g += _gradient(Z, R, center)
         if inverse is not None:
             squares = (Z * Z) @ inverse
-            longest = max(longest, float((squares if part is None else squares * (part > 0)).max(initial=0.0)))
-        if H is not None and alike:
-            B = np.concatenate([np.ones((len(Z), 1)), Z], axis=1) * (1.0 if part is None else np.sqrt(part)[:, None])
-            p = P[0, 1:]
-            H += (np.diag(p) - np.outer(p, p))[:, None, :, None] * (B.T @ B)[None, :, None, :]
-        elif H is not None:
-            _add_softmax_hessian(H, Z, P, part)
-    if C == 1 and inverse is not None:
-        longest = _logistic(block, W[0], float(b[0]), center, inverse)[3]
-    return value, g, None if H is None else H.reshape(C * (M + 1), C * (M + 1)), longest
-
-
-def _add_softmax_hessian(H: Array, Z: Array, P: Array, s: Array | None) -> None:
-    """H_jk += Σ s p_j (1[j = k] − p_k) (1, z)(1, z)ᵀ, block by block."""
-    C = P.shape[1] - 1
-    Z1 = np.concatenate([np.ones((len(Z), 1)), Z], axis=1)
-    for j in range(C):
-        p = P[:, j + 1] if s is None else P[:, j + 1] * s
-        own = p * (P[:, : j + 1].sum(axis=1) + P[:, j + 2 :].sum(axis=1))
-        B = Z1 * np.sqrt(own)[:, None]
-        H[j, :, j, :] += B.T @ B
-        weighted = Z1 * p[:, None]
-        for k in range(j + 1, C):
-            cross = weighted.T @ (Z1 * P[:, k + 1][:, None])
-            H[j, :, k, :] -= cross
-            H[k, :, j, :] -= cross.T
+            longest = max(longest, float((squares if s is None else squares * (s > 0)).max(initial=0.0)))
+        if alike:
+            B = np.concatenate([np.ones((len(Z), 1)), Z], axis=1) * (1.0 if s is None else np.sqrt(s)[:, None])
+            part = B.T @ B
+        else:
+            part = reference.softmax_hessian(Z, P, P @ others, s)
+        H = part if H is None else np.add(H, part, out=H)
+    assert H is not None
+    if alike:
+        p = P[0, 1:]
+        H = (np.diag(p) - np.outer(p, p))[:, None, :, None] * H[None, :, None, :]
+    return value, g, H.reshape(C * (M + 1), C * (M + 1)), longest
 
 
 def _csr(

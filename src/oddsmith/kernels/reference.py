@@ -16,8 +16,6 @@ from oddsmith.losses import link_rows, logistic_rows, softmax_rows
 from oddsmith.numerics import Array, namespace
 
 TILE_ELEMENTS = 1 << 17
-AT_ONCE = 1 << 16
-"""Numbers of a tile times pairs of classes up to which all blocks of a Hessian are one product."""
 LOGISTIC = (None, False)
 """No link of its own (logistic, or softmax), and the observed curvature."""
 
@@ -161,25 +159,31 @@ def _dense_tile(block: Block, start: int, stop: int, W: Array, b: Array, center:
     if order < 2:
         return value, _gradient(Z, R, center), None
     C, M = W.shape
-    if C > 1 and C * C * Z.shape[0] * (M + 1) <= AT_ONCE:
-        return value, _gradient(Z, R, center), _whole_hessian(Z, rows, s)
-    H = np.empty((C, M + 1, C, M + 1))
-    for j in range(C):
-        for k in range(j, C):
-            r = rows.curvature(j, k) if s is None else rows.curvature(j, k) * s
-            symmetric = j == k and (model[0] is None or not (r < 0.0).any())
-            H[j, :, k, :] = H[k, :, j, :] = _weighted_gram(xp, Z, r, symmetric=symmetric)
-    return value, _gradient(Z, R, center), H
+    if C > 1:
+        return value, _gradient(Z, R, center), softmax_hessian(Z, rows.P, rows.others, s)
+    r = rows.curvature(0, 0) if s is None else rows.curvature(0, 0) * s
+    symmetric = model[0] is None or not (r < 0.0).any()
+    H = _weighted_gram(xp, Z, r, symmetric=symmetric)
+    return value, _gradient(Z, R, center), H.reshape(1, M + 1, 1, M + 1)
 
 
-def _whole_hessian(Z: Array, rows: Any, s: Array | None) -> Array:
-    """Return the Hessian of a few rows by one product: as many as there are pairs of classes would take longer."""
-    r = rows.curvatures() if s is None else rows.curvatures() * s[:, None, None]
-    (n, M), C = Z.shape, r.shape[1]
+def softmax_hessian(Z: Array, P: Array, others: Array, s: Array | None) -> Array:
+    """Return ``Σ s (diag(p) − p pᵀ)_jk (1, z)(1, z)ᵀ`` (C × (M+1) × C × (M+1)) without the class 0.
+
+    ``others`` is 1 − P, without cancellation: the blocks of one class take it from there, the rest is one product.
+    """
+    (n, M), C = Z.shape, P.shape[1] - 1
     Z1 = np.empty((n, M + 1))
     Z1[:, 0], Z1[:, 1:] = 1.0, Z
-    B = (r[:, :, :, None] * Z1[:, None, None, :]).reshape(n, C * C * (M + 1))
-    H: Array = (Z1.T @ B).reshape(M + 1, C, C, M + 1).transpose(1, 0, 2, 3)
+    if s is not None:
+        Z1 *= np.sqrt(s)[:, None]
+    L = (P[:, 1:, None] * Z1[:, None, :]).reshape(n, C * (M + 1))
+    H: Array = (L.T @ L).reshape(C, M + 1, C, M + 1)
+    np.negative(H, out=H)
+    own = np.sqrt(P * others)
+    for k in range(C):
+        B = Z1 * own[:, k + 1 : k + 2]
+        H[k, :, k, :] = B.T @ B
     return H
 
 
