@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.block import Block
-from oddsmith.kernels import compiled, reference
+from oddsmith.kernels import compiled, compiled_softmax, reference
 from oddsmith.numerics import Array
 
 CHUNK_BYTES = 1 << 19
@@ -49,7 +49,7 @@ def curvature_product(block: Block, W: Array, b: Array, center: Array, V: Array,
     for part_rows in _ranges(block, C):
         Z, part = _centred(block, part_rows, center)
         A, R, P = _activations(Z, block, part_rows, W, b, center)
-        compiled.softmax_chunk(A, block.t[part_rows], _NONE, P)
+        compiled_softmax.softmax_chunk(A, block.t[part_rows], _NONE, P)
         dA = _product(Z, V, v, center)
         # y_j Σ_k y_k (da_j − da_k), the sums over the other classes alone: no cancellation where y_j is near 1.
         rest = dA * (P @ others)[:, 1:] - (P[:, 1:] * dA) @ others[1:, 1:]
@@ -132,7 +132,7 @@ def _softmax(
     g, (s, offset) = np.zeros((len(W), block.n_columns + 1)), _optional(block)
     tile = min(block.n_rows, max(64, CHUNK_BYTES // (8 * max(W.shape[1], 2 * len(W)))))
     extent = _NONE if inverse is None else inverse
-    value, longest = compiled.softmax(block.Phi, block.t, s, offset, W, b, center, extent, g, tile)
+    value, longest = compiled_softmax.softmax(block.Phi, block.t, s, offset, W, b, center, extent, g, tile)
     return value, g, None, longest
 
 
@@ -164,7 +164,7 @@ def _softmax_hessian(
     for rows in _ranges(block, C):
         Z, s = _centred(block, rows, center)
         A, R, P = _activations(Z, block, rows, W, b, center)
-        value += compiled.softmax_chunk(A, block.t[rows], _NONE if s is None else s, P)
+        value += compiled_softmax.softmax_chunk(A, block.t[rows], _NONE if s is None else s, P)
         g += _gradient(Z, R, center)
         if inverse is not None:
             squares = (Z * Z) @ inverse
@@ -201,7 +201,7 @@ def _csr(
         g[1:] -= center * g[0]
         return value, g[None], _csr_block(X, h, center), _csr_longest(X, s, center, inverse)
     A, R, P = _activations(X, block, slice(None), W, b, center)
-    value = compiled.softmax_chunk(A, block.t, s, P)
+    value = compiled_softmax.softmax_chunk(A, block.t, s, P)
     g2 = _gradient(X, R, center)
     H = None
     if order >= 2:

@@ -89,6 +89,15 @@ def logistic_tile(a: Any, b: float, sign: Any, r: Any, h: Any, n: Any) -> None:
         a[i] = log1p_unit(e) + (0.0 if m >= 0.0 else -m)
 
 
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def sum_of(values: Any, n: int) -> float:
+    """Return the sum of the first ``n`` values."""
+    total = 0.0
+    for i in range(n):
+        total += values[i]
+    return total
+
+
 @intrinsic
 def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
     """Ask for the cache line of ``array[index]`` (a flat array) ahead of its use, into the second-level cache.

@@ -1,0 +1,163 @@
+"""Compiled kernels of several classes: products of tiles by BLAS, probabilities in loops that compilers vectorise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from oddsmith.kernels.scalar import EXACT, SUMS, exp_negative, log1p_unit, sum_of
+
+
+@njit(cache=True, nogil=True, fastmath=EXACT, error_model="numpy")
+def softmax_chunk(A: Any, t: Any, s: Any, P: Any) -> float:
+    """Softmax: activations ``A`` (n × C, against class 0) become residuals; P (n × (C+1)) the probabilities.
+
+    Returns the loss. Weights multiply the residuals, not the probabilities.
+    """
+    n, C = A.shape
+    value = 0.0
+    for i in range(n):
+        row, p = A[i], P[i]
+        top = 0.0
+        for k in range(C):
+            top = max(top, row[k])
+        own = row[t[i] - 1] if t[i] > 0 else 0.0
+        p[0] = exp_negative(-top)
+        for k in range(C):
+            p[k + 1] = exp_negative(row[k] - top)
+        total = 0.0
+        for k in range(C + 1):
+            total += p[k]
+        scale = 1.0 / total
+        others = 0.0
+        for k in range(C + 1):
+            p[k] *= scale
+            if k != t[i]:
+                others += p[k]
+        # −log p of a row that is fitted well comes from the other classes: no cancellation.
+        loss = -np.log1p(-others) if others < 0.5 else (top - own) + np.log(total)
+        weight = s[i] if s.size else 1.0
+        value += weight * loss
+        for k in range(C):
+            row[k] = weight * p[k + 1]
+        if t[i] > 0:
+            row[t[i] - 1] = -weight * others
+    return value
+
+
+# The same with a class in each row of an array: the loops over rows of data are then those that are vectorised.
+
+
+@njit(cache=True, nogil=True, fastmath=EXACT, error_model="numpy")
+def _raise_to(a: Any, top: Any, n: int) -> None:
+    for i in range(n):
+        top[i] = max(top[i], a[i])
+
+
+@njit(cache=True, nogil=True, fastmath=EXACT, error_model="numpy")
+def _exp_below(a: Any, top: Any, total: Any, n: int) -> None:
+    for i in range(n):
+        a[i] = exp_negative(a[i] - top[i])
+        total[i] += a[i]
+
+
+@njit(cache=True, nogil=True, fastmath=EXACT, error_model="numpy")
+def _sum_others(a: Any, t: Any, k: Any, others: Any, n: int) -> None:
+    for i in range(n):
+        others[i] += 0.0 if t[i] == k else a[i]
+
+
+@njit(cache=True, nogil=True, fastmath=EXACT, error_model="numpy")
+def _near_losses(others: Any, total: Any, scale: Any, loss: Any, n: int) -> None:
+    """−log p = log(1 + q) with q = (1 − p) / p, where the own class has at least half."""
+    for i in range(n):
+        scale[i] = 1.0 / total[i]
+        others[i] *= scale[i]
+        q = others[i] / (1.0 - others[i])
+        loss[i] = log1p_unit(q if others[i] < 0.5 else 0.0)
+
+
+@njit(cache=True, nogil=True, fastmath=EXACT, error_model="numpy")
+def _residuals(a: Any, t: Any, k: Any, others: Any, scale: Any, n: int) -> None:
+    for i in range(n):
+        a[i] = -others[i] if t[i] == k else a[i] * scale[i]
+
+
+@njit(cache=True, nogil=True, fastmath=EXACT, error_model="numpy")
+def _softmax_tile(A: Any, t: Any, n: int, loss: Any, room: Any) -> None:
+    """Activations ``A`` (C × n, against class 0) become residuals, and losses go to ``loss``."""
+    C = A.shape[0]
+    top, total, others, own, scale = room[0], room[1], room[2], room[3], room[4]
+    for i in range(n):
+        own[i] = A[t[i] - 1, i] if t[i] > 0 else 0.0
+        top[i] = others[i] = 0.0
+    for k in range(C):
+        _raise_to(A[k], top, n)
+    for i in range(n):
+        total[i] = exp_negative(-top[i])
+    _sum_others(total, t, 0, others, n)
+    for k in range(C):
+        _exp_below(A[k], top, total, n)
+        _sum_others(A[k], t, k + 1, others, n)
+    _near_losses(others, total, scale, loss, n)
+    for i in range(n):
+        if not others[i] < 0.5:
+            loss[i] = (top[i] - own[i]) + np.log(total[i])
+    for k in range(C):
+        _residuals(A[k], t, k + 1, others, scale, n)
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def _square(z: Any, inverse: Any) -> float:
+    total = 0.0
+    for j in range(z.size):
+        total += z[j] * z[j] * inverse[j]
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _centre(X: Any, first: int, n: int, center: Any, Z: Any) -> None:
+    for i in range(n):
+        row, z = X[first + i], Z[i]
+        for j in range(center.size):
+            z[j] = row[j] - center[j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def softmax(
+    X: Any, t: Any, s: Any, offset: Any, W: Any, b: Any, center: Any, inverse: Any, g: Any, tile: int
+) -> tuple[float, float]:
+    """Softmax: add the gradient to ``g`` (C × (M + 1)), return the loss and the longest row; products by BLAS."""
+    N, M = X.shape
+    C = W.shape[0]
+    V = np.ascontiguousarray(W.T)
+    Z, A, R, G = np.zeros((tile, M)), np.empty((tile, C)), np.empty((C, tile)), np.empty((C, M))
+    loss, room = np.empty(tile), np.empty((5, tile))
+    value, longest = 0.0, 0.0
+    for first in range(0, N, tile):
+        n = min(tile, N - first)
+        _centre(X, first, n, center, Z)
+        np.dot(Z, V, A)
+        for k in range(C):
+            for i in range(n):
+                R[k, i] = A[i, k] + b[k]
+            if offset.size:
+                R[k, :n] += offset[first : first + n, k]
+        _softmax_tile(R, t[first : first + n], n, loss, room)
+        if s.size:
+            loss[:n] *= s[first : first + n]
+        value += sum_of(loss, n)
+        for k in range(C):
+            if s.size:
+                R[k, :n] *= s[first : first + n]
+            R[k, n:] = 0.0
+            g[k, 0] += sum_of(R[k], n)
+        np.dot(R, Z, G)
+        g[:, 1:] += G
+        if inverse.size:
+            for i in range(n):
+                if not s.size or s[first + i] > 0.0:
+                    longest = max(longest, _square(Z[i], inverse))
+    return value, longest
