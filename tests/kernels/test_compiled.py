@@ -98,6 +98,22 @@ def test_products_and_diagonal_equal_the_hessian(problem: tuple[Block, dict[str,
     close(found.cross, np.array([blocks[k, 0, k] for k in range(C)]), largest, 1e-11)
 
 
+@settings(max_examples=30, deadline=None)
+@given(problems())
+def test_curvatures_that_rows_remember_give_the_same(problem: tuple[Block, dict[str, Any]]) -> None:
+    block, given_params = problem
+    if not block.is_sparse or given_params["W"].shape[0] > 1:
+        return
+    params = CurvatureParams(**{**given_params, "center": np.zeros(block.n_columns)}, order=1, large=True)
+    memory = np.zeros(block.n_rows)
+    remembering = Block(block.Phi, block.t, block.s, block.offset, memo=memory)
+    Curvature.of(remembering, params)
+    for statistic in (CurvatureDiagonal, CurvatureProduct):
+        plain, remembered = (vars(statistic.of(one, params)) for one in (block, remembering))
+        for name, expected in plain.items():
+            close(remembered[name], expected, 1e-300 + np.abs(expected).max(initial=0.0), 1e-11)
+
+
 @pytest.mark.parametrize("C", [1, 3])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_activations_of_700_keep_their_digits(C: int, sign: float) -> None:

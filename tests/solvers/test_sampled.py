@@ -164,3 +164,16 @@ def test_general_prior_on_large_data(rows: Any, labels: Any) -> None:
     exact = LogisticRegression(prior, solver="newton").fit(rows[0], labels)
     assert auto.certificate_.converged
     np.testing.assert_allclose(auto.coef_, exact.coef_, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(("n", "d", "K"), [(16_000, 160, 2), (25_000, 170, 2), (60_000, 160, 2), (50_000, 20, 30)])
+def test_many_weights_for_the_rows_there_are(n: int, d: int, K: int) -> None:
+    # Whether one sample is enough or a larger one follows: the fit ends where truncated Newton does.
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, d))
+    y = (X @ rng.normal(size=(d, K)) / np.sqrt(d) + rng.gumbel(size=(n, K))).argmax(axis=1)
+    model = LogisticRegression(1.0).fit(X, y)
+    other = LogisticRegression(1.0, solver="truncated-newton").fit(X, y)
+    assert model.certificate_.converged
+    found, best = objective(model, X, y, 1.0), objective(other, X, y, 1.0)
+    assert found <= best * (1.0 + 1e-8)

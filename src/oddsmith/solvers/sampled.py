@@ -102,8 +102,9 @@ class Sampled:
             both, factor = chance(guess, sample) < ALL_CHANCE, metric(guess, sample)
         if both:
             sample = objective.sample(large, self.seed)
-            e = _to_sampling_error(sample, guess.w, factor)
-            guess = sample.evaluate(e.w, order=2)
+            guess = _to_sampling_error(sample, guess.w, factor)
+        if guess.hessian is None:
+            guess = sample.evaluate(guess.w, order=2)
             factor = metric(guess, sample)
         return sample, guess, factor
 
@@ -176,7 +177,8 @@ def sample_rows(objective: Any) -> int:
     rows = min(objective.n_rows / 16, 2.0 * objective.n_rows * gradient / hessian, enough)
     if objective.made:  # rows are costly to make, and those of a sample are made once
         rows = min(objective.n_rows / 16, MADE_NUMBERS / P)
-    return max(10 * int(objective.size), int(rows))
+    # A row shows the curvature of every class: many of them do not need more rows than a few.
+    return max(min(10 * int(objective.size), ROWS_A_WEIGHT * P), int(rows))
 
 
 def _to_sampling_error(sample: Any, w: Array, factor: SpdFactor) -> Evaluation:
