@@ -23,6 +23,8 @@ S = TypeVar("S", bound=Statistic)
 SLICE_BYTES = 1 << 24
 SMALL_BYTES = 1 << 21
 """Rows of no more than this are one slice: threads would cost more than they save. More of them are eight at least."""
+WIDE = 512
+"""Bytes of a slice of sparse rows for each column, at least: or the sums would be as large as the rows."""
 MADE_BYTES = 1 << 22
 """A slice of rows that a transform makes takes no more than this."""
 KEPT_BYTES = 1 << 25
@@ -112,7 +114,7 @@ class MemorySource:
         if small and self.slice_rows is None:
             return [(0, n)]
         each = max(1, self._row_bytes())
-        most = SLICE_BYTES if self.transform is None else MADE_BYTES
+        most = max(SLICE_BYTES, WIDE * self.shape.M if self.is_sparse else 0) if self.transform is None else MADE_BYTES
         step = self.slice_rows or max(
             512, min(most, n * each if n * each <= SMALL_BYTES else -(-n * each // 8)) // each
         )

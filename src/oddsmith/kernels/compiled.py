@@ -257,15 +257,22 @@ def csr_squares(data: Any, indices: Any, indptr: Any, h: Any, sums: Any) -> None
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def csr_longest(data: Any, indices: Any, indptr: Any, s: Any, center: Any, inverse: Any, base: float) -> float:
-    """max_i Σ_j inverse_j (x_ij − c_j)² over the rows of positive weight; ``base`` is the value of a row of zeros."""
+    """max_i Σ_j inverse_j (x_ij − c_j)² over the rows of positive weight; ``base`` is the value of a row of zeros.
+
+    Without a center the columns have one ``inverse``.
+    """
     longest = 0.0
     for i in range(indptr.size - 1):
         if s.size and s[i] == 0.0:
             continue
         total = base
-        for p in range(uintp(indptr[i]), uintp(indptr[i + 1])):
-            j = uintp(indices[p])
-            total += inverse[j] * data[p] * (data[p] - 2.0 * center[j])
+        if center.size:
+            for p in range(uintp(indptr[i]), uintp(indptr[i + 1])):
+                j = uintp(indices[p])
+                total += inverse[j] * data[p] * (data[p] - 2.0 * center[j])
+        else:
+            for p in range(uintp(indptr[i]), uintp(indptr[i + 1])):
+                total += inverse[0] * data[p] * data[p]
         longest = max(longest, total)
     return longest
 

@@ -234,5 +234,7 @@ def _csr_block(X: Any, h: Array, center: Array) -> Array:
 def _csr_longest(X: Any, s: Array, center: Array, inverse: Array | None) -> float:
     if inverse is None:
         return 0.0
-    base = float((center**2 * inverse).sum())
+    if not center.any() and (inverse == inverse[0]).all():
+        center, inverse = _NONE, inverse[:1]
+    base = float((center**2 * inverse).sum()) if center.size else 0.0
     return float(compiled.csr_longest(X.data, X.indices, X.indptr, s, center, inverse, base))

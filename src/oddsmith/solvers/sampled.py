@@ -178,7 +178,7 @@ def sample_rows(objective: Any) -> int:
     if objective.made:  # rows are costly to make, and those of a sample are made once
         rows = min(objective.n_rows / 16, MADE_NUMBERS / P)
     # A row shows the curvature of every class: many of them do not need more rows than a few.
-    return max(min(10 * int(objective.size), ROWS_A_WEIGHT * P), int(rows))
+    return max(min(10 * int(objective.size), ROWS_A_WEIGHT * int(P)), int(rows))
 
 
 def _to_sampling_error(sample: Any, w: Array, factor: SpdFactor) -> Evaluation:

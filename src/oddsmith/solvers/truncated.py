@@ -48,12 +48,12 @@ class TruncatedNewton:
             recorder.add(e, step)
             if not e.gradient.any() or len(recorder.records) > max_iter:
                 break
-            metric = objective.preconditioner(e.w)
+            near = not self.strict and decrements[-1] ** 2 <= 1e-2 * abs(e.value)
+            if near or len(recorder.records) % 2:  # far from the optimum it serves for two steps
+                metric = objective.preconditioner(e.w)
             norm = float(np.sqrt(e.gradient @ metric.solve(e.gradient)))
             first = norm if np.isnan(first) else first
-            proof = None
-            if not self.strict and decrements[-1] ** 2 <= 1e-2 * abs(e.value):
-                proof = Proof.at(objective, e, metric, tol)
+            proof = Proof.at(objective, e, metric, tol) if near else None
             share = min(LOOSEST, max(float(np.sqrt(norm / first)), 0.0 if self.strict else TIGHTEST))
             p = conjugate_gradients(objective, e, metric, share, self.max_products, proof)  # 2
             if proof is not None and proof.certificate is not None:
