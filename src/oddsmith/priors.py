@@ -51,12 +51,12 @@ class Quadratic:
         if self.Q.ndim == 2 and len(self.Q) == C * P:
             H += self.Q
             return
+        if self.Q.ndim == 1:
+            np.einsum("ii->i", H).reshape(C, P)[:] += self.Q
+            return
         blocks = H.reshape(C, P, C, P)
         for k in range(C):
-            if self.Q.ndim == 2:
-                blocks[k, :, k, :] += self.Q
-            else:
-                np.einsum("ii->i", blocks[k, :, k, :])[:] += self.Q
+            blocks[k, :, k, :] += self.Q
 
     def diagonal(self, C: int) -> Array:
         """Return the diagonal of the Hessian of the penalty (C × P)."""

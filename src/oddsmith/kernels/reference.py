@@ -132,7 +132,9 @@ def _rows(block: Block, start: int, stop: int, center: Array) -> Any:
     if block.is_sparse:
         return block.Phi
     xp = namespace(block.Phi)
-    rows = xp.astype(block.Phi[start:stop, :], xp.float64, copy=False)
+    rows = block.Phi[start:stop, :]
+    if rows.dtype != xp.float64:
+        rows = xp.astype(rows, xp.float64)
     return rows - center if center.any() else rows
 
 
