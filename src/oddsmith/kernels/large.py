@@ -93,9 +93,9 @@ def _logistic(
     return value, g[None], None, longest
 
 
-def _ranges(block: Block, C: int) -> list[slice]:
+def _ranges(block: Block, C: int, least: int = 64) -> list[slice]:
     width = block.n_columns if not block.is_sparse else max(1, block.Phi.nnz // max(1, block.n_rows))
-    step = max(64, CHUNK_BYTES // (8 * max(width, 2 * C)))
+    step = max(least, CHUNK_BYTES // (8 * max(width, 2 * C)))
     return [slice(i, min(i + step, block.n_rows)) for i in range(0, block.n_rows, step)]
 
 
@@ -141,13 +141,15 @@ def _logistic_hessian(
 ) -> tuple[float, Array, Array, float]:
     """Two classes, dense rows a chunk at a time: rows √h (1, z) by a compiled loop, their product by BLAS."""
     M, (s, offset) = len(u), _optional(block)
-    value, g, H = 0.0, np.zeros(M + 1), np.zeros((M + 1, M + 1))
-    for rows in _ranges(block, 1):
+    value, g = 0.0, np.zeros(M + 1)
+    H: Array | None = None
+    for rows in _ranges(block, 1, least=max(64, M)):  # with fewer rows than columns H is more work than they are
         Z = np.ascontiguousarray(block.Phi[rows])
         B = np.empty((len(Z), M + 1))
         some, shift = (s[rows] if s.size else s), (offset[rows] if offset.size else offset)
         value += compiled.logistic_chunk(Z, block.t[rows], some, shift, u, b, center, B, g)
-        H += B.T @ B
+        H = B.T @ B if H is None else np.add(H, B.T @ B, out=H)
+    assert H is not None
     longest = 0.0 if inverse is None else _logistic(block, u, b, center, inverse)[3]
     return value, g[None], H, longest
 
