@@ -373,3 +373,41 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
         peaks.append(int(done.stdout))
     # Twenty parts more are 64 MB of rows and 24 MB of predictions.
     assert peaks[1] < peaks[0] + 20, peaks
+
+
+@pytest.mark.filterwarnings("ignore::oddsmith.errors.ConvergenceWarning", "ignore::oddsmith.errors.SeparationWarning")
+@pytest.mark.parametrize(("model", "K"), MODELS)
+def test_scores_of_files_and_dask_are_those_in_memory(model: Any, K: int, tmp_path: Path) -> None:
+    model, table, inside = fitted(model, K)
+    expected = model.score(inside, np.array(table["label"]))
+    assert model.score(table.select(["a", "b", "c", "label"]).to_pandas(), "label") == expected
+    parquet.write_table(table, tmp_path / "a.parquet", row_group_size=50)
+    csv.write_csv(table, tmp_path / "a.csv")
+    for name in ("a.parquet", "a.csv"):
+        assert model.score(tmp_path / name, "label") == pytest.approx(expected, rel=1e-12)
+    import dask.dataframe as dd
+
+    assert model.score(dd.from_pandas(table.to_pandas(), npartitions=3), "label") == pytest.approx(expected, rel=1e-12)
+
+
+def test_scores_of_files_weigh_rows_and_refuse_what_cannot_be_right(tmp_path: Path) -> None:
+    model, table, inside = fitted(LogisticRegression(), 2)
+    weights = np.random.default_rng(0).uniform(0.0, 2.0, table.num_rows)
+    path = tmp_path / "a.parquet"
+    parquet.write_table(table.append_column("weight", pa.array(weights)), path)
+    expected = model.score(inside, np.array(table["label"]), weights)
+    assert model.score(path, "label", "weight") == pytest.approx(expected, rel=1e-12)
+    with pytest.raises(InvalidInputError, match="score\\(data, 'y'\\)"):
+        model.score(path, np.array(table["label"]))
+    with pytest.raises(InvalidInputError, match="label2"):
+        model.score(path, "label2")
+    with pytest.raises(InvalidInputError, match="holds numbers"):
+        model.score(path, "weight")
+    place = table.schema.get_field_index("label")
+    gap = table.set_column(place, "label", pa.array([None, *table["label"].to_pylist()[1:]]))
+    parquet.write_table(gap, path)
+    with pytest.raises(InvalidInputError, match="1 rows without a label"):
+        model.score(path, "label")
+    parquet.write_table(table.slice(0, 0), path)
+    with pytest.raises(InvalidInputError, match="no rows"):
+        model.score(path, "label")

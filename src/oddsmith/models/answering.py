@@ -316,6 +316,57 @@ def collect(parts: Parts, question: Callable[[Any], Any], progress: Any = None) 
 
 
 @dataclass(frozen=True)
+class Hits:
+    """Counts, for rows of a table, the weight of those whose class a model predicts, and that of all."""
+
+    model: Any
+    y: str
+    weight: str | None = None
+
+    def __call__(self, rows: Any) -> Array:
+        """Return both weights."""
+        table = as_table(rows)
+        assert table is not None
+        labels = table.get_column(self.y)
+        if labels.null_count():
+            raise InvalidInputError(
+                f"Column {self.y!r} has {labels.null_count()} rows without a label. Leave them out."
+            )
+        roles = [name for name in (self.y, self.weight) if name is not None]
+        others = [name for name in roles if name not in (columns_of(self.model) or ())]
+        predicted = np.asarray(self.model.predict(inputs(self.model, table.drop(others).to_native())))
+        found = labels.to_numpy()
+        words = found.dtype.kind in "OUST"
+        if words != (predicted.dtype.kind in "OUST"):
+            raise InvalidInputError(
+                f"Column {self.y!r} holds {'words' if words else 'numbers'}, and the classes of the model are like "
+                f"{predicted[:1].tolist()[0]!r}. Make them alike."
+            )
+        s = np.ones(len(found)) if self.weight is None else table.get_column(self.weight).to_numpy()
+        return np.array([s[found == predicted].sum(), s.sum()], dtype=np.float64)
+
+
+def accuracy(model: Any, X: Any, y: Any, weight: Any = None) -> float:
+    """Return the share of rows in pieces whose class a model predicts; ``y`` and ``weight`` name columns.
+
+    Cost: one reading. Memory: that of a few pieces.
+    """
+    model._check_fitted()
+    parts, progress = opened(X)
+    if parts.columns is None or not isinstance(y, str) or not isinstance(weight, str | None):
+        raise InvalidInputError(
+            "score takes data in pieces with the names of its columns of labels and weights: score(data, 'y'). "
+            "For labels that stand elsewhere use evaluate(model, data, y)."
+        )
+    parts = needed(model, parts, *(name for name in (y, weight) if name is not None))
+    found = [part for part in collect(parts, Hits(model, y, weight), progress) if part[1] > 0]
+    if not found:
+        raise InvalidInputError("The data has no rows (of positive weight): found array with 0 sample(s).")
+    right, total = np.sum(found, axis=0)
+    return float(right / total)
+
+
+@dataclass(frozen=True)
 class _Marked:
     """Answers in which a row without a decision has None: columns of Spark hold no marks of ours."""
 

@@ -12,9 +12,10 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from oddsmith.design.inputs import check_finite, read_rows
+from oddsmith.design.inputs import check_finite, read_rows, split_target
+from oddsmith.engines.scan import is_elsewhere
 from oddsmith.errors import NotFittedError
-from oddsmith.models.answering import answering
+from oddsmith.models.answering import accuracy, answering
 from oddsmith.models.deciding import Deciding
 from oddsmith.models.expanding import expanded, input_names, takes_sparse
 from oddsmith.models.exporting import Exporting
@@ -106,3 +107,18 @@ class Classifier(Deciding, Exporting, Reporting, ClassifierMixin, BaseEstimator)
         codes = (values > 0).astype(np.intp) if values.ndim == 1 else values.argmax(axis=1)
         labels: npt.NDArray[Any] = self.classes_[codes]
         return labels
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of rows whose class is predicted; ``y`` may name a column, also of data in pieces.
+
+        More scores, and how sure they are: `oddsmith.evaluate`.
+
+        >>> import polars, oddsmith
+        >>> table = polars.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "y": ["a", "b", "a", "b"]})
+        >>> oddsmith.LogisticRegression().fit(table, y="y").score(table, "y")
+        0.5
+        """
+        if is_elsewhere(X):
+            return accuracy(self, X, y, sample_weight)
+        X, y = split_target(X, y)
+        return float(super().score(X, y, sample_weight))
