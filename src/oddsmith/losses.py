@@ -60,7 +60,7 @@ class _SoftmaxRows:
         return p * self.others[:, j + 1] if j == k else -p * self.P[:, k + 1]
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=2)
 def _all_but_one(xp: Any, K: int, dtype: Any) -> Any:
     return xp.ones((K, K), dtype=dtype) - xp.eye(K, dtype=dtype)
 

@@ -177,3 +177,24 @@ def test_many_weights_for_the_rows_there_are(n: int, d: int, K: int) -> None:
     assert model.certificate_.converged
     found, best = objective(model, X, y, 1.0), objective(other, X, y, 1.0)
     assert found <= best * (1.0 + 1e-8)
+
+
+@pytest.mark.parametrize("prior", [None, 1.0])
+def test_sparse_rows_remember_nothing_that_was_not_evaluated(prior: Any) -> None:
+    # What a row remembers of its curvature is made by an evaluation, not by one before there was room for it.
+    rng = np.random.default_rng(3)
+    X = sparse.csr_array(sparse.random(60_000, 60, density=0.5, format="csr", random_state=rng))
+    a = 2.0 * (X @ rng.normal(size=60))
+    y, later = (rng.random((2, 60_000)) < 1.0 / (1.0 + np.exp(-a))).astype(int)
+    model = LogisticRegression(prior=prior, solver="truncated-newton", warm_start=True).fit(X, y)
+    again = model.fit(X, later)
+    cold = LogisticRegression(prior=prior, solver="newton").fit(X, later)
+    assert again.certificate_.converged
+    np.testing.assert_allclose(again.coef_, cold.coef_, rtol=1e-6, atol=1e-8)
+
+
+def test_weights_next_to_nothing_are_no_reason_to_fail() -> None:
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(200, 3)), rng.integers(0, 2, 200)
+    model = LogisticRegression(prior=1.0, solver="truncated-newton").fit(X, y, sample_weight=np.full(200, 1e-170))
+    np.testing.assert_allclose(model.coef_, 0.0, atol=1e-100)

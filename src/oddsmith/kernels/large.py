@@ -11,6 +11,8 @@ from oddsmith.kernels import compiled, compiled_softmax, reference
 from oddsmith.numerics import Array
 
 CHUNK_BYTES = 1 << 19
+MOST_ROWS = 2048
+"""Rows of a chunk, at most, where a Hessian has more rows than that."""
 _NONE = np.empty(0)
 _NO_OFFSET = np.empty((0, 1))
 
@@ -163,7 +165,7 @@ def _softmax_hessian(
     alike = not W.any() and block.offset is None  # all rows have the same probabilities
     others = np.ones((C + 1, C + 1)) - np.eye(C + 1)
     H: Array | None = None
-    for rows in _ranges(block, C):
+    for rows in _ranges(block, C, least=max(64, min(C * (M + 1), MOST_ROWS))):
         Z, s = _centred(block, rows, center)
         A, R, P = _activations(Z, block, rows, W, b, center)
         value += compiled_softmax.softmax_chunk(A, block.t[rows], _NONE if s is None else s, P)
@@ -197,7 +199,7 @@ def _csr(
         g[1:] -= center * g[0]
         return value, g[None], None, _csr_longest(X, s, center, inverse)
     if C == 1:
-        g, h = np.zeros(M + 1), np.empty(block.n_rows)
+        g, h = np.zeros(M + 1), np.empty(block.n_rows) if block.memo is None else block.memo
         shift = float(b[0] - W[0] @ center)
         value = compiled.logistic_csr(X.data, X.indices, X.indptr, block.t, s, offset, W[0], shift, g, h)
         g[1:] -= center * g[0]
@@ -236,7 +238,7 @@ def _csr_block(X: Any, h: Array, center: Array) -> Array:
 def _csr_longest(X: Any, s: Array, center: Array, inverse: Array | None) -> float:
     if inverse is None:
         return 0.0
-    if not center.any() and (inverse == inverse[0]).all():
+    if len(inverse) and not center.any() and (inverse == inverse[0]).all():
         center, inverse = _NONE, inverse[:1]
     base = float((center**2 * inverse).sum()) if center.size else 0.0
     return float(compiled.csr_longest(X.data, X.indices, X.indptr, s, center, inverse, base))

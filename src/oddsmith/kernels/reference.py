@@ -16,6 +16,7 @@ from oddsmith.losses import link_rows, logistic_rows, softmax_rows
 from oddsmith.numerics import Array, namespace
 
 TILE_ELEMENTS = 1 << 17
+MADE_ELEMENTS = 1 << 21
 LOGISTIC = (None, False)
 """No link of its own (logistic, or softmax), and the observed curvature."""
 
@@ -32,7 +33,7 @@ def curvature(
     C, M = W.shape
     sums = _csr_tile if block.is_sparse else _dense_tile
     value, g, H = 0.0, None, None
-    for start, stop in _tiles(block):
+    for start, stop in _tiles(block, C * (M + 1) if order >= 2 and C > 1 else 1):
         part = sums(block, start, stop, W, b, center, order, model)
         value += part[0]
         g = part[1] if g is None else g + part[1]
@@ -103,9 +104,10 @@ def _longest(block: Block, center: Array, inverse: Array) -> float:
     return longest
 
 
-def _tiles(block: Block) -> list[tuple[int, int]]:
+def _tiles(block: Block, width: int = 1) -> list[tuple[int, int]]:
+    """Return the rows of tiles, of each of which ``width`` numbers are made on the way."""
     n = block.n_rows
-    step = n if block.is_sparse else max(256, TILE_ELEMENTS // max(1, block.n_columns))
+    step = n if block.is_sparse else max(256, min(TILE_ELEMENTS // max(1, block.n_columns), MADE_ELEMENTS // width))
     return [(i, min(i + step, n)) for i in range(0, n, step)] if n else []
 
 

@@ -166,7 +166,8 @@ def fit_likelihood(problem: Problem) -> Fit:
         x = warm if objective.evaluate(warm).value < cold else x
     x = np.where(objective.free, x.reshape(C, P), 0.0).ravel()
     if isinstance(solver, TruncatedNewton) and objective.large and C == 1 and objective.source.is_sparse:
-        objective.source = replace(objective.source, memo=np.empty(objective.n_rows))
+        # What was evaluated before has left nothing in it.
+        objective.source, objective._last = replace(objective.source, memo=np.zeros(objective.n_rows)), None
     result = solver.minimise(objective, x, tol=problem.tol, max_iter=problem.max_iter)
     if not np.isfinite(result.final.value):
         raise InvalidInputError(

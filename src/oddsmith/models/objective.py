@@ -193,8 +193,7 @@ class FoldObjective:
 
     def hessian_product(self, x: Array, v: Array) -> Array:
         """Return the Hessian at ``x`` times ``v``: one pass, no matrix."""
-        if self.source.memo is not None and (self._last is None or not np.array_equal(self._last.w, x)):
-            self.evaluate(x)  # the rows' curvatures that the product takes are those of the last evaluation
+        self._remember(x)
         W, b = self.raw(x)
         V, v0 = self.raw(v)
         sums = self._fold(CurvatureProduct, self._params(W, b, V=V, v=v0))
@@ -202,6 +201,11 @@ class FoldObjective:
         if self.penalty is not None:
             result = result + self.penalty.apply(v.reshape(self.shape))
         return np.where(self.free, result, v.reshape(self.shape)).ravel()
+
+    def _remember(self, x: Array) -> None:
+        """See to it that curvatures which rows remember are those at ``x``: they are of the last evaluation."""
+        if self.source.memo is not None and (self._last is None or not np.array_equal(self._last.w, x)):
+            self.evaluate(x)
 
     def preconditioner(self, x: Array) -> Preconditioner:
         """Return the diagonal of the Hessian with the intercepts eliminated: one pass.
@@ -211,6 +215,7 @@ class FoldObjective:
         C, P = self.shape
         if self.mix is not None:
             return Preconditioner.of(np.ones((C, P)), np.zeros((C, P - 1)))
+        self._remember(x)
         W, b = self.raw(x)
         sums = self._fold(CurvatureDiagonal, self._params(W, b))
         d, cross = sums.diagonal, sums.cross[:, 1:]

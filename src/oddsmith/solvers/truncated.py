@@ -52,6 +52,8 @@ class TruncatedNewton:
             if near or len(recorder.records) % 2:  # far from the optimum it serves for two steps
                 metric = objective.preconditioner(e.w)
             norm = float(np.sqrt(e.gradient @ metric.solve(e.gradient)))
+            if not norm > 0.0:
+                break
             first = norm if np.isnan(first) else first
             proof = Proof.at(objective, e, metric, tol) if near else None
             share = min(LOOSEST, max(float(np.sqrt(norm / first)), 0.0 if self.strict else TIGHTEST))
