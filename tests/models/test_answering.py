@@ -153,6 +153,7 @@ def test_spark_frames_have_lazy_columns_added() -> None:
     assert [row["decision"] for row in decided] == expected and None in expected
     with pytest.raises(InvalidInputError, match="Column 'a', which the model was fitted to, is missing"):
         model.predict(frame.drop("a"))
+    assert model.score(frame, "label") == pytest.approx(model.score(inside, np.array(table["label"])), rel=1e-12)
 
 
 def test_words_that_look_like_numbers_are_words_in_every_piece(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +19,9 @@ from oddsmith.cli.output import (
     working,
 )
 from oddsmith.cli.running import guarded
+
+if TYPE_CHECKING:
+    from oddsmith.cli.making import Recipe
 
 Output = Annotated[
     str, typer.Option("--output", "-o", metavar="FILE", help="The model file to write.", show_default=False)
@@ -73,8 +76,7 @@ def fit(
     if target is None and (formula is None or "~" not in formula):
         raise typer.BadParameter("give --target COLUMN, or a --formula with a left side.", param_hint="'--target'")
     from oddsmith.cli.data import check_apart, open_data
-    from oddsmith.cli.looking import look
-    from oddsmith.cli.making import Recipe, without
+    from oddsmith.cli.making import Recipe
     from oddsmith.cli.pieces import check_whole, fit_pieces
 
     recipe = Recipe(model, basis, prior, formula, missing, unseen)
@@ -89,17 +91,8 @@ def fit(
             check_whole(how)
         n_rows = None if report is not None else fit_pieces(estimator, opened, target, weights, ignore or [], how)
         if n_rows is None:
-            with working(f"reading {opened.name}") as update:
-                table = opened.table()
-                n_rows = table.num_rows
-                look(without(table, ignore or [], "--ignore"), target, opened.name, formula)
-                update(f"fitting {model} to {n_rows:,} rows")
-                rows, given = _fit(estimator, table, target, weights, ignore or [])
-                if report is not None:
-                    estimator.save(output)  # first, since the page has the checksum of this file
-                    update("writing the report")
-                    estimator.report(rows, target, report, model_path=output, **given)
-        if report is None:
+            n_rows = _fit_whole(estimator, opened, recipe, (target, weights, ignore or []), output, report)
+        else:
             estimator.save(output)
     if as_json:
         print_json({"model": output, "report": report, **_facts(estimator, n_rows), "warnings": said})
@@ -191,6 +184,26 @@ def _show(result: Any) -> None:
             complain("Warning", f"{name} failed. {as_options(result.notes[name].partition(': ')[2])}")
         elif text:
             note(f"{name}: {text}")
+
+
+def _fit_whole(
+    estimator: Any, opened: Any, recipe: Recipe, roles: tuple[Any, Any, Any], output: str, report: str | None
+) -> int:
+    """Fit to a table that is read whole, write the model, and a report if one is wanted; return the number of rows."""
+    from oddsmith.cli.looking import look
+    from oddsmith.cli.making import without
+
+    target, _, ignore = roles
+    with working(f"reading {opened.name}") as update:
+        table = opened.table()
+        look(without(table, ignore, "--ignore"), target, opened.name, recipe.formula)
+        update(f"fitting {recipe.model} to {table.num_rows:,} rows")
+        rows, given = _fit(estimator, table, *roles)
+        estimator.save(output)  # before the report, which has the checksum of this file
+        if report is not None:
+            update("writing the report")
+            estimator.report(rows, target, report, model_path=output, **given)
+    return int(table.num_rows)
 
 
 def _fit(
