@@ -33,6 +33,8 @@ class Block:
     origin : array or scipy CSR array, n rows, optional
         The rows that ``Phi`` was made of, where a transform made it: what a sample knows them by, since the last digit
         of ``Phi`` may depend on how means were summed up.
+    half : array n × M, optional
+        Room for the rows in half precision, centred and scaled, which a pass that looks for the longest of them fills.
 
     >>> block = Block(np.eye(2), np.array([0, 1], dtype=np.int32))
     >>> block.n_rows, block.n_columns
@@ -46,6 +48,7 @@ class Block:
     first_row: int = 0
     memo: npt.NDArray[np.float64] | None = None
     origin: Any = None
+    half: npt.NDArray[np.float16] | None = None
 
     def __post_init__(self) -> None:
         n = self.Phi.shape[0]

@@ -51,6 +51,7 @@ class MemorySource:
     M: int | None = None
     slice_rows: int | None = field(default=None, kw_only=True)
     memo: npt.NDArray[np.float64] | None = field(default=None, kw_only=True)
+    half: npt.NDArray[np.float16] | None = field(default=None, kw_only=True)
 
     @property
     def n_rows(self) -> int:
@@ -126,7 +127,7 @@ class MemorySource:
     def _row_bytes(self) -> int:
         if self.is_sparse:
             return int(12 * self.X.nnz // max(1, self.n_rows))
-        return 8 * max(self.shape.M, int(self.X.shape[1]))
+        return (2 if self.X.dtype == np.float16 else 8) * max(self.shape.M, int(self.X.shape[1]))
 
     def block(self, start: int, stop: int) -> Block:
         """Return the rows from ``start`` to ``stop`` as views of the arrays."""
@@ -139,6 +140,7 @@ class MemorySource:
             start,
             None if self.memo is None else self.memo[start:stop],
             None if self.transform is None else rows,
+            None if self.half is None else self.half[start:stop],
         )
 
     def spread(self, rows: int, seed: int) -> npt.NDArray[np.intp]:
@@ -192,7 +194,7 @@ def _take_rows(
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
     taken = np.empty((len(rows), *X.shape[1:]), dtype=X.dtype) if room is None else room[: len(rows)]
-    parts = available_cores() if taken.nbytes > SLICE_BYTES else 1
+    parts = available_cores() if taken.nbytes > SMALL_BYTES else 1
     edges = [len(rows) * i // parts for i in range(parts + 1)]
 
     def copy(ends: tuple[int, int]) -> None:

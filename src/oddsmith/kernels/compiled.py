@@ -12,9 +12,20 @@ from typing import Any
 import numpy as np
 from numba import njit, uintp
 
-from oddsmith.kernels.scalar import SUMS, logistic_tile, prefetch, sum_of
+from oddsmith.kernels.scalar import SUMS, logistic_tile, residual_tile, sum_of
+from oddsmith.kernels.vectors import (
+    ROUNDED,
+    add_columns,
+    add_padded,
+    eight_dots,
+    for_halves,
+    halve_rows,
+    padded,
+    value_at,
+    zeros_for,
+)
 
-TILE_BYTES = 32_768
+TILE_BYTES = 24_576
 
 
 # Indices are unsigned in the inner loops: a signed one could mean "from the end", and the check for that keeps
@@ -22,43 +33,23 @@ TILE_BYTES = 32_768
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _dots_c(x: Any, base: Any, M: Any, u: Any, center: Any, a: Any, n: Any, ahead: Any) -> None:
-    """a_i = Σ_j u_j (x_ij − c_j) for the n rows of length M that begin at x[base], four at a time.
+def _dots_c(x: Any, base: Any, M: Any, u: Any, center: Any, wide: Any, a: Any, n: Any, ahead: Any) -> None:
+    """a_i = Σ_j u_j (x_ij − c_j) for the n rows of length M that begin at x[base], eight at a time.
 
-    Meanwhile the first half of the tile that begins at x[ahead] is called into the cache (0: none); `_add_c` calls
-    the second half. All at once would be more than memory can send while a tile is worked on.
+    ``wide`` holds u and center `padded`, where rows are long enough for it. Meanwhile the first half of the tile that
+    begins at x[ahead] is called into the cache; `_add_c` calls the second half.
     """
     i = uintp(0)
-    line = uintp(64 // x.itemsize)
-    k = ahead
-    while i + uintp(4) <= n:
-        k0 = base + i * M
-        if ahead > uintp(0):
-            end = ahead + (i + uintp(4)) // uintp(2) * M
-            while k < end:
-                prefetch(x, k)
-                k += line
-        k1 = k0 + M
-        k2 = k1 + M
-        k3 = k2 + M
-        s0 = s1 = s2 = s3 = 0.0
-        for j in range(M):
-            w, c = u[j], center[j]
-            s0 += (x[k0 + j] - c) * w
-            s1 += (x[k1 + j] - c) * w
-            s2 += (x[k2 + j] - c) * w
-            s3 += (x[k3 + j] - c) * w
-        a[i] = s0
-        a[i + uintp(1)] = s1
-        a[i + uintp(2)] = s2
-        a[i + uintp(3)] = s3
-        i += uintp(4)
+    if wide[0].size:
+        while i + uintp(8) <= n:
+            eight_dots(x, base + i * M, M, wide[0], wide[1], a, i, ahead + i * M // uintp(2))
+            i += uintp(8)
     while i < n:
-        k0 = base + i * M
-        s0 = 0.0
+        first = base + i * M
+        total = 0.0
         for j in range(M):
-            s0 += (x[k0 + j] - center[j]) * u[j]
-        a[i] = s0
+            total += (value_at(x, first + j) - center[j]) * u[j]
+        a[i] = total
         i += uintp(1)
 
 
@@ -72,38 +63,44 @@ def _longest_c(x: Any, base: Any, M: Any, inverse: Any, center: Any, s: Any, fir
         k = base + i * M
         total = 0.0
         for j in range(M):
-            z = x[k + j] - center[j]
+            z = value_at(x, k + j) - center[j]
             total += z * z * inverse[j]
         longest = max(longest, total)
     return longest
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _add_c(x: Any, base: Any, M: Any, r: Any, center: Any, g: Any, n: Any, ahead: Any) -> None:
-    """g_j += Σ_i r_i (x_ij − c_j), while the second half of the tile at x[ahead] is called into the cache."""
+def _add_c(x: Any, base: Any, M: Any, r: Any, center: Any, wide: Any, g: Any, n: Any, ahead: Any) -> None:
+    """g_j += Σ_i r_i (x_ij − c_j), while the second half of the tile at x[ahead] is called into the cache.
+
+    ``wide`` holds center `padded`, sums in its groups, and room for residuals; `add_padded` adds the sums to g.
+    """
     i = uintp(0)
-    line = uintp(64 // x.itemsize)
-    k = ahead + n // uintp(2) * M
-    while i + uintp(4) <= n:
-        k0 = base + i * M
-        if ahead > uintp(0):
-            end = ahead + (n // uintp(2) + (i + uintp(4)) // uintp(2)) * M
-            while k < end:
-                prefetch(x, k)
-                k += line
-        k1 = k0 + M
-        k2 = k1 + M
-        k3 = k2 + M
-        r0, r1, r2, r3 = r[i], r[i + uintp(1)], r[i + uintp(2)], r[i + uintp(3)]
-        for j in range(M):
-            c = center[j]
-            g[j] += (r0 * (x[k0 + j] - c) + r1 * (x[k1 + j] - c)) + (r2 * (x[k2 + j] - c) + r3 * (x[k3 + j] - c))
-        i += uintp(4)
+    center_wide, sums, residuals, width = wide[1], wide[2], wide[3], wide[4]
+    if sums.size and n >= uintp(4):
+        i = n // uintp(4) * uintp(4)
+        for row in range(i):
+            residuals[row] = r[row]
+        rest = ahead + n * M // uintp(2)
+        for j in range(uintp(0), uintp(sums.size), width):
+            place = rest + j * n // uintp(2)
+            add_columns(x, base + min(j, M - width), M, i, residuals, center_wide, sums, j, place)
     while i < n:
-        k0 = base + i * M
+        first = base + i * M
         for j in range(M):
-            g[j] += r[i] * (x[k0 + j] - center[j])
+            g[j] += r[i] * (value_at(x, first + j) - center[j])
         i += uintp(1)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _wide(x: Any, u: Any, center: Any, tile: int) -> Any:
+    """What rows of this type and length need in vector registers: u, center, sums, residuals, width of a group."""
+    width = 16 if x.itemsize == 2 else 8
+    if u.size < width:
+        none = zeros_for(x, 0)
+        return none, none, np.zeros(0), none, uintp(width)
+    center_wide = padded(center, width, x, True)
+    return padded(u, width, x, False), center_wide, np.zeros(center_wide.size), zeros_for(x, tile), uintp(width)
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
@@ -119,6 +116,16 @@ def _tile_rows(a: Any, b: float, sign: Any, s: Any, first: Any, n: Any, r: Any, 
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _tile_residuals(a: Any, b: float, sign: Any, s: Any, first: Any, n: Any, r: Any, h: Any) -> Any:
+    """Turn activations of a tile into residuals ``r`` alone; return the loss."""
+    if not s.size:
+        value, exact = residual_tile(a, b, sign, r, n)
+        if exact:
+            return value
+    return _tile_rows(a, b, sign, s, first, n, r, h)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _signs(t: Any, offset: Any, first: Any, n: Any, sign: Any, a: Any) -> None:
     """Signs of the classes of a tile; its offsets are added to the activations."""
     for i in range(n):
@@ -130,25 +137,32 @@ def _signs(t: Any, offset: Any, first: Any, n: Any, sign: Any, a: Any) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def logistic_c(
-    X: Any, t: Any, s: Any, offset: Any, u: Any, b: float, center: Any, inverse: Any, g: Any, tile: int
+    X: Any, t: Any, s: Any, offset: Any, u: Any, b: float, center: Any, inverse: Any, g: Any, tile: int, half: Any
 ) -> tuple[float, float]:
-    """Two classes, C order: add the gradient to ``g`` (intercept first); return loss and longest row."""
+    """Two classes, C order: add the gradient to ``g`` (intercept first); return loss and longest row.
+
+    The rows, centred and scaled by the root of ``inverse``, go to ``half`` if it has room for them (all have weight 1).
+    """
     N, M = uintp(X.shape[0]), uintp(X.shape[1])
     x, step, slopes = X.ravel(), uintp(tile), g[1:]
     a, sign, r, h = np.empty(tile), np.empty(tile), np.empty(tile), np.empty(tile)
+    wide, halves = _wide(x, u, center, tile), for_halves(x, center, np.sqrt(inverse), half)
     value, longest = 0.0, 0.0
     first = uintp(0)
     while first < N:
         n = min(step, N - first)
-        ahead = (first + step) * M if first + step + step <= N else uintp(0)
-        _dots_c(x, first * M, M, u, center, a, n, ahead)
-        if inverse.size:
+        ahead = (first + step) * M if first + step + step <= N else first * M
+        _dots_c(x, first * M, M, u, center, wide, a, n, ahead)
+        if half.size:
+            longest = max(longest, ROUNDED * halve_rows(x, first * M, n, halves, half))
+        elif inverse.size:
             longest = max(longest, _longest_c(x, first * M, M, inverse, center, s, first, n))
         _signs(t, offset, first, n, sign, a)
-        value += _tile_rows(a, b, sign, s, first, n, r, h)
+        value += _tile_residuals(a, b, sign, s, first, n, r, h)
         g[0] += sum_of(r, n)
-        _add_c(x, first * M, M, r, center, slopes, n, ahead)
+        _add_c(x, first * M, M, r, center, wide, slopes, n, ahead)
         first += step
+    add_padded(wide[2], wide[4], slopes)
     return value, longest
 
 
@@ -322,11 +336,13 @@ def logistic_chunk(Z: Any, t: Any, s: Any, offset: Any, u: Any, b: float, center
     n, M, zero = uintp(Z.shape[0]), uintp(Z.shape[1]), uintp(0)
     a, sign, r, h = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     x = Z.ravel()
-    _dots_c(x, zero, M, u, center, a, n, zero)
+    wide = _wide(x, u, center, Z.shape[0])
+    _dots_c(x, zero, M, u, center, wide, a, n, zero)
     _signs(t, offset, zero, n, sign, a)
     value = _tile_rows(a, b, sign, s, zero, n, r, h)
     g[0] += sum_of(r, n)
-    _add_c(x, zero, M, r, center, g[1:], n, zero)
+    _add_c(x, zero, M, r, center, wide, g[1:], n, zero)
+    add_padded(wide[2], wide[4], g[1:])
     _root_rows(x, M, h, center, B.ravel(), n)
     return value
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import njit, uintp
 
-from oddsmith.kernels.scalar import EXACT, SUMS, exp_negative, log1p_unit, sum_of
+from oddsmith.kernels.scalar import EXACT, SUMS, exp_negative, exp_negative_single, log1p_unit, sum_of
+from oddsmith.kernels.vectors import ROUNDED, for_halves, halve_rows, value_at
 
 
 @njit(cache=True, nogil=True, fastmath=EXACT, error_model="numpy")
@@ -126,11 +127,21 @@ def _centre(X: Any, first: int, n: int, center: Any, Z: Any) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _halve(Z: Any, n: int, center: Any, inverse: Any, half: Any) -> Any:
+    z = Z.ravel()
+    return ROUNDED * halve_rows(z, uintp(0), uintp(n), for_halves(z, center, np.sqrt(inverse), half), half)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def softmax(
-    X: Any, t: Any, s: Any, offset: Any, W: Any, b: Any, center: Any, inverse: Any, g: Any, tile: int
+    X: Any, t: Any, s: Any, offset: Any, W: Any, b: Any, center: Any, inverse: Any, g: Any, tile: int, half: Any
 ) -> tuple[float, float]:
-    """Softmax: add the gradient to ``g`` (C × (M + 1)), return the loss and the longest row; products by BLAS."""
+    """Softmax: add the gradient to ``g`` (C × (M + 1)), return the loss and the longest row; products by BLAS.
+
+    The rows, centred and scaled by the root of ``inverse``, go to ``half`` if it has room for them.
+    """
     N, M = X.shape
+    none = np.zeros(M)
     C = W.shape[0]
     V = np.ascontiguousarray(W.T)
     Z, A, R, G = np.zeros((tile, M)), np.empty((tile, C)), np.empty((C, tile)), np.empty((C, M))
@@ -156,8 +167,96 @@ def softmax(
             g[k, 0] += sum_of(R[k], n)
         np.dot(R, Z, G)
         g[:, 1:] += G
-        if inverse.size:
+        if half.size:
+            longest = max(longest, _halve(Z, n, none, inverse, half[first * M : (first + n) * M]))
+        elif inverse.size:
             for i in range(n):
                 if not s.size or s[first + i] > 0.0:
                     longest = max(longest, _square(Z[i], inverse))
     return value, longest
+
+
+# Rows of half precision, in single precision: for searches that end on the rows themselves.
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def _shares(a: Any, top: Any, total: Any, n: Any) -> None:
+    for i in range(n):
+        a[i] = exp_negative_single(a[i] - top[i])
+        total[i] += a[i]
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def _scaled(a: Any, total: Any, n: Any) -> None:
+    for i in range(n):
+        a[i] *= total[i]
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def _raise_by(a: Any, b: Any, top: Any, n: Any) -> None:
+    for i in range(n):
+        a[i] += b
+        top[i] = max(top[i], a[i])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _log_of(total: Any, n: Any) -> Any:
+    """Σ log(total), of numbers that are at least 1, a logarithm for 64 of them."""
+    value, product = 0.0, 1.0
+    for i in range(n):
+        product *= np.float64(total[i])
+        if i % 64 == 63:
+            value += np.log(product)
+            product = 1.0
+    return value + np.log(product)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _single_tile(A: Any, t: Any, b: Any, top: Any, total: Any, n: Any) -> Any:
+    """Activations ``A`` (C × n, against class 0) become residuals; return the loss."""
+    C, value = A.shape[0], 0.0
+    top[:] = 0.0
+    for k in range(C):
+        _raise_by(A[k], b[k], top, n)
+    for i in range(n):
+        value += np.float64(top[i] - (A[t[i] - 1, i] if t[i] > 0 else np.float32(0.0)))
+        total[i] = exp_negative_single(-top[i])
+    for k in range(C):
+        _shares(A[k], top, total, n)
+    value += _log_of(total, n)
+    for i in range(n):
+        total[i] = np.float32(1.0) / total[i]
+    for k in range(C):
+        _scaled(A[k], total, n)
+    for i in range(n):
+        if t[i] > 0:
+            A[t[i] - 1, i] -= np.float32(1.0)
+    return value
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def softmax_half(X: Any, t: Any, W: Any, b: Any, g: Any, tile: int) -> float:
+    """Softmax of rows of half precision that are centred, of weight 1: add the gradient to ``g``; return the loss."""
+    N, M = X.shape
+    C, single = W.shape[0], np.float32
+    x, V, shift = X.ravel(), np.ascontiguousarray(W.T).astype(single), b.astype(single)
+    Z, A, G = np.zeros((tile, M), single), np.empty((C, tile), single), np.empty((C, M), single)
+    rows = np.empty((tile, C), single)
+    top, total, z = np.empty(tile, single), np.empty(tile, single), Z.ravel()
+    value = 0.0
+    for first in range(0, N, tile):
+        n = min(tile, N - first)
+        begin = uintp(first * M)
+        for j in range(uintp(n * M)):
+            z[j] = value_at(x, begin + j)
+        np.dot(Z, V, rows)
+        for k in range(C):
+            for i in range(n):
+                A[k, i] = rows[i, k]
+        value += _single_tile(A, t[first : first + n], shift, top, total, n)
+        A[:, n:] = 0.0
+        for k in range(C):
+            g[k, 0] += sum_of(A[k], n)
+        np.dot(A, Z, G)
+        g[:, 1:] += G
+    return value

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from oddsmith.block import Block
-from oddsmith.kernels import compiled, compiled_softmax, reference
+from oddsmith.kernels import compiled, compiled_softmax, reference, vectors
 from oddsmith.numerics import Array
 
 CHUNK_BYTES = 1 << 19
 MOST_ROWS = 2048
 """Rows of a chunk, at most, where a Hessian has more rows than that."""
+HALVES = vectors.has_halves()
+"""Whether this machine reads numbers of half precision as fast as others."""
 _NONE = np.empty(0)
+_NO_HALF = np.empty(0, np.uint16)
 _NO_OFFSET = np.empty((0, 1))
 
 
@@ -26,6 +30,10 @@ def curvature(
         return 0.0, np.zeros((C, M + 1)), np.zeros((C * (M + 1),) * 2) if order >= 2 else None, 0.0
     if block.is_sparse:
         return _csr(block, W, b, center, order, inverse)
+    if block.Phi.dtype == np.float16 and order < 2 and C > 1 and _plain(block, center, inverse):
+        return _softmax_half(block, W, b)
+    if block.Phi.dtype == np.float16 and not (C == 1 and order < 2):
+        block = replace(block, Phi=block.Phi.astype(np.float32))
     if C == 1:
         logistic = _logistic if order < 2 else _logistic_hessian
         return logistic(block, W[0], float(b[0]), center, inverse)
@@ -85,14 +93,21 @@ def _logistic(
     g = np.zeros(len(u) + 1)
     extent = _NONE if inverse is None else inverse
     tile = compiled.TILE_BYTES // max(1, X.itemsize * len(u))
+    if X.dtype == np.float16:
+        X = np.ascontiguousarray(X).view(np.uint16)  # compiled code knows no other way to name them
     if X.flags.c_contiguous:
-        tile = min(512, max(16, tile // 4 * 4))
-        value, longest = compiled.logistic_c(X, block.t, s, offset, u, b, center, extent, g, tile)
+        half = _half(block, inverse)
+        tile = min(96, max(32, tile // 8 * 8))
+        value, longest = compiled.logistic_c(X, block.t, s, offset, u, b, center, extent, g, tile, half)
     else:
         tile = min(1024, max(256, tile // 4 * 4))
         XT = X.T if X.T.flags.c_contiguous or X.strides[0] == X.itemsize else np.ascontiguousarray(X.T)
         value, longest = compiled.logistic_f(XT, block.t, s, offset, u, b, center, extent, g, tile)
     return value, g[None], None, longest
+
+
+def _half(block: Block, inverse: Array | None) -> Any:
+    return _NO_HALF if block.half is None or inverse is None else block.half.reshape(-1).view(np.uint16)
 
 
 def _ranges(block: Block, C: int, least: int = 64) -> list[slice]:
@@ -134,8 +149,21 @@ def _softmax(
     g, (s, offset) = np.zeros((len(W), block.n_columns + 1)), _optional(block)
     tile = min(block.n_rows, max(64, CHUNK_BYTES // (8 * max(W.shape[1], 2 * len(W)))))
     extent = _NONE if inverse is None else inverse
-    value, longest = compiled_softmax.softmax(block.Phi, block.t, s, offset, W, b, center, extent, g, tile)
+    half = _half(block, inverse)
+    value, longest = compiled_softmax.softmax(block.Phi, block.t, s, offset, W, b, center, extent, g, tile, half)
     return value, g, None, longest
+
+
+def _plain(block: Block, center: Array, inverse: Array | None) -> bool:
+    return block.s is None and block.offset is None and inverse is None and not center.any()
+
+
+def _softmax_half(block: Block, W: Array, b: Array) -> tuple[float, Array, None, float]:
+    """Softmax of plain rows in half precision."""
+    g = np.zeros((len(W), block.n_columns + 1))
+    tile = min(block.n_rows, max(64, CHUNK_BYTES // (8 * max(W.shape[1], 2 * len(W)))))
+    rows = np.ascontiguousarray(block.Phi).view(np.uint16)
+    return compiled_softmax.softmax_half(rows, block.t, W, b, g, tile), g, None, 0.0
 
 
 def _logistic_hessian(

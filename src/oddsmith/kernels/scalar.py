@@ -57,6 +57,31 @@ def exp_negative(x: float) -> float:
     return 0.0 if zero else value
 
 
+@intrinsic
+def _as_single(typingctx: Any, bits: Any) -> Any:
+    """Reinterpret 32 bits as a float."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.FloatType())
+
+    return types.float32(types.int32), codegen
+
+
+@njit(cache=True, nogil=True, fastmath=EXACT, error_model="numpy")
+def exp_negative_single(x: Any) -> Any:
+    """Return ``exp(x)`` for x ≤ 0 in single precision."""
+    one = np.float32
+    x = max(x, one(-87.0))
+    k = np.int32(x * one(LOG2E) - one(0.5))
+    n = one(k)
+    r = (x - n * one(0.693359375)) + n * one(2.12194440e-4)
+    r2 = r * r
+    value = (one(1.0) + r) + r2 * (
+        (one(0.5) + r * one(1.0 / 6.0)) + r2 * ((one(1.0 / 24.0) + r * one(1.0 / 120.0)) + r2 * one(1.0 / 720.0))
+    )
+    return value * _as_single((k + np.int32(127)) << np.int32(23))
+
+
 @njit(cache=True, nogil=True, fastmath=EXACT, error_model="numpy")
 def log1p_unit(e: float) -> float:
     """Return ``log(1 + e)`` for 0 ≤ e ≤ 1."""
@@ -87,6 +112,25 @@ def logistic_tile(a: Any, b: float, sign: Any, r: Any, h: Any, n: Any) -> None:
         r[i] = -sign[i] * miss
         h[i] = e * d * d
         a[i] = log1p_unit(e) + (0.0 if m >= 0.0 else -m)
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def residual_tile(a: Any, b: float, sign: Any, r: Any, n: Any) -> tuple[float, bool]:
+    """Residuals alone, as `logistic_tile` makes them; return the loss, and whether it has all its digits.
+
+    Σ log(1 + e^−|m|) is one logarithm of a product, of 2 to the n at most. It rounds as 1 + e does: not where the
+    losses are far below 1.
+    """
+    product, beyond = 1.0, 0.0
+    for i in range(n):
+        m = sign[i] * (a[i] + b)
+        e = exp_negative(-abs(m))
+        d = 1.0 / (1.0 + e)
+        r[i] = -sign[i] * (e * d if m >= 0.0 else d)
+        product *= 1.0 + e
+        beyond += 0.0 if m >= 0.0 else -m
+    value = np.log(product) + beyond
+    return value, value >= 0.01 * n
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")

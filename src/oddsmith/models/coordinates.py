@@ -148,7 +148,12 @@ def _seen_enough(part: Any) -> bool:
         return False
     rows = part.block(0, part.n_rows).Phi
     middle = np.median(rows[:33], axis=0)
-    return bool(((rows != middle).sum(axis=0) >= 8).all())
+    seen = np.zeros(len(middle), dtype=np.intp)
+    for start in range(0, len(rows), 256):  # most columns show themselves at once
+        seen += np.count_nonzero(rows[start : start + 256] != middle, axis=0)
+        if (seen >= 8).all():
+            return True
+    return False
 
 
 def _spread(mean: Array, variance: Array, centred: bool) -> tuple[Array, Array]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from oddsmith.engines import Engine, engine_of
+from oddsmith.engines import Engine, MemorySource, engine_of
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.sgd import run_epoch
 from oddsmith.links import Link
@@ -24,6 +25,11 @@ from oddsmith.numerics import EPS, Array
 from oddsmith.priors import Quadratic
 from oddsmith.solvers.base import Curb, Evaluation, Preconditioner
 from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
+
+HALF_COLUMNS = 150
+"""Rows of fewer columns take their time for other things than being read."""
+HALF_BYTES = 1 << 28
+"""What a copy of the rows in half precision may take."""
 
 
 @dataclass
@@ -176,6 +182,54 @@ class FoldObjective:
         engine = engine_of(part, getattr(self.engine, "threads", None))
         new = replace(self, engine=engine, source=part, share=weight / self.weight, longest=0.0, progress=None)
         return replace(new, passes=0, _last=None)
+
+    @property
+    def has_coarse(self) -> bool:
+        """Whether passes over a copy of the rows in half precision would pay for making it."""
+        source = self.source
+        if not (self.large and isinstance(source, MemorySource) and source.transform is None and self.mix is None):
+            return False
+        if source.is_sparse or source.weighted or self.link is not None:
+            return False
+        if not (source.X.flags.c_contiguous and source.X.dtype == np.float64 and self.longest is None):
+            return False
+        enough = source.shape.M >= (HALF_COLUMNS if self.shape[0] == 1 else 16) and 2 * source.X.size <= HALF_BYTES
+        return enough and bool(import_module("oddsmith.kernels.large").HALVES)
+
+    def isotropic(self) -> Array:
+        """Return the curvature between classes (C × C) of a column of unit spread, where no weight tells classes apart.
+
+        The prior is that of the weights on the mean.
+        """
+        C, K = self.shape[0], self.source.K
+        counts = np.bincount(self.source.t, weights=self.source.s, minlength=K)[1:]
+        p = (counts + 1.0 / K) / (self.weight * self.share + 1.0)
+        B: Array = self.weight * self.T.T @ (np.diag(p) - np.outer(p, p)) @ self.T
+        return B if self.penalty is None else B + self.penalty.diagonal(C)[:, 1:].mean() * np.eye(C)
+
+    def coarsened(self, x: Array) -> tuple[FoldObjective, Evaluation]:
+        """Return nearly the same objective over a copy of the rows in half precision, and the evaluation at ``x``.
+
+        The evaluation is exact, and the pass that makes it makes the copy. A pass over the copy takes a third of the
+        time, and the optimum there is some ten-thousandth of a standard error away.
+        """
+        source = self.source
+        half = np.empty(source.X.shape, dtype=np.float16)
+        self.source = replace(source, half=half)
+        try:
+            e = self.evaluate(x)
+        finally:
+            self.source = source
+        coarse = replace(
+            self,
+            source=replace(source, X=half),
+            center=np.zeros_like(self.center),
+            scale=np.ones_like(self.scale),
+            longest=0.0,
+            explain=None,
+            progress=None,
+        )
+        return replace(coarse, passes=0, _last=None), e
 
     def log_likelihood(self, x: Array, value: float) -> float:
         """Return the log likelihood at ``x``, where the objective is ``value``."""

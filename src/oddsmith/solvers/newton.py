@@ -122,14 +122,14 @@ def stalled(decrements: list[float], value: float, tol: float) -> bool:
 
 
 def line_search(
-    objective: Objective, e: Evaluation, p: Array, slope: float, *, order: int
+    objective: Objective, e: Evaluation, p: Array, slope: float, *, order: int, rounding: float = 8.0 * EPS
 ) -> tuple[Evaluation, float] | None:
     """Return the first of the points w − p, w − p/2, … at which the objective falls enough, or None.
 
-    ``slope`` is gᵀp > 0. A fall smaller than rounding counts as one, or the last steps would be refused.
+    ``slope`` is gᵀp > 0. A fall smaller than the (relative) rounding counts as one, or the last steps would be refused.
     """
     step = 1.0
-    noise = 8.0 * EPS * abs(e.value)
+    noise = rounding * abs(e.value)
     while step > SMALLEST_STEP:
         f = objective.evaluate(e.w - step * p, order=order)
         if np.isfinite(f.value) and f.value <= e.value - ARMIJO * step * slope + noise:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from oddsmith.numerics import Array, SpdFactor, factor_spd
-from oddsmith.records import Certificate
-from oddsmith.solvers.base import Curb, Evaluation, Recorder, SolverResult
-from oddsmith.solvers.certificate import certificate_from, certify, curb_from, gap_bound
-from oddsmith.solvers.newton import Newton, leap, line_search
+from oddsmith.solvers.base import Evaluation, Recorder, SolverResult
+from oddsmith.solvers.coarse import Isotropic, corrected
+from oddsmith.solvers.lbfgs import Metric, descend
+from oddsmith.solvers.newton import Newton, leap
+from oddsmith.solvers.proof import Proof
 
-MEMORY = 10
 MANY = 150
-SAMPLE_NUMBERS = 500_000
+SAMPLE_NUMBERS = 1_000_000
 ROWS_A_WEIGHT = 200
 """With so many rows for each weight a sample's Hessian is within some 7% of that of all rows."""
 MADE_NUMBERS = 4_000_000
+EASY = 12
+"""Steps in which L-BFGS is at the optimum of a sample of columns that do not depend on each other."""
 ALL_CHANCE = 0.6
 """A sample whose Hessian is chance to such a share, off its diagonal, says that columns do not depend on each other."""
 LEFT = 0.1
@@ -59,36 +59,43 @@ class Sampled:
             first, _ = self._first(_shown(objective.sample(rows, self.seed), w), w)
             newton = Newton(watch_divergence=objective.penalty is None, strict=self.polish)
             return newton.minimise(objective, w if first is None else first.w, tol=tol, max_iter=max_iter)
-        start = self._on_samples(objective, w)  # 1
+        coarse = not self.polish and objective.has_coarse
+        few = objective.size <= MANY
+        start = self._on_samples(objective, w) if few or not coarse else self._on_gradients(objective, w)  # 1
         if start is None:
             newton = Newton(watch_divergence=objective.penalty is None)
             return newton.minimise(objective, w, tol=tol, max_iter=max_iter)
         sample, guess, factor = start
-        proof = Proof(objective, sample, guess, tol)
+        proof = Proof(objective, sample, guess, factor, tol)
+
+        def leaping() -> float:
+            assert isinstance(factor, SpdFactor)
+            return _leaping(objective, factor, tol)
 
         def close(e: Evaluation) -> bool:  # 3
             # The bound is about 1 / share of what the metric suggests; far from that it is not worth its price.
-            if 0.5 * factor.norm(e.gradient) ** 2 * max(1.0, 0.1 / sample.share) > tol * max(1.0, abs(e.value)):
+            distance = proof.metric.norm(e.gradient)
+            if 0.5 * distance**2 * max(1.0, 0.1 / sample.share) > tol * max(1.0, abs(e.value)):
                 return False
             if not (proof.at(e).converged and self.polish):
                 return proof.at(e).converged
-            return factor.norm(e.gradient) <= _leaping(objective, factor, tol)
+            return distance <= leaping()
 
         def order(norms: list[float]) -> int:
             """Ask for the Hessian along with the gradient of a pass that will be the last but for it."""
             if not self.polish or len(norms) < 2:
                 return 1
-            return 2 if norms[-1] ** 2 / norms[-2] <= 0.7 * _leaping(objective, factor, tol) else 1
+            return 2 if norms[-1] ** 2 / norms[-2] <= 0.7 * leaping() else 1
 
-        e = _descend(objective, guess.w, factor, close, max_iter, recorder, order)  # 2
+        x = corrected(objective, proof, metric, close, recorder) if coarse else guess.w
+        e = descend(objective, x, proof.metric, close, max_iter, recorder, order)  # 2
         if not self.polish:
             return SolverResult(e.w, recorder.trace(), proof.at(e), e)
         return _polished(objective, e, recorder, tol, max_iter)  # 4
 
     def _on_samples(self, objective: Any, w: Array) -> tuple[Any, Evaluation, SpdFactor] | None:
         """Return the larger sample, its minimiser to within the sampling error, and its factored Hessian there."""
-        size, large = objective.size, self.drawn or sample_rows(objective)
-        small = max(1000, min(4 * size, 1000 + 2 * size))
+        small, large = self._rows(objective)
         both = large > 2 * small
         sample = objective.sample(small if both else large, self.seed)
         guess, factor = self._first(sample, w)
@@ -107,6 +114,30 @@ class Sampled:
             guess = sample.evaluate(guess.w, order=2)
             factor = metric(guess, sample)
         return sample, guess, factor
+
+    def _on_gradients(self, objective: Any, w: Array) -> tuple[Any, Evaluation, Metric]:
+        """Return a sample, a minimiser to within the sampling error, and a metric, without a Hessian if that is easy.
+
+        Where columns do not depend on each other it is, and a sample tells.
+        """
+        small, large = self._rows(objective)
+        sample = objective.sample(small, self.seed)
+        plain = Isotropic(sample.isotropic())
+        error = _sampling_error(sample)
+        guess = descend(sample, w, plain, lambda e: plain.norm(e.gradient) <= error, EASY, None)
+        if plain.norm(guess.gradient) > error:
+            sample = objective.sample(max(small, large), self.seed)
+            factor = metric(sample.evaluate(guess.w, order=2), sample)
+            return sample, _to_sampling_error(sample, guess.w, factor), factor
+        rows = objective.n_rows // 16
+        if objective.shape[0] == 1 and rows > 2 * small and rows * objective.shape[1] <= MADE_NUMBERS:
+            guess = _to_sampling_error(objective.sample(rows, self.seed), guess.w, plain)
+        return sample, guess, plain
+
+    def _rows(self, objective: Any) -> tuple[int, int]:
+        """How many rows the smaller and the larger sample have."""
+        size = objective.size
+        return max(1000, min(4 * size, 1000 + 2 * size)), self.drawn or sample_rows(objective)
 
     @staticmethod
     def _first(sample: Any, w: Array) -> tuple[Evaluation | None, SpdFactor]:
@@ -174,16 +205,16 @@ def sample_rows(objective: Any) -> int:
     gradient = max(8 * P / 30e9, 4 * C * P / 20e9)
     hessian = C * (C + 1) / 2 * (2 if C > 1 else 1) * P**2 / 35e9
     enough = max(SAMPLE_NUMBERS / P, ROWS_A_WEIGHT * P if C == 1 else 0)
-    rows = min(objective.n_rows / 16, 2.0 * objective.n_rows * gradient / hessian, enough)
+    rows = min(objective.n_rows / 8, 2.0 * objective.n_rows * gradient / hessian, enough)
     if objective.made:  # rows are costly to make, and those of a sample are made once
         rows = min(objective.n_rows / 16, MADE_NUMBERS / P)
     # A row shows the curvature of every class: many of them do not need more rows than a few.
     return max(min(10 * int(objective.size), ROWS_A_WEIGHT * int(P)), int(rows))
 
 
-def _to_sampling_error(sample: Any, w: Array, factor: SpdFactor) -> Evaluation:
+def _to_sampling_error(sample: Any, w: Array, factor: Metric) -> Evaluation:
     error = _sampling_error(sample)
-    return _descend(sample, w, factor, lambda e: factor.norm(e.gradient) <= error, 40, None)
+    return descend(sample, w, factor, lambda e: factor.norm(e.gradient) <= error, 40, None)
 
 
 def _factor(e: Evaluation) -> SpdFactor:
@@ -194,41 +225,6 @@ def _factor(e: Evaluation) -> SpdFactor:
 def _sampling_error(sample: Any) -> float:
     """A tenth of the distance, in standard errors of all rows, between the optima of the sample and of all rows."""
     return float(0.1 * np.sqrt(sample.size / sample.share))
-
-
-def _descend(
-    objective: Any,
-    x: Array,
-    factor: SpdFactor,
-    close: Callable[[Evaluation], bool],
-    max_iter: int,
-    recorder: Recorder | None,
-    order: Callable[[list[float]], int] = lambda norms: 1,
-) -> Evaluation:
-    """Return the end of L-BFGS from ``x`` with ``factor`` as the first guess of the Hessian.
-
-    ``order`` of the norms of the gradient so far says what the next evaluation is asked for.
-    """
-    pairs: list[tuple[Array, Array]] = []
-    norms: list[float] = []
-    e: Evaluation = objective.evaluate(x)
-    step = 0.0
-    for _ in range(max_iter + 1):
-        if recorder is not None:
-            recorder.add(e, step)
-        if close(e):
-            break
-        norms.append(factor.norm(e.gradient))
-        p = two_loop(e.gradient, pairs, factor.solve)
-        moved = line_search(objective, e, p, float(p @ e.gradient), order=order(norms))
-        if moved is None:
-            break
-        f, step = moved
-        dx, dg = f.w - e.w, f.gradient - e.gradient
-        if dx @ dg > 1e-12 * np.linalg.norm(dx) * np.linalg.norm(dg):
-            pairs = [*pairs[1 - MEMORY :], (dx, dg)]
-        e = f
-    return e
 
 
 def _polished(objective: Any, e: Evaluation, recorder: Recorder, tol: float, max_iter: int) -> SolverResult:
@@ -258,73 +254,3 @@ def _then(newton: Newton, objective: Any, w: Array, recorder: Recorder, tol: flo
     first = len(recorder.records)
     later = tuple((first + record[0], *record[1:]) for record in result.trace.records)
     return replace(result, trace=replace(result.trace, records=recorder.trace().records + later))
-
-
-def two_loop(g: Array, pairs: list[tuple[Array, Array]], solve: Callable[[Array], Array]) -> Array:
-    """Return the L-BFGS direction H g, where ``solve`` applies the first guess of the inverse Hessian.
-
-    >>> two_loop(np.array([2.0]), [(np.array([1.0]), np.array([4.0]))], lambda g: g).tolist()
-    [0.5]
-    """
-    q = g.copy()
-    alphas = []
-    for dx, dg in reversed(pairs):
-        alpha = (dx @ q) / (dx @ dg)
-        q -= alpha * dg
-        alphas.append(alpha)
-    p = solve(q)
-    if pairs:  # as long as the last step says that the guess makes it
-        dx, dg = pairs[-1]
-        p *= (dx @ dg) / (dg @ solve(dg))
-    for (dx, dg), alpha in zip(pairs, reversed(alphas), strict=True):
-        p += dx * (alpha - (dg @ p) / (dx @ dg))
-    return p
-
-
-@dataclass
-class Proof:
-    """Certifies points with the curvature of the sampled rows alone, which bounds the Hessian from below.
-
-    ``floor`` is that curvature at ``guess``. On the way from there to a point e a row's curvature shrinks by at most
-    q = exp(−reach · distance), and so does the bound. If that is what keeps a certificate from the tolerance, the
-    sample's Hessian is evaluated again, at e.
-    """
-
-    objective: Any
-    sample: Any
-    guess: Evaluation
-    tol: float
-    last: tuple[Evaluation, Certificate] | None = None
-
-    @cached_property
-    def floor(self) -> SpdFactor:
-        """The bound at the guess."""
-        return _floor(self.sample, self.guess)
-
-    @cached_property
-    def _least(self) -> float:
-        return self.floor.smallest_eigenvalue()
-
-    def at(self, e: Evaluation) -> Certificate:
-        """Return the certificate of a point."""
-        if self.last is None or self.last[0] is not e:
-            self.last = e, self._certify(e)
-        return self.last[1]
-
-    def _certify(self, e: Evaluation) -> Certificate:
-        objective, limit = self.objective, self.tol * max(1.0, abs(e.value))
-        curb = curb_from(self.floor, e, objective, smallest=self._least)
-        root = float(np.exp(-0.5 * objective.reach * np.linalg.norm(e.w - self.guess.w)))
-        near = Curb(curb.decrement / root, curb.rho / root, curb.exact) if root > 0.0 else Curb(np.inf, np.inf, True)
-        if gap_bound(near.decrement, near.rho) > limit and gap_bound(curb.decrement, curb.rho) <= 0.5 * limit:
-            return certify(objective, e, self.tol, _floor(self.sample, self.sample.evaluate(e.w, order=2)))
-        return certificate_from(near, objective, e, self.tol, self.floor)
-
-
-def _floor(sample: Any, guess: Evaluation) -> SpdFactor:
-    """Factor a lower bound of the Hessian: the sampled rows count once, and the prior in full."""
-    assert guess.hessian is not None
-    H = guess.hessian * sample.share
-    if sample.penalty is not None:
-        H += (1.0 - sample.share) * sample.prior_hessian()
-    return factor_spd(H, tol=0.0)

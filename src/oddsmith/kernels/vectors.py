@@ -1,0 +1,305 @@
+"""Loops over rows in vector registers, written for the compiler as it wants them.
+
+A compiler that is left alone sums the columns that do not fill a register one by one, and adds up the parts of every
+row on its own. Here columns are taken in groups of `lanes`, the last group overlapping the one before it (what both
+hold counts once, see `padded`), and the sums of eight rows are added up together. Rows of half precision are summed
+in single precision, all others in double precision.
+"""
+
+from __future__ import annotations
+
+from platform import machine
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
+from numba import njit, types, uintp
+from numba.extending import intrinsic, overload
+
+FLAGS = ("contract", "reassoc", "nsz")
+HALF, SINGLE, DOUBLE = ir.HalfType(), ir.FloatType(), ir.DoubleType()
+INDEX, SHORT = ir.IntType(64), ir.IntType(32)
+ROWS = 8
+ROUNDED = 1.0001
+"""What a squared length in single precision is multiplied with, to be none too short."""
+STORED = {"float64": (DOUBLE, DOUBLE, 8), "float32": (SINGLE, DOUBLE, 8), "uint16": (HALF, SINGLE, 16)}
+"""Of rows that an array of a type holds: the numbers, those in which they are summed, how many are taken at a time."""
+BYTES = {str(HALF): 2, str(SINGLE): 4, str(DOUBLE): 8}
+VOID = types.void
+N = types.uintp
+
+
+def has_halves() -> bool:
+    """Whether this machine has instructions for numbers of half precision."""
+    return bool(get_host_cpu_features().get("f16c", False)) or machine() in ("arm64", "aarch64")
+
+
+class Build:
+    """What an instruction is made of: arrays as pointers to numbers, vectors loaded and widened."""
+
+    def __init__(self, context: Any, builder: Any, signature: Any, arguments: Any) -> None:
+        self.context, self.builder, self.signature, self.arguments = context, builder, signature, arguments
+        self.stored, self.number, self.lanes = STORED[str(signature.args[0].dtype)]
+        self.vector = ir.VectorType(self.number, self.lanes)
+
+    def pointer(self, k: int, number: Any) -> Any:
+        """Return where the numbers of argument ``k``, an array, begin."""
+        array = self.context.make_array(self.signature.args[k])(self.context, self.builder, self.arguments[k])
+        return self.builder.bitcast(array.data, number.as_pointer())
+
+    def address(self, pointer: Any, index: Any, number: Any, lanes: int) -> Any:
+        """Return the address of so many numbers as one vector."""
+        kind = ir.VectorType(number, lanes).as_pointer()
+        return self.builder.bitcast(self.builder.gep(pointer, [index]), kind)
+
+    def load(self, pointer: Any, index: Any, number: Any) -> Any:
+        """Load a vector as it is."""
+        return self.builder.load(self.address(pointer, index, number, self.lanes), align=BYTES[str(number)])
+
+    def row(self, pointer: Any, index: Any, center: Any) -> Any:
+        """Load a vector of a row less the center, in the precision of the sums."""
+        values = self.load(pointer, index, self.stored)
+        if self.stored != self.number:
+            values = self.builder.fpext(values, self.vector)
+        return self.builder.fsub(values, center)
+
+    def call(self, pointer: Any, index: Any, count: int) -> None:
+        """Call so many numbers into the second-level cache, ahead of their use; none of it need be there.
+
+        The first level can have too few lines under way to keep memory busy.
+        """
+        each = 64 // BYTES[str(self.stored)]
+        byte = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, SHORT, SHORT, SHORT])
+        function = self.builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        for k in range(0, count, each):
+            place = self.builder.gep(pointer, [self.builder.add(index, INDEX(k))])
+            self.builder.call(function, [self.builder.bitcast(place, byte), SHORT(0), SHORT(2), SHORT(1)])
+
+    def fused(self, total: Any, left: Any, right: Any) -> Any:
+        """Return total + left · right."""
+        return self.builder.fadd(total, self.builder.fmul(left, right, flags=FLAGS), flags=FLAGS)
+
+    def pick(self, left: Any, right: Any, which: list[int]) -> Any:
+        """Return some of the numbers of two vectors, by their places."""
+        return self.builder.shuffle_vector(left, right, ir.Constant(ir.VectorType(SHORT, len(which)), which))
+
+    def same(self, value: Any) -> Any:
+        """Return a vector of one value."""
+        blank = ir.Constant(self.vector, ir.Undefined)
+        first = self.builder.insert_element(blank, value, SHORT(0))
+        return self.pick(first, blank, [0] * self.lanes)
+
+    def halves(self, left: Any, right: Any) -> Any:
+        """Add neighbours: the sums of the pairs of ``left``, then those of ``right``."""
+        width = left.type.count
+        even = self.pick(left, right, [*range(0, 2 * width, 2)])
+        odd = self.pick(left, right, [*range(1, 2 * width, 2)])
+        return self.builder.fadd(even, odd, flags=FLAGS)
+
+    def loop(
+        self, count: Any, by: int, sums: int, body: Any, *, at: Any = None, step: Any = None, kind: Any = None
+    ) -> list[Any]:
+        """Run ``body(i, k, sums)`` for i = 0, by, … below ``count``; k starts ``at`` and moves on by ``step``."""
+        b, before, kind = self.builder, self.builder.block, kind or self.vector
+        inside, after = b.append_basic_block("inside"), b.append_basic_block("after")
+        b.branch(inside)
+        b.position_at_end(inside)
+        i, k = b.phi(INDEX), b.phi(INDEX)
+        totals = [b.phi(kind) for _ in range(sums)]
+        added = body(i, k, totals)
+        following = b.add(i, INDEX(by))
+        moved = k if step is None else b.add(k, step)
+        for phi, first, later in zip(
+            [i, k, *totals],
+            [INDEX(0), INDEX(0) if at is None else at, *[ir.Constant(kind, [0.0] * kind.count)] * sums],
+            [following, moved, *added],
+            strict=True,
+        ):
+            phi.add_incoming(first, before)
+            phi.add_incoming(later, b.block)
+        b.cbranch(b.icmp_unsigned("<", following, count), inside, after)
+        b.position_at_end(after)
+        return list(added)
+
+
+@intrinsic
+def eight_dots(typingctx: Any, x: Any, first: Any, M: Any, u: Any, center: Any, a: Any, i: Any, ahead: Any) -> Any:
+    """a[i:i+8] = Σ_j u_j (x_ij − c_j) for the eight rows of length M that begin at x[first]; u and c are `padded`.
+
+    Meanwhile as many numbers as four rows have, from x[ahead] on, are called into the cache.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        do = Build(context, builder, signature, arguments)
+        _, first, M, _, _, _, i, ahead = arguments
+        x, u, c = do.pointer(0, do.stored), do.pointer(3, do.number), do.pointer(4, do.number)
+        starts = [builder.add(first, builder.mul(M, INDEX(row))) for row in range(ROWS)]
+        last = builder.sub(M, INDEX(do.lanes))
+
+        def body(j: Any, _: Any, sums: list[Any]) -> list[Any]:
+            column = builder.select(builder.icmp_unsigned("<", j, last), j, last)
+            weights, center = do.load(u, j, do.number), do.load(c, j, do.number)
+            do.call(x, builder.add(ahead, builder.mul(j, INDEX(4))), 4 * do.lanes)
+            return [
+                do.fused(total, do.row(x, builder.add(start, column), center), weights)
+                for total, start in zip(sums, starts, strict=True)
+            ]
+
+        sums = do.loop(M, do.lanes, ROWS, body)
+        while len(sums) > max(1, ROWS // do.lanes):
+            sums = [do.halves(*sums[k : k + 2]) for k in range(0, len(sums), 2)]
+        if do.lanes > ROWS:
+            total = do.halves(sums[0], sums[0])
+            sums = [builder.fpext(do.pick(total, total, [*range(ROWS)]), ir.VectorType(DOUBLE, ROWS))]
+        for total in sums:
+            builder.store(total, do.address(do.pointer(5, DOUBLE), i, DOUBLE, total.type.count), align=8)
+            i = builder.add(i, INDEX(total.type.count))
+        return context.get_dummy_value()
+
+    return VOID(x, N, N, u, center, a, N, N), codegen
+
+
+@intrinsic
+def add_columns(
+    typingctx: Any, x: Any, first: Any, M: Any, n: Any, r: Any, center: Any, g: Any, j: Any, ahead: Any
+) -> Any:
+    """g[j:j+lanes] += Σ_i r_i (x_ij − c_j) over n rows, a multiple of four, of the columns that begin at x[first].
+
+    Meanwhile half as many numbers, from x[ahead] on, are called into the cache.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        do = Build(context, builder, signature, arguments)
+        _, first, M, n, _, _, _, j, ahead = arguments
+        x, r, g = do.pointer(0, do.stored), do.pointer(4, do.number), do.pointer(6, DOUBLE)
+        center = do.load(do.pointer(5, do.number), j, do.number)
+
+        def body(i: Any, k: Any, sums: list[Any]) -> list[Any]:
+            added = []
+            do.call(x, builder.add(ahead, builder.mul(i, INDEX(do.lanes // 2))), 2 * do.lanes)
+            for row, total in enumerate(sums):
+                residual = builder.load(builder.gep(r, [builder.add(i, INDEX(row))]))
+                added.append(do.fused(total, do.row(x, k, center), do.same(residual)))
+                k = builder.add(k, M)
+            return added
+
+        sums = do.loop(n, 4, 4, body, at=first, step=builder.mul(M, INDEX(4)))
+        total = builder.fadd(builder.fadd(sums[0], sums[1]), builder.fadd(sums[2], sums[3]))
+        if do.number != DOUBLE:
+            total = builder.fpext(total, ir.VectorType(DOUBLE, do.lanes))
+        target = do.address(g, j, DOUBLE, do.lanes)
+        builder.store(builder.fadd(builder.load(target, align=8), total), target, align=8)
+        return context.get_dummy_value()
+
+    return VOID(x, N, N, N, r, center, g, N, N), codegen
+
+
+@intrinsic
+def value_at(typingctx: Any, x: Any, k: Any) -> Any:
+    """Return x[k] in double precision."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        do = Build(context, builder, signature, arguments)
+        value = builder.load(builder.gep(do.pointer(0, do.stored), [arguments[1]]))
+        return value if do.stored == DOUBLE else builder.fpext(value, DOUBLE)
+
+    return types.float64(x, N), codegen
+
+
+@intrinsic
+def halve_row(typingctx: Any, x: Any, k: Any, M: Any, center: Any, inverse: Any, once: Any, half: Any) -> Any:
+    """Write (x − c) · inverse of the row of length M at x[k] to half[k:k+M]; return the squared length of it.
+
+    center, inverse, and ones are `padded` to 16 columns, these last without overlap.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        do = Build(context, builder, signature, arguments)
+        do.lanes, wide = 16, ir.VectorType(SINGLE, 16)
+        do.vector = ir.VectorType(do.number, 16)
+        _, k, M, _, _, _, _ = arguments
+        x, c, half = do.pointer(0, do.stored), do.pointer(3, do.number), do.pointer(6, HALF)
+        inverse, once = do.pointer(4, SINGLE), do.pointer(5, SINGLE)
+        last = builder.sub(M, INDEX(16))
+
+        def body(j: Any, _: Any, sums: list[Any]) -> list[Any]:
+            place = builder.add(k, builder.select(builder.icmp_unsigned("<", j, last), j, last))
+            z = builder.fptrunc(do.row(x, place, do.load(c, j, do.number)), wide)
+            z = builder.fmul(z, do.load(inverse, j, SINGLE))
+            builder.store(builder.fptrunc(z, ir.VectorType(HALF, 16)), do.address(half, place, HALF, 16), align=2)
+            return [do.fused(sums[0], builder.fmul(z, z), do.load(once, j, SINGLE))]
+
+        (total,) = do.loop(M, 16, 1, body, kind=wide)
+        for _ in range(4):
+            total = do.halves(total, total)
+        return builder.fpext(builder.extract_element(total, SHORT(0)), DOUBLE)
+
+    return types.float64(x, N, N, center, inverse, once, half), codegen
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def halve_rows(x: Any, first: Any, n: Any, wide: Any, half: Any) -> float:
+    """Write n rows that begin at x[first] to the same place of ``half`` as `halve_row` does; return the longest.
+
+    ``wide`` is what that takes: see `for_halves`.
+    """
+    longest, M = 0.0, wide[3]
+    for i in range(n):
+        longest = max(longest, halve_row(x, first + i * M, M, wide[0], wide[1], wide[2], half))
+    return longest
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def for_halves(x: Any, center: Any, inverse: Any, half: Any) -> Any:
+    """What `halve_rows` needs to know of columns: center, inverse scale, ones, how many there are."""
+    if not half.size:
+        none = zeros_for(half, 0)
+        return zeros_for(x, 0), none, none, uintp(0)
+    once = padded(np.ones(center.size), 16, half, False)
+    return padded(center, 16, x, True), padded(inverse, 16, half, True), once, uintp(center.size)
+
+
+def zeros_for(x: Any, n: int) -> Any:
+    """Return n zeros of the precision in which rows such as ``x`` are summed."""
+    return np.zeros(n, np.float32 if x.dtype == np.uint16 else np.float64)
+
+
+@overload(zeros_for)
+def _zeros_for(x: Any, n: int) -> Any:
+    number = np.float32 if x.dtype == types.uint16 else np.float64
+
+    def zeros(x: Any, n: int) -> Any:
+        return np.zeros(n, dtype=number)
+
+    return zeros
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def padded(u: Any, width: int, x: Any, overlap: bool) -> Any:
+    """Return u in groups of ``width``, the last of which ends with u's end, for rows such as ``x``.
+
+    What it has in common with the group before is u's values again with ``overlap``, else zero.
+    """
+    M = u.size
+    groups = (M + width - 1) // width
+    out = zeros_for(x, groups * width)
+    whole = (groups - 1) * width
+    out[:whole] = u[:whole]
+    for lane in range(width):
+        j = M - width + lane
+        if overlap or j >= whole:
+            out[whole + lane] = u[j]
+    return out
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_padded(G: Any, width: int, g: Any) -> None:
+    """Add to g the sums that were collected in the groups of `padded`, if there are any."""
+    if G.size:
+        whole = G.size - int(width)
+        for j in range(whole):
+            g[j] += G[j]
+        for j in range(whole, g.size):
+            g[j] += G[j - g.size + G.size]

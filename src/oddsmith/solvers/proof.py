@@ -1,0 +1,89 @@
+"""Certificates from the curvature of a sample of the rows, which no other row can take away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from oddsmith.numerics import Array, SpdFactor, factor_spd
+from oddsmith.records import Certificate
+from oddsmith.solvers.base import Curb, Evaluation
+from oddsmith.solvers.certificate import certificate_from, curb_from, gap_bound
+from oddsmith.solvers.lbfgs import Metric
+
+
+@dataclass
+class Proof:
+    """Certifies points with the curvature of the sampled rows alone, which bounds the Hessian from below.
+
+    ``floor`` is that curvature at ``guess``. On the way from there to a point e a row's curvature shrinks by at most
+    q = exp(−reach · distance), and so does the bound. If that is what keeps a certificate from the tolerance, the
+    sample's Hessian is evaluated again, at e. What the ``metric`` says of the gradient tells it beforehand.
+    """
+
+    objective: Any
+    sample: Any
+    guess: Evaluation
+    metric: Metric
+    tol: float
+    last: tuple[Evaluation, Certificate] | None = None
+
+    @cached_property
+    def floor(self) -> tuple[SpdFactor, float]:
+        """The bound at the guess, factored, and its smallest eigenvalue."""
+        factor = _floor(self.sample, self.guess)
+        return factor, factor.smallest_eigenvalue()
+
+    def at(self, e: Evaluation) -> Certificate:
+        """Return the certificate of a point."""
+        if self.last is None or self.last[0] is not e:
+            self.last = e, self._certify(e)
+        return self.last[1]
+
+    def _certify(self, e: Evaluation) -> Certificate:
+        limit = self.tol * max(1.0, abs(e.value))
+        likely = 0.5 * self.metric.norm(e.gradient) ** 2 / self.sample.share
+        if self.guess.hessian is None or limit * self._left(e) < likely <= limit:
+            self.move(e.w)
+        curb, left = self._curb(e), self._left(e)
+        if gap_bound(*_worn(curb, left)) > limit and gap_bound(curb.decrement, curb.rho) <= 0.5 * limit:
+            self.move(e.w)
+            curb, left = self._curb(e), 1.0
+        decrement, rho = _worn(curb, left)
+        return certificate_from(Curb(decrement, rho, curb.exact), self.objective, e, self.tol, self.floor[0])
+
+    def _left(self, e: Evaluation) -> float:
+        """The share of a curvature that is left at a point, at least, of that at the guess."""
+        return float(np.exp(-self.objective.reach * np.linalg.norm(e.w - self.guess.w)))
+
+    def move(self, x: Array) -> None:
+        """Make a point the guess."""
+        self.guess = self.sample.evaluate(x, order=2)
+        vars(self).pop("floor", None)
+
+    def needed(self, e: Evaluation) -> float:
+        """How small the gradient must be, in the metric, for a certificate, if little is known but the sample."""
+        left = 1.0 if self.guess.hessian is None else max(0.1, self._left(e))
+        return float(np.sqrt(2.0 * self.tol * max(1.0, abs(e.value)) * self.sample.share * left))
+
+    def _curb(self, e: Evaluation) -> Curb:
+        factor, least = self.floor
+        return curb_from(factor, e, self.objective, smallest=least)
+
+
+def _worn(curb: Curb, left: float) -> tuple[float, float]:
+    """Return decrement and ρ of a curb where so much of the curvature is left."""
+    root = float(np.sqrt(left))
+    return (curb.decrement / root, curb.rho / root) if root > 0.0 else (np.inf, np.inf)
+
+
+def _floor(sample: Any, guess: Evaluation) -> SpdFactor:
+    """Factor a lower bound of the Hessian: the sampled rows count once, and the prior in full."""
+    assert guess.hessian is not None
+    H = guess.hessian * sample.share
+    if sample.penalty is not None:
+        H += (1.0 - sample.share) * sample.prior_hessian()
+    return factor_spd(H, tol=0.0)
