@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+from platform import machine
 from typing import Any
 
 import numpy as np
@@ -10,7 +15,7 @@ import pytest
 from oddsmith import LogisticRegression
 from oddsmith.kernels import large
 from oddsmith.models.objective import FoldObjective
-from oddsmith.solvers.coarse import Isotropic
+from oddsmith.solvers.coarse import Columnwise
 
 
 @pytest.fixture
@@ -35,19 +40,25 @@ def table(N: int, D: int, K: int, seed: int = 0) -> tuple[Any, Any]:
     return X, y
 
 
+def objective(model: Any, X: Any, y: Any, sigma: float) -> float:
+    """The objective at a model's weights: a last Newton step comes after the last pass, and after the trace's end."""
+    loss = -model.predict_log_proba(X)[np.arange(len(y)), y]
+    return float(loss.sum() + 0.5 * (model.coef_**2).sum() / sigma**2)
+
+
 def at_the_optimum(X: Any, y: Any, sigma: float = 1.0) -> LogisticRegression:
     """Hold a fit against Newton's method on all rows, to ten times the digits that are promised."""
     fit = LogisticRegression(sigma).fit(X, y)
     exact = LogisticRegression(sigma, solver="newton").fit(X, y)
-    values = [model.trace_.objective[-1] for model in (fit, exact)]
+    values = [objective(model, X, y, sigma) for model in (fit, exact)]
     assert fit.certificate_.converged and fit.certificate_.rigorous
-    gap, noise = values[0] - values[1], 1e-14 * len(X)
+    gap, noise = values[0] - values[1], 1e-13 * len(X)
     assert gap <= fit.certificate_.gap + noise
-    assert gap <= 1e-9 * values[1]
+    assert gap <= 1e-9 * values[1] + noise
     return fit
 
 
-@pytest.mark.parametrize("D, K", [(200, 2), (20, 4), (60, 5)])
+@pytest.mark.parametrize("D, K", [(200, 2), (20, 12), (60, 5)])
 def test_columns_that_do_not_depend_on_each_other(searches: list[int], D: int, K: int) -> None:
     fit = at_the_optimum(*table(max(20_000, 1_600_000 // D), D, K))
     assert len(searches) == 1
@@ -92,10 +103,44 @@ def test_a_value_that_is_not_finite_is_named(searches: list[int]) -> None:
     assert searches
 
 
-def test_machines_without_half_precision(searches: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_half_precision(searches: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large, "HALVES", False)
     at_the_optimum(*table(20_000, 200, 2))
     assert not searches
+
+
+def test_machines_without_half_precision(tmp_path: Path) -> None:
+    """There the code for it can not even be linked: a process would end without a word."""
+    script = (
+        "import numpy as np; from oddsmith import LogisticRegression; from oddsmith.kernels import large\n"
+        "X = np.random.default_rng(0).normal(size=(160_000, 10))\n"
+        "fit = LogisticRegression(1.0).fit(X, X[:, 0] + X[:, 1] ** 2 > 1.0)\n"
+        "print(large.HALVES, fit.certificate_.converged)\n"
+    )
+    plain = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(tmp_path)}
+    run = subprocess.run([sys.executable, "-c", script], env=os.environ | plain, capture_output=True, text=True)
+    arm = machine() in ("arm64", "aarch64")  # all of these have it
+    assert run.stdout.split() == [str(arm), "True"], run.stderr
+
+
+@pytest.mark.parametrize("D, K", [(160, 2), (80, 3)])
+@pytest.mark.parametrize("low, high", [(-8, 8), (-60, -60), (42, 42), (60, 60)])
+def test_priors_that_weigh_columns_unlike(searches: list[int], D: int, K: int, low: int, high: int) -> None:
+    """In scaled columns a prior is as large as a column is small."""
+    X, y = table(20_000, D, K)
+    scale = np.ones(D)
+    scale[: D // 2] = np.logspace(low, high, D // 2)
+    fit = at_the_optimum(X * scale, y)
+    assert searches
+    assert fit.certificate_.passes <= 20
+
+
+@pytest.mark.parametrize("sigma", [10.0, 100.0])
+def test_classes_that_are_all_but_separated(sigma: float) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 80))
+    A = np.column_stack([np.zeros(20_000), X @ rng.normal(size=(80, 2)) * 1e4 / np.sqrt(80)])
+    at_the_optimum(X, (A + rng.gumbel(size=A.shape)).argmax(axis=1), sigma)
 
 
 def test_same_bits_on_one_thread_or_two(searches: list[int]) -> None:
@@ -105,9 +150,9 @@ def test_same_bits_on_one_thread_or_two(searches: list[int]) -> None:
     assert len(searches) == 2
 
 
-def test_isotropic_metric_is_a_kronecker_product() -> None:
-    B, b = np.array([[2.0, 0.5], [0.5, 1.0]]), np.arange(1.0, 7.0)
-    A = np.kron(B, np.eye(3))
-    metric = Isotropic(B)
+def test_columnwise_metric_is_a_kronecker_sum() -> None:
+    B, d, b = np.array([[2.0, 0.5], [0.5, 1.0]]), np.array([0.0, 3.0, 1e6]), np.arange(1.0, 7.0)
+    A = np.kron(B, np.eye(3)) + np.kron(np.eye(2), np.diag(d))
+    metric = Columnwise(B, d)
     np.testing.assert_allclose(metric.solve(b), np.linalg.solve(A, b), rtol=1e-12)
     assert metric.norm(b) == pytest.approx(np.sqrt(b @ np.linalg.solve(A, b)), rel=1e-12)

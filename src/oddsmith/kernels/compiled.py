@@ -18,6 +18,7 @@ from oddsmith.kernels.vectors import (
     add_columns,
     add_padded,
     eight_dots,
+    eight_squares,
     for_halves,
     halve_rows,
     padded,
@@ -44,6 +45,18 @@ def _dots_c(x: Any, base: Any, M: Any, u: Any, center: Any, wide: Any, a: Any, n
         while i + uintp(8) <= n:
             eight_dots(x, base + i * M, M, wide[0], wide[1], a, i, ahead + i * M // uintp(2))
             i += uintp(8)
+    while i + uintp(4) <= n:  # short rows, four at a time
+        k0 = base + i * M
+        k1, k2, k3 = k0 + M, k0 + M + M, k0 + M + M + M
+        s0 = s1 = s2 = s3 = 0.0
+        for j in range(M):
+            w, c = u[j], center[j]
+            s0 += (value_at(x, k0 + j) - c) * w
+            s1 += (value_at(x, k1 + j) - c) * w
+            s2 += (value_at(x, k2 + j) - c) * w
+            s3 += (value_at(x, k3 + j) - c) * w
+        a[i], a[i + uintp(1)], a[i + uintp(2)], a[i + uintp(3)] = s0, s1, s2, s3
+        i += uintp(4)
     while i < n:
         first = base + i * M
         total = 0.0
@@ -54,18 +67,27 @@ def _dots_c(x: Any, base: Any, M: Any, u: Any, center: Any, wide: Any, a: Any, n
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _longest_c(x: Any, base: Any, M: Any, inverse: Any, center: Any, s: Any, first: Any, n: Any) -> float:
-    """max_i Σ_j inverse_j (x_ij − c_j)² over the rows of positive weight."""
-    longest = 0.0
-    for i in range(n):
-        if s.size and s[first + i] == 0.0:
-            continue
+def _longest_c(x: Any, base: Any, M: Any, inverse: Any, center: Any, wide: Any, s: Any, first: Any, q: Any) -> float:
+    """max_i Σ_j inverse_j (x_ij − c_j)² over the rows of positive weight, as many as there is room for in ``q``.
+
+    ``wide`` holds inverse and center `padded`.
+    """
+    i, n = uintp(0), uintp(q.size)
+    if wide[0].size:
+        while i + uintp(8) <= n:
+            eight_squares(x, base + i * M, M, wide[0], wide[1], q, i)
+            i += uintp(8)
+    while i < n:
         k = base + i * M
-        total = 0.0
+        q[i] = 0.0
         for j in range(M):
             z = value_at(x, k + j) - center[j]
-            total += z * z * inverse[j]
-        longest = max(longest, total)
+            q[i] += z * z * inverse[j]
+        i += uintp(1)
+    longest = 0.0
+    for i in range(n):
+        if not s.size or s[first + i] > 0.0:
+            longest = max(longest, q[i])
     return longest
 
 
@@ -85,6 +107,15 @@ def _add_c(x: Any, base: Any, M: Any, r: Any, center: Any, wide: Any, g: Any, n:
         for j in range(uintp(0), uintp(sums.size), width):
             place = rest + j * n // uintp(2)
             add_columns(x, base + min(j, M - width), M, i, residuals, center_wide, sums, j, place)
+    while i + uintp(4) <= n:
+        k0 = base + i * M
+        k1, k2, k3 = k0 + M, k0 + M + M, k0 + M + M + M
+        r0, r1, r2, r3 = r[i], r[i + uintp(1)], r[i + uintp(2)], r[i + uintp(3)]
+        for j in range(M):
+            c = center[j]
+            first_two = r0 * (value_at(x, k0 + j) - c) + r1 * (value_at(x, k1 + j) - c)
+            g[j] += first_two + (r2 * (value_at(x, k2 + j) - c) + r3 * (value_at(x, k3 + j) - c))
+        i += uintp(4)
     while i < n:
         first = base + i * M
         for j in range(M):
@@ -147,6 +178,7 @@ def logistic_c(
     x, step, slopes = X.ravel(), uintp(tile), g[1:]
     a, sign, r, h = np.empty(tile), np.empty(tile), np.empty(tile), np.empty(tile)
     wide, halves = _wide(x, u, center, tile), for_halves(x, center, np.sqrt(inverse), half)
+    lengths = _wide(x, inverse if inverse.size else u, center, 0)
     value, longest = 0.0, 0.0
     first = uintp(0)
     while first < N:
@@ -156,7 +188,7 @@ def logistic_c(
         if half.size:
             longest = max(longest, ROUNDED * halve_rows(x, first * M, n, halves, half))
         elif inverse.size:
-            longest = max(longest, _longest_c(x, first * M, M, inverse, center, s, first, n))
+            longest = max(longest, _longest_c(x, first * M, M, inverse, center, lengths, s, first, h[:n]))
         _signs(t, offset, first, n, sign, a)
         value += _tile_residuals(a, b, sign, s, first, n, r, h)
         g[0] += sum_of(r, n)

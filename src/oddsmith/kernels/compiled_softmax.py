@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit, uintp
 
-from oddsmith.kernels.scalar import EXACT, SUMS, exp_negative, exp_negative_single, log1p_unit, sum_of
+from oddsmith.kernels.scalar import EXACT, SUMS, exp_negative, exp_negative_single, log1p_unit, prefetch, sum_of
 from oddsmith.kernels.vectors import ROUNDED, for_halves, halve_rows, value_at
 
 
@@ -235,6 +235,22 @@ def _single_tile(A: Any, t: Any, b: Any, top: Any, total: Any, n: Any) -> Any:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _widen(x: Any, first: Any, begin: Any, end: Any, z: Any) -> None:
+    for j in range(begin, end):
+        z[j] = value_at(x, first + j)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _single(x: Any, first: Any, count: Any, z: Any) -> None:
+    """Numbers of half precision from x[first] on in single precision; those after them are called into the cache."""
+    step = uintp(512)
+    for begin in range(uintp(0), count, step):
+        for j in range(begin, begin + step, uintp(32)):
+            prefetch(x, first + count + j)
+        _widen(x, first, begin, min(begin + step, count), z)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def softmax_half(X: Any, t: Any, W: Any, b: Any, g: Any, tile: int) -> float:
     """Softmax of rows of half precision that are centred, of weight 1: add the gradient to ``g``; return the loss."""
     N, M = X.shape
@@ -247,8 +263,7 @@ def softmax_half(X: Any, t: Any, W: Any, b: Any, g: Any, tile: int) -> float:
     for first in range(0, N, tile):
         n = min(tile, N - first)
         begin = uintp(first * M)
-        for j in range(uintp(n * M)):
-            z[j] = value_at(x, begin + j)
+        _single(x, begin, uintp(n * M), z)
         np.dot(Z, V, rows)
         for k in range(C):
             for i in range(n):

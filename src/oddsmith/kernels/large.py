@@ -161,7 +161,7 @@ def _plain(block: Block, center: Array, inverse: Array | None) -> bool:
 def _softmax_half(block: Block, W: Array, b: Array) -> tuple[float, Array, None, float]:
     """Softmax of plain rows in half precision."""
     g = np.zeros((len(W), block.n_columns + 1))
-    tile = min(block.n_rows, max(64, CHUNK_BYTES // (8 * max(W.shape[1], 2 * len(W)))))
+    tile = min(block.n_rows, max(64, CHUNK_BYTES // (16 * max(W.shape[1], 2 * len(W)))))
     rows = np.ascontiguousarray(block.Phi).view(np.uint16)
     return compiled_softmax.softmax_half(rows, block.t, W, b, g, tile), g, None, 0.0
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from llvmlite.binding import get_host_cpu_features
 from numba import njit, types, uintp
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic, overload
 
 FLAGS = ("contract", "reassoc", "nsz")
@@ -31,8 +31,9 @@ N = types.uintp
 
 
 def has_halves() -> bool:
-    """Whether this machine has instructions for numbers of half precision."""
-    return bool(get_host_cpu_features().get("f16c", False)) or machine() in ("arm64", "aarch64")
+    """Whether what is compiled for (mostly: this machine) has instructions for numbers of half precision."""
+    _, _, features = cpu_target.target_context.codegen().magic_tuple()
+    return "+f16c" in features or machine() in ("arm64", "aarch64")
 
 
 class Build:
@@ -124,6 +125,36 @@ class Build:
         return list(added)
 
 
+def _eight_sums(do: Build, square: bool, ahead: Any) -> Any:
+    """a[i:i+8] = Σ_j u_j z_ij, or Σ_j u_j z_ij² (z = x − c), with the arguments of the two functions that follow."""
+    builder = do.builder
+    _, first, M, _, _, _, i = do.arguments[:7]
+    x, u, c = do.pointer(0, do.stored), do.pointer(3, do.number), do.pointer(4, do.number)
+    starts = [builder.add(first, builder.mul(M, INDEX(row))) for row in range(ROWS)]
+    last = builder.sub(M, INDEX(do.lanes))
+
+    def body(j: Any, _: Any, sums: list[Any]) -> list[Any]:
+        column = builder.select(builder.icmp_unsigned("<", j, last), j, last)
+        weights, center = do.load(u, j, do.number), do.load(c, j, do.number)
+        if ahead is not None:
+            do.call(x, builder.add(ahead, builder.mul(j, INDEX(4))), 4 * do.lanes)
+        added = []
+        for total, start in zip(sums, starts, strict=True):
+            z = do.row(x, builder.add(start, column), center)
+            added.append(do.fused(total, builder.fmul(z, z) if square else z, weights))
+        return added
+
+    sums = do.loop(M, do.lanes, ROWS, body)
+    while len(sums) > 1:
+        sums = [do.halves(*sums[k : k + 2]) for k in range(0, len(sums), 2)]
+    total = sums[0]
+    if do.lanes > ROWS:
+        total = do.halves(total, total)
+        total = builder.fpext(do.pick(total, total, [*range(ROWS)]), ir.VectorType(DOUBLE, ROWS))
+    builder.store(total, do.address(do.pointer(5, DOUBLE), i, DOUBLE, ROWS), align=8)
+    return do.context.get_dummy_value()
+
+
 @intrinsic
 def eight_dots(typingctx: Any, x: Any, first: Any, M: Any, u: Any, center: Any, a: Any, i: Any, ahead: Any) -> Any:
     """a[i:i+8] = Σ_j u_j (x_ij − c_j) for the eight rows of length M that begin at x[first]; u and c are `padded`.
@@ -132,33 +163,19 @@ def eight_dots(typingctx: Any, x: Any, first: Any, M: Any, u: Any, center: Any, 
     """
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        do = Build(context, builder, signature, arguments)
-        _, first, M, _, _, _, i, ahead = arguments
-        x, u, c = do.pointer(0, do.stored), do.pointer(3, do.number), do.pointer(4, do.number)
-        starts = [builder.add(first, builder.mul(M, INDEX(row))) for row in range(ROWS)]
-        last = builder.sub(M, INDEX(do.lanes))
-
-        def body(j: Any, _: Any, sums: list[Any]) -> list[Any]:
-            column = builder.select(builder.icmp_unsigned("<", j, last), j, last)
-            weights, center = do.load(u, j, do.number), do.load(c, j, do.number)
-            do.call(x, builder.add(ahead, builder.mul(j, INDEX(4))), 4 * do.lanes)
-            return [
-                do.fused(total, do.row(x, builder.add(start, column), center), weights)
-                for total, start in zip(sums, starts, strict=True)
-            ]
-
-        sums = do.loop(M, do.lanes, ROWS, body)
-        while len(sums) > max(1, ROWS // do.lanes):
-            sums = [do.halves(*sums[k : k + 2]) for k in range(0, len(sums), 2)]
-        if do.lanes > ROWS:
-            total = do.halves(sums[0], sums[0])
-            sums = [builder.fpext(do.pick(total, total, [*range(ROWS)]), ir.VectorType(DOUBLE, ROWS))]
-        for total in sums:
-            builder.store(total, do.address(do.pointer(5, DOUBLE), i, DOUBLE, total.type.count), align=8)
-            i = builder.add(i, INDEX(total.type.count))
-        return context.get_dummy_value()
+        return _eight_sums(Build(context, builder, signature, arguments), False, arguments[7])
 
     return VOID(x, N, N, u, center, a, N, N), codegen
+
+
+@intrinsic
+def eight_squares(typingctx: Any, x: Any, first: Any, M: Any, u: Any, center: Any, a: Any, i: Any) -> Any:
+    """a[i:i+8] = Σ_j u_j (x_ij − c_j)² in the same way."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _eight_sums(Build(context, builder, signature, arguments), True, None)
+
+    return VOID(x, N, N, u, center, a, N), codegen
 
 
 @intrinsic
@@ -212,22 +229,25 @@ def value_at(typingctx: Any, x: Any, k: Any) -> Any:
 def halve_row(typingctx: Any, x: Any, k: Any, M: Any, center: Any, inverse: Any, once: Any, half: Any) -> Any:
     """Write (x − c) · inverse of the row of length M at x[k] to half[k:k+M]; return the squared length of it.
 
-    center, inverse, and ones are `padded` to 16 columns, these last without overlap.
+    center, inverse, and ones are `padded` to 16 columns, these last without overlap. It does nothing where there is no
+    half precision: code for that could not even be linked.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        if not has_halves():
+            return DOUBLE(0.0)
         do = Build(context, builder, signature, arguments)
         do.lanes, wide = 16, ir.VectorType(SINGLE, 16)
         do.vector = ir.VectorType(do.number, 16)
         _, k, M, _, _, _, _ = arguments
         x, c, half = do.pointer(0, do.stored), do.pointer(3, do.number), do.pointer(6, HALF)
-        inverse, once = do.pointer(4, SINGLE), do.pointer(5, SINGLE)
+        inverse, once = do.pointer(4, do.number), do.pointer(5, SINGLE)
         last = builder.sub(M, INDEX(16))
 
         def body(j: Any, _: Any, sums: list[Any]) -> list[Any]:
             place = builder.add(k, builder.select(builder.icmp_unsigned("<", j, last), j, last))
-            z = builder.fptrunc(do.row(x, place, do.load(c, j, do.number)), wide)
-            z = builder.fmul(z, do.load(inverse, j, SINGLE))
+            z = do.row(x, place, do.load(c, j, do.number))
+            z = builder.fptrunc(builder.fmul(z, do.load(inverse, j, do.number)), wide)
             builder.store(builder.fptrunc(z, ir.VectorType(HALF, 16)), do.address(half, place, HALF, 16), align=2)
             return [do.fused(sums[0], builder.fmul(z, z), do.load(once, j, SINGLE))]
 
@@ -255,10 +275,10 @@ def halve_rows(x: Any, first: Any, n: Any, wide: Any, half: Any) -> float:
 def for_halves(x: Any, center: Any, inverse: Any, half: Any) -> Any:
     """What `halve_rows` needs to know of columns: center, inverse scale, ones, how many there are."""
     if not half.size:
-        none = zeros_for(half, 0)
-        return zeros_for(x, 0), none, none, uintp(0)
+        none = zeros_for(x, 0)
+        return none, none, zeros_for(half, 0), uintp(0)
     once = padded(np.ones(center.size), 16, half, False)
-    return padded(center, 16, x, True), padded(inverse, 16, half, True), once, uintp(center.size)
+    return padded(center, 16, x, True), padded(inverse, 16, x, True), once, uintp(center.size)
 
 
 def zeros_for(x: Any, n: int) -> Any:

@@ -26,8 +26,11 @@ from oddsmith.priors import Quadratic
 from oddsmith.solvers.base import Curb, Evaluation, Preconditioner
 from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
 
+DEAR_SIZE = 50
+"""With more weights a Hessian takes several times as long as a gradient."""
 HALF_COLUMNS = 150
 """Rows of fewer columns take their time for other things than being read."""
+HALF_LARGEST = 65504.0
 HALF_BYTES = 1 << 28
 """What a copy of the rows in half precision may take."""
 
@@ -184,6 +187,11 @@ class FoldObjective:
         return replace(new, passes=0, _last=None)
 
     @property
+    def dear_hessian(self) -> bool:
+        """Whether a pass that forms the Hessian takes many times as long as one for the gradient."""
+        return not self.source.is_sparse and self.size > DEAR_SIZE
+
+    @property
     def has_coarse(self) -> bool:
         """Whether passes over a copy of the rows in half precision would pay for making it."""
         source = self.source
@@ -193,19 +201,23 @@ class FoldObjective:
             return False
         if not (source.X.flags.c_contiguous and source.X.dtype == np.float64 and self.longest is None):
             return False
+        if not self.free.all():  # without an intercept columns are not centred: half precision may see their mean alone
+            return False
         enough = source.shape.M >= (HALF_COLUMNS if self.shape[0] == 1 else 16) and 2 * source.X.size <= HALF_BYTES
         return enough and bool(import_module("oddsmith.kernels.large").HALVES)
 
-    def isotropic(self) -> Array:
-        """Return the curvature between classes (C × C) of a column of unit spread, where no weight tells classes apart.
+    def column_curvature(self) -> tuple[Array, Array]:
+        """Return what the Hessian nearly is where columns do not depend on each other and weights are near zero.
 
-        The prior is that of the weights on the mean.
+        B (C × C) between the classes, for columns of unit spread, and the diagonal of the prior (P), on the mean over
+        classes, that is added to it for each column.
         """
         C, K = self.shape[0], self.source.K
         counts = np.bincount(self.source.t, weights=self.source.s, minlength=K)[1:]
         p = (counts + 1.0 / K) / (self.weight * self.share + 1.0)
         B: Array = self.weight * self.T.T @ (np.diag(p) - np.outer(p, p)) @ self.T
-        return B if self.penalty is None else B + self.penalty.diagonal(C)[:, 1:].mean() * np.eye(C)
+        prior = np.zeros(self.shape[1]) if self.penalty is None else self.penalty.diagonal(C).mean(axis=0)
+        return B, prior
 
     def coarsened(self, x: Array) -> tuple[FoldObjective, Evaluation]:
         """Return nearly the same objective over a copy of the rows in half precision, and the evaluation at ``x``.
@@ -220,6 +232,8 @@ class FoldObjective:
             e = self.evaluate(x)
         finally:
             self.source = source
+        if self.longest is not None and not self.longest < HALF_LARGEST**2:
+            self.longest = None  # single precision did not hold it, either: the next pass looks for it again
         coarse = replace(
             self,
             source=replace(source, X=half),

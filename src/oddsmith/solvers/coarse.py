@@ -16,6 +16,9 @@ from oddsmith.solvers.proof import Proof
 
 ROUGH = 0.05
 """So many standard errors a weight from the optimum a Hessian is as good as there."""
+PROGRESS = 0.2
+"""What a search leaves of the exact gradient, at most; else coarse rows do not tell what is wanted."""
+STEPS = 25
 MARGIN = 0.1
 """A search goes on to this part of the gradient that a certificate needs: it costs little there."""
 
@@ -26,8 +29,8 @@ def corrected(
     metric: Callable[[Evaluation, Any], SpdFactor],
     close: Callable[[Evaluation], bool],
     recorder: Recorder,
-) -> Array:
-    """Return a point near the optimum that is found on coarse rows, with few passes over the exact ones.
+) -> Evaluation:
+    """Return the evaluation near the optimum, found on coarse rows with few passes over the exact ones.
 
     1. The pass over the exact rows that makes the coarse ones gives the gradient at the start.
     2. Where the exact gradient is known, its difference from the coarse one is added to the latter from then on: the
@@ -37,30 +40,45 @@ def corrected(
     pairs: Pairs = []
     e: Evaluation
     coarse, e = objective.coarsened(proof.guess.w)  # 1
+    left = np.inf
     for _ in range(4):
         near: Evaluation = coarse.evaluate(e.w)
-        if close(e) or not np.isfinite(near.gradient).all():
+        before, left = left, proof.metric.norm(e.gradient)
+        if close(e) or not np.isfinite(near.gradient).all() or left > PROGRESS * before:
             break
         recorder.add(e, 1.0)
         tilted, x = Tilted(coarse, e.gradient - near.gradient), e.w  # 2
         if proof.guess.hessian is None:
-            x = _search(tilted, x, proof, pairs, lambda f: ROUGH * np.sqrt(objective.size))
+            x, found = _search(tilted, x, proof, pairs, lambda f: ROUGH * np.sqrt(objective.size))
+            if not found:
+                e = objective.evaluate(x)
+                break
             proof.move(x)  # 3
-            plain = isinstance(proof.metric, Isotropic) and objective.shape[0] == 1
-            proof.metric = Isotropic.near(proof.guess) if plain else metric(proof.guess, proof.sample)
-        least = 1e-5 * proof.metric.norm(e.gradient)
-        e = objective.evaluate(_search(tilted, x, proof, pairs, partial(_goal, proof, least)))
-    return e.w
+            plain = isinstance(proof.metric, Columnwise) and objective.shape[0] == 1
+            proof.metric = Columnwise.near(proof.guess) if plain else metric(proof.guess, proof.sample)
+            left = proof.metric.norm(e.gradient)
+        x, found = _search(tilted, x, proof, pairs, partial(_goal, proof, 1e-5 * left))
+        e = objective.evaluate(x)
+        if not found:
+            break
+    return e
 
 
 def _goal(proof: Proof, least: float, e: Evaluation) -> float:
     return max(least, MARGIN * proof.needed(e))
 
 
-def _search(tilted: Tilted, x: Array, proof: Proof, pairs: Pairs, goal: Callable[[Evaluation], float]) -> Array:
-    """Return where the gradient is as small as the goal, in the metric."""
+def _search(
+    tilted: Tilted, x: Array, proof: Proof, pairs: Pairs, goal: Callable[[Evaluation], float]
+) -> tuple[Array, bool]:
+    """Return where the gradient is as small as the goal, in the metric, and whether that was found in a few steps."""
     factor = proof.metric
-    return descend(tilted, x, factor, lambda f: factor.norm(f.gradient) <= goal(f), 40, None, pairs=pairs).w
+
+    def reached(e: Evaluation) -> bool:
+        return factor.norm(e.gradient) <= goal(e)
+
+    e = descend(tilted, x, factor, reached, STEPS, None, pairs=pairs)
+    return e.w, reached(e)
 
 
 @dataclass(frozen=True)
@@ -77,27 +95,30 @@ class Tilted:
         return replace(e, value=e.value + float(self.tilt @ x), gradient=e.gradient + self.tilt)
 
 
-class Isotropic:
-    """A metric in which columns do not depend on each other: ``A = B ⊗ 1`` with B (C × C) between classes.
+class Columnwise:
+    """A metric in which columns do not depend on each other: ``A = B ⊗ 1 + 1 ⊗ diag(d)``, B (C × C) between classes.
 
-    >>> Isotropic(np.array([[4.0]])).solve(np.array([8.0, 4.0])).tolist()
-    [2.0, 1.0]
+    >>> Columnwise(np.array([[4.0]]), np.array([0.0, 4.0])).solve(np.array([8.0, 4.0])).tolist()
+    [2.0, 0.5]
     """
 
-    def __init__(self, B: Array) -> None:
-        self.inverse = np.linalg.inv(B)
+    def __init__(self, B: Array, d: Array) -> None:
+        values, self.vectors = np.linalg.eigh(B)
+        self.diagonal = np.maximum(values, 0.0)[:, None] + d
 
     @classmethod
-    def near(cls, e: Evaluation) -> Isotropic:
-        """Return what the Hessian at a point is on the mean, for two classes."""
+    def near(cls, e: Evaluation) -> Columnwise:
+        """Return the diagonal of the Hessian at a point, for two classes."""
         assert e.hessian is not None
-        return cls(np.array([[np.diag(e.hessian).mean()]]))
+        return cls(np.zeros((1, 1)), np.diag(e.hessian))
 
     def solve(self, b: Array) -> Array:
         """Return ``A⁻¹ b``."""
-        x: Array = (self.inverse @ b.reshape(len(self.inverse), -1)).ravel()
+        rotated = self.vectors.T @ b.reshape(self.diagonal.shape)
+        x: Array = (self.vectors @ (rotated / self.diagonal)).ravel()
         return x
 
     def norm(self, b: Array) -> float:
         """Return ``sqrt(bᵀ A⁻¹ b)``."""
-        return float(np.sqrt(max(float(b @ self.solve(b)), 0.0)))
+        rotated = self.vectors.T @ b.reshape(self.diagonal.shape)
+        return float(np.sqrt((rotated**2 / self.diagonal).sum()))

@@ -9,8 +9,8 @@ import numpy as np
 
 from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.solvers.base import Evaluation, Recorder, SolverResult
-from oddsmith.solvers.coarse import Isotropic, corrected
-from oddsmith.solvers.lbfgs import Metric, descend
+from oddsmith.solvers.coarse import Columnwise, corrected
+from oddsmith.solvers.lbfgs import Metric, Pairs, descend
 from oddsmith.solvers.newton import Newton, leap
 from oddsmith.solvers.proof import Proof
 
@@ -19,8 +19,12 @@ SAMPLE_NUMBERS = 1_000_000
 ROWS_A_WEIGHT = 200
 """With so many rows for each weight a sample's Hessian is within some 7% of that of all rows."""
 MADE_NUMBERS = 4_000_000
-EASY = 12
-"""Steps in which L-BFGS is at the optimum of a sample of columns that do not depend on each other."""
+PATIENCE = 60
+"""Steps by gradients on all rows. Where classes are nearly separated they take hundreds: Newton's method ends it."""
+EASY = (12, 20)
+OWN = 0.01
+"""Steps in which L-BFGS comes to the sampling error of a sample, and then to so much of it, where columns do not depend
+on each other."""
 ALL_CHANCE = 0.6
 """A sample whose Hessian is chance to such a share, off its diagonal, says that columns do not depend on each other."""
 LEFT = 0.1
@@ -39,8 +43,10 @@ class Sampled:
       4. With ``polish`` it goes on until a Newton step with the Hessian of all rows (one more pass) gives all digits.
 
     If the sample is not ``trusted`` to show every column (a rare level of a factor, say), it serves as the start only,
-    and Newton's method goes on from there. Of rows that are not in memory a sample was ``drawn``, of so many rows: then
-    the larger sample is all of it, and since a pass is dear, the last Newton step comes as soon as it can.
+    and Newton's method goes on from there, or gradients with one Hessian of all rows where that is dear. Of rows that
+    are not in memory a sample was ``drawn``, of so many rows: then the larger sample is all of it, and since a pass is
+    dear, the last Newton step comes as soon as it can. Of many weights, steps go by a copy of the rows in half
+    precision (`coarse`).
 
     Cost: a few passes; memory O(P²) and the sample.
     """
@@ -56,12 +62,16 @@ class Sampled:
         recorder = Recorder(objective)
         if not self.trusted:
             rows = max(4 * objective.size, objective.n_rows // 16) if self.drawn is None else self.drawn
-            first, _ = self._first(_shown(objective.sample(rows, self.seed), w), w)
+            sample = objective.sample(rows, self.seed)
+            first, _ = self._first(_shown(sample, w), w)
+            if first is not None and not self.polish and objective.dear_hessian:
+                return _by_one_hessian(objective, sample, first.w, recorder, tol, max_iter)
             newton = Newton(watch_divergence=objective.penalty is None, strict=self.polish)
             return newton.minimise(objective, w if first is None else first.w, tol=tol, max_iter=max_iter)
-        coarse = not self.polish and objective.has_coarse
-        few = objective.size <= MANY
-        start = self._on_samples(objective, w) if few or not coarse else self._on_gradients(objective, w)  # 1
+        coarse = not self.polish and objective.size > MANY and objective.has_coarse
+        start = self._on_gradients(objective, w) if coarse else None
+        if start is None:  # 1
+            start, coarse = self._on_samples(objective, w), coarse and objective.shape[0] == 1
         if start is None:
             newton = Newton(watch_divergence=objective.penalty is None)
             return newton.minimise(objective, w, tol=tol, max_iter=max_iter)
@@ -75,7 +85,7 @@ class Sampled:
         def close(e: Evaluation) -> bool:  # 3
             # The bound is about 1 / share of what the metric suggests; far from that it is not worth its price.
             distance = proof.metric.norm(e.gradient)
-            if 0.5 * distance**2 * max(1.0, 0.1 / sample.share) > tol * max(1.0, abs(e.value)):
+            if 0.5 * distance**2 * max(1.0, 0.1 / proof.sample.share) > tol * max(1.0, abs(e.value)):
                 return False
             if not (proof.at(e).converged and self.polish):
                 return proof.at(e).converged
@@ -87,11 +97,18 @@ class Sampled:
                 return 1
             return 2 if norms[-1] ** 2 / norms[-2] <= 0.7 * leaping() else 1
 
-        x = corrected(objective, proof, metric, close, recorder) if coarse else guess.w
-        e = descend(objective, x, proof.metric, close, max_iter, recorder, order)  # 2
-        if not self.polish:
+        x = guess.w
+        if coarse:
+            e = corrected(objective, proof, metric, close, recorder)
+            if not close(e):
+                proof = self._anew(objective, e, tol)
+            x, max_iter = e.w, max(1, max_iter - len(recorder.records))
+        e = descend(objective, x, proof.metric, close, min(PATIENCE, max_iter), recorder, order)  # 2
+        if self.polish:
+            return _polished(objective, e, recorder, tol, max_iter)  # 4
+        if close(e) or max_iter <= PATIENCE:
             return SolverResult(e.w, recorder.trace(), proof.at(e), e)
-        return _polished(objective, e, recorder, tol, max_iter)  # 4
+        return _then(Newton(watch_divergence=False, strict=False), objective, e.w, recorder, tol, max_iter - PATIENCE)
 
     def _on_samples(self, objective: Any, w: Array) -> tuple[Any, Evaluation, SpdFactor] | None:
         """Return the larger sample, its minimiser to within the sampling error, and its factored Hessian there."""
@@ -115,24 +132,32 @@ class Sampled:
             factor = metric(guess, sample)
         return sample, guess, factor
 
-    def _on_gradients(self, objective: Any, w: Array) -> tuple[Any, Evaluation, Metric]:
-        """Return a sample, a minimiser to within the sampling error, and a metric, without a Hessian if that is easy.
+    def _on_gradients(self, objective: Any, w: Array) -> tuple[Any, Evaluation, Metric] | None:
+        """Return a sample, a minimiser to within the sampling error, and a metric, without a Hessian of many weights.
 
-        Where columns do not depend on each other it is, and a sample tells.
+        That is possible where columns hardly depend on each other: where gradients alone come far below the sampling
+        error in a few steps. Else None is returned.
         """
-        small, large = self._rows(objective)
+        small, _ = self._rows(objective)
         sample = objective.sample(small, self.seed)
-        plain = Isotropic(sample.isotropic())
-        error = _sampling_error(sample)
-        guess = descend(sample, w, plain, lambda e: plain.norm(e.gradient) <= error, EASY, None)
-        if plain.norm(guess.gradient) > error:
-            sample = objective.sample(max(small, large), self.seed)
-            factor = metric(sample.evaluate(guess.w, order=2), sample)
-            return sample, _to_sampling_error(sample, guess.w, factor), factor
+        plain = Columnwise(*sample.column_curvature())
+        pairs: Pairs = []
+        guess = _to_sampling_error(sample, w, plain, steps=EASY[0], pairs=pairs)
+        # The sample's own optimum is no better than that; how soon it is found tells of its columns.
+        own = _to_sampling_error(sample, guess.w, plain, part=OWN, steps=EASY[1], pairs=pairs)
+        if plain.norm(own.gradient) > OWN * _sampling_error(sample):
+            return None
+        C, P = objective.shape
         rows = objective.n_rows // 16
-        if objective.shape[0] == 1 and rows > 2 * small and rows * objective.shape[1] <= MADE_NUMBERS:
+        if C == 1 and rows > 2 * small and rows * P <= MADE_NUMBERS:
             guess = _to_sampling_error(objective.sample(rows, self.seed), guess.w, plain)
         return sample, guess, plain
+
+    def _anew(self, objective: Any, e: Evaluation, tol: float) -> Proof:
+        """Return metric and proof from the larger sample's Hessian at a point."""
+        sample = objective.sample(self._rows(objective)[1], self.seed)
+        guess = sample.evaluate(e.w, order=2)
+        return Proof(objective, sample, guess, metric(guess, sample), tol)
 
     def _rows(self, objective: Any) -> tuple[int, int]:
         """How many rows the smaller and the larger sample have."""
@@ -212,9 +237,12 @@ def sample_rows(objective: Any) -> int:
     return max(min(10 * int(objective.size), ROWS_A_WEIGHT * int(P)), int(rows))
 
 
-def _to_sampling_error(sample: Any, w: Array, factor: Metric) -> Evaluation:
-    error = _sampling_error(sample)
-    return descend(sample, w, factor, lambda e: factor.norm(e.gradient) <= error, 40, None)
+def _to_sampling_error(
+    sample: Any, w: Array, factor: Metric, *, part: float = 1.0, steps: int = 40, pairs: Pairs | None = None
+) -> Evaluation:
+    """Return the end of a search on a sample that goes no further than (part of) the sampling error."""
+    error = part * _sampling_error(sample)
+    return descend(sample, w, factor, lambda e: factor.norm(e.gradient) <= error, steps, None, pairs=pairs)
 
 
 def _factor(e: Evaluation) -> SpdFactor:
@@ -225,6 +253,30 @@ def _factor(e: Evaluation) -> SpdFactor:
 def _sampling_error(sample: Any) -> float:
     """A tenth of the distance, in standard errors of all rows, between the optima of the sample and of all rows."""
     return float(0.1 * np.sqrt(sample.size / sample.share))
+
+
+def _by_one_hessian(
+    objective: Any, sample: Any, x: Array, recorder: Recorder, tol: float, max_iter: int
+) -> SolverResult:
+    """Go on from ``x`` with the Hessian of all rows there as the metric: gradients do the rest.
+
+    Where they take long after all (weights of rare columns that the sample did not show), Newton's method ends it.
+    """
+    e = objective.evaluate(x, order=2)
+    factor = _factor(e)
+    proof = Proof(objective, sample, replace(e, hessian=None), factor, tol)
+    least = float(np.sqrt(factor.smallest_eigenvalue()))
+
+    def close(f: Evaluation) -> bool:
+        # A proof needs a step that changes no row's activation by much, too; rare columns have long rows.
+        distance = factor.norm(f.gradient) / np.sqrt(sample.share)
+        near = 0.5 * distance**2 <= tol * max(1.0, abs(f.value)) and 2.0 * distance * objective.reach <= least
+        return near and proof.at(f).converged
+
+    e = descend(objective, x, factor, close, min(20, max_iter), recorder)
+    if close(e):
+        return SolverResult(e.w, recorder.trace(), proof.at(e), e)
+    return _then(Newton(watch_divergence=False, strict=False), objective, e.w, recorder, tol, max_iter)
 
 
 def _polished(objective: Any, e: Evaluation, recorder: Recorder, tol: float, max_iter: int) -> SolverResult:
