@@ -13,18 +13,7 @@ import numpy as np
 from numba import njit, uintp
 
 from oddsmith.kernels.scalar import SUMS, logistic_tile, residual_tile, sum_of
-from oddsmith.kernels.vectors import (
-    ROUNDED,
-    add_columns,
-    add_padded,
-    eight_dots,
-    eight_squares,
-    for_halves,
-    halve_rows,
-    padded,
-    value_at,
-    zeros_for,
-)
+from oddsmith.kernels.vectors import add_columns, add_sums, eight_dots, eight_squares, fill, halve_rows, value_at
 
 TILE_BYTES = 24_576
 
@@ -34,16 +23,16 @@ TILE_BYTES = 24_576
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _dots_c(x: Any, base: Any, M: Any, u: Any, center: Any, wide: Any, a: Any, n: Any, ahead: Any) -> None:
+def _dots_c(x: Any, base: Any, M: Any, u: Any, center: Any, U: Any, C: Any, a: Any, n: Any, ahead: Any) -> None:
     """a_i = Σ_j u_j (x_ij − c_j) for the n rows of length M that begin at x[base], eight at a time.
 
-    ``wide`` holds u and center `padded`, where rows are long enough for it. Meanwhile the first half of the tile that
-    begins at x[ahead] is called into the cache; `_add_c` calls the second half.
+    U and C are u and center in groups (`fill`), where rows are long enough for it. Meanwhile the first half of the tile
+    that begins at x[ahead] is called into the cache; `_add_c` calls the second half.
     """
     i = uintp(0)
-    if wide[0].size:
+    if U.size:
         while i + uintp(8) <= n:
-            eight_dots(x, base + i * M, M, wide[0], wide[1], a, i, ahead + i * M // uintp(2))
+            eight_dots(x, base + i * M, M, U, C, a, i, ahead + i * M // uintp(2))
             i += uintp(8)
     while i + uintp(4) <= n:  # short rows, four at a time
         k0 = base + i * M
@@ -67,15 +56,14 @@ def _dots_c(x: Any, base: Any, M: Any, u: Any, center: Any, wide: Any, a: Any, n
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _longest_c(x: Any, base: Any, M: Any, inverse: Any, center: Any, wide: Any, s: Any, first: Any, q: Any) -> float:
-    """max_i Σ_j inverse_j (x_ij − c_j)² over the rows of positive weight, as many as there is room for in ``q``.
-
-    ``wide`` holds inverse and center `padded`.
-    """
-    i, n = uintp(0), uintp(q.size)
-    if wide[0].size:
+def _longest_c(
+    x: Any, base: Any, M: Any, inverse: Any, center: Any, V: Any, C: Any, s: Any, first: Any, q: Any, n: Any
+) -> float:
+    """max_i Σ_j inverse_j (x_ij − c_j)² over the rows of positive weight; V and C are inverse and center in groups."""
+    i = uintp(0)
+    if V.size:
         while i + uintp(8) <= n:
-            eight_squares(x, base + i * M, M, wide[0], wide[1], q, i)
+            eight_squares(x, base + i * M, M, V, C, q, i)
             i += uintp(8)
     while i < n:
         k = base + i * M
@@ -92,21 +80,24 @@ def _longest_c(x: Any, base: Any, M: Any, inverse: Any, center: Any, wide: Any, 
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _add_c(x: Any, base: Any, M: Any, r: Any, center: Any, wide: Any, g: Any, n: Any, ahead: Any) -> None:
+def _add_c(
+    x: Any, base: Any, M: Any, r: Any, center: Any, C: Any, sums: Any, residuals: Any, g: Any, n: Any, ahead: Any
+) -> None:
     """g_j += Σ_i r_i (x_ij − c_j), while the second half of the tile at x[ahead] is called into the cache.
 
-    ``wide`` holds center `padded`, sums in its groups, and room for residuals; `add_padded` adds the sums to g.
+    C is center in groups, and ``sums`` collects theirs: `add_sums` adds them to g. ``residuals`` is room for residuals
+    in the precision of the sums.
     """
     i = uintp(0)
-    center_wide, sums, residuals, width = wide[1], wide[2], wide[3], wide[4]
-    if sums.size and n >= uintp(4):
+    if C.size and n >= uintp(4):
         i = n // uintp(4) * uintp(4)
         for row in range(i):
             residuals[row] = r[row]
         rest = ahead + n * M // uintp(2)
-        for j in range(uintp(0), uintp(sums.size), width):
+        lanes = uintp(64 // C.itemsize)
+        for j in range(uintp(0), uintp(C.size), lanes):
             place = rest + j * n // uintp(2)
-            add_columns(x, base + min(j, M - width), M, i, residuals, center_wide, sums, j, place)
+            add_columns(x, base + min(j, M - lanes), M, i, residuals, C, sums, j, place)
     while i + uintp(4) <= n:
         k0 = base + i * M
         k1, k2, k3 = k0 + M, k0 + M + M, k0 + M + M + M
@@ -121,17 +112,6 @@ def _add_c(x: Any, base: Any, M: Any, r: Any, center: Any, wide: Any, g: Any, n:
         for j in range(M):
             g[j] += r[i] * (value_at(x, first + j) - center[j])
         i += uintp(1)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _wide(x: Any, u: Any, center: Any, tile: int) -> Any:
-    """What rows of this type and length need in vector registers: u, center, sums, residuals, width of a group."""
-    width = 16 if x.itemsize == 2 else 8
-    if u.size < width:
-        none = zeros_for(x, 0)
-        return none, none, np.zeros(0), none, uintp(width)
-    center_wide = padded(center, width, x, True)
-    return padded(u, width, x, False), center_wide, np.zeros(center_wide.size), zeros_for(x, tile), uintp(width)
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
@@ -168,33 +148,45 @@ def _signs(t: Any, offset: Any, first: Any, n: Any, sign: Any, a: Any) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def logistic_c(
-    X: Any, t: Any, s: Any, offset: Any, u: Any, b: float, center: Any, inverse: Any, g: Any, tile: int, half: Any
+    X: Any,
+    t: Any,
+    s: Any,
+    offset: Any,
+    u: Any,
+    b: float,
+    center: Any,
+    inverse: Any,
+    g: Any,
+    wide: Any,
+    residuals: Any,
+    half: Any,
 ) -> tuple[float, float]:
     """Two classes, C order: add the gradient to ``g`` (intercept first); return loss and longest row.
 
-    The rows, centred and scaled by the root of ``inverse``, go to ``half`` if it has room for them (all have weight 1).
+    ``wide`` is `room` for the columns in groups, ``residuals`` for those of a tile. The rows, centred and scaled by the
+    root of ``inverse``, go to ``half`` if it has room for them (all have weight 1).
     """
-    N, M = uintp(X.shape[0]), uintp(X.shape[1])
+    N, M, tile = uintp(X.shape[0]), uintp(X.shape[1]), residuals.size
     x, step, slopes = X.ravel(), uintp(tile), g[1:]
     a, sign, r, h = np.empty(tile), np.empty(tile), np.empty(tile), np.empty(tile)
-    wide, halves = _wide(x, u, center, tile), for_halves(x, center, np.sqrt(inverse), half)
-    lengths = _wide(x, inverse if inverse.size else u, center, 0)
+    fill(wide, u, center, inverse)
+    U, C, V, root, sums = wide[0], wide[1], wide[2], wide[3], np.zeros(wide.shape[1])
     value, longest = 0.0, 0.0
     first = uintp(0)
     while first < N:
         n = min(step, N - first)
         ahead = (first + step) * M if first + step + step <= N else first * M
-        _dots_c(x, first * M, M, u, center, wide, a, n, ahead)
+        _dots_c(x, first * M, M, u, center, U, C, a, n, ahead)
         if half.size:
-            longest = max(longest, ROUNDED * halve_rows(x, first * M, n, halves, half))
+            longest = max(longest, halve_rows(x, first * M, n, M, C, V, root, half))
         elif inverse.size:
-            longest = max(longest, _longest_c(x, first * M, M, inverse, center, lengths, s, first, h[:n]))
+            longest = max(longest, _longest_c(x, first * M, M, inverse, center, V, C, s, first, h, n))
         _signs(t, offset, first, n, sign, a)
         value += _tile_residuals(a, b, sign, s, first, n, r, h)
         g[0] += sum_of(r, n)
-        _add_c(x, first * M, M, r, center, wide, slopes, n, ahead)
+        _add_c(x, first * M, M, r, center, C, sums, residuals, slopes, n, ahead)
         first += step
-    add_padded(wide[2], wide[4], slopes)
+    add_sums(sums, 64 // wide.itemsize, slopes)
     return value, longest
 
 
@@ -363,18 +355,21 @@ def _root_rows(x: Any, M: Any, h: Any, center: Any, B: Any, n: Any) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def logistic_chunk(Z: Any, t: Any, s: Any, offset: Any, u: Any, b: float, center: Any, B: Any, g: Any) -> Any:
+def logistic_chunk(
+    Z: Any, t: Any, s: Any, offset: Any, u: Any, b: float, center: Any, B: Any, g: Any, wide: Any
+) -> Any:
     """Two classes, some C-ordered rows: loss, gradient into ``g``, Hessian rows √h (1, z) into ``B``."""
     n, M, zero = uintp(Z.shape[0]), uintp(Z.shape[1]), uintp(0)
     a, sign, r, h = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     x = Z.ravel()
-    wide = _wide(x, u, center, Z.shape[0])
-    _dots_c(x, zero, M, u, center, wide, a, n, zero)
+    fill(wide, u, center, a[:0])
+    C, sums = wide[1], np.zeros(wide.shape[1])
+    _dots_c(x, zero, M, u, center, wide[0], C, a, n, zero)
     _signs(t, offset, zero, n, sign, a)
     value = _tile_rows(a, b, sign, s, zero, n, r, h)
     g[0] += sum_of(r, n)
-    _add_c(x, zero, M, r, center, wide, g[1:], n, zero)
-    add_padded(wide[2], wide[4], g[1:])
+    _add_c(x, zero, M, r, center, C, sums, np.empty(n), g[1:], n, zero)
+    add_sums(sums, 8, g[1:])
     _root_rows(x, M, h, center, B.ravel(), n)
     return value
 

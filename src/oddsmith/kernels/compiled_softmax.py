@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit, uintp
 
 from oddsmith.kernels.scalar import EXACT, SUMS, exp_negative, exp_negative_single, log1p_unit, prefetch, sum_of
-from oddsmith.kernels.vectors import ROUNDED, for_halves, halve_rows, value_at
+from oddsmith.kernels.vectors import fill, halve_rows, value_at
 
 
 @njit(cache=True, nogil=True, fastmath=EXACT, error_model="numpy")
@@ -127,21 +127,33 @@ def _centre(X: Any, first: int, n: int, center: Any, Z: Any) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _halve(Z: Any, n: int, center: Any, inverse: Any, half: Any) -> Any:
-    z = Z.ravel()
-    return ROUNDED * halve_rows(z, uintp(0), uintp(n), for_halves(z, center, np.sqrt(inverse), half), half)
+def _halve(Z: Any, n: int, wide: Any, half: Any) -> float:
+    return halve_rows(Z.ravel(), uintp(0), uintp(n), uintp(Z.shape[1]), wide[1], wide[2], wide[3], half)  # type: ignore[no-any-return]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def softmax(
-    X: Any, t: Any, s: Any, offset: Any, W: Any, b: Any, center: Any, inverse: Any, g: Any, tile: int, half: Any
+    X: Any,
+    t: Any,
+    s: Any,
+    offset: Any,
+    W: Any,
+    b: Any,
+    center: Any,
+    inverse: Any,
+    g: Any,
+    tile: int,
+    half: Any,
+    wide: Any,
 ) -> tuple[float, float]:
     """Softmax: add the gradient to ``g`` (C × (M + 1)), return the loss and the longest row; products by BLAS.
 
-    The rows, centred and scaled by the root of ``inverse``, go to ``half`` if it has room for them.
+    The rows, centred and scaled by the root of ``inverse``, go to ``half`` if it has room for them; that needs `room`
+    for the columns in groups, too.
     """
     N, M = X.shape
-    none = np.zeros(M)
+    if half.size:
+        fill(wide, center, np.zeros(M), inverse)
     C = W.shape[0]
     V = np.ascontiguousarray(W.T)
     Z, A, R, G = np.zeros((tile, M)), np.empty((tile, C)), np.empty((C, tile)), np.empty((C, M))
@@ -168,7 +180,7 @@ def softmax(
         np.dot(R, Z, G)
         g[:, 1:] += G
         if half.size:
-            longest = max(longest, _halve(Z, n, none, inverse, half[first * M : (first + n) * M]))
+            longest = max(longest, _halve(Z, n, wide, half[first * M : (first + n) * M]))
         elif inverse.size:
             for i in range(n):
                 if not s.size or s[first + i] > 0.0:

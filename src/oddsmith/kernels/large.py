@@ -98,7 +98,9 @@ def _logistic(
     if X.flags.c_contiguous:
         half = _half(block, inverse)
         tile = min(96, max(32, tile // 8 * 8))
-        value, longest = compiled.logistic_c(X, block.t, s, offset, u, b, center, extent, g, tile, half)
+        residuals = np.empty(tile, np.float32 if X.itemsize == 2 else np.float64)
+        more = (g, vectors.room(X.itemsize, len(u)), residuals, half)
+        value, longest = compiled.logistic_c(X, block.t, s, offset, u, b, center, extent, *more)
     else:
         tile = min(1024, max(256, tile // 4 * 4))
         XT = X.T if X.T.flags.c_contiguous or X.strides[0] == X.itemsize else np.ascontiguousarray(X.T)
@@ -150,7 +152,8 @@ def _softmax(
     tile = min(block.n_rows, max(64, CHUNK_BYTES // (8 * max(W.shape[1], 2 * len(W)))))
     extent = _NONE if inverse is None else inverse
     half = _half(block, inverse)
-    value, longest = compiled_softmax.softmax(block.Phi, block.t, s, offset, W, b, center, extent, g, tile, half)
+    more = (g, tile, half, vectors.room(8, W.shape[1]))
+    value, longest = compiled_softmax.softmax(block.Phi, block.t, s, offset, W, b, center, extent, *more)
     return value, g, None, longest
 
 
@@ -171,13 +174,13 @@ def _logistic_hessian(
 ) -> tuple[float, Array, Array, float]:
     """Two classes, dense rows a chunk at a time: rows √h (1, z) by a compiled loop, their product by BLAS."""
     M, (s, offset) = len(u), _optional(block)
-    value, g = 0.0, np.zeros(M + 1)
+    value, g, wide = 0.0, np.zeros(M + 1), vectors.room(8, M)
     H: Array | None = None
     for rows in _ranges(block, 1, least=max(64, M)):  # with fewer rows than columns H is more work than they are
         Z = np.ascontiguousarray(block.Phi[rows])
         B = np.empty((len(Z), M + 1))
         some, shift = (s[rows] if s.size else s), (offset[rows] if offset.size else offset)
-        value += compiled.logistic_chunk(Z, block.t[rows], some, shift, u, b, center, B, g)
+        value += compiled.logistic_chunk(Z, block.t[rows], some, shift, u, b, center, B, g, wide)
         H = B.T @ B if H is None else np.add(H, B.T @ B, out=H)
     assert H is not None
     longest = 0.0 if inverse is None else _logistic(block, u, b, center, inverse)[3]

@@ -1,9 +1,9 @@
 """Loops over rows in vector registers, written for the compiler as it wants them.
 
 A compiler that is left alone sums the columns that do not fill a register one by one, and adds up the parts of every
-row on its own. Here columns are taken in groups of `lanes`, the last group overlapping the one before it (what both
-hold counts once, see `padded`), and the sums of eight rows are added up together. Rows of half precision are summed
-in single precision, all others in double precision.
+row on its own. Here columns are taken in groups, the last of which overlaps the one before it (what both hold counts
+once, see `fill`), and the sums of eight rows are added up together. Rows of half precision are summed in single
+precision, all others in double precision.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types, uintp
+from numba import njit, types
 from numba.core.registry import cpu_target
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
 
 FLAGS = ("contract", "reassoc", "nsz")
 HALF, SINGLE, DOUBLE = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 INDEX, SHORT = ir.IntType(64), ir.IntType(32)
 ROWS = 8
-ROUNDED = 1.0001
-"""What a squared length in single precision is multiplied with, to be none too short."""
 STORED = {"float64": (DOUBLE, DOUBLE, 8), "float32": (SINGLE, DOUBLE, 8), "uint16": (HALF, SINGLE, 16)}
 """Of rows that an array of a type holds: the numbers, those in which they are summed, how many are taken at a time."""
 BYTES = {str(HALF): 2, str(SINGLE): 4, str(DOUBLE): 8}
@@ -99,11 +97,9 @@ class Build:
         odd = self.pick(left, right, [*range(1, 2 * width, 2)])
         return self.builder.fadd(even, odd, flags=FLAGS)
 
-    def loop(
-        self, count: Any, by: int, sums: int, body: Any, *, at: Any = None, step: Any = None, kind: Any = None
-    ) -> list[Any]:
+    def loop(self, count: Any, by: int, sums: int, body: Any, *, at: Any = None, step: Any = None) -> list[Any]:
         """Run ``body(i, k, sums)`` for i = 0, by, … below ``count``; k starts ``at`` and moves on by ``step``."""
-        b, before, kind = self.builder, self.builder.block, kind or self.vector
+        b, before, kind = self.builder, self.builder.block, self.vector
         inside, after = b.append_basic_block("inside"), b.append_basic_block("after")
         b.branch(inside)
         b.position_at_end(inside)
@@ -157,7 +153,7 @@ def _eight_sums(do: Build, square: bool, ahead: Any) -> Any:
 
 @intrinsic
 def eight_dots(typingctx: Any, x: Any, first: Any, M: Any, u: Any, center: Any, a: Any, i: Any, ahead: Any) -> Any:
-    """a[i:i+8] = Σ_j u_j (x_ij − c_j) for the eight rows of length M that begin at x[first]; u and c are `padded`.
+    """a[i:i+8] = Σ_j u_j (x_ij − c_j) for the eight rows of length M that begin at x[first]; u and c are in groups.
 
     Meanwhile as many numbers as four rows have, from x[ahead] on, are called into the cache.
     """
@@ -226,100 +222,77 @@ def value_at(typingctx: Any, x: Any, k: Any) -> Any:
 
 
 @intrinsic
-def halve_row(typingctx: Any, x: Any, k: Any, M: Any, center: Any, inverse: Any, once: Any, half: Any) -> Any:
-    """Write (x − c) · inverse of the row of length M at x[k] to half[k:k+M]; return the squared length of it.
+def halve_row(typingctx: Any, x: Any, k: Any, M: Any, center: Any, inverse: Any, root: Any, half: Any) -> Any:
+    """Write (x − c) · root of the row of length M at x[k] to half[k:k+M]; return Σ inverse (x − c)².
 
-    center, inverse, and ones are `padded` to 16 columns, these last without overlap. It does nothing where there is no
-    half precision: code for that could not even be linked.
+    It does nothing where there is no half precision: code for that could not even be linked.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        if not has_halves():
-            return DOUBLE(0.0)
         do = Build(context, builder, signature, arguments)
-        do.lanes, wide = 16, ir.VectorType(SINGLE, 16)
-        do.vector = ir.VectorType(do.number, 16)
+        if do.stored == HALF or not has_halves():
+            return DOUBLE(0.0)
         _, k, M, _, _, _, _ = arguments
-        x, c, half = do.pointer(0, do.stored), do.pointer(3, do.number), do.pointer(6, HALF)
-        inverse, once = do.pointer(4, do.number), do.pointer(5, SINGLE)
-        last = builder.sub(M, INDEX(16))
+        x, half = do.pointer(0, do.stored), do.pointer(6, HALF)
+        c, inverse, root = (do.pointer(place, do.number) for place in (3, 4, 5))
+        last = builder.sub(M, INDEX(do.lanes))
 
         def body(j: Any, _: Any, sums: list[Any]) -> list[Any]:
             place = builder.add(k, builder.select(builder.icmp_unsigned("<", j, last), j, last))
             z = do.row(x, place, do.load(c, j, do.number))
-            z = builder.fptrunc(builder.fmul(z, do.load(inverse, j, do.number)), wide)
-            builder.store(builder.fptrunc(z, ir.VectorType(HALF, 16)), do.address(half, place, HALF, 16), align=2)
-            return [do.fused(sums[0], builder.fmul(z, z), do.load(once, j, SINGLE))]
+            single = builder.fptrunc(builder.fmul(z, do.load(root, j, do.number)), ir.VectorType(SINGLE, do.lanes))
+            target = do.address(half, place, HALF, do.lanes)
+            builder.store(builder.fptrunc(single, ir.VectorType(HALF, do.lanes)), target, align=2)
+            return [do.fused(sums[0], builder.fmul(z, z), do.load(inverse, j, do.number))]
 
-        (total,) = do.loop(M, 16, 1, body, kind=wide)
-        for _ in range(4):
+        (total,) = do.loop(M, do.lanes, 1, body)
+        for _ in range(3):
             total = do.halves(total, total)
-        return builder.fpext(builder.extract_element(total, SHORT(0)), DOUBLE)
+        return builder.extract_element(total, SHORT(0))
 
-    return types.float64(x, N, N, center, inverse, once, half), codegen
+    return types.float64(x, N, N, center, inverse, root, half), codegen
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def halve_rows(x: Any, first: Any, n: Any, wide: Any, half: Any) -> float:
-    """Write n rows that begin at x[first] to the same place of ``half`` as `halve_row` does; return the longest.
-
-    ``wide`` is what that takes: see `for_halves`.
-    """
-    longest, M = 0.0, wide[3]
+def halve_rows(x: Any, first: Any, n: Any, M: Any, center: Any, inverse: Any, root: Any, half: Any) -> float:
+    """Write n rows that begin at x[first] to the same place of ``half`` as `halve_row` does; return the longest."""
+    longest = 0.0
     for i in range(n):
-        longest = max(longest, halve_row(x, first + i * M, M, wide[0], wide[1], wide[2], half))
+        longest = max(longest, halve_row(x, first + i * M, M, center, inverse, root, half))
     return longest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def for_halves(x: Any, center: Any, inverse: Any, half: Any) -> Any:
-    """What `halve_rows` needs to know of columns: center, inverse scale, ones, how many there are."""
-    if not half.size:
-        none = zeros_for(x, 0)
-        return none, none, zeros_for(half, 0), uintp(0)
-    once = padded(np.ones(center.size), 16, half, False)
-    return padded(center, 16, x, True), padded(inverse, 16, x, True), once, uintp(center.size)
-
-
-def zeros_for(x: Any, n: int) -> Any:
-    """Return n zeros of the precision in which rows such as ``x`` are summed."""
-    return np.zeros(n, np.float32 if x.dtype == np.uint16 else np.float64)
-
-
-@overload(zeros_for)
-def _zeros_for(x: Any, n: int) -> Any:
-    number = np.float32 if x.dtype == types.uint16 else np.float64
-
-    def zeros(x: Any, n: int) -> Any:
-        return np.zeros(n, dtype=number)
-
-    return zeros
+def room(itemsize: int, M: int) -> Any:
+    """Return room for what `fill` makes of rows of M numbers of a size; none where they are too short for it."""
+    lanes = 16 if itemsize == 2 else 8
+    width = -(-M // lanes) * lanes if M >= lanes else 0
+    return np.empty((4, width), np.float32 if itemsize == 2 else np.float64)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def padded(u: Any, width: int, x: Any, overlap: bool) -> Any:
-    """Return u in groups of ``width``, the last of which ends with u's end, for rows such as ``x``.
+def fill(wide: Any, u: Any, center: Any, inverse: Any) -> None:
+    """Write u, center, inverse and its root in groups as they are taken, the last of which ends with the row's end.
 
-    What it has in common with the group before is u's values again with ``overlap``, else zero.
+    Of u and inverse, what a group has in common with the one before is zero the second time: it counts once.
     """
-    M = u.size
-    groups = (M + width - 1) // width
-    out = zeros_for(x, groups * width)
-    whole = (groups - 1) * width
-    out[:whole] = u[:whole]
-    for lane in range(width):
-        j = M - width + lane
-        if overlap or j >= whole:
-            out[whole + lane] = u[j]
-    return out
+    lanes = 16 if wide.itemsize == 4 else 8
+    size, whole = wide.shape[1], wide.shape[1] - lanes
+    for k in range(size):
+        j = k if k < whole else k - size + u.size
+        once = k < whole or j >= whole
+        wide[0, k] = u[j] if once else 0.0
+        wide[1, k] = center[j]
+        if inverse.size:
+            wide[2, k] = inverse[j] if once else 0.0
+            wide[3, k] = np.sqrt(inverse[j])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_padded(G: Any, width: int, g: Any) -> None:
-    """Add to g the sums that were collected in the groups of `padded`, if there are any."""
-    if G.size:
-        whole = G.size - int(width)
-        for j in range(whole):
-            g[j] += G[j]
-        for j in range(whole, g.size):
-            g[j] += G[j - g.size + G.size]
+def add_sums(sums: Any, lanes: int, g: Any) -> None:
+    """Add to g the sums that were collected in such groups, if there are any."""
+    whole = sums.size - lanes
+    for k in range(sums.size):
+        if k < whole:
+            g[k] += sums[k]
+        elif k - sums.size + g.size >= whole:
+            g[k - sums.size + g.size] += sums[k]
