@@ -30,7 +30,6 @@ DEAR_SIZE = 50
 """With more weights a Hessian takes several times as long as a gradient."""
 HALF_COLUMNS = 150
 """Rows of fewer columns take their time for other things than being read."""
-HALF_LARGEST = 65504.0
 HALF_BYTES = 1 << 28
 """What a copy of the rows in half precision may take."""
 
@@ -232,8 +231,6 @@ class FoldObjective:
             e = self.evaluate(x)
         finally:
             self.source = source
-        if self.longest is not None and not self.longest < HALF_LARGEST**2:
-            self.longest = None  # single precision did not hold it, either: the next pass looks for it again
         coarse = replace(
             self,
             source=replace(source, X=half),
