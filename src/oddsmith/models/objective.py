@@ -28,8 +28,8 @@ from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, C
 
 DEAR_SIZE = 50
 """With more weights a Hessian takes several times as long as a gradient."""
-HALF_COLUMNS = 150
-"""Rows of fewer columns take their time for other things than being read."""
+HALF_COLUMNS = (150, 16)
+"""Rows of fewer columns take their time for other things than being read: of two classes, and of more."""
 HALF_BYTES = 1 << 28
 """What a copy of the rows in half precision may take."""
 
@@ -202,8 +202,8 @@ class FoldObjective:
             return False
         if not self.free.all():  # without an intercept columns are not centred: half precision may see their mean alone
             return False
-        enough = source.shape.M >= (HALF_COLUMNS if self.shape[0] == 1 else 16) and 2 * source.X.size <= HALF_BYTES
-        return enough and bool(import_module("oddsmith.kernels.large").HALVES)
+        wide = source.shape.M >= HALF_COLUMNS[min(self.shape[0], 2) - 1] and 2 * source.X.size <= HALF_BYTES
+        return wide and bool(import_module("oddsmith.kernels.large").HALVES)
 
     def column_curvature(self) -> tuple[Array, Array]:
         """Return what the Hessian nearly is where columns do not depend on each other and weights are near zero.

@@ -19,6 +19,8 @@ ROUGH = 0.05
 PROGRESS = 0.2
 """What a search leaves of the exact gradient, at most; else coarse rows do not tell what is wanted."""
 STEPS = 25
+BLUR = 1e-7
+"""Relative rounding of a sum over coarse rows, with room to spare."""
 MARGIN = 0.1
 """A search goes on to this part of the gradient that a certificate needs: it costs little there."""
 
@@ -77,17 +79,16 @@ def _search(
     def reached(e: Evaluation) -> bool:
         return factor.norm(e.gradient) <= goal(e)
 
-    e = descend(tilted, x, factor, reached, STEPS, None, pairs=pairs)
+    e = descend(tilted, x, factor, reached, STEPS, None, pairs=pairs, rounding=BLUR)
     return e.w, reached(e)
 
 
 @dataclass(frozen=True)
 class Tilted:
-    """An objective with a linear function added to it; ``blur`` is the relative rounding of its value."""
+    """An objective with a linear function added to it."""
 
     objective: Any
     tilt: Array
-    blur: float = 1e-7
 
     def evaluate(self, x: Array, order: int = 1) -> Evaluation:
         """Return value and gradient."""

@@ -41,11 +41,13 @@ def descend(
     recorder: Recorder | None,
     order: Callable[[list[float]], int] = gradient_only,
     pairs: Pairs | None = None,
+    rounding: float = 8.0 * EPS,
 ) -> Evaluation:
     """Return the end of L-BFGS from ``x`` with ``factor`` as the first guess of the Hessian.
 
     ``order`` of the norms of the gradient so far says what the next evaluation is asked for. ``pairs`` of steps and
-    changes of the gradient are those that are known before, and those that are found are added to them.
+    changes of the gradient are those that are known before, and those that are found are added to them. ``rounding`` is
+    that of the objective's value, relative to it.
     """
     pairs = [] if pairs is None else pairs
     norms: list[float] = []
@@ -59,7 +61,6 @@ def descend(
         if order is not gradient_only:
             norms.append(factor.norm(e.gradient))
         p = two_loop(e.gradient, pairs, factor)
-        rounding = getattr(objective, "blur", 8.0 * EPS)
         moved = line_search(objective, e, p, float(p @ e.gradient), order=order(norms), rounding=rounding)
         if moved is None:
             break

@@ -273,7 +273,7 @@ def _by_one_hessian(
         near = 0.5 * distance**2 <= tol * max(1.0, abs(f.value)) and 2.0 * distance * objective.reach <= least
         return near and proof.at(f).converged
 
-    e = descend(objective, x, factor, close, min(20, max_iter), recorder)
+    e = descend(objective, x, factor, close, min(PATIENCE // 3, max_iter), recorder)
     if close(e):
         return SolverResult(e.w, recorder.trace(), proof.at(e), e)
     return _then(Newton(watch_divergence=False, strict=False), objective, e.w, recorder, tol, max_iter)
