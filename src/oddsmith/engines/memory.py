@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -20,6 +21,8 @@ from oddsmith.engines.base import ENGINES, Progress
 from oddsmith.statistic import Shape, Statistic
 
 S = TypeVar("S", bound=Statistic)
+T = TypeVar("T")
+R = TypeVar("R")
 SLICE_BYTES = 1 << 24
 SMALL_BYTES = 1 << 21
 """Rows of no more than this are one slice: threads would cost more than they save. More of them are eight at least."""
@@ -166,7 +169,7 @@ class MemorySource:
         (2, True)
         """
         if rows >= self.n_rows == self.n_present:
-            return replace(self, slice_rows=max(512, -(-self.n_rows // 8))).kept()
+            return replace(self, slice_rows=self._sample_slice(self.n_rows)).kept()
         return self.take(self.spread(rows, seed))
 
     def take(self, rows: npt.NDArray[np.intp], room: npt.NDArray[Any] | None = None) -> MemorySource:
@@ -181,8 +184,13 @@ class MemorySource:
             None if self.offset is None else self.offset[rows],
             self.transform,
             self.M,
-            slice_rows=max(512, -(-len(rows) // 8)),
+            slice_rows=self._sample_slice(len(rows)),
         ).kept()
+
+    def _sample_slice(self, rows: int) -> int:
+        """How many rows a slice of a sample has: eight are enough, fewer where each would be done at once."""
+        each = 8 * self.shape.M * max(1, self.K - 1) ** 2
+        return max(512, -(-rows // 8), SMALL_BYTES // max(1, each))
 
 
 def _take_rows(
@@ -201,7 +209,7 @@ def _take_rows(
         # Every number is that of a row: "clip" only spares a second buffer.
         X.take(rows[slice(*ends)], axis=0, out=taken[slice(*ends)], mode="clip")
 
-    list(_pool(parts).map(copy, pairwise(edges)) if parts > 1 else map(copy, pairwise(edges)))
+    deque(shared(copy, list(pairwise(edges)), parts), maxlen=0)
     return taken
 
 
@@ -250,8 +258,43 @@ class MemoryEngine:
         def part(rows: tuple[int, int]) -> S:
             return statistic.of(source.block(*rows), params)
 
-        threads = 1 if len(slices) == 1 else min(self.threads or available_cores(), len(slices))
-        return map(part, slices) if threads == 1 else _pool(threads).map(part, slices)
+        return shared(part, slices, self.threads or available_cores())
+
+
+def shared(work: Callable[[T], R], things: Sequence[T], threads: int) -> Iterator[R]:
+    """Yield the results of all things in their order; so many threads take them as they come, this one among them.
+
+    >>> list(shared(abs, [3, -2, -1], threads=2))
+    [3, 2, 1]
+    """
+    threads = min(threads, len(things))
+    if threads <= 1:
+        yield from map(work, things)
+        return
+    done: dict[int, R] = {}
+    waiting = iter(range(len(things)))
+
+    def take() -> None:
+        try:
+            for i in waiting:
+                done[i] = work(things[i])
+        finally:  # after an error nobody need go on
+            deque(waiting, maxlen=0)
+
+    helpers = [_pool(threads).submit(take) for _ in range(threads - 1)]
+    try:
+        for k in range(len(things)):
+            while k not in done:
+                i = next(waiting, None)
+                if i is None:  # a helper has it, unless it was stopped by an error; one that never began has nothing
+                    for helper in helpers:
+                        if not helper.cancel():
+                            helper.result()
+                else:
+                    done[i] = work(things[i])
+            yield done.pop(k)
+    finally:
+        deque(waiting, maxlen=0)
 
 
 def available_cores() -> int:

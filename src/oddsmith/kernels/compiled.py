@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit, uintp
 
+from oddsmith.kernels.gram import add_gram, centred_rows
 from oddsmith.kernels.scalar import SUMS, logistic_tile, residual_tile, sum_of
 from oddsmith.kernels.vectors import add_columns, add_sums, eight_dots, eight_squares, fill, halve_rows, value_at
 
@@ -340,6 +341,37 @@ def logistic_csr_product(
             g[0] += w
             for p in range(uintp(indptr[first + i]), uintp(indptr[first + i + 1])):
                 g[uintp(indices[p]) + uintp(1)] += w * data[p]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def logistic_hessian(
+    X: Any, t: Any, s: Any, offset: Any, u: Any, b: float, center: Any, g: Any, G: Any, wide: Any, room: Any
+) -> float:
+    """Two classes, C order: add the gradient to ``g``, the lower half of the Hessian to ``G``; return the loss.
+
+    ``wide`` is `room` for the columns in groups, ``room`` for a tile of rows of the length that ``G`` has.
+    """
+    N, M, P, zero = uintp(X.shape[0]), uintp(X.shape[1]), uintp(G.shape[1]), uintp(0)
+    step = uintp(room.size) // P
+    x, slopes, flat = X.ravel(), g[1:], G.ravel()
+    a, sign, r, h = np.empty(step), np.empty(step), np.empty(step), np.empty(step)
+    fill(wide, u, center, a[:0])
+    U, C, sums, residuals = wide[0], wide[1], np.zeros(wide.shape[1]), np.empty(step)
+    value = 0.0
+    first = zero
+    while first < N:
+        n = min(step, N - first)
+        ahead = (first + step) * M if first + step + step <= N else first * M
+        _dots_c(x, first * M, M, u, center, U, C, a, n, ahead)
+        _signs(t, offset, first, n, sign, a)
+        value += _tile_rows(a, b, sign, s, first, n, r, h)
+        g[0] += sum_of(r, n)
+        _add_c(x, first * M, M, r, center, C, sums, residuals, slopes, n, ahead)
+        centred_rows(x, first * M, M, center, room, P, n)
+        add_gram(room, h, n, P, flat)
+        first += step
+    add_sums(sums, 8, slopes)
+    return value
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.block import Block
-from oddsmith.kernels import compiled, compiled_softmax, reference, vectors
+from oddsmith.kernels import compiled, compiled_softmax, gram, reference, vectors
 from oddsmith.numerics import Array
 
 CHUNK_BYTES = 1 << 19
@@ -172,8 +172,11 @@ def _softmax_half(block: Block, W: Array, b: Array) -> tuple[float, Array, None,
 def _logistic_hessian(
     block: Block, u: Array, b: float, center: Array, inverse: Array | None
 ) -> tuple[float, Array, Array, float]:
-    """Two classes, dense rows a chunk at a time: rows √h (1, z) by a compiled loop, their product by BLAS."""
+    """Two classes, dense rows. Of many columns a chunk at a time: rows √h (1, z) by a loop, their product by BLAS."""
     M, (s, offset) = len(u), _optional(block)
+    longest = 0.0 if inverse is None else _logistic(block, u, b, center, inverse)[3]
+    if M < gram.MOST_COLUMNS:
+        return *_few_columns(block, u, b, center), longest
     value, g, wide = 0.0, np.zeros(M + 1), vectors.room(8, M)
     H: Array | None = None
     for rows in _ranges(block, 1, least=max(64, M)):  # with fewer rows than columns H is more work than they are
@@ -183,8 +186,18 @@ def _logistic_hessian(
         value += compiled.logistic_chunk(Z, block.t[rows], some, shift, u, b, center, B, g, wide)
         H = B.T @ B if H is None else np.add(H, B.T @ B, out=H)
     assert H is not None
-    longest = 0.0 if inverse is None else _logistic(block, u, b, center, inverse)[3]
     return value, g[None], H, longest
+
+
+def _few_columns(block: Block, u: Array, b: float, center: Array) -> tuple[float, Array, Array]:
+    P, (s, offset) = len(u) + 1, _optional(block)
+    value, g, G = 0.0, np.zeros(P), np.zeros((gram.padded(P),) * 2)
+    room = vectors.room(8, len(u)), gram.tile_room(P)
+    for rows in [slice(None)] if block.Phi.flags.c_contiguous else _ranges(block, 1):
+        some, shift = (s[rows] if s.size else s), (offset[rows] if offset.size else offset)
+        at = np.ascontiguousarray(block.Phi[rows]), block.t[rows], some, shift
+        value += compiled.logistic_hessian(*at, u, b, center, g, G, *room)
+    return value, g[None], gram.symmetric(G, P)
 
 
 def _softmax_hessian(

@@ -1,0 +1,111 @@
+"""Weighted sums of squares and products of columns, the symmetric half alone, in vector registers.
+
+A tile of rows stays in the first-level cache while blocks of the sum, eight columns against up to twenty-four, are made
+of all its rows in registers. A library's product makes both halves, from a second copy of the rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit, uintp
+from numba.extending import intrinsic
+
+from oddsmith.kernels.scalar import SUMS
+from oddsmith.kernels.vectors import DOUBLE, INDEX, VOID, Build, N
+from oddsmith.numerics import Array
+
+LANES = 8
+TILE_ROWS = 32
+MOST_COLUMNS = 400
+"""Of more columns the sum does not stay in the second-level cache, and a library's product is as fast."""
+
+
+def _products(groups: int) -> Any:
+    """Make the instruction for blocks of eight columns against so many groups of eight."""
+
+    @intrinsic
+    def add_products(typingctx: Any, z: Any, h: Any, n: Any, P: Any, G: Any, i: Any, j: Any) -> Any:
+        """G[i:i+8, j:j+8·groups] += Σ_r h_r z_ri z_rj over n rows of length P."""
+
+        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            do = Build(context, builder, signature, arguments)
+            _, _, n, P, _, i, j = arguments
+            z, h, G = do.pointer(0, DOUBLE), do.pointer(1, DOUBLE), do.pointer(4, DOUBLE)
+
+            def body(row: Any, k: Any, sums: list[Any]) -> list[Any]:
+                weight = do.same(builder.load(builder.gep(h, [row])))
+                first = builder.add(k, j)
+                right = [
+                    builder.fmul(do.load(z, builder.add(first, INDEX(LANES * group)), DOUBLE), weight)
+                    for group in range(groups)
+                ]
+                added: list[Any] = []
+                for column in range(LANES):
+                    place = builder.add(builder.add(k, i), INDEX(column))
+                    left = do.same(builder.load(builder.gep(z, [place])))
+                    for group in range(groups):
+                        added.append(do.fused(sums[len(added)], left, right[group]))
+                return added
+
+            sums = iter(do.loop(n, 1, LANES * groups, body, step=P))
+            for column in range(LANES):
+                first = builder.add(builder.mul(builder.add(i, INDEX(column)), P), j)
+                for group in range(groups):
+                    target = do.address(G, builder.add(first, INDEX(LANES * group)), DOUBLE, LANES)
+                    builder.store(builder.fadd(builder.load(target, align=8), next(sums)), target, align=8)
+            return context.get_dummy_value()
+
+        return VOID(z, h, N, N, G, N, N), codegen
+
+    return add_products
+
+
+_one, _two, _three = (_products(groups) for groups in (1, 2, 3))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_gram(z: Any, h: Any, n: Any, P: Any, G: Any) -> None:
+    """G += Σ_r h_r z_r z_rᵀ, on and below the diagonal, over n rows of length P, a multiple of eight (flat arrays)."""
+    i = uintp(0)
+    while i < P:
+        j, end = uintp(0), i + uintp(8)
+        while j + uintp(24) <= end:
+            _three(z, h, n, P, G, i, j)
+            j += uintp(24)
+        if j + uintp(16) <= end:
+            _two(z, h, n, P, G, i, j)
+        elif j < end:
+            _one(z, h, n, P, G, i, j)
+        i = end
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def centred_rows(x: Any, base: Any, M: Any, center: Any, z: Any, P: Any, n: Any) -> None:
+    """z_i = (1, x_i − center) for the n rows of length M that begin at x[base], rows of length P in a flat array."""
+    for i in range(n):
+        k, out = base + i * M, i * P
+        z[out] = 1.0
+        out += uintp(1)
+        for j in range(M):
+            z[out + j] = x[k + j] - center[j]
+
+
+def padded(P: int) -> int:
+    """Return the next multiple of eight."""
+    return -(-P // LANES) * LANES
+
+
+def tile_room(P: int) -> Array:
+    """Return room for a tile of rows of P numbers, padded with zeros, that begins with a line of the cache."""
+    room = np.zeros(TILE_ROWS * padded(P) + LANES)
+    return room[-room.ctypes.data % 64 // 8 :][: TILE_ROWS * padded(P)]
+
+
+def symmetric(G: Array, P: int) -> Array:
+    """Return the P × P matrix of which G holds the lower half."""
+    low = G[:P, :P]
+    full: Array = np.tril(low)
+    full += np.tril(low, -1).T
+    return full
