@@ -174,10 +174,8 @@ class MemorySource:
 
     def take(self, rows: npt.NDArray[np.intp], room: npt.NDArray[Any] | None = None) -> MemorySource:
         """Return a source of the given rows, copied together, into ``room`` if that is given and serves."""
-        # ndarray.take is the faster of the two, but copies an array that is not in C order whole.
-        in_order = not sparse.issparse(self.X) and self.X.flags.c_contiguous
         return MemorySource(
-            _take_rows(self.X, rows, room) if in_order else self.X[rows],
+            self.X[rows] if sparse.issparse(self.X) else _take_rows(self.X, rows, room),
             self.t[rows],
             self.K,
             None if self.s is None else self.s[rows],
@@ -196,7 +194,7 @@ class MemorySource:
 def _take_rows(
     X: npt.NDArray[Any], rows: npt.NDArray[np.intp], room: npt.NDArray[Any] | None = None
 ) -> npt.NDArray[Any]:
-    """Return rows of an array in C order, copied by all cores if they are many.
+    """Return rows of an array, in C order, copied by all cores if they are many.
 
     >>> _take_rows(np.eye(3), np.array([2, 0])).tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
@@ -206,8 +204,11 @@ def _take_rows(
     edges = [len(rows) * i // parts for i in range(parts + 1)]
 
     def copy(ends: tuple[int, int]) -> None:
-        # Every number is that of a row: "clip" only spares a second buffer.
-        X.take(rows[slice(*ends)], axis=0, out=taken[slice(*ends)], mode="clip")
+        some = rows[slice(*ends)]
+        if X.flags.c_contiguous:  # Every number is that of a row: "clip" only spares a second buffer.
+            X.take(some, axis=0, out=taken[slice(*ends)], mode="clip")
+        else:  # of which "take" would copy all
+            taken[slice(*ends)] = X[some]
 
     deque(shared(copy, list(pairwise(edges)), parts), maxlen=0)
     return taken

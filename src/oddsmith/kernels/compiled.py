@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit, uintp
 
 from oddsmith.kernels.gram import add_gram, centred_rows
-from oddsmith.kernels.scalar import SUMS, logistic_tile, residual_tile, sum_of
+from oddsmith.kernels.scalar import SUMS, logistic_tile, prefetch, residual_tile, sum_of
 from oddsmith.kernels.vectors import add_columns, add_sums, eight_dots, eight_squares, fill, halve_rows, value_at
 
 TILE_BYTES = 24_576
@@ -192,42 +192,51 @@ def logistic_c(
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _column_dots(x: Any, u: float, c: float, a: Any, n: int) -> None:
+def _column_dots(x: Any, k: Any, u: float, c: float, a: Any, n: Any) -> None:
     for i in range(n):
-        a[i] += u * (x[i] - c)
+        a[i] += u * (x[k + i] - c)
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _column_squares(x: Any, inverse: float, c: float, q: Any, n: int) -> None:
+def _column_squares(x: Any, k: Any, inverse: float, c: float, q: Any, n: Any) -> None:
     for i in range(n):
-        q[i] += inverse * (x[i] - c) * (x[i] - c)
+        q[i] += inverse * (x[k + i] - c) * (x[k + i] - c)
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _column_product(x: Any, c: float, r: Any, n: int) -> float:
+def _column_product(x: Any, k: Any, c: float, r: Any, n: Any) -> float:
     total = 0.0
     for i in range(n):
-        total += r[i] * (x[i] - c)
+        total += r[i] * (x[k + i] - c)
     return total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _call(x: Any, k: Any, n: Any) -> None:
+    """Call n numbers from x[k] on into the cache, ahead of their use."""
+    for i in range(uintp(0), n, uintp(8)):
+        prefetch(x, k + i)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def logistic_f(
-    XT: Any, t: Any, s: Any, offset: Any, u: Any, b: float, center: Any, inverse: Any, g: Any, tile: int
+    x: Any, apart: int, t: Any, s: Any, offset: Any, u: Any, b: float, center: Any, inverse: Any, g: Any, tile: int
 ) -> tuple[float, float]:
-    """Two classes, F order: the same from the transposed view ``XT`` (M × N, rows contiguous)."""
-    M, N = XT.shape
+    """Two classes, F order: the same from a flat array in which columns begin so many numbers ``apart``."""
+    M, N, step, stride = uintp(u.size), uintp(t.size), uintp(tile), uintp(apart)
     a, sign, r, h = np.empty(tile), np.empty(tile), np.empty(tile), np.empty(tile)
     value, longest = 0.0, 0.0
-    for first in range(0, N, tile):
-        n = min(tile, N - first)
+    first = uintp(0)
+    while first < N:
+        n = min(step, N - first)
         a[:n] = 0.0
         for j in range(M):
-            _column_dots(XT[j, first : first + n], u[j], center[j], a, n)
+            _column_dots(x, j * stride + first, u[j], center[j], a, n)
+            _call(x, j * stride + first + step, n)
         if inverse.size:
             h[:n] = 0.0
             for j in range(M):
-                _column_squares(XT[j, first : first + n], inverse[j], center[j], h, n)
+                _column_squares(x, j * stride + first, inverse[j], center[j], h, n)
             if s.size:
                 h[:n] *= s[first : first + n] > 0.0
             longest = max(longest, h[:n].max())
@@ -235,7 +244,8 @@ def logistic_f(
         value += _tile_rows(a, b, sign, s, first, n, r, h)
         g[0] += sum_of(r, n)
         for j in range(M):
-            g[j + 1] += _column_product(XT[j, first : first + n], center[j], r, n)
+            g[j + uintp(1)] += _column_product(x, j * stride + first, center[j], r, n)
+        first += step
     return value, longest
 
 

@@ -17,7 +17,7 @@ from oddsmith.kernels.vectors import DOUBLE, INDEX, VOID, Build, N
 from oddsmith.numerics import Array
 
 LANES = 8
-TILE_ROWS = 32
+TILE_NUMBERS = 3072
 MOST_COLUMNS = 400
 """Of more columns the sum does not stay in the second-level cache, and a library's product is as fast."""
 
@@ -92,6 +92,30 @@ def centred_rows(x: Any, base: Any, M: Any, center: Any, z: Any, P: Any, n: Any)
             z[out + j] = x[k + j] - center[j]
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_softmax_gram(Z: Any, Y: Any, others: Any, s: Any, G: Any, room: Any) -> None:
+    """Add Σ s (diag(y) − y yᵀ)_jk (1, z)(1, z)ᵀ to G, pair after pair of classes k ≤ j but 0, the lower half of each.
+
+    ``others`` is 1 − Y without cancellation; ``room`` is for a tile of rows of the length that G has.
+    """
+    N, M, P = uintp(Z.shape[0]), uintp(Z.shape[1]), uintp(G.shape[2])
+    step = uintp(room.size) // P
+    x, flat, center, h = Z.ravel(), G.ravel(), np.zeros(Z.shape[1]), np.empty(step)
+    first = uintp(0)
+    while first < N:
+        n = min(step, N - first)
+        centred_rows(x, first * M, M, center, room, P, n)
+        pair = uintp(0)
+        for j in range(1, Y.shape[1]):
+            for k in range(1, j + 1):
+                for i in range(n):
+                    weight = others[first + i, j] if j == k else -Y[first + i, k]
+                    h[i] = weight * Y[first + i, j] * (s[first + i] if s.size else 1.0)
+                add_gram(room, h, n, P, flat[pair * P * P :])
+                pair += uintp(1)
+        first += step
+
+
 def padded(P: int) -> int:
     """Return the next multiple of eight."""
     return -(-P // LANES) * LANES
@@ -99,13 +123,26 @@ def padded(P: int) -> int:
 
 def tile_room(P: int) -> Array:
     """Return room for a tile of rows of P numbers, padded with zeros, that begins with a line of the cache."""
-    room = np.zeros(TILE_ROWS * padded(P) + LANES)
-    return room[-room.ctypes.data % 64 // 8 :][: TILE_ROWS * padded(P)]
+    rows = min(128, max(32, TILE_NUMBERS // padded(P)))
+    room = np.zeros(rows * padded(P) + LANES)
+    return room[-room.ctypes.data % 64 // 8 :][: rows * padded(P)]
 
 
-def symmetric(G: Array, P: int) -> Array:
-    """Return the P × P matrix of which G holds the lower half."""
-    low = G[:P, :P]
-    full: Array = np.tril(low)
-    full += np.tril(low, -1).T
-    return full
+@njit(cache=True, nogil=True, error_model="numpy")
+def whole(G: Any, H: Any) -> None:
+    """Write the matrices of all pairs of classes, C × P × C × P, from the lower halves of those of the pairs k ≤ j."""
+    pair, P = 0, H.shape[1]
+    for j in range(H.shape[0]):
+        for k in range(j + 1):
+            for a in range(P):
+                for b in range(a + 1):
+                    value = G[pair, a, b]
+                    H[j, a, k, b] = H[j, b, k, a] = H[k, a, j, b] = H[k, b, j, a] = value
+            pair += 1
+
+
+def both_halves(G: Array, C: int, P: int) -> Array:
+    """Return a Hessian of C classes, CP × CP, of which G holds the lower halves of pairs."""
+    H = np.empty((C, P, C, P))
+    whole(G, H)
+    return H.reshape(C * P, C * P)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from oddsmith.block import Block
 from oddsmith.kernels import compiled, compiled_softmax, gram, reference, vectors
@@ -92,20 +93,29 @@ def _logistic(
     X, (s, offset) = block.Phi, _optional(block)
     g = np.zeros(len(u) + 1)
     extent = _NONE if inverse is None else inverse
-    tile = compiled.TILE_BYTES // max(1, X.itemsize * len(u))
     if X.dtype == np.float16:
         X = np.ascontiguousarray(X).view(np.uint16)  # compiled code knows no other way to name them
     if X.flags.c_contiguous:
         half = _half(block, inverse)
-        tile = min(96, max(32, tile // 8 * 8))
+        tile = min(96, max(32, compiled.TILE_BYTES // max(1, X.itemsize * len(u)) // 8 * 8))
         residuals = np.empty(tile, np.float32 if X.itemsize == 2 else np.float64)
         more = (g, vectors.room(X.itemsize, len(u)), residuals, half)
         value, longest = compiled.logistic_c(X, block.t, s, offset, u, b, center, extent, *more)
     else:
-        tile = min(1024, max(256, tile // 4 * 4))
-        XT = X.T if X.T.flags.c_contiguous or X.strides[0] == X.itemsize else np.ascontiguousarray(X.T)
-        value, longest = compiled.logistic_f(XT, block.t, s, offset, u, b, center, extent, g, tile)
+        XT = X.T if X.strides[0] == X.itemsize and X.strides[1] >= 0 else np.ascontiguousarray(X.T)
+        tile = 512 if len(u) <= 200 else 256
+        value, longest = compiled.logistic_f(*_flat(XT), block.t, s, offset, u, b, center, extent, g, tile)
     return value, g[None], None, longest
+
+
+def _flat(XT: Any) -> tuple[Any, int]:
+    """Return the memory of an array of contiguous rows as one of one dimension, and how far its rows are apart.
+
+    Of a slice of columns, compiled code would not know that their numbers are neighbours.
+    """
+    apart = XT.strides[0] // XT.itemsize
+    size = (XT.shape[0] - 1) * apart + XT.shape[1] if XT.size else 0
+    return as_strided(XT, (size,), (XT.itemsize,)), apart
 
 
 def _half(block: Block, inverse: Array | None) -> Any:
@@ -197,7 +207,7 @@ def _few_columns(block: Block, u: Array, b: float, center: Array) -> tuple[float
         some, shift = (s[rows] if s.size else s), (offset[rows] if offset.size else offset)
         at = np.ascontiguousarray(block.Phi[rows]), block.t[rows], some, shift
         value += compiled.logistic_hessian(*at, u, b, center, g, G, *room)
-    return value, g[None], gram.symmetric(G, P)
+    return value, g[None], gram.both_halves(G[None], 1, P)
 
 
 def _softmax_hessian(
@@ -208,8 +218,11 @@ def _softmax_hessian(
     value, g, longest = 0.0, np.zeros((C, M + 1)), 0.0
     alike = not W.any() and block.offset is None  # all rows have the same probabilities
     others = np.ones((C + 1, C + 1)) - np.eye(C + 1)
+    few = M < gram.MOST_COLUMNS and not alike
+    pairs = np.zeros((C * (C + 1) // 2 if few else 0, *(gram.padded(M + 1),) * 2))
+    room = gram.tile_room(M + 1)
     H: Array | None = None
-    for rows in _ranges(block, C, least=max(64, min(C * (M + 1), MOST_ROWS))):
+    for rows in _ranges(block, C, least=64 if few else max(64, min(C * (M + 1), MOST_ROWS))):
         Z, s = _centred(block, rows, center)
         A, R, P = _activations(Z, block, rows, W, b, center)
         value += compiled_softmax.softmax_chunk(A, block.t[rows], _NONE if s is None else s, P)
@@ -217,12 +230,17 @@ def _softmax_hessian(
         if inverse is not None:
             squares = (Z * Z) @ inverse
             longest = max(longest, float((squares if s is None else squares * (s > 0)).max(initial=0.0)))
+        if few:
+            gram.add_softmax_gram(Z, P, P @ others, _NONE if s is None else s, pairs, room)
+            continue
         if alike:
             B = np.concatenate([np.ones((len(Z), 1)), Z], axis=1) * (1.0 if s is None else np.sqrt(s)[:, None])
             part = B.T @ B
         else:
             part = reference.softmax_hessian(Z, P, P @ others, s)
         H = part if H is None else np.add(H, part, out=H)
+    if few:
+        H = gram.both_halves(pairs, C, M + 1)
     assert H is not None
     if alike:
         p = P[0, 1:]

@@ -129,7 +129,7 @@ def _mixed_coordinates(engine: Engine, source: Any, contrast: Array, mix: Array,
 def _column_moments(engine: Engine, source: Any) -> tuple[Array, Array]:
     """Return mean and variance of the columns: by a fold, or for a small source at once."""
     if not is_small(source):
-        moments = engine.fold(Moments, source, MomentsParams(1, "diagonal"))
+        moments = engine.fold(Moments, source, MomentsParams(1, "diagonal", large=is_large(source)))
         return moments.mean[0], moments.scatter[0] / moments.weight[0]
     s = np.ones(source.n_rows) if source.s is None else source.s
     weight = s.sum()

@@ -30,6 +30,8 @@ DEAR_SIZE = 50
 """With more weights a Hessian takes several times as long as a gradient."""
 HALF_COLUMNS = (150, 16)
 """Rows of fewer columns take their time for other things than being read: of two classes, and of more."""
+NARROW = 0.2
+"""Activations that change by no more than this leave most of the curvature."""
 HALF_BYTES = 1 << 28
 """What a copy of the rows in half precision may take."""
 
@@ -241,6 +243,24 @@ class FoldObjective:
             progress=None,
         )
         return replace(coarse, passes=0, _last=None), e
+
+    def widest_change(self, d: Array, bound: float) -> float:
+        """Return by how much a step ``d`` changes the activations of a row against each other, at most.
+
+        It is looked up if the rows are in memory and the ``bound`` is not narrow.
+        """
+        source = self.source
+        if bound <= NARROW or not isinstance(source, MemorySource):
+            return bound
+        W, b = self.raw(d)
+        widest = 0.0
+        for rows in source.slices():
+            Phi = source.block(*rows).Phi
+            A = Phi @ W.T + (b - W @ self.center)
+            high, low = A.max(axis=1, initial=0.0), A.min(axis=1, initial=0.0)
+            widest = max(widest, float((high - low).max(initial=0.0)))
+        rounding = 1e-6 * (1.0 + float(np.abs(W @ self.center).max(initial=0.0)))  # the centre is not taken off first
+        return min(bound, widest + rounding) if np.isfinite(widest) else bound
 
     def log_likelihood(self, x: Array, value: float) -> float:
         """Return the log likelihood at ``x``, where the objective is ``value``."""

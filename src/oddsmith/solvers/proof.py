@@ -20,8 +20,9 @@ class Proof:
     """Certifies points with the curvature of the sampled rows alone, which bounds the Hessian from below.
 
     ``floor`` is that curvature at ``guess``. On the way from there to a point e a row's curvature shrinks by at most
-    q = exp(−reach · distance), and so does the bound. If that is what keeps a certificate from the tolerance, the
-    sample's Hessian is evaluated again, at e. What the ``metric`` says of the gradient tells it beforehand.
+    q = exp(−δ), δ being by how much its activations change against each other, and so does the bound. If that is what
+    keeps a certificate from the tolerance, the sample's Hessian is evaluated again, at e. What the ``metric`` says of
+    the gradient tells it beforehand.
     """
 
     objective: Any
@@ -46,9 +47,11 @@ class Proof:
     def _certify(self, e: Evaluation) -> Certificate:
         limit = self.tol * max(1.0, abs(e.value))
         likely = 0.5 * self.metric.norm(e.gradient) ** 2 / self.sample.share
-        if self.guess.hessian is None or limit * self._left(e) < likely <= limit:
+        left = 0.0 if self.guess.hessian is None else self._left(e)
+        if self.guess.hessian is None or limit * left < likely <= limit:
             self.move(e.w)
-        curb, left = self._curb(e), self._left(e)
+            left = 1.0
+        curb = self._curb(e)
         if gap_bound(*_worn(curb, left)) > limit and gap_bound(curb.decrement, curb.rho) <= 0.5 * limit:
             self.move(e.w)
             curb, left = self._curb(e), 1.0
@@ -57,7 +60,12 @@ class Proof:
 
     def _left(self, e: Evaluation) -> float:
         """The share of a curvature that is left at a point, at least, of that at the guess."""
-        return float(np.exp(-self.objective.reach * np.linalg.norm(e.w - self.guess.w)))
+        step = e.w - self.guess.w
+        return float(np.exp(-self.sample.widest_change(step, self._bound(step))))
+
+    def _bound(self, step: Array) -> float:
+        """Bound by how much a step changes the activations of any row."""
+        return float(self.objective.reach * np.linalg.norm(step))
 
     def move(self, x: Array) -> None:
         """Make a point the guess."""
@@ -66,7 +74,7 @@ class Proof:
 
     def needed(self, e: Evaluation) -> float:
         """How small the gradient must be, in the metric, for a certificate, if little is known but the sample."""
-        left = 1.0 if self.guess.hessian is None else max(0.1, self._left(e))
+        left = 1.0 if self.guess.hessian is None else max(0.1, float(np.exp(-self._bound(e.w - self.guess.w))))
         return float(np.sqrt(2.0 * self.tol * max(1.0, abs(e.value)) * self.sample.share * left))
 
     def _curb(self, e: Evaluation) -> Curb:
