@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oddsmith.numerics import factor_spd, log1pexp, log_normaliser, log_softmax, sigmoid, softmax
+from oddsmith.numerics import SpdFactor, factor_spd, log1pexp, log_normaliser, log_softmax, sigmoid, softmax
 
 A = np.concatenate([-np.geomspace(745.0, 1e-8, 80), [0.0], np.geomspace(1e-8, 745.0, 80)])
 
@@ -68,13 +68,20 @@ def test_factor_solves_and_measures(condition: float) -> None:
     assert factor.log_det() == pytest.approx(np.linalg.slogdet(S)[1], rel=1e-9)
 
 
-@pytest.mark.parametrize("n", [3, 40, 100])
-def test_smallest_eigenvalue_is_never_too_large(n: int) -> None:
-    S = spd(n, condition=1e4)
+@pytest.mark.parametrize("n", [3, 40, 100, 300])
+@pytest.mark.parametrize("condition", [1.0, 1e4, 1e8])
+def test_smallest_eigenvalue_is_never_too_large(n: int, condition: float) -> None:
+    S = spd(n, condition=condition)
     bound = factor_spd(S).smallest_eigenvalue()
     true = np.linalg.eigvalsh(S)[0]
-    assert 0.0 < bound <= true * (1 + 1e-8)
-    assert bound >= true / (2 * n)
+    assert 0.6 * true <= bound <= true * (1 + 1e-8 * condition**0.5)
+
+
+def test_a_guess_of_the_smallest_eigenvalue_that_fails_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    S = spd(100, condition=1e4)
+    true = np.linalg.eigvalsh(S)[0]
+    monkeypatch.setattr(SpdFactor, "_likely_smallest", lambda self: 10.0 * true)
+    assert 0.0 < factor_spd(S).smallest_eigenvalue() <= true * (1 + 1e-8)
 
 
 @pytest.mark.parametrize("n", [10, 60])

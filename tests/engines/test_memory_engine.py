@@ -13,6 +13,7 @@ import pytest
 from scipy import sparse
 
 from oddsmith.engines import MemoryEngine, MemorySource
+from oddsmith.engines.memory import shared
 from oddsmith.statistics import Counts, Moments, MomentsParams
 
 
@@ -68,6 +69,39 @@ def test_an_error_in_a_block_comes_out() -> None:
     for threads in (1, 2):
         with pytest.raises(RuntimeError, match="no such rows"):
             MemoryEngine(threads).fold(Counts, source(slice_rows=100, transform=broken), None)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_after_an_error_no_more_is_begun(threads: int) -> None:
+    begun: list[int] = []
+
+    def work(i: int) -> int:
+        begun.append(i)
+        if i == 7:
+            raise RuntimeError("no seventh")
+        time.sleep(0.002)
+        return i
+
+    taken = shared(work, range(500), threads)
+    with pytest.raises(RuntimeError, match="no seventh"):
+        list(taken)
+    time.sleep(0.02)
+    assert len(begun) < 50
+
+
+def test_results_that_nobody_waits_for_are_not_made() -> None:
+    begun: list[int] = []
+    taken = shared(lambda i: begun.append(i) or time.sleep(0.002), range(500), 2)
+    next(taken)
+    taken.close()
+    time.sleep(0.02)
+    assert len(begun) < 50
+
+
+def test_threads_that_are_busy_with_other_things_are_not_waited_for() -> None:
+    """A fold within a fold finds no thread free: the one that asks does all the work."""
+    inner = lambda i: list(shared(abs, [-i, i], 2))  # noqa: E731
+    assert list(shared(inner, range(20), 2)) == [[i, i] for i in range(20)]
 
 
 def test_a_transform_is_applied_a_slice_at_a_time() -> None:

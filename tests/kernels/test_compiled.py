@@ -13,7 +13,7 @@ from scipy import sparse
 from oddsmith.block import Block
 from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
 
-LAYOUTS = ["C", "F", "csr32", "csr64", "strided"]
+LAYOUTS = ["C", "F", "csr32", "csr64", "strided", "part of F", "F backwards"]
 
 
 def laid_out(X: Any, layout: str) -> Any:
@@ -26,6 +26,10 @@ def laid_out(X: Any, layout: str) -> Any:
         wide = np.zeros((X.shape[0], 2 * X.shape[1]), dtype=X.dtype)
         wide[:, ::2] = X
         return wide[:, ::2]
+    if layout == "part of F":  # columns are further apart than they are long
+        return np.asarray(np.vstack([X, X, X]), order="F")[len(X) : 2 * len(X)]
+    if layout == "F backwards":
+        return np.asarray(X[:, ::-1], order="F")[:, ::-1]
     return np.asarray(X, order=layout)
 
 
@@ -79,6 +83,19 @@ def test_curvature_equals_reference(problem: tuple[Block, dict[str, Any]], order
     assert large.rows == small.rows
     if order == 2:
         close(large.hessian, small.hessian, weight * reach**2)
+
+
+@pytest.mark.parametrize("M", [7, 8, 23, 24, 47, 63, 100, 399, 400])
+@pytest.mark.parametrize("C", [1, 3])
+def test_hessians_of_many_columns(M: int, C: int) -> None:
+    """Blocks of eight columns against eight, sixteen and twenty-four, and beyond what is summed in registers."""
+    rng = np.random.default_rng(M)
+    n = 333
+    block = Block(rng.normal(size=(n, M)) + 3.0, rng.integers(0, C + 1, n).astype(np.int32), rng.uniform(0, 2, n))
+    at = (rng.normal(size=(C, M)) / np.sqrt(M), rng.normal(size=C), np.full(M, 3.0))
+    small, large = (Curvature.of(block, CurvatureParams(*at, 2, large=flag)) for flag in (False, True))
+    close(large.hessian, small.hessian, float(n))
+    assert np.array_equal(large.hessian, large.hessian.T)
 
 
 @settings(max_examples=60, deadline=None)

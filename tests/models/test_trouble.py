@@ -496,6 +496,20 @@ def test_bad_parameters_are_refused_by_partial_fit_too(case: str) -> None:
     assert fitted_names(model) == []
 
 
+@pytest.mark.filterwarnings("error")
+def test_rows_whose_numbers_are_too_large_are_refused_by_partial_fit() -> None:
+    rows, y = overlapping()
+    model = LogisticRegression(1.0, seed=0)
+    with pytest.raises(InvalidInputError, match="'x1' has a spread of"):
+        model.partial_fit(rows * [1.0, 1e200, 1.0], y, classes=[0, 1])
+    model.partial_fit(rows, y, classes=[0, 1])
+    before = model.predict_proba(rows)
+    with pytest.raises(InvalidInputError, match="as it was before them"):
+        model.partial_fit(rows * [1.0, 1e200, 1.0], y)
+    assert np.array_equal(model.predict_proba(rows), before)
+    assert np.isfinite(model.partial_fit(rows, y).coef_).all()
+
+
 def test_a_reference_for_two_classes_must_be_one_of_them() -> None:
     with pytest.raises(UnknownNameError, match="'birch'"):
         LogisticRegression(reference="birch").fit(X, Y)

@@ -10,8 +10,11 @@ import pytest
 from scipy import sparse
 
 from oddsmith import GaussianPrior, LogisticRegression
+from oddsmith.engines import MemoryEngine, MemorySource
 from oddsmith.errors import CollinearityWarning, InvalidInputError, SeparationWarning
 from oddsmith.models.coordinates import LARGE
+from oddsmith.models.likelihood import Problem, make_objective
+from oddsmith.models.objective import NARROW
 
 N, D = 160_000, 20
 
@@ -60,6 +63,23 @@ def same(X: Any, y: Any, **how: Any) -> LogisticRegression:
 def test_equals_newton_on_all_rows(rows: Any, labels: Any, prior: Any, layout: str) -> None:
     X = rows[0].astype(np.float32) if layout == "float32" else np.asarray(rows[0], order=layout)
     same(X, labels, prior=prior)
+
+
+@pytest.mark.parametrize("K", [2, 4])
+@pytest.mark.parametrize("size", [0.001, 0.1, 1.0])
+def test_what_a_step_leaves_of_the_curvature(K: int, size: float) -> None:
+    """H(x + d) ⪰ exp(−δ) H(x), where d changes a row's activations by δ against each other, at most."""
+    rng = np.random.default_rng(K)
+    source = MemorySource(rng.normal(size=(400, 5)) + 10.0, rng.integers(0, K, 400).astype(np.int32), K)
+    problem = Problem(MemoryEngine(), source, None, True, 0, "newton", 1e-8, 50, np.ones(K) * 400 / K)
+    f, _, _ = make_objective(problem)
+    x, d = rng.normal(size=(2, f.size)) * [[1.0], [size]]
+    bound = 40.0 * size
+    widest = f.widest_change(d, bound)
+    A = np.column_stack([np.zeros(400), f.source.X @ f.raw(d)[0].T + f.raw(d)[1] - f.raw(d)[0] @ f.center])
+    assert widest == bound if bound <= NARROW else 0.0 < widest - np.ptp(A, axis=1).max() < 1e-4
+    there, here = f.evaluate(x + d, order=2).hessian, f.evaluate(x, order=2).hessian
+    assert np.linalg.eigvalsh(there - np.exp(-widest) * here)[0] >= -1e-9
 
 
 def test_rows_sorted_by_label_do_not_hurt(rows: Any, labels: Any) -> None:

@@ -55,6 +55,7 @@ class MemorySource:
     slice_rows: int | None = field(default=None, kw_only=True)
     memo: npt.NDArray[np.float64] | None = field(default=None, kw_only=True)
     half: npt.NDArray[np.float16] | None = field(default=None, kw_only=True)
+    _rows: dict[tuple[int, int], Any] = field(default_factory=dict, kw_only=True, repr=False, compare=False, init=False)
 
     @property
     def n_rows(self) -> int:
@@ -122,8 +123,10 @@ class MemorySource:
         step = self.slice_rows or max(
             512, min(most, n * each if n * each <= SMALL_BYTES else -(-n * each // 8)) // each
         )
-        # Equal slices, so that the last one is not a sliver.
+        # Equal slices, so that the last one is not a sliver, and as many for each of two, four or eight threads.
         count = max(1, -(-n // step))
+        if self.slice_rows is None and count > 4:
+            count = -(-count // 8) * 8
         edges = [n * i // count for i in range(count + 1)]
         return list(pairwise(edges))
 
@@ -134,7 +137,7 @@ class MemorySource:
 
     def block(self, start: int, stop: int) -> Block:
         """Return the rows from ``start`` to ``stop`` as views of the arrays."""
-        rows = _csr_rows(self.X, start, stop) if sparse.issparse(self.X) else self.X[start:stop]
+        rows = self._sparse_rows(start, stop) if sparse.issparse(self.X) else self.X[start:stop]
         return Block(
             rows if self.transform is None else self.transform(rows),
             self.t[start:stop],
@@ -145,6 +148,12 @@ class MemorySource:
             None if self.transform is None else rows,
             None if self.half is None else self.half[start:stop],
         )
+
+    def _sparse_rows(self, start: int, stop: int) -> Any:
+        """Return rows as views, made once: making them takes as long as a small pass."""
+        if (start, stop) not in self._rows:
+            self._rows[start, stop] = _csr_rows(self.X, start, stop)
+        return self._rows[start, stop]
 
     def spread(self, rows: int, seed: int) -> npt.NDArray[np.intp]:
         """Return about ``rows`` row numbers, one at random from each of equally long stretches of the data.

@@ -17,6 +17,7 @@ from oddsmith.kernels.scalar import SUMS, logistic_tile, prefetch, residual_tile
 from oddsmith.kernels.vectors import add_columns, add_sums, eight_dots, eight_squares, fill, halve_rows, value_at
 
 TILE_BYTES = 24_576
+AHEAD = uintp(384)
 
 
 # Indices are unsigned in the inner loops: a signed one could mean "from the end", and the check for that keeps
@@ -249,6 +250,35 @@ def logistic_f(
     return value, longest
 
 
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def _csr_dot(data: Any, indices: Any, first: Any, last: Any, u: Any) -> float:
+    """Σ_p data_p u[indices_p] from first to last, in four sums: one would wait for itself.
+
+    Meanwhile what comes some rows later is called into the cache.
+    """
+    s0 = s1 = s2 = s3 = 0.0
+    p = first
+    while p + uintp(4) <= last:
+        prefetch(data, p + AHEAD)
+        prefetch(indices, p + AHEAD)
+        s0 += data[p] * u[uintp(indices[p])]
+        s1 += data[p + uintp(1)] * u[uintp(indices[p + uintp(1)])]
+        s2 += data[p + uintp(2)] * u[uintp(indices[p + uintp(2)])]
+        s3 += data[p + uintp(3)] * u[uintp(indices[p + uintp(3)])]
+        p += uintp(4)
+    while p < last:
+        s0 += data[p] * u[uintp(indices[p])]
+        p += uintp(1)
+    return (s0 + s1) + (s2 + s3)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _csr_add(data: Any, indices: Any, first: Any, last: Any, w: float, g: Any) -> None:
+    """g[1 + indices_p] += w data_p from first to last."""
+    for p in range(first, last):
+        g[uintp(indices[p]) + uintp(1)] += w * data[p]
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def logistic_csr(
     data: Any, indices: Any, indptr: Any, t: Any, s: Any, offset: Any, u: Any, b: float, g: Any, h_out: Any
@@ -264,18 +294,14 @@ def logistic_csr(
     for first in range(0, N, tile):
         n = min(tile, N - first)
         for i in range(n):
-            total = 0.0
-            for p in range(uintp(indptr[first + i]), uintp(indptr[first + i + 1])):
-                total += data[p] * u[uintp(indices[p])]
-            a[i] = total
+            a[i] = _csr_dot(data, indices, uintp(indptr[first + i]), uintp(indptr[first + i + 1]), u)
         _signs(t, offset, first, n, sign, a)
         value += _tile_rows(a, b, sign, s, first, n, r, h)
         g[0] += sum_of(r, n)
         if h_out.size:
             h_out[first : first + n] = h[:n]
         for i in range(n):
-            for p in range(uintp(indptr[first + i]), uintp(indptr[first + i + 1])):
-                g[uintp(indices[p]) + uintp(1)] += r[i] * data[p]
+            _csr_add(data, indices, uintp(indptr[first + i]), uintp(indptr[first + i + 1]), r[i], g)
     return value
 
 
@@ -283,13 +309,10 @@ def logistic_csr(
 def weighted_csr_product(data: Any, indices: Any, indptr: Any, h: Any, v: Any, v0: float, g: Any) -> None:
     """Add Σ_i h_i (v0 + xᵀv) (1, x) to ``g``: a Hessian product where the curvatures h are known."""
     for i in range(indptr.size - 1):
-        change = v0
-        for p in range(uintp(indptr[i]), uintp(indptr[i + 1])):
-            change += data[p] * v[uintp(indices[p])]
-        w = h[i] * change
+        begin, end = uintp(indptr[i]), uintp(indptr[i + 1])
+        w = h[i] * (v0 + _csr_dot(data, indices, begin, end, v))
         g[0] += w
-        for p in range(uintp(indptr[i]), uintp(indptr[i + 1])):
-            g[uintp(indices[p]) + uintp(1)] += w * data[p]
+        _csr_add(data, indices, begin, end, w, g)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -338,19 +361,15 @@ def logistic_csr_product(
     for first in range(0, N, tile):
         n = min(tile, N - first)
         for i in range(n):
-            total, change = 0.0, v0
-            for p in range(uintp(indptr[first + i]), uintp(indptr[first + i + 1])):
-                j = uintp(indices[p])
-                total += data[p] * u[j]
-                change += data[p] * v[j]
-            a[i], da[i] = total, change
+            begin, end = uintp(indptr[first + i]), uintp(indptr[first + i + 1])
+            a[i] = _csr_dot(data, indices, begin, end, u)
+            da[i] = v0 + _csr_dot(data, indices, begin, end, v)
         _signs(t, offset, first, n, sign, a)
         _tile_rows(a, b, sign, s, first, n, r, h)
         for i in range(n):
             w = h[i] * da[i]
             g[0] += w
-            for p in range(uintp(indptr[first + i]), uintp(indptr[first + i + 1])):
-                g[uintp(indices[p]) + uintp(1)] += w * data[p]
+            _csr_add(data, indices, uintp(indptr[first + i]), uintp(indptr[first + i + 1]), w, g)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

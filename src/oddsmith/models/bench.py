@@ -48,7 +48,7 @@ class Bench:
         unit = GaussianPrior(scale=1.0, mean=prior.mean, space=prior.space)
         objective, coordinates, _ = make_objective(replace(problem, prior=unit))
         assert objective.penalty is not None
-        group, names = column_groups(prior, problem.names)
+        group, names = column_groups(prior, problem.names())
         return cls(problem, prior, objective, coordinates, objective.penalty, np.append(0, group), names)
 
     def at(self, log_alpha: Array) -> FoldObjective:

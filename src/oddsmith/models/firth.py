@@ -9,7 +9,7 @@ import numpy as np
 from oddsmith.errors import InvalidInputError
 from oddsmith.inference.constrained import minimise
 from oddsmith.kernels.rowwise import At
-from oddsmith.models.likelihood import Fit, Problem, _check_scale, _independent, _start, learn, make_objective
+from oddsmith.models.likelihood import Fit, Problem, _independent, _start, learn, make_objective
 from oddsmith.models.objective import FoldObjective
 from oddsmith.numerics import Array, factor_spd
 from oddsmith.records import Certificate
@@ -63,9 +63,7 @@ def fit_firth(problem: Problem) -> Fit:
             f"Under JeffreysPrior() a model with link={problem.link.name!r} has no estimate: the information grows "
             "without bound as a probability goes to the end of its range. Use link='logit', 'probit' or 'cloglog'."
         )
-    with np.errstate(over="ignore", invalid="ignore"):
-        objective, coordinates, common = make_objective(problem)
-    _check_scale(coordinates.scale, problem)
+    objective, coordinates, common = make_objective(problem)
     if objective.size > LARGEST_HESSIAN:
         raise InvalidInputError(
             f"A JeffreysPrior needs the information of all {objective.size} weights, and at most {LARGEST_HESSIAN} are "

@@ -50,7 +50,7 @@ class Problem:
     class_weight: Array
     start: tuple[Array, Array] | None = None
     explain: Callable[[], None] | None = None
-    names: Any = None
+    names: Callable[[], Any] = list
     progress: Any = None
     link: Link | None = None
     mix: Array | None = None
@@ -113,7 +113,9 @@ def make_objective(
     centre = not (covers_intercept and M > LARGEST_HESSIAN)
     if coordinates is None:
         about = (problem.engine, problem.source, contrast)
-        coordinates = find_coordinates(*about, mix=problem.mix, intercept=problem.intercept, center=centre)
+        with np.errstate(over="ignore", invalid="ignore"):
+            coordinates = find_coordinates(*about, mix=problem.mix, intercept=problem.intercept, center=centre)
+        _check_scale(coordinates.scale, problem)
     if penalty is not None:
         lost = coordinates.center / coordinates.scale if covers_intercept and coordinates.center.any() else None
         penalty = penalty.transformed(lost, 1.0 / coordinates.scale)
@@ -150,9 +152,7 @@ def make_objective(
 
 def fit_likelihood(problem: Problem) -> Fit:
     """Fit: coordinates → start → dependent columns → solve → trouble → user units."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        objective, coordinates, common = make_objective(problem)
-    _check_scale(coordinates.scale, problem)
+    objective, coordinates, common = make_objective(problem)
     C, P = objective.shape
     flat = problem.prior is None
     x = _inside(problem, objective, coordinates, _start(problem, objective))
@@ -243,7 +243,7 @@ def _check_scale(scale: Array, problem: Problem) -> None:
             problem.explain()  # NaN and infinity have their own words
         j = int(np.argmax(extreme))
         raise InvalidInputError(
-            f"Column {problem.names[j]!r} has a spread of {scale[j]:.3g}, whose square leaves the range of floating "
+            f"Column {problem.names()[j]!r} has a spread of {scale[j]:.3g}, whose square leaves the range of floating "
             "point. Give it in other units."
         )
 

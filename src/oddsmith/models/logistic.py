@@ -253,9 +253,9 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
             float(self.tol),
             int(self.max_iter),
             class_weight,
-            self._warm(classes, len(self._names())) if reset else None,
+            self._warm(classes, source.shape.M if mix is None else mix.shape[1]) if reset else None,
             data.explain,
-            self._names(),
+            self._names,
             link=find_link(self.link) if reset else self._link(),
             mix=mix,
             jeffreys=jeffreys,
@@ -384,7 +384,7 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         self.log_likelihood_ = fit.result.final.log_likelihood
         columns = coef.shape[1] - int(fit.aliased.sum()) + int(problem.intercept)
         self.n_parameters_ = (len(classes) - 1) * columns
-        self.aliased_ = [str(name) for name in self._names()[fit.aliased]]
+        self.aliased_ = [str(name) for name in self._names()[fit.aliased]] if fit.aliased.any() else []
         self.certificate_, self.trace_ = certificate, fit.result.trace
         self.n_iter_ = max(1, len(fit.result.trace) - 1)
         self.class_prior_ = problem.class_weight / problem.class_weight.sum()

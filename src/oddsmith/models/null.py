@@ -36,7 +36,7 @@ def null_log_likelihood(problem: Problem) -> float:
     if isinstance(source, MemorySource):
         source = replace(source, X=np.zeros((source.n_rows, 1)), transform=None, M=None)
     alone = replace(problem, source=source, prior=None, jeffreys=False, solver="newton", start=None, explain=None)
-    alone = replace(alone, names=["(none)"], max_iter=200)
+    alone = replace(alone, names=lambda: ["(none)"], max_iter=200)
     if alone.link is None or np.isinf(alone.link.domain).all():
         return fit_likelihood(alone).result.final.log_likelihood
     try:

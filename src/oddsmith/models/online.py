@@ -55,6 +55,7 @@ def partial_fit(model: Any, rows: Any, y: Any, classes: Any, s: Array | None) ->
         model.tol,
         1,
         weight,
+        names=model._names,
     )
     state = getattr(model, "_sgd_state", None)
     objective, coordinates, common = make_objective(problem, None if state is None else state.coordinates)
@@ -67,8 +68,15 @@ def partial_fit(model: Any, rows: Any, y: Any, classes: Any, s: Array | None) ->
     decay = solver.decay or max(1000.0, float(state.first_batch))
     first = solver.step_size or 1.0 / objective.mean_square
     steps = first / (1.0 + (state.steps + np.arange(rows.shape[0])) / decay) ** solver.power
-    state.weight += objective.weight
-    state.x, mean = objective.sgd_epoch(state.x, state.rng, steps, state.weight)
+    with np.errstate(over="ignore", invalid="ignore"):
+        x, mean = objective.sgd_epoch(state.x, state.rng, steps, state.weight + objective.weight)
+    if not np.isfinite(x).all():
+        raise InvalidInputError(
+            "These rows lead to weights that are not finite; the model is as it was before them. They are far from "
+            "the first ones in some column, or the steps are too long: look at their units, or give SGD a smaller "
+            "step_size."
+        )
+    state.x, state.weight = x, state.weight + objective.weight
     n, state.steps = rows.shape[0], state.steps + rows.shape[0]
     state.average = state.average + (1.0 + FORGET) * n / (state.steps + FORGET * n) * (mean - state.average)
     _assign(model, objective, state, known, common)
