@@ -7,6 +7,7 @@ other array libraries later; the linear algebra is NumPy and SciPy.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -169,6 +170,11 @@ class SpdFactor:
     kept: npt.NDArray[np.bool_]
     scaled: Array | None = None
 
+    @cached_property
+    def complete(self) -> bool:
+        """Whether no row was set aside."""
+        return bool(self.kept.all())
+
     @property
     def aliased(self) -> npt.NDArray[np.intp]:
         """Indices of the rows set aside."""
@@ -176,7 +182,7 @@ class SpdFactor:
 
     def solve(self, b: Array) -> Array:
         """Return ``x`` with ``A x = b`` on the kept rows and zero on the others (``b`` may have columns)."""
-        if self.kept.all():
+        if self.complete:
             scale = self.d if b.ndim == 1 else self.d[:, None]
             return dpotrs(self.L, b / scale, lower=1)[0] / scale if len(b) else np.zeros_like(b, dtype=np.float64)
         x = np.zeros_like(b, dtype=np.float64)
@@ -189,9 +195,9 @@ class SpdFactor:
 
     def norm(self, b: Array) -> float:
         """Return ``sqrt(bᵀ A⁻¹ b)`` over the kept rows."""
-        if not self.kept.any():
+        if not len(self.L):
             return 0.0
-        half, _ = dtrtrs(self.L, b[self.kept] / self.d[self.kept], lower=1)
+        half, _ = dtrtrs(self.L, b / self.d if self.complete else b[self.kept] / self.d[self.kept], lower=1)
         return float(np.sqrt(half @ half))
 
     def log_det(self) -> float:

@@ -255,6 +255,8 @@ class MemoryEngine:
     def fold(self, statistic: type[S], source: MemorySource, params: Any, *, progress: Progress | None = None) -> S:
         """Return the merge of the statistics of all slices, in the order of the rows."""
         slices = source.slices()
+        if len(slices) == 1 and progress is None:
+            return statistic.of(source.block(*slices[0]), params)
         result: S | None = None
         for done, part in enumerate(self._parts(statistic, source, params, slices), 1):
             result = part if result is None else result.merge(part)

@@ -17,6 +17,7 @@ from oddsmith.numerics import Array, namespace
 
 TILE_ELEMENTS = 1 << 17
 MADE_ELEMENTS = 1 << 21
+FEW_COLUMNS = 40
 LOGISTIC = (None, False)
 """No link of its own (logistic, or softmax), and the observed curvature."""
 
@@ -192,12 +193,15 @@ def softmax_hessian(Z: Array, P: Array, others: Array, s: Array | None) -> Array
 
 
 def _weighted_gram(xp: Any, Z: Any, r: Any, *, symmetric: bool) -> Array:
-    """Return ``Σ r (1, z)(1, z)ᵀ``; the roots of weights that are not negative make a symmetric product."""
+    """Return ``Σ r (1, z)(1, z)ᵀ``; the roots of weights that are not negative make a symmetric product.
+
+    Of few columns that takes longer than both halves.
+    """
     M = Z.shape[1]
     G = np.empty((M + 1, M + 1))
     G[0, 0] = r.sum()
     G[0, 1:] = G[1:, 0] = r @ Z
-    if symmetric:
+    if symmetric and M > FEW_COLUMNS:
         B = Z * xp.sqrt(r)[:, None]
         G[1:, 1:] = B.T @ B
     else:

@@ -61,11 +61,11 @@ FAR = 1e4
 SMALL = 100_000
 
 
-def is_small(source: Any) -> bool:
+def is_small(source: Any, most: int = SMALL) -> bool:
     """Whether a source is so small that a centred and scaled copy of it costs nothing."""
     if not isinstance(source, MemorySource) or source.is_sparse or source.transform is not None:
         return False
-    return bool(source.X.size <= SMALL)
+    return bool(source.X.size <= most)
 
 
 def is_large(source: Any) -> bool:
@@ -104,7 +104,8 @@ def find_coordinates(
         return Coordinates(np.zeros(M), np.ones(M), contrast, None)
     if has_sample(source) and source.n_rows > 4 * COORDINATE_ROWS and not source.weighted:
         # Those that were drawn are there already: all of them say more about a rare level than a few.
-        part = source.sample(COORDINATE_ROWS if isinstance(source, MemorySource) else source.n_rows, seed=2)
+        rows = max(COORDINATE_ROWS // 2, min(COORDINATE_ROWS, COORDINATE_NUMBERS // M))
+        part = source.sample(rows if isinstance(source, MemorySource) else source.n_rows, seed=2)
         if _seen_enough(part):
             inside = engine_of(part, getattr(engine, "threads", None))
             mean, scale = _spread(*_column_moments(inside, part), intercept and center)
@@ -127,8 +128,8 @@ def _mixed_coordinates(engine: Engine, source: Any, contrast: Array, mix: Array,
 
 
 def _column_moments(engine: Engine, source: Any) -> tuple[Array, Array]:
-    """Return mean and variance of the columns: by a fold, or for a small source at once."""
-    if not is_small(source):
+    """Return mean and variance of the columns: by a fold, or of few dense rows at once."""
+    if not is_small(source, 10 * SMALL):
         moments = engine.fold(Moments, source, MomentsParams(1, "diagonal", large=is_large(source)))
         return moments.mean[0], moments.scatter[0] / moments.weight[0]
     s = np.ones(source.n_rows) if source.s is None else source.s
@@ -140,6 +141,8 @@ def _column_moments(engine: Engine, source: Any) -> tuple[Array, Array]:
 
 
 COORDINATE_ROWS = 4000
+COORDINATE_NUMBERS = 400_000
+"""Rows of a sample that gives centre and scale, and their numbers; of many columns half as many rows will do."""
 
 
 def _seen_enough(part: Any) -> bool:

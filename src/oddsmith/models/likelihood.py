@@ -129,7 +129,8 @@ def make_objective(
         assert coordinates.raw_center is not None
         center = coordinates.raw_center
     elif is_small(source):
-        source, center, scale = replace(source, X=(source.X - center) / scale), np.zeros(M), np.ones(M)
+        rows = np.asfortranarray((source.X - center) / scale)  # columns in one piece: weights of rows reach them fast
+        source, center, scale = replace(source, X=rows), np.zeros(M), np.ones(M)
     objective = FoldObjective(
         problem.engine,
         source,

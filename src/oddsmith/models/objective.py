@@ -65,6 +65,7 @@ class FoldObjective:
     share: float = 1.0
     passes: int = 0
     _last: Evaluation | None = field(default=None, repr=False)
+    _known_free: tuple[Any, bool] = field(default=(None, False), repr=False)
 
     @property
     def size(self) -> int:
@@ -116,7 +117,9 @@ class FoldObjective:
 
     @property
     def _all_free(self) -> bool:
-        return bool(self.free.all())
+        if self._known_free[0] is not self.free:
+            self._known_free = self.free, bool(self.free.all())
+        return self._known_free[1]
 
     @property
     def convex(self) -> bool:
@@ -134,7 +137,7 @@ class FoldObjective:
         ``expected`` gives the Hessian that is expected under the model, where a link makes the two differ.
         """
         last = None if expected else self._last
-        if last is not None and (order < 2 or last.hessian is not None) and np.array_equal(last.w, x):
+        if last is not None and (order < 2 or last.hessian is not None) and (last.w == x).all():
             return last
         W, b = self.raw(x)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -202,7 +205,7 @@ class FoldObjective:
             return False
         if not (source.X.flags.c_contiguous and source.X.dtype == np.float64 and self.longest is None):
             return False
-        if not self.free.all():  # without an intercept columns are not centred: half precision may see their mean alone
+        if not self._all_free:  # without an intercept columns are not centred: half precision may see their mean alone
             return False
         wide = source.shape.M >= HALF_COLUMNS[min(self.shape[0], 2) - 1] and 2 * source.X.size <= HALF_BYTES
         return wide and bool(import_module("oddsmith.kernels.large").HALVES)

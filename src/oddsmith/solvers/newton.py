@@ -75,7 +75,7 @@ def definite_factor(objective: Any, e: Evaluation) -> tuple[SpdFactor, bool]:
     """Return the factor of the Hessian, or of the expected one where that is not positive definite, and which it is."""
     assert e.hessian is not None
     factor = factor_spd(e.hessian, tol=0.0)
-    if objective.canonical or factor.kept.all():
+    if objective.canonical or factor.complete:
         return factor, True
     expected = objective.evaluate(e.w, order=2, expected=True).hessian
     return factor_spd(expected, tol=0.0), False
