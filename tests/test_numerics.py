@@ -72,7 +72,7 @@ def test_factor_solves_and_measures(condition: float) -> None:
 @pytest.mark.parametrize("condition", [1.0, 1e4, 1e8])
 def test_smallest_eigenvalue_is_never_too_large(n: int, condition: float) -> None:
     S = spd(n, condition=condition)
-    bound = factor_spd(S).smallest_eigenvalue()
+    bound = factor_spd(S).smallest_eigenvalue
     true = np.linalg.eigvalsh(S)[0]
     assert 0.6 * true <= bound <= true * (1 + 1e-8 * condition**0.5)
 
@@ -81,7 +81,7 @@ def test_a_guess_of_the_smallest_eigenvalue_that_fails_is_not_taken(monkeypatch:
     S = spd(100, condition=1e4)
     true = np.linalg.eigvalsh(S)[0]
     monkeypatch.setattr(SpdFactor, "_likely_smallest", lambda self: 10.0 * true)
-    assert 0.0 < factor_spd(S).smallest_eigenvalue() <= true * (1 + 1e-8)
+    assert 0.0 < factor_spd(S).smallest_eigenvalue <= true * (1 + 1e-8)
 
 
 @pytest.mark.parametrize("n", [10, 60])

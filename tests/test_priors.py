@@ -29,7 +29,7 @@ def test_value_gradient_and_hessian_are_those_of_the_formula(form: str) -> None:
     mean, x = RNG.normal(size=(2, C, P))
     penalty, delta = Quadratic(mean, Q), (x - mean).ravel()
     assert penalty.value(x) == pytest.approx(0.5 * delta @ full(Q) @ delta, rel=1e-12)
-    np.testing.assert_allclose(penalty.gradient(x).ravel(), full(Q) @ delta, rtol=1e-12)
+    np.testing.assert_allclose(penalty.at(x)[1].ravel(), full(Q) @ delta, rtol=1e-12)
     np.testing.assert_allclose(penalty.apply(x).ravel(), full(Q) @ x.ravel(), rtol=1e-12)
     H = np.ones((C * P, C * P))
     penalty.add_to(H, C, P)

@@ -204,8 +204,9 @@ class SpdFactor:
         """Return ``log det A`` over the kept rows."""
         return float(2.0 * np.log(np.diag(self.L)).sum() + 2.0 * np.log(self.d[self.kept]).sum())
 
+    @cached_property
     def smallest_eigenvalue(self) -> float:
-        """Return a lower bound of the smallest eigenvalue of ``A`` on the kept rows.
+        """A lower bound of the smallest eigenvalue of ``A`` on the kept rows.
 
         Exact for small matrices. Of others a guess is put to the test, A − 0.7 · guess having a Cholesky factor, too;
         where it fails, 1 / trace(A⁻¹) will do.
@@ -282,11 +283,12 @@ def factor_spd(A: Array, *, tol: float = 1e-13, may_alias: npt.NDArray[np.bool_]
     >>> factor.aliased.tolist(), factor.solve(np.array([3.0, 3.0, 3.0])).tolist()
     ([2], [1.0, 1.0, 0.0])
     """
-    diagonal = np.diag(A)
+    diagonal = A.diagonal()
     kept = diagonal > 0
-    d = np.sqrt(np.where(kept, diagonal, 1.0))
-    R = A / d / d[:, None]
-    if kept.all():
+    whole = bool(kept.all())
+    d = np.sqrt(diagonal if whole else np.where(kept, diagonal, 1.0))
+    R = A / (d * d[:, None])
+    if whole:
         L, info = dpotrf(R, lower=1, clean=1)
         if info == 0 and (tol == 0.0 or _stands_out(L, tol)):
             return SpdFactor(L, d, kept, R if len(d) > SMALL else None)

@@ -37,14 +37,15 @@ class Quadratic:
             return x @ self.Q
         return (self.Q @ x.ravel()).reshape(x.shape)
 
+    def at(self, x: Array) -> tuple[float, Array]:
+        """Return the penalty at ``x`` and its gradient (C × P)."""
+        delta = x - self.mean
+        slope = self.apply(delta)
+        return 0.5 * float(np.vdot(delta, slope)), slope
+
     def value(self, x: Array) -> float:
         """Return the penalty at ``x``."""
-        delta = x - self.mean
-        return 0.5 * float(np.vdot(delta, self.apply(delta)))
-
-    def gradient(self, x: Array) -> Array:
-        """Return the gradient of the penalty at ``x`` (C × P)."""
-        return self.apply(x - self.mean)
+        return self.at(x)[0]
 
     def add_to(self, H: Array, C: int, P: int) -> None:
         """Add the Hessian of the penalty to ``H`` (CP × CP) in place."""

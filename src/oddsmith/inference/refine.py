@@ -60,8 +60,9 @@ class Without:
                     self._add(tile, rest, W, part, value, G)
         G = np.einsum("jk,mjp->mkp", self.at.T, G)
         if self.penalty is not None:
-            value += np.array([self.penalty.value(x) for x in X.reshape(m, C, P)])
-            G += np.array([self.penalty.gradient(x) for x in X.reshape(m, C, P)])
+            lost, slopes = zip(*map(self.penalty.at, X.reshape(m, C, P)), strict=True)
+            value += np.array(lost)
+            G += np.array(slopes)
         return value, G.reshape(m, -1) * (np.diag(self.S) > 0)
 
     def _add(self, tile: Any, rest: Array, W: Array, part: Any, value: Array, G: Array) -> None:

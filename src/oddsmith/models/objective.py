@@ -147,8 +147,8 @@ class FoldObjective:
         H = None if sums.hessian is None else self._hessian(sums.hessian)
         value = sums.value
         if self.penalty is not None:
-            value += self.penalty.value(X)
-            g = g + self.penalty.gradient(X)
+            loss, slope = self.penalty.at(X)
+            value, g = value + loss, g + slope
             if H is not None:
                 self.penalty.add_to(H, *self.shape)
         if not self._all_free:

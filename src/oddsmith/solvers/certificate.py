@@ -41,7 +41,7 @@ def curb_from(factor: SpdFactor, e: Evaluation, objective: Objective, smallest: 
 
     ``smallest`` is a bound of its smallest eigenvalue, where that is known already.
     """
-    smallest = factor.smallest_eigenvalue() if smallest is None else smallest
+    smallest = factor.smallest_eigenvalue if smallest is None else smallest
     if not (smallest > 0.0 and factor.complete):  # nothing bounds a direction without curvature
         return Curb(np.inf, np.inf, exact=True)
     rigorous = bool(np.isfinite(objective.reach))

@@ -36,7 +36,7 @@ class Proof:
     def floor(self) -> tuple[SpdFactor, float]:
         """The bound at the guess, factored, and its smallest eigenvalue."""
         factor = _floor(self.sample, self.guess)
-        return factor, factor.smallest_eigenvalue()
+        return factor, factor.smallest_eigenvalue
 
     def at(self, e: Evaluation) -> Certificate:
         """Return the certificate of a point."""

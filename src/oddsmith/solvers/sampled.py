@@ -265,7 +265,7 @@ def _by_one_hessian(
     e = objective.evaluate(x, order=2)
     factor = _factor(e)
     proof = Proof(objective, sample, replace(e, hessian=None), factor, tol)
-    least = float(np.sqrt(factor.smallest_eigenvalue()))
+    least = float(np.sqrt(factor.smallest_eigenvalue))
 
     def close(f: Evaluation) -> bool:
         # A proof needs a step that changes no row's activation by much, too; rare columns have long rows.
@@ -296,7 +296,7 @@ def _leaping(objective: Any, factor: SpdFactor, tol: float) -> float:
 
     A step of decrement λ leaves at most about ρλ²/2, and mostly far less.
     """
-    rho = objective.reach / np.sqrt(max(factor.smallest_eigenvalue(), 1e-300))
+    rho = objective.reach / np.sqrt(max(factor.smallest_eigenvalue, 1e-300))
     return float(np.clip(0.7 * np.sqrt(2.0 * LEFT * tol / rho), 1e-6, 1e-3)) if np.isfinite(rho) else 1e-6
 
 
