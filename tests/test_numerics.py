@@ -77,6 +77,10 @@ def test_smallest_eigenvalue_is_never_too_large(n: int, condition: float) -> Non
     assert 0.6 * true <= bound <= true * (1 + 1e-8 * condition**0.5)
 
 
+def test_an_inverse_beyond_floating_point_has_no_smallest_eigenvalue() -> None:
+    assert 0.0 <= factor_spd(np.eye(80) * 1e-300, tol=0.0).smallest_eigenvalue <= 1e-300
+
+
 def test_a_guess_of_the_smallest_eigenvalue_that_fails_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     S = spd(100, condition=1e4)
     true = np.linalg.eigvalsh(S)[0]

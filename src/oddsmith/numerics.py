@@ -232,17 +232,18 @@ class SpdFactor:
         v = np.random.default_rng(0).normal(size=len(self.d))
         v /= np.linalg.norm(v)
         before, beta, T = np.zeros_like(v), 0.0, np.zeros((LANCZOS, LANCZOS))
-        for k in range(LANCZOS):
-            w = self.solve(v) - beta * before
-            T[k, k] = w @ v
-            w -= T[k, k] * v
-            beta = float(np.linalg.norm(w))
-            if k + 1 < LANCZOS:
-                T[k, k + 1] = T[k + 1, k] = beta
-            if beta <= EPS * T[k, k]:
-                break
-            before, v = v, w / beta
-        return float(1.0 / np.linalg.eigvalsh(T)[-1])
+        with np.errstate(over="ignore", invalid="ignore"):
+            for k in range(LANCZOS):
+                w = self.solve(v) - beta * before
+                T[k, k] = w @ v
+                w -= T[k, k] * v
+                beta = float(np.linalg.norm(w))
+                if k + 1 < LANCZOS:
+                    T[k, k + 1] = T[k + 1, k] = beta
+                if beta <= EPS * T[k, k]:
+                    break
+                before, v = v, w / beta
+        return float(1.0 / np.linalg.eigvalsh(T)[-1]) if np.isfinite(T).all() else 0.0
 
     def condition(self) -> float:
         """Return an estimate (in the 1-norm) of the condition number of ``A`` scaled to unit diagonal."""

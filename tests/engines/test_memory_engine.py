@@ -1,6 +1,7 @@
 """The memory engine: views of the user's arrays, blocks by size alone, progress, forks."""
 
 import os
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -102,6 +103,14 @@ def test_threads_that_are_busy_with_other_things_are_not_waited_for() -> None:
     """A fold within a fold finds no thread free: the one that asks does all the work."""
     inner = lambda i: list(shared(abs, [-i, i], 2))  # noqa: E731
     assert list(shared(inner, range(20), 2)) == [[i, i] for i in range(20)]
+
+
+def test_rows_that_were_sliced_do_not_make_a_pickle_larger() -> None:
+    X = sparse.random(2000, 50, density=0.2, format="csr", random_state=0)
+    rows = MemorySource(sparse.csr_array(X), np.zeros(2000, dtype=np.int32), 1, slice_rows=500)
+    before = len(pickle.dumps(rows))
+    MemoryEngine().fold(Moments, rows, MomentsParams(1, "diagonal"))
+    assert len(pickle.dumps(rows)) < before + 1000
 
 
 def test_a_transform_is_applied_a_slice_at_a_time() -> None:

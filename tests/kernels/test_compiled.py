@@ -13,7 +13,7 @@ from scipy import sparse
 from oddsmith.block import Block
 from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
 
-LAYOUTS = ["C", "F", "csr32", "csr64", "strided", "part of F", "F backwards"]
+LAYOUTS = ["C", "F", "csr32", "csr64", "strided", "part of F", "F backwards", "odd F"]
 
 
 def laid_out(X: Any, layout: str) -> Any:
@@ -30,6 +30,13 @@ def laid_out(X: Any, layout: str) -> Any:
         return np.asarray(np.vstack([X, X, X]), order="F")[len(X) : 2 * len(X)]
     if layout == "F backwards":
         return np.asarray(X[:, ::-1], order="F")[:, ::-1]
+    if layout == "odd F":  # columns begin in the middle of a number
+        n, M = X.shape
+        apart = n * X.itemsize + 2
+        memory = np.zeros(apart * M + X.itemsize, dtype=np.uint8)
+        rows = np.ndarray((n, M), X.dtype, memory, strides=(X.itemsize, apart))
+        rows[:] = X
+        return rows
     return np.asarray(X, order=layout)
 
 

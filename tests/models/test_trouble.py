@@ -507,7 +507,31 @@ def test_rows_whose_numbers_are_too_large_are_refused_by_partial_fit() -> None:
     with pytest.raises(InvalidInputError, match="as it was before them"):
         model.partial_fit(rows * [1.0, 1e200, 1.0], y)
     assert np.array_equal(model.predict_proba(rows), before)
-    assert np.isfinite(model.partial_fit(rows, y).coef_).all()
+    twin = LogisticRegression(1.0, seed=0).partial_fit(rows, y, classes=[0, 1])
+    assert np.array_equal(model.partial_fit(rows, y).coef_, twin.partial_fit(rows, y).coef_)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("n", [200, 40_000])
+@pytest.mark.parametrize("fill", [1e16, 9.96921e36, 1e200])
+@pytest.mark.parametrize("prior", [None, 1.0])
+def test_a_first_row_of_weight_zero_may_hold_anything(n: int, fill: float, prior: Any) -> None:
+    rows, y = overlapping(n)
+    filled, s = rows.copy(), np.ones(n)
+    filled[0], s[0] = fill, 0.0
+    model = LogisticRegression(prior).fit(filled, y, sample_weight=s)
+    without = LogisticRegression(prior).fit(rows[1:], y[1:])
+    np.testing.assert_allclose(model.coef_, without.coef_, rtol=1e-9)
+    assert model.certificate_.converged and model.aliased_ == []
+
+
+@pytest.mark.parametrize("solver", ["newton", "auto"])
+def test_weights_that_leave_hardly_any_curvature_are_no_crash(solver: str) -> None:
+    rows, y = overlapping(500, 70)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = LogisticRegression(solver=solver).fit(rows, y, sample_weight=np.full(500, 1e-200))
+    assert np.isfinite(model.coef_).all() and not (model.certificate_.converged and np.isinf(model.certificate_.gap))
 
 
 def test_a_reference_for_two_classes_must_be_one_of_them() -> None:

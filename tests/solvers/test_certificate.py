@@ -15,6 +15,8 @@ from oddsmith import GaussianPrior, LogisticRegression, newton_raphson
 from oddsmith.errors import ConvergenceWarning
 from oddsmith.models import coordinates, likelihood
 from oddsmith.solvers import SGD, Gradient, gap_bound, gradient, truncated
+from oddsmith.solvers.base import Evaluation
+from oddsmith.solvers.certificate import certify
 
 PROBLEMS = 200
 LOOSE = [
@@ -245,3 +247,13 @@ def test_a_fixed_step_that_is_too_long_is_an_error_that_says_so() -> None:
         Gradient(step_size=-1.0)
     loose = problem.fit(solver=Gradient(step_size=0.5), max_iter=5)
     assert not loose.certificate_.converged or loose.certificate_.gap <= 1e-8
+
+
+def test_nothing_is_certified_where_the_objective_is_infinite() -> None:
+    """Any gap is a small share of infinity, an infinite one too."""
+
+    class Lost:
+        reach, rounding, passes = 1.0, 0.0, 1
+
+    e = Evaluation(np.zeros(1), np.inf, -np.inf, np.ones(1), np.eye(1) * 1e-9)
+    assert np.isinf(certify(Lost(), e, 1e-8).gap) and not certify(Lost(), e, 1e-8).converged

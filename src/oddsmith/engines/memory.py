@@ -57,6 +57,9 @@ class MemorySource:
     half: npt.NDArray[np.float16] | None = field(default=None, kw_only=True)
     _rows: dict[tuple[int, int], Any] = field(default_factory=dict, kw_only=True, repr=False, compare=False, init=False)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_rows": {}}  # views would become copies
+
     @property
     def n_rows(self) -> int:
         """Number of rows."""

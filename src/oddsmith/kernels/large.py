@@ -102,7 +102,8 @@ def _logistic(
         more = (g, vectors.room(X.itemsize, len(u)), residuals, half)
         value, longest = compiled.logistic_c(X, block.t, s, offset, u, b, center, extent, *more)
     else:
-        XT = X.T if X.strides[0] == X.itemsize and X.strides[1] >= 0 else np.ascontiguousarray(X.T)
+        columns = X.strides[0] == X.itemsize and X.strides[1] >= 0 and X.strides[1] % X.itemsize == 0
+        XT = X.T if columns else np.ascontiguousarray(X.T)
         tile = 512 if len(u) <= 200 else 256
         value, longest = compiled.logistic_f(*_flat(XT), block.t, s, offset, u, b, center, extent, g, tile)
     return value, g[None], None, longest

@@ -132,12 +132,14 @@ def _column_moments(engine: Engine, source: Any) -> tuple[Array, Array]:
     if not is_small(source, 10 * SMALL):
         moments = engine.fold(Moments, source, MomentsParams(1, "diagonal", large=is_large(source)))
         return moments.mean[0], moments.scatter[0] / moments.weight[0]
-    s = np.ones(source.n_rows) if source.s is None else source.s
+    X, s = source.X, np.ones(source.n_rows) if source.s is None else source.s
+    if source.n_present < source.n_rows:  # a row that does not count may hold anything
+        X, s = X[s > 0], s[s > 0]
     weight = s.sum()
-    Z = source.X - source.X[0].astype(np.float64)
+    Z = X - X[0].astype(np.float64)
     shift = s @ Z / weight
     Z -= shift
-    return source.X[0] + shift, s @ Z**2 / weight
+    return X[0] + shift, s @ Z**2 / weight
 
 
 COORDINATE_ROWS = 4000

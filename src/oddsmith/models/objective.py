@@ -262,7 +262,7 @@ class FoldObjective:
             A = Phi @ W.T + (b - W @ self.center)
             high, low = A.max(axis=1, initial=0.0), A.min(axis=1, initial=0.0)
             widest = max(widest, float((high - low).max(initial=0.0)))
-        rounding = 1e-6 * (1.0 + float(np.abs(W @ self.center).max(initial=0.0)))  # the centre is not taken off first
+        rounding = 1e-6 * (1.0 + float((np.abs(W) @ np.abs(self.center)).max(initial=0.0)))  # it is taken off last
         return min(bound, widest + rounding) if np.isfinite(widest) else bound
 
     def log_likelihood(self, x: Array, value: float) -> float:

@@ -68,9 +68,11 @@ def partial_fit(model: Any, rows: Any, y: Any, classes: Any, s: Array | None) ->
     decay = solver.decay or max(1000.0, float(state.first_batch))
     first = solver.step_size or 1.0 / objective.mean_square
     steps = first / (1.0 + (state.steps + np.arange(rows.shape[0])) / decay) ** solver.power
+    before = state.rng.bit_generator.state
     with np.errstate(over="ignore", invalid="ignore"):
         x, mean = objective.sgd_epoch(state.x, state.rng, steps, state.weight + objective.weight)
     if not np.isfinite(x).all():
+        state.rng.bit_generator.state = before
         raise InvalidInputError(
             "These rows lead to weights that are not finite; the model is as it was before them. They are far from "
             "the first ones in some column, or the steps are too long: look at their units, or give SGD a smaller "

@@ -68,7 +68,7 @@ def certificate_from(
     """Return the certificate that a curb gives; the factor is asked for its condition only."""
     gap = gap_bound(curb.decrement, curb.rho)
     return Certificate(
-        converged=bool(gap <= tol * max(1.0, abs(e.value))),
+        converged=bool(np.isfinite(gap) and gap <= tol * max(1.0, abs(e.value))),
         gap=float(gap),
         gradient_norm=float(np.linalg.norm(e.gradient)),
         condition=np.nan if factor is None else factor.condition(),

@@ -102,7 +102,7 @@ def leap(objective: Any, e: Evaluation, factor: SpdFactor, tol: float) -> tuple[
     p = factor.solve(e.gradient)
     w, value = e.w - p, e.value - 0.5 * float(p @ e.gradient)
     final = replace(e, w=w, value=value, log_likelihood=objective.log_likelihood(w, value), gradient=0.0 * p)
-    converged = gap <= tol * max(1.0, abs(value))
+    converged = np.isfinite(gap) and gap <= tol * max(1.0, abs(value))
     return final, replace(certificate, converged=bool(converged), gap=gap, gradient_norm=float(left))
 
 

@@ -97,7 +97,7 @@ class Proof:
         """Whether the certificate is within the tolerance, given a step and its residual."""
         square = float(p @ (self.e.gradient + r)) + self.bound.square(r)
         gap = gap_bound(float(np.sqrt(max(square, 0.0))) + self.bound.noise, self.bound.rho)
-        if gap > self.tol * max(1.0, abs(self.e.value)):
+        if not (np.isfinite(gap) and gap <= self.tol * max(1.0, abs(self.e.value))):
             return False
         norm = float(np.linalg.norm(self.e.gradient))
         self.certificate = Certificate(True, gap, norm, np.nan, self.objective.passes, True)
