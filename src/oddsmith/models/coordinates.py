@@ -135,13 +135,14 @@ def _column_moments(engine: Engine, source: Any) -> tuple[Array, Array]:
     X, s = source.X, np.ones(source.n_rows) if source.s is None else source.s
     if source.n_present < source.n_rows:  # a row that does not count may hold anything
         X, s = X[s > 0], s[s > 0]
+    base, step = X[0].astype(np.float64), max(256, MOMENT_NUMBERS // max(1, X.shape[1]))
+    tiles = [slice(k, k + step) for k in range(0, len(X), step)]
     weight = s.sum()
-    Z = X - X[0].astype(np.float64)
-    shift = s @ Z / weight
-    Z -= shift
-    return X[0] + shift, s @ Z**2 / weight
+    mean = base + sum(s[rows] @ (X[rows] - base) for rows in tiles) / weight
+    return mean, sum(s[rows] @ (X[rows] - mean) ** 2 for rows in tiles) / weight
 
 
+MOMENT_NUMBERS = 1 << 15
 COORDINATE_ROWS = 4000
 COORDINATE_NUMBERS = 400_000
 """Rows of a sample that gives centre and scale, and their numbers; of many columns half as many rows will do."""
