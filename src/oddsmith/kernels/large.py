@@ -219,7 +219,7 @@ def _softmax_hessian(
     value, g, longest = 0.0, np.zeros((C, M + 1)), 0.0
     alike = not W.any() and block.offset is None  # all rows have the same probabilities
     others = np.ones((C + 1, C + 1)) - np.eye(C + 1)
-    few = M < gram.MOST_COLUMNS and not alike
+    few = 4 <= M < gram.MOST_COLUMNS and not alike  # fewer columns would be mostly padding, for each pair of classes
     pairs = np.zeros((C * (C + 1) // 2 if few else 0, *(gram.padded(M + 1),) * 2))
     room = gram.tile_room(M + 1)
     H: Array | None = None
