@@ -27,7 +27,7 @@ from oddsmith.models.coordinates import (
 from oddsmith.models.learned import Learned
 from oddsmith.models.objective import FoldObjective
 from oddsmith.numerics import EPS, Array, factor_spd
-from oddsmith.priors import GaussianPrior
+from oddsmith.priors import GaussianPrior, Quadratic
 from oddsmith.records import Certificate
 from oddsmith.solvers import SOLVERS, Newton, SolverResult, TruncatedNewton
 from oddsmith.solvers.sampled import MANY, Sampled
@@ -96,19 +96,8 @@ def make_objective(
     # A prior decides which contrasts it is about; without one any will do.
     reference = None if symmetric and problem.prior is not None else (problem.reference or 0)
     contrast = make_contrast(K, 0 if K == 2 else reference)
-    penalty, common = None, np.zeros(M + 1)
-    covers_intercept = False
-    if problem.prior is not None:
-        penalty = problem.prior.quadratic(C, M, symmetric_classes=K if symmetric else 0)
-        covers_intercept = penalty.Q.shape[0] > M + 1 or bool(np.atleast_2d(penalty.Q)[0, 0] > 0)
-        if covers_intercept and penalty.Q.shape[0] == M + 1 and not problem.intercept:
-            raise InvalidInputError(
-                f"The covariance of the GaussianPrior has size {M + 1}, the intercept first, and the model has none "
-                f"(fit_intercept=False). Give the {M} weights of the columns."
-            )
-        if symmetric:
-            common = penalty.mean.mean(axis=0)
-            penalty = replace(penalty, mean=contrast.T @ penalty.mean)
+    penalty, common = _penalty(problem, contrast) if problem.prior is not None else (None, np.zeros(M + 1))
+    covers_intercept = penalty is not None and _covers_intercept(penalty, M)
     # A prior on the intercept of a wide problem would fill in under centring: leave such columns where they are.
     centre = not (covers_intercept and M > LARGEST_HESSIAN)
     if coordinates is None:
@@ -149,6 +138,26 @@ def make_objective(
         passes=getattr(problem.engine, "count", 0),
     )
     return objective, coordinates, common
+
+
+def _penalty(problem: Problem, contrast: Array) -> tuple[Quadratic, Array]:
+    """Return what the prior adds, on the contrasts, and what all classes share of its mean."""
+    assert problem.prior is not None
+    K, M = problem.K, problem.M
+    symmetric = problem.reference is None and K > 2
+    penalty = problem.prior.quadratic(K - 1, M, symmetric_classes=K if symmetric else 0)
+    if _covers_intercept(penalty, M) and penalty.Q.shape[0] == M + 1 and not problem.intercept:
+        raise InvalidInputError(
+            f"The covariance of the GaussianPrior has size {M + 1}, the intercept first, and the model has none "
+            f"(fit_intercept=False). Give the {M} weights of the columns."
+        )
+    if not symmetric:
+        return penalty, np.zeros(M + 1)
+    return replace(penalty, mean=contrast.T @ penalty.mean), penalty.mean.mean(axis=0)
+
+
+def _covers_intercept(penalty: Quadratic, M: int) -> bool:
+    return penalty.Q.shape[0] > M + 1 or bool(np.atleast_2d(penalty.Q)[0, 0] > 0)
 
 
 def fit_likelihood(problem: Problem) -> Fit:
