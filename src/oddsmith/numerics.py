@@ -215,11 +215,11 @@ class SpdFactor:
             return 1.0
         if len(self.L) > SMALL and self.scaled is not None:
             bound = 0.7 * self._likely_smallest()
-            rest = self.scaled.copy()
+            rest = self.scaled.T.copy(order="F")  # by columns, as LAPACK wants it
             np.einsum("ii->i", rest)[:] -= bound / self.d**2
             # Rounding of a factor is at most n · EPS of the diagonal, entry by entry.
             safe = bound - len(self.L) ** 2 * EPS * float(self.d.max()) ** 2
-            if safe > 0.5 * bound and dpotrf(rest, lower=1, clean=0)[1] == 0:
+            if safe > 0.5 * bound and dpotrf(rest, lower=1, clean=0, overwrite_a=1)[1] == 0:
                 return safe
         B = self.d[self.kept][:, None] * np.tril(self.L)
         if len(B) > SMALL:
@@ -245,12 +245,17 @@ class SpdFactor:
                 before, v = v, w / beta
         return float(1.0 / np.linalg.eigvalsh(T)[-1]) if np.isfinite(T).all() else 0.0
 
+    @cached_property
     def condition(self) -> float:
-        """Return an estimate (in the 1-norm) of the condition number of ``A`` scaled to unit diagonal."""
+        """An estimate (in the 1-norm) of the condition number of ``A`` scaled to unit diagonal."""
         if not self.kept.any():
             return 1.0
-        L = np.tril(self.L)
-        norm1 = float(np.abs(L @ L.T if self.scaled is None else self.scaled).sum(axis=0).max())
+        if self.scaled is None:
+            L = np.tril(self.L)
+            R = L @ L.T
+        else:
+            R = self.scaled
+        norm1 = float(np.abs(R).sum(axis=1).max())
         reciprocal, _ = dpocon(self.L, norm1, uplo="L")
         return float(1.0 / reciprocal) if reciprocal > 0 else np.inf
 
@@ -290,7 +295,7 @@ def factor_spd(A: Array, *, tol: float = 1e-13, may_alias: npt.NDArray[np.bool_]
     d = np.sqrt(diagonal if whole else np.where(kept, diagonal, 1.0))
     R = A / (d * d[:, None])
     if whole:
-        L, info = dpotrf(R, lower=1, clean=1)
+        L, info = dpotrf(R.T, lower=1, clean=1)  # by columns, as LAPACK wants it
         if info == 0 and (tol == 0.0 or _stands_out(L, tol)):
             return SpdFactor(L, d, kept, R if len(d) > SMALL else None)
     allowed = np.ones(len(d), dtype=bool) if may_alias is None else may_alias

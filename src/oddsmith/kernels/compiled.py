@@ -14,7 +14,7 @@ from numba import njit, uintp
 
 from oddsmith.kernels.gram import add_gram, centred_rows
 from oddsmith.kernels.scalar import SUMS, logistic_tile, prefetch, residual_tile, sum_of
-from oddsmith.kernels.vectors import add_columns, add_sums, eight_dots, eight_squares, fill, halve_rows, value_at
+from oddsmith.kernels.vectors import add_columns, add_sums, eight_dots, eight_dots_and_squares, fill, halve_rows, value_at
 
 TILE_BYTES = 24_576
 AHEAD = uintp(384)
@@ -34,7 +34,7 @@ def _dots_c(x: Any, base: Any, M: Any, u: Any, center: Any, U: Any, C: Any, a: A
     i = uintp(0)
     if U.size:
         while i + uintp(8) <= n:
-            eight_dots(x, base + i * M, M, U, C, a, i, ahead + i * M // uintp(2))
+            eight_dots(x, base + i * M, M, C, i, ahead + i * M // uintp(2), U, a)
             i += uintp(8)
     while i + uintp(4) <= n:  # short rows, four at a time
         k0 = base + i * M
@@ -58,22 +58,29 @@ def _dots_c(x: Any, base: Any, M: Any, u: Any, center: Any, U: Any, C: Any, a: A
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _longest_c(
-    x: Any, base: Any, M: Any, inverse: Any, center: Any, V: Any, C: Any, s: Any, first: Any, q: Any, n: Any
-) -> float:
-    """max_i Σ_j inverse_j (x_ij − c_j)² over the rows of positive weight; V and C are inverse and center in groups."""
+def _dots_and_squares_c(
+    x: Any, base: Any, M: Any, u: Any, center: Any, inverse: Any, wide: Any, a: Any, q: Any, n: Any, ahead: Any
+) -> None:
+    """The same, and q_i = Σ_j inverse_j (x_ij − c_j)²; ``wide`` holds u, center and inverse in groups."""
     i = uintp(0)
-    if V.size:
+    if wide.size:
         while i + uintp(8) <= n:
-            eight_squares(x, base + i * M, M, V, C, q, i)
+            eight_dots_and_squares(x, base + i * M, M, wide[1], i, ahead + i * M // uintp(2), wide[0], a, wide[2], q)
             i += uintp(8)
     while i < n:
         k = base + i * M
-        q[i] = 0.0
+        total = square = 0.0
         for j in range(M):
             z = value_at(x, k + j) - center[j]
-            q[i] += z * z * inverse[j]
+            total += z * u[j]
+            square += z * z * inverse[j]
+        a[i], q[i] = total, square
         i += uintp(1)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _longest(q: Any, s: Any, first: Any, n: Any) -> float:
+    """The largest of the first n numbers in ``q`` of rows of positive weight."""
     longest = 0.0
     for i in range(n):
         if not s.size or s[first + i] > 0.0:
@@ -178,11 +185,13 @@ def logistic_c(
     while first < N:
         n = min(step, N - first)
         ahead = (first + step) * M if first + step + step <= N else first * M
-        _dots_c(x, first * M, M, u, center, U, C, a, n, ahead)
+        if inverse.size and not half.size:
+            _dots_and_squares_c(x, first * M, M, u, center, inverse, wide, a, h, n, ahead)
+            longest = max(longest, _longest(h, s, first, n))
+        else:
+            _dots_c(x, first * M, M, u, center, U, C, a, n, ahead)
         if half.size:
             longest = max(longest, halve_rows(x, first * M, n, M, C, V, root, half))
-        elif inverse.size:
-            longest = max(longest, _longest_c(x, first * M, M, inverse, center, V, C, s, first, h, n))
         _signs(t, offset, first, n, sign, a)
         value += _tile_residuals(a, b, sign, s, first, n, r, h)
         g[0] += sum_of(r, n)

@@ -121,57 +121,65 @@ class Build:
         return list(added)
 
 
-def _eight_sums(do: Build, square: bool, ahead: Any) -> Any:
-    """a[i:i+8] = Σ_j u_j z_ij, or Σ_j u_j z_ij² (z = x − c), with the arguments of the two functions that follow."""
+def _eight_sums(do: Build, weights: list[int], targets: list[int]) -> Any:
+    """Σ_j u_j z_ij of eight rows (z = x − c), and Σ_j v_j z_ij² where there are weights v, too.
+
+    The first six arguments are those of `eight_dots`; weights and targets are given by their places among the others.
+    """
     builder = do.builder
-    _, first, M, _, _, _, i = do.arguments[:7]
-    x, u, c = do.pointer(0, do.stored), do.pointer(3, do.number), do.pointer(4, do.number)
+    _, first, M, _, i, ahead = do.arguments[:6]
+    x, c, u = do.pointer(0, do.stored), do.pointer(3, do.number), [do.pointer(k, do.number) for k in weights]
     starts = [builder.add(first, builder.mul(M, INDEX(row))) for row in range(ROWS)]
     last = builder.sub(M, INDEX(do.lanes))
 
     def body(j: Any, _: Any, sums: list[Any]) -> list[Any]:
         column = builder.select(builder.icmp_unsigned("<", j, last), j, last)
-        weights, center = do.load(u, j, do.number), do.load(c, j, do.number)
-        if ahead is not None:
-            do.call(x, builder.add(ahead, builder.mul(j, INDEX(4))), 4 * do.lanes)
-        added = []
-        for total, start in zip(sums, starts, strict=True):
-            z = do.row(x, builder.add(start, column), center)
-            added.append(do.fused(total, builder.fmul(z, z) if square else z, weights))
+        center, weight = do.load(c, j, do.number), [do.load(pointer, j, do.number) for pointer in u]
+        do.call(x, builder.add(ahead, builder.mul(j, INDEX(4))), 4 * do.lanes)
+        rows = [do.row(x, builder.add(start, column), center) for start in starts]
+        added = [do.fused(total, z, weight[0]) for total, z in zip(sums, rows, strict=False)]
+        if len(weight) > 1:
+            added += [
+                do.fused(total, builder.fmul(z, z), weight[1]) for total, z in zip(sums[ROWS:], rows, strict=True)
+            ]
         return added
 
-    sums = do.loop(M, do.lanes, ROWS, body)
-    while len(sums) > 1:
-        sums = [do.halves(*sums[k : k + 2]) for k in range(0, len(sums), 2)]
-    total = sums[0]
-    if do.lanes > ROWS:
-        total = do.halves(total, total)
-        total = builder.fpext(do.pick(total, total, [*range(ROWS)]), ir.VectorType(DOUBLE, ROWS))
-    builder.store(total, do.address(do.pointer(5, DOUBLE), i, DOUBLE, ROWS), align=8)
+    found = do.loop(M, do.lanes, ROWS * len(u), body)
+    for k, target in enumerate(targets):
+        sums = found[ROWS * k : ROWS * (k + 1)]
+        while len(sums) > 1:
+            sums = [do.halves(*sums[k : k + 2]) for k in range(0, len(sums), 2)]
+        total = sums[0]
+        if do.lanes > ROWS:
+            total = do.halves(total, total)
+            total = builder.fpext(do.pick(total, total, [*range(ROWS)]), ir.VectorType(DOUBLE, ROWS))
+        builder.store(total, do.address(do.pointer(target, DOUBLE), i, DOUBLE, ROWS), align=8)
     return do.context.get_dummy_value()
 
 
 @intrinsic
-def eight_dots(typingctx: Any, x: Any, first: Any, M: Any, u: Any, center: Any, a: Any, i: Any, ahead: Any) -> Any:
+def eight_dots(typingctx: Any, x: Any, first: Any, M: Any, center: Any, i: Any, ahead: Any, u: Any, a: Any) -> Any:
     """a[i:i+8] = Σ_j u_j (x_ij − c_j) for the eight rows of length M that begin at x[first]; u and c are in groups.
 
     Meanwhile as many numbers as four rows have, from x[ahead] on, are called into the cache.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _eight_sums(Build(context, builder, signature, arguments), False, arguments[7])
+        return _eight_sums(Build(context, builder, signature, arguments), [6], [7])
 
-    return VOID(x, N, N, u, center, a, N, N), codegen
+    return VOID(x, N, N, center, N, N, u, a), codegen
 
 
 @intrinsic
-def eight_squares(typingctx: Any, x: Any, first: Any, M: Any, u: Any, center: Any, a: Any, i: Any) -> Any:
-    """a[i:i+8] = Σ_j u_j (x_ij − c_j)² in the same way."""
+def eight_dots_and_squares(
+    typingctx: Any, x: Any, first: Any, M: Any, center: Any, i: Any, ahead: Any, u: Any, a: Any, v: Any, q: Any
+) -> Any:
+    """The same, and q[i:i+8] = Σ_j v_j (x_ij − c_j)²."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _eight_sums(Build(context, builder, signature, arguments), True, None)
+        return _eight_sums(Build(context, builder, signature, arguments), [6, 8], [7, 9])
 
-    return VOID(x, N, N, u, center, a, N), codegen
+    return VOID(x, N, N, center, N, N, u, a, v, q), codegen
 
 
 @intrinsic

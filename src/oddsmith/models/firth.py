@@ -87,7 +87,7 @@ def fit_firth(problem: Problem) -> Fit:
         bool(found.converged and gap <= problem.tol * max(1.0, abs(e.value))),
         gap,
         float(np.linalg.norm(e.gradient)),
-        found.tangent.factor.condition(),
+        found.tangent.factor.condition,
         objective.passes,
         rigorous=False,
     )

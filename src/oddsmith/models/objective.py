@@ -18,6 +18,7 @@ import numpy.typing as npt
 from scipy import linalg
 
 from oddsmith.engines import Engine, MemorySource, engine_of
+from oddsmith.engines.memory import available_cores, shared
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.sgd import run_epoch
 from oddsmith.links import Link
@@ -256,12 +257,15 @@ class FoldObjective:
         if bound <= NARROW or not isinstance(source, MemorySource):
             return bound
         W, b = self.raw(d)
-        widest = 0.0
-        for rows in source.slices():
-            Phi = source.block(*rows).Phi
-            A = Phi @ W.T + (b - W @ self.center)
-            high, low = A.max(axis=1, initial=0.0), A.min(axis=1, initial=0.0)
-            widest = max(widest, float((high - low).max(initial=0.0)))
+
+        def widest_of(rows: tuple[int, int]) -> float:
+            A = source.block(*rows).Phi @ W.T + (b - W @ self.center)
+            if A.shape[1] == 1:
+                return float(np.abs(A).max(initial=0.0))
+            return float((A.max(axis=1, initial=0.0) - A.min(axis=1, initial=0.0)).max(initial=0.0))
+
+        threads = getattr(self.engine, "threads", None) or available_cores()
+        widest = float(np.max([*shared(widest_of, source.slices(), threads)], initial=0.0))
         rounding = 1e-6 * (1.0 + float((np.abs(W) @ np.abs(self.center)).max(initial=0.0)))  # it is taken off last
         return min(bound, widest + rounding) if np.isfinite(widest) else bound
 

@@ -71,7 +71,7 @@ def certificate_from(
         converged=bool(np.isfinite(gap) and gap <= tol * max(1.0, abs(e.value))),
         gap=float(gap),
         gradient_norm=float(np.linalg.norm(e.gradient)),
-        condition=np.nan if factor is None else factor.condition(),
+        condition=np.nan if factor is None else factor.condition,
         passes=objective.passes,
         rigorous=curb.exact,
     )

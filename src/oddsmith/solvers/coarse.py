@@ -14,8 +14,9 @@ from oddsmith.solvers.base import Evaluation, Recorder
 from oddsmith.solvers.lbfgs import Pairs, descend
 from oddsmith.solvers.proof import Proof
 
-ROUGH = 0.05
-"""So many standard errors a weight from the optimum a Hessian is as good as there."""
+ROUGH = (0.15, 1.0)
+"""So many standard errors a weight from the optimum a Hessian is nearly as good as there: of two classes, of more. The
+Hessian of several classes is the better metric by far, and sooner of use."""
 PROGRESS = 0.2
 """What a search leaves of the exact gradient, at most; else coarse rows do not tell what is wanted."""
 STEPS = 25
@@ -51,7 +52,8 @@ def corrected(
         recorder.add(e, 1.0)
         tilted, x = Tilted(coarse, e.gradient - near.gradient), e.w  # 2
         if proof.guess.hessian is None:
-            x, found = _search(tilted, x, proof, pairs, lambda f: ROUGH * np.sqrt(objective.size))
+            rough = ROUGH[objective.shape[0] > 1] * np.sqrt(objective.size)
+            x, found = _search(tilted, x, proof, pairs, lambda _, goal=rough: goal)
             if not found:
                 e = objective.evaluate(x)
                 break

@@ -47,7 +47,7 @@ class Proof:
     def _certify(self, e: Evaluation) -> Certificate:
         limit = self.tol * max(1.0, abs(e.value))
         likely = 0.5 * self.metric.norm(e.gradient) ** 2 / self.sample.share
-        left = 0.0 if self.guess.hessian is None else self._left(e)
+        left = 0.0 if self.guess.hessian is None else self._left(e, likely / limit)
         if self.guess.hessian is None or limit * left < likely <= limit:
             self.move(e.w)
             left = 1.0
@@ -58,10 +58,15 @@ class Proof:
         decrement, rho = _worn(curb, left)
         return certificate_from(Curb(decrement, rho, curb.exact), self.objective, e, self.tol, self.floor[0])
 
-    def _left(self, e: Evaluation) -> float:
-        """The share of a curvature that is left at a point, at least, of that at the guess."""
+    def _left(self, e: Evaluation, needed: float) -> float:
+        """The share of a curvature that is left at a point, at least, of that at the guess.
+
+        It is looked up in the sample, unless a simpler bound is well above what is ``needed``.
+        """
         step = e.w - self.guess.w
-        return float(np.exp(-self.sample.widest_change(step, self._bound(step))))
+        bound = self._bound(step)
+        simple = float(np.exp(-bound))
+        return simple if simple >= 2.0 * needed else float(np.exp(-self.sample.widest_change(step, bound)))
 
     def _bound(self, step: Array) -> float:
         """Bound by how much a step changes the activations of any row."""
