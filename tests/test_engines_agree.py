@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 from oddsmith import LogisticRegression, PerceptronClassifier
 from oddsmith.engines import ENGINES, MemoryEngine, MemorySource
 from oddsmith.errors import NeedsMemoryError
-from oddsmith.models import coordinates
+from oddsmith.models import coordinates, likelihood
 from oddsmith.models.recalibrated import RecalibratedClassifier
 from oddsmith.solvers import SGD
 from oddsmith.statistic import STATISTICS, Shape
@@ -48,7 +48,8 @@ def cut(monkeypatch: pytest.MonkeyPatch, block_rows: int) -> None:
         return [(start, min(start + block_rows, self.n_rows)) for start in starts]
 
     monkeypatch.setattr(MemorySource, "slices", slices)
-    monkeypatch.setattr(coordinates, "SMALL", 0)  # a small table is scaled once and taken whole: not here
+    for module in (coordinates, likelihood):  # a small table is scaled once and taken whole: not here
+        monkeypatch.setattr(module, "is_small", lambda source: False)
 
 
 def outcome(model: Any, X: Any) -> dict[str, np.ndarray]:

@@ -5,7 +5,9 @@ import pickle
 import subprocess
 import sys
 import textwrap
+import threading
 import time
+import weakref
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +16,7 @@ import pytest
 from scipy import sparse
 
 from oddsmith.engines import MemoryEngine, MemorySource
-from oddsmith.engines.memory import shared
+from oddsmith.engines.memory import _pool, shared
 from oddsmith.statistics import Counts, Moments, MomentsParams
 
 
@@ -103,6 +105,20 @@ def test_threads_that_are_busy_with_other_things_are_not_waited_for() -> None:
     """A fold within a fold finds no thread free: the one that asks does all the work."""
     inner = lambda i: list(shared(abs, [-i, i], 2))  # noqa: E731
     assert list(shared(inner, range(20), 2)) == [[i, i] for i in range(20)]
+
+
+def test_a_helper_that_never_began_does_not_keep_the_rows() -> None:
+    release, rows = threading.Event(), np.zeros(10)
+    busy = [_pool(2).submit(release.wait, 10) for _ in range(2)]
+    try:
+        assert list(shared(lambda i, rows=rows: rows[i], range(10), 2)) == [0.0] * 10
+        gone = weakref.ref(rows)
+        del rows
+        assert gone() is None
+    finally:
+        release.set()
+        for future in busy:
+            future.result()
 
 
 def test_rows_that_were_sliced_do_not_make_a_pickle_larger() -> None:

@@ -460,7 +460,6 @@ def test_bad_data_is_refused_and_nothing_half_fitted_left(
 ) -> None:
     if large:  # large data is checked on the way, by the sums of the first pass
         monkeypatch.setattr(coordinates, "LARGE", 50)
-        monkeypatch.setattr(coordinates, "SMALL", 0)
     data, error, message = REFUSED_DATA[case]
     fresh = LogisticRegression()
     refuse(fresh, data, error, message)

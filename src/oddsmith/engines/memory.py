@@ -288,11 +288,12 @@ def shared(work: Callable[[T], R], things: Sequence[T], threads: int) -> Iterato
         return
     done: dict[int, R] = {}
     waiting = iter(range(len(things)))
+    job = [work]  # emptied at the end: a helper that never began must not keep the rows
 
     def take() -> None:
         try:
             for i in waiting:
-                done[i] = work(things[i])
+                done[i] = job[0](things[i])
         finally:  # after an error nobody need go on
             deque(waiting, maxlen=0)
 
@@ -310,6 +311,10 @@ def shared(work: Callable[[T], R], things: Sequence[T], threads: int) -> Iterato
             yield done.pop(k)
     finally:
         deque(waiting, maxlen=0)
+        for helper in helpers:
+            if not helper.cancel():
+                helper.exception()  # it is at its last thing, if at any
+        job.clear()
 
 
 def available_cores() -> int:

@@ -14,7 +14,15 @@ from numba import njit, uintp
 
 from oddsmith.kernels.gram import add_gram, centred_rows
 from oddsmith.kernels.scalar import SUMS, logistic_tile, prefetch, residual_tile, sum_of
-from oddsmith.kernels.vectors import add_columns, add_sums, eight_dots, eight_dots_and_squares, fill, halve_rows, value_at
+from oddsmith.kernels.vectors import (
+    add_columns,
+    add_sums,
+    eight_dots,
+    eight_dots_and_squares,
+    fill,
+    halve_rows,
+    value_at,
+)
 
 TILE_BYTES = 24_576
 AHEAD = uintp(384)

@@ -58,14 +58,29 @@ class Coordinates:
 
 LARGE = 1_500_000
 FAR = 1e4
-SMALL = 100_000
+TILE_ROWS = 256
 
 
-def is_small(source: Any, most: int = SMALL) -> bool:
-    """Whether a source is so small that a centred and scaled copy of it costs nothing."""
-    if not isinstance(source, MemorySource) or source.is_sparse or source.transform is not None:
-        return False
-    return bool(source.X.size <= most)
+def is_small(source: Any) -> bool:
+    """Whether a source is so small that a centred and scaled copy of it costs little."""
+    plain = isinstance(source, MemorySource) and not source.is_sparse and source.transform is None
+    return plain and not is_large(source)
+
+
+def standardised(source: MemorySource, center: Array, scale: Array, slices: int = 1) -> MemorySource:
+    """Return a copy of a source, centred and scaled, in so many slices, for plain array operations.
+
+    Columns are in one piece: weights of rows reach them fast.
+
+    >>> source = MemorySource(np.array([[1.0], [3.0]]), np.zeros(2, dtype=np.int32), K=1)
+    >>> standardised(source, np.array([2.0]), np.array([0.5])).X.tolist()
+    [[-2.0], [2.0]]
+    """
+    rows = np.empty(source.X.shape, order="F")
+    for start in range(0, len(rows), TILE_ROWS):  # the nearest way from rows to columns
+        part = slice(start, start + TILE_ROWS)
+        rows[part] = (source.X[part] - center) / scale
+    return replace(source, X=rows, slice_rows=max(1, -(-len(rows) // slices)))
 
 
 def is_large(source: Any) -> bool:
@@ -111,7 +126,9 @@ def find_coordinates(
             mean, scale = _spread(*_column_moments(inside, part), intercept and center)
             return Coordinates(mean, scale, contrast, None, from_sample=True)
     mean, scale = _spread(*_column_moments(engine, source), intercept and center)
-    return Coordinates(mean, scale, contrast, None)  # the first pass finds the reach
+    few = is_small(source) and not source.weighted and source.n_rows >= COORDINATE_ROWS
+    seen = few and _seen_enough(source.sample(COORDINATE_ROWS // 4, seed=2))
+    return Coordinates(mean, scale, contrast, None, from_sample=seen)  # the first pass finds the reach
 
 
 def _mixed_coordinates(engine: Engine, source: Any, contrast: Array, mix: Array, centred: bool) -> Coordinates:
@@ -129,7 +146,7 @@ def _mixed_coordinates(engine: Engine, source: Any, contrast: Array, mix: Array,
 
 def _column_moments(engine: Engine, source: Any) -> tuple[Array, Array]:
     """Return mean and variance of the columns: by a fold, or of few dense rows at once."""
-    if not is_small(source, 10 * SMALL):
+    if not is_small(source):
         moments = engine.fold(Moments, source, MomentsParams(1, "diagonal", large=is_large(source)))
         return moments.mean[0], moments.scatter[0] / moments.weight[0]
     X, s = source.X, np.ones(source.n_rows) if source.s is None else source.s

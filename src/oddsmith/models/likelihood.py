@@ -23,6 +23,7 @@ from oddsmith.models.coordinates import (
     is_small,
     made_dense,
     make_contrast,
+    standardised,
 )
 from oddsmith.models.learned import Learned
 from oddsmith.models.objective import FoldObjective
@@ -33,6 +34,10 @@ from oddsmith.solvers import SOLVERS, Newton, SolverResult, TruncatedNewton
 from oddsmith.solvers.sampled import MANY, Sampled
 from oddsmith.solvers.sgd import SGD
 from oddsmith.solvers.truncated import LARGEST_HESSIAN
+
+QUICK = (2.5e5, 4e7)
+"""Numbers through a link, and products for a Hessian, that one thread sums as fast as several."""
+QUARTERS = 4
 
 
 @dataclass(frozen=True)
@@ -118,8 +123,8 @@ def make_objective(
         assert coordinates.raw_center is not None
         center = coordinates.raw_center
     elif is_small(source):
-        rows = np.asfortranarray((source.X - center) / scale)  # columns in one piece: weights of rows reach them fast
-        source, center, scale = replace(source, X=rows), np.zeros(M), np.ones(M)
+        source = standardised(source, center, scale, 1 if _is_quick(problem, C * (M + 1)) else QUARTERS)
+        center, scale = np.zeros(M), np.ones(M)
     objective = FoldObjective(
         problem.engine,
         source,
@@ -138,6 +143,13 @@ def make_objective(
         passes=getattr(problem.engine, "count", 0),
     )
     return objective, coordinates, common
+
+
+def _is_quick(problem: Problem, size: int) -> bool:
+    """Whether a pass over all rows is so short that threads would only wait for each other."""
+    if problem.link is not None:
+        return float(problem.source.size) <= QUICK[0]
+    return int(problem.source.n_rows) * float(size) ** 2 <= QUICK[1]
 
 
 def _penalty(problem: Problem, contrast: Array) -> tuple[Quadratic, Array]:
@@ -340,7 +352,7 @@ def _choose(problem: Problem, coordinates: Coordinates) -> Any:
     if many and (coordinates.from_sample or not watch):
         return Sampled(polish=watch, trusted=coordinates.from_sample)
     if source.n_present >= max(5000, 100 * size) and not source.has_offset and problem.link is None:
-        return Sampled(polish=True, trusted=False)
+        return Sampled(polish=True, trusted=is_small(source) and coordinates.from_sample)
     return Newton(watch_divergence=watch)
 
 

@@ -43,7 +43,7 @@ def corrected(
     pairs: Pairs = []
     e: Evaluation
     coarse, e = objective.coarsened(proof.guess.w)  # 1
-    left = np.inf
+    left, rough = np.inf, ROUGH[objective.shape[0] > 1] * np.sqrt(objective.size)
     for _ in range(4):
         near: Evaluation = coarse.evaluate(e.w)
         before, left = left, proof.metric.norm(e.gradient)
@@ -52,8 +52,7 @@ def corrected(
         recorder.add(e, 1.0)
         tilted, x = Tilted(coarse, e.gradient - near.gradient), e.w  # 2
         if proof.guess.hessian is None:
-            rough = ROUGH[objective.shape[0] > 1] * np.sqrt(objective.size)
-            x, found = _search(tilted, x, proof, pairs, lambda _, goal=rough: goal)
+            x, found = _search(tilted, x, proof, pairs, lambda _: rough)
             if not found:
                 e = objective.evaluate(x)
                 break
