@@ -126,8 +126,8 @@ def find_coordinates(
             mean, scale = _spread(*_column_moments(inside, part), intercept and center)
             return Coordinates(mean, scale, contrast, None, from_sample=True)
     mean, scale = _spread(*_column_moments(engine, source), intercept and center)
-    few = is_small(source) and not source.weighted and source.n_rows >= COORDINATE_ROWS
-    seen = few and _seen_enough(source.sample(COORDINATE_ROWS // 4, seed=2))
+    plain = isinstance(source, MemorySource) and source.transform is None and not source.weighted
+    seen = plain and source.n_rows >= COORDINATE_ROWS and _seen_enough(source.sample(COORDINATE_ROWS // 4, seed=2))
     return Coordinates(mean, scale, contrast, None, from_sample=seen)  # the first pass finds the reach
 
 

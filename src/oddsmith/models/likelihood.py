@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.engines import Engine, PartedSource
+from oddsmith.engines import Engine, MemorySource, PartedSource
 from oddsmith.errors import InvalidInputError
 from oddsmith.links import Link
 from oddsmith.models.coordinates import (
@@ -31,13 +31,17 @@ from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.priors import GaussianPrior, Quadratic
 from oddsmith.records import Certificate
 from oddsmith.solvers import SOLVERS, Newton, SolverResult, TruncatedNewton
+from oddsmith.solvers.eased import Eased
 from oddsmith.solvers.sampled import MANY, Sampled
 from oddsmith.solvers.sgd import SGD
 from oddsmith.solvers.truncated import LARGEST_HESSIAN
 
-QUICK = (2.5e5, 4e7)
+QUICK = (2.5e5, 1e8)
 """Numbers through a link, and products for a Hessian, that one thread sums as fast as several."""
 QUARTERS = 4
+DEAR = 1e7
+"""Products for a Hessian that take as long as a few gradients."""
+FEW_WEIGHTS = 40
 
 
 @dataclass(frozen=True)
@@ -353,7 +357,19 @@ def _choose(problem: Problem, coordinates: Coordinates) -> Any:
         return Sampled(polish=watch, trusted=coordinates.from_sample)
     if source.n_present >= max(5000, 100 * size) and not source.has_offset and problem.link is None:
         return Sampled(polish=True, trusted=is_small(source) and coordinates.from_sample)
+    if _has_dear_hessian(problem, size):
+        return Eased(watch_divergence=watch, strict=watch or not is_large(source))
     return Newton(watch_divergence=watch)
+
+
+def _has_dear_hessian(problem: Problem, size: int) -> bool:
+    """Whether a pass with the Hessian takes as long as several for the gradient, and those lead to an optimum."""
+    source = problem.source
+    if not isinstance(source, MemorySource) or problem.link is not None or size <= FEW_WEIGHTS:
+        return False
+    # Without a prior, few rows for each weight are likely to be separated: Newton's steps tell that best.
+    exists = problem.prior is not None or source.n_present >= 4 * size
+    return exists and source.n_present * float(size) ** 2 > DEAR
 
 
 def seeded(solver: Any, seed: int | None) -> Any:

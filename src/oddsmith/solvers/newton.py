@@ -106,6 +106,14 @@ def leap(objective: Any, e: Evaluation, factor: SpdFactor, tol: float) -> tuple[
     return final, replace(certificate, converged=bool(converged), gap=gap, gradient_norm=float(left))
 
 
+def go_on(newton: Newton, objective: Any, w: Array, recorder: Recorder, tol: float, max_iter: int) -> SolverResult:
+    """Go on with Newton's method, its iterations appended to those recorded."""
+    result = newton.minimise(objective, w, tol=tol, max_iter=max_iter)
+    first = len(recorder.records)
+    later = tuple((first + record[0], *record[1:]) for record in result.trace.records)
+    return replace(result, trace=replace(result.trace, records=recorder.trace().records + later))
+
+
 def looks_separated(decrements: list[float]) -> bool:
     """Whether the squared decrements fall by about 1/e again and again, as they do when weights run away.
 

@@ -11,7 +11,7 @@ from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.solvers.base import Evaluation, Recorder, SolverResult
 from oddsmith.solvers.coarse import Columnwise, corrected
 from oddsmith.solvers.lbfgs import Metric, Pairs, descend
-from oddsmith.solvers.newton import Newton, leap
+from oddsmith.solvers.newton import Newton, go_on, leap
 from oddsmith.solvers.proof import Proof
 
 MANY = 150
@@ -108,7 +108,7 @@ class Sampled:
             return _polished(objective, e, recorder, tol, max_iter)  # 4
         if close(e) or max_iter <= PATIENCE:
             return SolverResult(e.w, recorder.trace(), proof.at(e), e)
-        return _then(Newton(watch_divergence=False, strict=False), objective, e.w, recorder, tol, max_iter - PATIENCE)
+        return go_on(Newton(watch_divergence=False, strict=False), objective, e.w, recorder, tol, max_iter - PATIENCE)
 
     def _on_samples(self, objective: Any, w: Array) -> tuple[Any, Evaluation, SpdFactor] | None:
         """Return the larger sample, its minimiser to within the sampling error, and its factored Hessian there."""
@@ -276,7 +276,7 @@ def _by_one_hessian(
     e = descend(objective, x, factor, close, min(PATIENCE // 3, max_iter), recorder)
     if close(e):
         return SolverResult(e.w, recorder.trace(), proof.at(e), e)
-    return _then(Newton(watch_divergence=False, strict=False), objective, e.w, recorder, tol, max_iter)
+    return go_on(Newton(watch_divergence=False, strict=False), objective, e.w, recorder, tol, max_iter)
 
 
 def _polished(objective: Any, e: Evaluation, recorder: Recorder, tol: float, max_iter: int) -> SolverResult:
@@ -288,7 +288,7 @@ def _polished(objective: Any, e: Evaluation, recorder: Recorder, tol: float, max
     if leaped or certificate.gap <= 0.5 * (LEFT * tol) ** 2:
         recorder.add(e, 1.0)
         return SolverResult(final.w, recorder.trace(), certificate, final)
-    return _then(Newton(watch_divergence=False), objective, e.w, recorder, tol, max_iter)
+    return go_on(Newton(watch_divergence=False), objective, e.w, recorder, tol, max_iter)
 
 
 def _leaping(objective: Any, factor: SpdFactor, tol: float) -> float:
@@ -298,11 +298,3 @@ def _leaping(objective: Any, factor: SpdFactor, tol: float) -> float:
     """
     rho = objective.reach / np.sqrt(max(factor.smallest_eigenvalue, 1e-300))
     return float(np.clip(0.7 * np.sqrt(2.0 * LEFT * tol / rho), 1e-6, 1e-3)) if np.isfinite(rho) else 1e-6
-
-
-def _then(newton: Newton, objective: Any, w: Array, recorder: Recorder, tol: float, max_iter: int) -> SolverResult:
-    """Go on with Newton's method, its iterations appended to those recorded."""
-    result = newton.minimise(objective, w, tol=tol, max_iter=max_iter)
-    first = len(recorder.records)
-    later = tuple((first + record[0], *record[1:]) for record in result.trace.records)
-    return replace(result, trace=replace(result.trace, records=recorder.trace().records + later))

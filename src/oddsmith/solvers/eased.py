@@ -1,0 +1,69 @@
+"""Gradients first, Newton's method last: for many weights, of which a Hessian takes as long as many gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oddsmith.numerics import Array, factor_spd
+from oddsmith.solvers.base import Evaluation, Recorder, SolverResult
+from oddsmith.solvers.coarse import Columnwise
+from oddsmith.solvers.lbfgs import Metric, descend
+from oddsmith.solvers.newton import Newton, go_on
+
+STEPS = 40
+NEAR = 1e-5
+"""Standard errors from the optimum, about, where one Newton step gives all digits."""
+SLOW = (4, 0.2)
+"""So many steps that leave more than this of the gradient call for a better metric."""
+HESSIANS = 6
+
+
+@dataclass(frozen=True)
+class Eased:
+    """L-BFGS with the columns' own curvature as its metric, then with Hessians, as few as will do.
+
+      1. Where columns hardly depend on each other, it comes to the optimum with gradients alone.
+      2. Where it goes slowly, the Hessian there is the metric from then on, until that is worn, too.
+      3. Newton's method adds the last digits and the certificate.
+
+    Cost: a pass a step, and a few Hessians of O(P²) numbers.
+    """
+
+    watch_divergence: bool = True
+    strict: bool = True
+    name: str = "auto"
+
+    def minimise(self, objective: Any, w: Array, *, tol: float, max_iter: int) -> SolverResult:
+        """Return the minimiser with its certificate."""
+        recorder = Recorder(objective)
+        metric: Metric = Columnwise(*objective.column_curvature())
+        for _ in range(HESSIANS):
+            steps = min(STEPS, max_iter // 2 - len(recorder.records))
+            w, near = self._search(objective, w, metric, steps, recorder, tol)  # 1
+            if near or steps <= 0:
+                break
+            e = objective.evaluate(w, order=2)  # 2
+            metric = factor_spd(e.hessian, tol=0.0)
+        newton = Newton(watch_divergence=self.watch_divergence, strict=self.strict)
+        return go_on(newton, objective, w, recorder, tol, max(1, max_iter - len(recorder.records)))  # 3
+
+    def _search(
+        self, objective: Any, w: Array, metric: Metric, steps: int, recorder: Recorder, tol: float
+    ) -> tuple[Array, bool]:
+        """Go on while that is fast; return the end, and whether it is near the optimum."""
+        norms: list[float] = []
+        few, left = SLOW
+
+        def near(e: Evaluation) -> bool:
+            goal = NEAR if self.strict else float(np.sqrt(0.02 * tol * max(1.0, abs(e.value))))
+            return norms[-1] <= goal
+
+        def enough(e: Evaluation) -> bool:
+            norms.append(metric.norm(e.gradient))
+            return near(e) or (len(norms) > few and norms[-1] > left * norms[-1 - few])
+
+        e = descend(objective, w, metric, enough, max(0, steps), recorder)
+        return e.w, near(e)

@@ -1,0 +1,141 @@
+"""Many weights: gradients first, Hessians as few as will do, the same optimum and an honest certificate."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from oddsmith import LogisticRegression
+from oddsmith.errors import CollinearityWarning, ConvergenceWarning, SeparationWarning
+from oddsmith.models import likelihood
+from oddsmith.models.objective import FoldObjective
+from oddsmith.solvers.eased import Eased
+
+
+def rows(kind: str, n: int = 4000, M: int = 60, seed: int = 0) -> tuple[Any, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, M))
+    if kind == "correlated":
+        X = rng.normal(size=(n, 6)) @ rng.normal(size=(6, M)) + 0.2 * X
+    elif kind == "scales":
+        X = X * 10.0 ** rng.uniform(-4, 4, M) + 1e3 * rng.normal(size=M)
+    elif kind == "rare":
+        X = (X > 2.0).astype(float)
+    elif kind == "heavy":
+        X = rng.standard_t(2.0, size=(n, M))
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    a = 3.0 * Z @ rng.normal(size=M) / np.sqrt(M)
+    return (sparse.csr_array(X) if kind == "rare" else X), (a + rng.logistic(size=n) > 0).astype(int)
+
+
+@pytest.fixture
+def orders(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Note what is asked of the objective."""
+    found: list[int] = []
+    evaluate = FoldObjective.evaluate
+
+    def noted(self: Any, x: Any, order: int = 1, **options: Any) -> Any:
+        found.append(order)
+        return evaluate(self, x, order, **options)
+
+    monkeypatch.setattr(FoldObjective, "evaluate", noted)
+    return found
+
+
+@pytest.fixture
+def chosen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note which solvers are chosen."""
+    found: list[str] = []
+    choose = likelihood._choose
+
+    def noted(*about: Any) -> Any:
+        found.append(type(solver := choose(*about)).__name__)
+        return solver
+
+    monkeypatch.setattr(likelihood, "_choose", noted)
+    return found
+
+
+@pytest.mark.parametrize("prior", [None, 1.0])
+@pytest.mark.parametrize("kind", ["plain", "correlated", "scales", "rare", "heavy"])
+def test_it_ends_where_newton_ends_with_fewer_hessians(kind: str, prior: float | None, orders: list[int]) -> None:
+    X, y = rows(kind)
+    exact = LogisticRegression(prior, solver="newton").fit(X, y)
+    hessians, orders[:] = orders.count(2), []
+    eased = LogisticRegression(prior, solver=Eased(watch_divergence=prior is None)).fit(X, y)
+    assert orders.count(2) < hessians
+    assert eased.certificate_.converged and eased.certificate_.rigorous
+    np.testing.assert_allclose(eased.coef_, exact.coef_, rtol=1e-8, atol=1e-9 * np.abs(exact.coef_).max())
+    np.testing.assert_allclose(eased.log_likelihood_, exact.log_likelihood_, rtol=1e-12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10_000), K=st.integers(2, 4), weighted=st.booleans(), shifted=st.booleans())
+def test_it_agrees_with_newton(seed: int, K: int, weighted: bool, shifted: bool) -> None:
+    rng = np.random.default_rng(seed)
+    n, M = 400, 12
+    X = rng.normal(size=(n, M)) @ rng.normal(size=(M, M))
+    y = (X[:, :K] / 3.0 + rng.gumbel(size=(n, K))).argmax(axis=1)
+    y[:K] = range(K)
+    how: dict[str, Any] = {"sample_weight": rng.integers(0, 3, n) + 0.5 * (np.arange(n) < K)} if weighted else {}
+    if shifted:
+        how["offset"] = rng.normal(size=n if K == 2 else (n, K))
+    exact, eased = (
+        LogisticRegression(2.0, solver=solver).fit(X, y, **how) for solver in ("newton", Eased(watch_divergence=False))
+    )
+    assert eased.certificate_.converged
+    np.testing.assert_allclose(eased.coef_, exact.coef_, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("prior", [None, 1.0])
+def test_a_table_of_many_columns_takes_it(prior: float | None, chosen: list[str]) -> None:
+    X, y = rows("plain", 4000, 60)
+    model = LogisticRegression(prior).fit(X, y)
+    assert chosen == ["Eased"] and model.certificate_.converged
+
+
+def test_without_strictness_the_gap_is_within_the_tolerance_all_the_same() -> None:
+    X, y = rows("correlated", 3000, 80)
+    exact = LogisticRegression(1.0, solver="newton").fit(X, y)
+    eased = LogisticRegression(1.0, solver=Eased(watch_divergence=False, strict=False)).fit(X, y)
+    best = exact.trace_.objective[-1]
+    gap = -eased.log_likelihood_ + 0.5 * (eased.coef_**2).sum() - best
+    assert eased.certificate_.converged and gap <= eased.certificate_.gap + 1e-12 * best <= 1.1e-8 * best
+
+
+def test_separated_classes_are_found(chosen: list[str]) -> None:
+    X, y = rows("plain", 4000, 60)
+    y = (X[:, 0] > 0).astype(int)
+    with pytest.warns(SeparationWarning):
+        model = LogisticRegression().fit(X, y)
+    assert chosen[0] == "Eased" and not model.certificate_.converged
+
+
+def test_columns_that_depend_on_others_get_no_weight(chosen: list[str]) -> None:
+    X, y = rows("plain", 4000, 60)
+    X = np.column_stack([X, X[:, 3] + X[:, 7]])
+    with pytest.warns(CollinearityWarning):
+        model = LogisticRegression().fit(X, y)
+    assert chosen == ["Eased"] and model.coef_[0, -1] == 0.0 and model.certificate_.converged
+
+
+@pytest.mark.parametrize("max_iter", [1, 2, 5])
+def test_iterations_that_are_too_few_are_admitted(max_iter: int) -> None:
+    X, y = rows("correlated", 4000, 60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = LogisticRegression(1.0, max_iter=max_iter).fit(X, y)
+    assert not model.certificate_.converged and len(model.trace_.records) <= 2 * max_iter + 2
+
+
+def test_its_trace_goes_down() -> None:
+    X, y = rows("correlated", 4000, 60)
+    trace = LogisticRegression(1.0).fit(X, y).trace_
+    values = np.asarray(trace.objective)
+    assert (np.diff(values) <= 1e-12 * values[0]).all() and list(trace.iteration) == list(range(len(values)))
