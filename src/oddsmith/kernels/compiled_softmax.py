@@ -10,6 +10,8 @@ from numba import njit, uintp
 from oddsmith.kernels.scalar import EXACT, SUMS, exp_negative, exp_negative_single, log1p_unit, prefetch, sum_of
 from oddsmith.kernels.vectors import fill, halve_rows, value_at
 
+MANY_CLASSES = 16
+
 
 @njit(cache=True, nogil=True, fastmath=EXACT, error_model="numpy")
 def softmax_chunk(A: Any, t: Any, s: Any, P: Any) -> float:
@@ -132,6 +134,18 @@ def _halve(Z: Any, n: int, wide: Any, half: Any) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _activate(Z: Any, W: Any, V: Any, rows: Any, A: Any) -> None:
+    """A = W Zᵀ (C × n), in one product of many classes, or by way of ``rows`` = Z V (n × C), V being Wᵀ, of few."""
+    if W.shape[0] >= MANY_CLASSES:
+        np.dot(W, Z.T, A)
+        return
+    np.dot(Z, V, rows)
+    for k in range(A.shape[0]):
+        for i in range(A.shape[1]):
+            A[k, i] = rows[i, k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def softmax(
     X: Any,
     t: Any,
@@ -162,10 +176,10 @@ def softmax(
     for first in range(0, N, tile):
         n = min(tile, N - first)
         _centre(X, first, n, center, Z)
-        np.dot(Z, V, A)
+        _activate(Z, W, V, A, R)
         for k in range(C):
             for i in range(n):
-                R[k, i] = A[i, k] + b[k]
+                R[k, i] += b[k]
             if offset.size:
                 R[k, :n] += offset[first : first + n, k]
         _softmax_tile(R, t[first : first + n], n, loss, room)
@@ -211,6 +225,12 @@ def _raise_by(a: Any, b: Any, top: Any, n: Any) -> None:
         top[i] = max(top[i], a[i])
 
 
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def _exp_below_zero(top: Any, total: Any, n: Any) -> None:
+    for i in range(n):
+        total[i] = exp_negative_single(-top[i])
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def _log_of(total: Any, n: Any) -> Any:
     """Σ log(total), of numbers that are at least 1, a logarithm for 64 of them."""
@@ -232,7 +252,7 @@ def _single_tile(A: Any, t: Any, b: Any, top: Any, total: Any, n: Any) -> Any:
         _raise_by(A[k], b[k], top, n)
     for i in range(n):
         value += np.float64(top[i] - (A[t[i] - 1, i] if t[i] > 0 else np.float32(0.0)))
-        total[i] = exp_negative_single(-top[i])
+    _exp_below_zero(top, total, n)
     for k in range(C):
         _shares(A[k], top, total, n)
     value += _log_of(total, n)
@@ -267,7 +287,8 @@ def softmax_half(X: Any, t: Any, W: Any, b: Any, g: Any, tile: int) -> float:
     """Softmax of rows of half precision that are centred, of weight 1: add the gradient to ``g``; return the loss."""
     N, M = X.shape
     C, single = W.shape[0], np.float32
-    x, V, shift = X.ravel(), np.ascontiguousarray(W.T).astype(single), b.astype(single)
+    U, shift = W.astype(single), b.astype(single)
+    x, V = X.ravel(), np.ascontiguousarray(U.T)
     Z, A, G = np.zeros((tile, M), single), np.empty((C, tile), single), np.empty((C, M), single)
     rows = np.empty((tile, C), single)
     top, total, z = np.empty(tile, single), np.empty(tile, single), Z.ravel()
@@ -276,10 +297,7 @@ def softmax_half(X: Any, t: Any, W: Any, b: Any, g: Any, tile: int) -> float:
         n = min(tile, N - first)
         begin = uintp(first * M)
         _single(x, begin, uintp(n * M), z)
-        np.dot(Z, V, rows)
-        for k in range(C):
-            for i in range(n):
-                A[k, i] = rows[i, k]
+        _activate(Z, U, V, rows, A)
         value += _single_tile(A, t[first : first + n], shift, top, total, n)
         A[:, n:] = 0.0
         for k in range(C):
