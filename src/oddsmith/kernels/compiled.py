@@ -24,7 +24,6 @@ from oddsmith.kernels.vectors import (
     value_at,
 )
 
-TILE_BYTES = 24_576
 AHEAD = uintp(384)
 
 

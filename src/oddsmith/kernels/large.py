@@ -97,7 +97,7 @@ def _logistic(
         X = np.ascontiguousarray(X).view(np.uint16)  # compiled code knows no other way to name them
     if X.flags.c_contiguous:
         half = _half(block, inverse)
-        tile = min(96, max(32, compiled.TILE_BYTES // max(1, X.itemsize * len(u)) // 8 * 8))
+        tile = _tile_rows(max(1, X.itemsize * len(u)))
         residuals = np.empty(tile, np.float32 if X.itemsize == 2 else np.float64)
         more = (g, vectors.room(X.itemsize, len(u)), residuals, half)
         value, longest = compiled.logistic_c(X, block.t, s, offset, u, b, center, extent, *more)
@@ -107,6 +107,13 @@ def _logistic(
         tile = 512 if len(u) <= 200 else 256
         value, longest = compiled.logistic_f(*_flat(XT), block.t, s, offset, u, b, center, extent, g, tile)
     return value, g[None], None, longest
+
+
+def _tile_rows(row_bytes: int) -> int:
+    """How many rows a tile has, a multiple of eight: as many as the first-level cache holds twice, or once if long."""
+    if row_bytes <= 128:
+        return min(384, 16_384 // row_bytes // 8 * 8)
+    return min(96, max(32, 24_576 // row_bytes // 8 * 8))
 
 
 def _flat(XT: Any) -> tuple[Any, int]:
