@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy import linalg
 
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
-from oddsmith.numerics import Array
+from oddsmith.numerics import EPS, Array
 from oddsmith.registry import Registry
 
 PRIORS: Registry[type[Any]] = Registry("prior")
@@ -42,6 +42,13 @@ class Quadratic:
         delta = x - self.mean
         slope = self.apply(delta)
         return 0.5 * float(np.vdot(delta, slope)), slope
+
+    def rounding(self, x: Array) -> float:
+        """Bound the rounding of the gradient, of which large terms may cancel where ``Q`` is no diagonal."""
+        if self.Q.ndim == 1:
+            return 0.0
+        terms = Quadratic(self.mean, np.abs(self.Q)).apply(np.abs(x - self.mean))
+        return 4.0 * EPS * float(terms.max(initial=0.0))
 
     def value(self, x: Array) -> float:
         """Return the penalty at ``x``."""

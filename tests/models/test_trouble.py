@@ -586,3 +586,76 @@ def test_errors_of_the_library_have_one_root() -> None:
 def test_an_intercept_is_fitted_or_not(value: object) -> None:
     with pytest.raises(InvalidInputError, match="fit_intercept must be True or False"):
         LogisticRegression(fit_intercept=value).fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
+
+
+def test_rounding_of_weights_that_cannot_hold_the_optimum_is_admitted() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4500, 60))
+    y = (X.sum(axis=1) / 4.0 + rng.logistic(size=4500) > 0).astype(int)
+    X[:, 0] = 1e8 + 1e-6 * X[:, 0]
+    with pytest.warns(ConvergenceWarning, match="so far from zero.* Subtract a constant"):
+        model = LogisticRegression().fit(X, y)
+    assert not model.certificate_.converged and model.certificate_.gap > 1e-3
+    X[:, 0] -= 1e8
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert LogisticRegression().fit(X, y).certificate_.converged
+
+
+@pytest.mark.parametrize("variance", [1e-4, 1e-6])
+def test_a_prior_of_the_intercept_far_from_the_columns_leaves_an_honest_gap(variance: float) -> None:
+    """The prior's gradient is a difference of large terms there, whose rounding no step takes away."""
+    rng = np.random.default_rng(0)
+    n, M = 20_000, 20
+    Z = rng.normal(size=(n, M))
+    y = (Z.sum(axis=1) / 3.0 + rng.logistic(size=n) > 0).astype(int)
+    X = Z + 1e5
+    model = LogisticRegression(GaussianPrior(covariance=np.full(M + 1, variance))).fit(X, y)
+    # The gradient in extended precision, in coordinates about the columns' means.
+    wide, w, b = X.astype(np.longdouble), model.coef_[0].astype(np.longdouble), np.longdouble(model.intercept_[0])
+    p = 1.0 / (1.0 + np.exp(-(wide @ w + b)))
+    center = wide.mean(axis=0)
+    R = np.column_stack([np.ones(n), wide - center])
+    J = np.eye(M + 1, dtype=np.longdouble)
+    J[0, 1:] = -center
+    g = R.T @ (p - y) + J.T @ np.append(b, w) / variance
+    rows = (R * np.sqrt(p * (1.0 - p))[:, None]).astype(float)
+    H = rows.T @ rows + (J.T @ J).astype(float) / variance
+    gap = 0.5 * float(g @ np.linalg.solve(H, g.astype(float)))
+    assert gap <= model.certificate_.gap and model.certificate_.converged
+
+
+@pytest.mark.parametrize("tol", [1e-8, 1e-6, 1e-4])
+def test_errors_after_a_fit_of_any_tolerance(tol: float) -> None:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(16_000, 100))
+    y = (X.sum(axis=1) + rng.logistic(size=16_000) > 0).astype(int)
+    model = LogisticRegression(10.0, tol=tol).fit(X, y)
+    exact = LogisticRegression(10.0, solver="newton").fit(X, y)
+    np.testing.assert_allclose(model.posterior_.std, exact.posterior_.std, rtol=3.0 * np.sqrt(tol))
+
+
+@pytest.mark.parametrize(("n", "M"), [(20_000, 20), (4500, 60)])
+def test_a_few_enormous_cells_do_not_mislead_a_sample_for_long(n: int, M: int) -> None:
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(n, M))
+    y = (X.sum(axis=1) / 3.0 + rng.logistic(size=n) > 0).astype(int)
+    X[rng.integers(0, n, 20), rng.integers(0, M, 20)] = 1e6
+    model, exact = (LogisticRegression(1.0, solver=solver).fit(X, y) for solver in ("auto", "newton"))
+    assert model.certificate_.converged and model.certificate_.passes <= 100
+    np.testing.assert_allclose(model.trace_.objective[-1], exact.trace_.objective[-1], rtol=1e-8)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("n", [2000, 60_000])
+def test_sparse_rows_of_many_columns_form_no_hessian_before_it_is_asked_for(n: int, classes: int) -> None:
+    rng = np.random.default_rng(3)
+    X = sparse.random(n, 450, density=0.06, format="csr", random_state=0)
+    a = X @ rng.normal(size=(450, classes)) + rng.gumbel(size=(n, classes))
+    y = a.argmax(axis=1)
+    model = LogisticRegression(1.0).fit(X, y)
+    assert model.certificate_.converged and model.certificate_.rigorous and model._learned.hessian is None
+    if n == 2000 and classes == 2:
+        exact = LogisticRegression(1.0, solver="newton").fit(X, y)
+        np.testing.assert_allclose(model.coef_, exact.coef_, rtol=0, atol=1e-3)
+        np.testing.assert_allclose(model.posterior_.std, exact.posterior_.std, rtol=1e-4)

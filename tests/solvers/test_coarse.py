@@ -15,7 +15,7 @@ import pytest
 from oddsmith import LogisticRegression
 from oddsmith.kernels import large
 from oddsmith.models.objective import FoldObjective
-from oddsmith.solvers.coarse import Columnwise
+from oddsmith.solvers.lbfgs import Columnwise
 
 
 @pytest.fixture

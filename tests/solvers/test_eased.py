@@ -69,7 +69,7 @@ def test_it_ends_where_newton_ends_with_fewer_hessians(kind: str, prior: float |
     exact = LogisticRegression(prior, solver="newton").fit(X, y)
     hessians, orders[:] = orders.count(2), []
     eased = LogisticRegression(prior, solver=Eased(watch_divergence=prior is None)).fit(X, y)
-    assert orders.count(2) < hessians
+    assert orders.count(2) < hessians and orders.count(2) <= {"plain": 3, "correlated": 4}.get(kind, hessians)
     assert eased.certificate_.converged and eased.certificate_.rigorous
     np.testing.assert_allclose(eased.coef_, exact.coef_, rtol=1e-8, atol=1e-9 * np.abs(exact.coef_).max())
     np.testing.assert_allclose(eased.log_likelihood_, exact.log_likelihood_, rtol=1e-12)
@@ -98,6 +98,58 @@ def test_a_table_of_many_columns_takes_it(prior: float | None, chosen: list[str]
     X, y = rows("plain", 4000, 60)
     model = LogisticRegression(prior).fit(X, y)
     assert chosen == ["Eased"] and model.certificate_.converged
+    exact = LogisticRegression(prior, solver="newton").fit(X, y)
+    np.testing.assert_allclose(model.coef_, exact.coef_, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("link", ["probit", "cloglog"])
+def test_other_links_do_not(link: str, chosen: list[str]) -> None:
+    X, y = rows("plain", 4000, 60)
+    LogisticRegression(1.0, link=link).fit(X, y)
+    assert "Eased" not in chosen
+
+
+def test_rows_too_few_to_have_a_maximum_do_not(chosen: list[str]) -> None:
+    X, y = rows("plain", 100, 400)
+    with pytest.warns(SeparationWarning), warnings.catch_warnings():
+        warnings.simplefilter("ignore", CollinearityWarning)
+        LogisticRegression().fit(X, y)
+    assert "Eased" not in chosen
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("n", [3000, 5000])
+def test_wide_tables_are_as_near_the_optimum_as_they_say(n: int, classes: int, chosen: list[str]) -> None:
+    """More than 1.5 million numbers: compiled kernels, and an end as soon as the certificate is within tolerance."""
+    X, y = rows("plain", n, 510)
+    y = y + (X[:, 0] > 1.0) if classes == 3 else y
+    model = LogisticRegression(1.0, reference=None).fit(X, y)
+    exact = LogisticRegression(1.0, solver="newton").fit(X, y)
+    best = exact.trace_.objective[-1]
+    value = -model.log_likelihood_ + 0.5 * (model.coef_**2).sum()
+    assert chosen[0] in ("Eased", "Sampled") and model.certificate_.converged
+    assert value - best <= model.certificate_.gap + 1e-14 * best <= 1.001e-8 * best
+    np.testing.assert_allclose(model.coef_, exact.coef_, rtol=0, atol=1e-4)
+
+
+def test_one_hessian_is_enough_without_strictness(orders: list[int]) -> None:
+    X, y = rows("plain")
+    loose = LogisticRegression(1.0, solver=Eased(watch_divergence=False, strict=False)).fit(X, y)
+    strict = LogisticRegression(1.0, solver=Eased(watch_divergence=False)).fit(X, y)
+    assert len(loose.trace_.records) < len(strict.trace_.records)
+    assert strict.certificate_.gap < 1e-6 * loose.certificate_.gap
+
+
+def test_divergence_is_watched_if_asked_for() -> None:
+    X, y = rows("plain", 4000, 60)
+    y = (X[:, 0] > 0).astype(int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        watched, not_watched = (
+            LogisticRegression(solver=Eased(watch_divergence=watch), max_iter=400).fit(X, y).certificate_.passes
+            for watch in (True, False)
+        )
+    assert watched < not_watched
 
 
 def test_without_strictness_the_gap_is_within_the_tolerance_all_the_same() -> None:
@@ -106,7 +158,8 @@ def test_without_strictness_the_gap_is_within_the_tolerance_all_the_same() -> No
     eased = LogisticRegression(1.0, solver=Eased(watch_divergence=False, strict=False)).fit(X, y)
     best = exact.trace_.objective[-1]
     gap = -eased.log_likelihood_ + 0.5 * (eased.coef_**2).sum() - best
-    assert eased.certificate_.converged and gap <= eased.certificate_.gap + 1e-12 * best <= 1.1e-8 * best
+    assert eased.certificate_.converged and 0.0 < eased.certificate_.gap <= 1e-8 * best
+    assert gap <= eased.certificate_.gap + 1e-14 * best
 
 
 def test_separated_classes_are_found(chosen: list[str]) -> None:

@@ -308,7 +308,7 @@ class Bayesian:
         weight = earlier.class_weight + problem.class_weight
         model.class_prior_ = weight / weight.sum()
         model._recall = Recall.of(X, y, sample_weight, offset)
-        model._warn(verdict)
+        model._warn(verdict, fit.rounded)
         return self
 
     @property

@@ -20,7 +20,7 @@ class Coordinates:
     """The frame in which a solver works: centre and scale of columns, class contrasts.
 
     With K classes, full weights are ``W = contrast @ V`` (K × (K−1) contrasts); against class 0 they are
-    ``T V`` with ``T = contrast[1:] − contrast[0]``. ``from_sample`` says that a sample showed every column well.
+    ``T V`` with ``T = contrast[1:] − contrast[0]``. ``from_sample`` says that a sample shows every column well.
     ``raw_center`` is the centre of the columns before a linear map made others of them.
     """
 
@@ -126,9 +126,7 @@ def find_coordinates(
             mean, scale = _spread(*_column_moments(inside, part), intercept and center)
             return Coordinates(mean, scale, contrast, None, from_sample=True)
     mean, scale = _spread(*_column_moments(engine, source), intercept and center)
-    plain = isinstance(source, MemorySource) and source.transform is None and not source.weighted
-    seen = plain and source.n_rows >= COORDINATE_ROWS and _seen_enough(source.sample(COORDINATE_ROWS // 4, seed=2))
-    return Coordinates(mean, scale, contrast, None, from_sample=seen)  # the first pass finds the reach
+    return Coordinates(mean, scale, contrast, None, _is_shown(source))  # the first pass finds the reach
 
 
 def _mixed_coordinates(engine: Engine, source: Any, contrast: Array, mix: Array, centred: bool) -> Coordinates:
@@ -163,6 +161,14 @@ MOMENT_NUMBERS = 1 << 15
 COORDINATE_ROWS = 4000
 COORDINATE_NUMBERS = 400_000
 """Rows of a sample that gives centre and scale, and their numbers; of many columns half as many rows will do."""
+
+
+def _is_shown(source: Any) -> bool:
+    """Whether a sample of a table that is too small for one to give its coordinates shows every column."""
+    if not isinstance(source, MemorySource) or source.is_sparse or source.transform is not None or source.weighted:
+        return False
+    some = COORDINATE_ROWS <= source.n_rows <= 4 * COORDINATE_ROWS or is_small(source)
+    return some and source.n_rows >= COORDINATE_ROWS and _seen_enough(source.sample(COORDINATE_ROWS // 4, seed=2))
 
 
 def _seen_enough(part: Any) -> bool:

@@ -36,12 +36,12 @@ from oddsmith.solvers.sampled import MANY, Sampled
 from oddsmith.solvers.sgd import SGD
 from oddsmith.solvers.truncated import LARGEST_HESSIAN
 
-QUICK = (2.5e5, 1e8)
+QUICK_NUMBERS, QUICK_PRODUCTS = 2.5e5, 1e8
 """Numbers through a link, and products for a Hessian, that one thread sums as fast as several."""
 QUARTERS = 4
-DEAR = 1e7
-"""Products for a Hessian that take as long as a few gradients."""
-FEW_WEIGHTS = 40
+WIDE = 400
+DEAR_PRODUCTS, FEW_WEIGHTS = 1e7, 40
+"""With more products for a Hessian, of more weights, it takes as long as several gradients."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,11 @@ class Fit:
     flat: bool
     learned: Learned
 
+    @property
+    def rounded(self) -> bool:
+        """Whether the optimum was found, and only the rounding of weights in user units keeps them from it."""
+        return self.result.certificate.converged and not self.certificate.converged
+
 
 def make_objective(
     problem: Problem, coordinates: Coordinates | None = None
@@ -126,6 +131,8 @@ def make_objective(
     if problem.mix is not None:
         assert coordinates.raw_center is not None
         center = coordinates.raw_center
+    elif source.is_sparse and not is_large(source) and isinstance(source, MemorySource):
+        source = replace(source, slice_rows=max(1, source.n_rows))  # a sum over few non-zeros is larger than they are
     elif is_small(source):
         source = standardised(source, center, scale, 1 if _is_quick(problem, C * (M + 1)) else QUARTERS)
         center, scale = np.zeros(M), np.ones(M)
@@ -152,8 +159,8 @@ def make_objective(
 def _is_quick(problem: Problem, size: int) -> bool:
     """Whether a pass over all rows is so short that threads would only wait for each other."""
     if problem.link is not None:
-        return float(problem.source.size) <= QUICK[0]
-    return int(problem.source.n_rows) * float(size) ** 2 <= QUICK[1]
+        return float(problem.source.size) <= QUICK_NUMBERS
+    return int(problem.source.n_rows) * float(size) ** 2 <= QUICK_PRODUCTS
 
 
 def _penalty(problem: Problem, contrast: Array) -> tuple[Quadratic, Array]:
@@ -202,8 +209,9 @@ def fit_likelihood(problem: Problem) -> Fit:
         )
     W, b = coordinates.to_user(result.w)
     extra = coordinates.rounding_gap(result.w, objective.weight, objective.longest or 0.0)
-    gap = (np.sqrt(result.certificate.gap) + np.sqrt(extra)) ** 2
-    certificate = replace(result.certificate, gap=float(gap), passes=objective.passes)
+    gap = float((np.sqrt(result.certificate.gap) + np.sqrt(extra)) ** 2)
+    converged = result.certificate.converged and gap <= problem.tol * max(1.0, abs(result.final.value))
+    certificate = replace(result.certificate, gap=gap, converged=converged, passes=objective.passes)
     aliased = np.logical_not(objective.free[:, 1:].any(axis=0))
     learned = learn(problem, objective, coordinates, common, result)
     return Fit(W, b, aliased, common, coordinates, result, certificate, flat, learned)
@@ -214,13 +222,13 @@ def learn(
 ) -> Learned:
     """Return what inference needs of a fit.
 
-    Its Hessian is formed now if that was not done on the way (one pass), unless the rows are many and there is a prior:
-    then only if it is asked for.
+    Its Hessian is formed now if that was not done on the way (one pass), unless there is a prior, and rows are many or
+    Hessians dear: then only if it is asked for.
     """
     e, expected = result.final, None
     if objective.size > LARGEST_HESSIAN:
         e = replace(e, hessian=None)
-    elif e.hessian is None and (problem.prior is None or not objective.large):
+    elif e.hessian is None and (problem.prior is None or not (objective.large or _is_wide_and_sparse(problem))):
         e = objective.evaluate(result.w, order=2)
     if problem.link is not None and e.hessian is not None:
         expected = objective.evaluate(result.w, order=2, expected=True).hessian
@@ -241,17 +249,19 @@ def learn(
     )
 
 
-def relearn(problem: Problem, coef: Array, intercept: Array, learned: Learned) -> Learned:
+def relearn(problem: Problem, coef: Array, intercept: Array, learned: Learned, gap: float) -> Learned:
     """Return what was learned with the Hessian of the rows of ``problem`` at given weights (against class 0).
 
-    They must be the rows of the fit: the gradient there says whether they are.
+    They must be the rows of the fit: the gradient there says whether they are. The fit may have ended a ``gap`` above
+    its optimum.
     """
     objective, coordinates, _ = make_objective(problem, learned.coordinates)
     objective.free = learned.free
     e = objective.evaluate(coordinates.from_user(coef, intercept), order=2)
     assert e.hessian is not None
     decrement = factor_spd(e.hessian, tol=0.0).norm(e.gradient)
-    if not (decrement <= 1e-3 * np.sqrt(objective.size) and np.isclose(e.log_likelihood, learned.log_likelihood)):
+    near = max(1e-3 * np.sqrt(objective.size), 2.0 * np.sqrt(gap))
+    if not (decrement <= near and np.isclose(e.log_likelihood, learned.log_likelihood)):
         raise InvalidInputError(
             f"These are not the rows that the model was fitted to: with them its weights are {decrement:.3g} standard "
             f"errors from the optimum, and the log likelihood is {e.log_likelihood:.10g} instead of "
@@ -342,7 +352,7 @@ def _choose(problem: Problem, coordinates: Coordinates) -> Any:
         solver = SOLVERS[problem.solver]() if isinstance(problem.solver, str) else problem.solver
         return replace(solver, watch_divergence=False) if hasattr(solver, "watch_divergence") and not watch else solver
     size = (problem.K - 1) * (problem.M + 1)
-    if size > LARGEST_HESSIAN:
+    if size > LARGEST_HESSIAN or _is_wide_and_sparse(problem):
         return TruncatedNewton(strict=watch, watch_divergence=watch)
     source = problem.source
     # A Hessian of all rows is dear where weights are many; but few rows for each must show every column.
@@ -357,19 +367,27 @@ def _choose(problem: Problem, coordinates: Coordinates) -> Any:
         return Sampled(polish=watch, trusted=coordinates.from_sample)
     if source.n_present >= max(5000, 100 * size) and not source.has_offset and problem.link is None:
         return Sampled(polish=True, trusted=is_small(source) and coordinates.from_sample)
-    if _has_dear_hessian(problem, size):
+    if _goes_by_gradients(problem, size):
         return Eased(watch_divergence=watch, strict=watch or not is_large(source))
     return Newton(watch_divergence=watch)
 
 
-def _has_dear_hessian(problem: Problem, size: int) -> bool:
+def _is_wide_and_sparse(problem: Problem) -> bool:
+    """Whether rows are sparse and weights so many that products with the Hessian are cheaper by far than to form it."""
+    source = problem.source
+    if problem.prior is None or problem.link is not None or not (isinstance(source, MemorySource) and source.is_sparse):
+        return False
+    return problem.M > WIDE
+
+
+def _goes_by_gradients(problem: Problem, size: int) -> bool:
     """Whether a pass with the Hessian takes as long as several for the gradient, and those lead to an optimum."""
     source = problem.source
     if not isinstance(source, MemorySource) or problem.link is not None or size <= FEW_WEIGHTS:
         return False
     # Without a prior, few rows for each weight are likely to be separated: Newton's steps tell that best.
     exists = problem.prior is not None or source.n_present >= 4 * size
-    return exists and source.n_present * float(size) ** 2 > DEAR
+    return exists and source.n_present * float(size) ** 2 > DEAR_PRODUCTS
 
 
 def seeded(solver: Any, seed: int | None) -> Any:

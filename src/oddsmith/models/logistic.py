@@ -207,7 +207,7 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
             fit, verdict = self._solve(problem, classes)
         self._assign(fit, classes, problem, verdict)
         self._recall = Recall.of(X, y, sample_weight, offset)
-        self._warn(verdict)
+        self._warn(verdict, fit.rounded)
         return self
 
     def _problem(
@@ -284,7 +284,7 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         _, problem = self._problem(*arguments)
         coef, intercept = self._against_first()
         with one_blas_thread():
-            self._learned = relearn(problem, coef, intercept, self._learned)
+            self._learned = relearn(problem, coef, intercept, self._learned, self.certificate_.gap)
         return self._learned
 
     def __getstate__(self) -> Any:
@@ -393,7 +393,7 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         self._separation = verdict
         self._learned = replace(fit.learned, null_log_likelihood=null_log_likelihood(problem))
 
-    def _warn(self, verdict: Separation | None) -> None:
+    def _warn(self, verdict: Separation | None, rounded: bool = False) -> None:
         if self.aliased_:
             warnings.warn(
                 f"{column_list(self.aliased_)} {'is a' if len(self.aliased_) == 1 else 'are'} linear "
@@ -405,10 +405,13 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         if verdict is not None:
             warnings.warn(separation_message(verdict, self.classes_), SeparationWarning, stacklevel=4)
         elif not self.certificate_.converged:
-            c = self.certificate_
+            what = f"The fit stopped after {self.n_iter_} iterations"
+            then = remedy(self.solver, self.max_iter)
+            if rounded:
+                what = "Some column is so far from zero, against its spread, that its weight is rounded too much"
+                then = "Subtract a constant near its mean from such a column."
             warnings.warn(
-                f"The fit stopped after {self.n_iter_} iterations, at most {c.gap:.3g} above the optimum (asked: "
-                f"{self.tol:g} relative). {remedy(self.solver, self.max_iter)}",
+                f"{what}, at most {self.certificate_.gap:.3g} above the optimum (asked: {self.tol:g} relative). {then}",
                 ConvergenceWarning,
                 stacklevel=4,
             )

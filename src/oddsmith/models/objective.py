@@ -2,7 +2,7 @@
 
 Solvers work in coordinates in which columns are centred and scaled: for each of the C class contrasts the
 vector ``x = (b_c, u·scale)`` with ``a = b_c + uᵀ(φ − center)``. The user's data is never touched: a block is
-centred tile by tile as it is read, and the scale acts on sums of size M.
+centred tile by tile as it is read, and the scale acts on sums of size M; of a small table a copy is centred and scaled.
 """
 
 from __future__ import annotations
@@ -146,10 +146,10 @@ class FoldObjective:
         X = x.reshape(self.shape)
         g = self._to_solver(sums.gradient)
         H = None if sums.hessian is None else self._hessian(sums.hessian)
-        value = sums.value
+        value, rounding = sums.value, 0.0
         if self.penalty is not None:
             loss, slope = self.penalty.at(X)
-            value, g = value + loss, g + slope
+            value, g, rounding = value + loss, g + slope, self.penalty.rounding(X)
             if H is not None:
                 self.penalty.add_to(H, *self.shape)
         if not self._all_free:
@@ -159,7 +159,7 @@ class FoldObjective:
                 H[fixed] = 0.0
                 H[:, fixed] = 0.0
                 H[fixed, fixed] = max(1.0, self.weight)
-        e = Evaluation(x, value, -sums.value, g.ravel(), H)
+        e = Evaluation(x, value, -sums.value, g.ravel(), H, rounding)
         if not expected:
             self._last = e
         return e
@@ -218,9 +218,11 @@ class FoldObjective:
         classes, that is added to it for each column.
         """
         C, K = self.shape[0], self.source.K
-        counts = np.bincount(self.source.t, weights=self.source.s, minlength=K)[1:]
-        p = (counts + 1.0 / K) / (self.weight * self.share + 1.0)
-        B: Array = self.weight * self.T.T @ (np.diag(p) - np.outer(p, p)) @ self.T
+        counts = np.bincount(self.source.t, weights=self.source.s, minlength=K) + 1.0 / K
+        p = counts / counts.sum()
+        between = -np.outer(p, p)
+        np.fill_diagonal(between, p * (p @ (1.0 - np.eye(K))))  # 1 − p would lose the rows of a rare class
+        B: Array = self.weight * self.T.T @ between[1:, 1:] @ self.T
         prior = np.zeros(self.shape[1]) if self.penalty is None else self.penalty.diagonal(C).mean(axis=0)
         return B, prior
 

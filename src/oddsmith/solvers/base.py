@@ -18,13 +18,17 @@ LEAST = 1e-6
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The objective at the point ``w``: value, log likelihood, gradient, and the Hessian if it was asked for."""
+    """The objective at the point ``w``: value, log likelihood, gradient, and the Hessian if it was asked for.
+
+    ``rounding`` is what an entry of the gradient may be off by here, beyond the objective's own.
+    """
 
     w: Array
     value: float
     log_likelihood: float
     gradient: Array
     hessian: Array | None = None
+    rounding: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -154,9 +158,13 @@ class Recorder:
     columns: tuple[str, ...] = TRACE_COLUMNS
     records: list[tuple[Any, ...]] = field(default_factory=list)
     began: float = field(default_factory=time.perf_counter)
+    last: Array | None = None
 
     def add(self, e: Evaluation, step_size: float, *more: Any) -> None:
-        """Note one iteration, and ``more`` where there are columns for it."""
+        """Note one iteration, and ``more`` where there are columns for it; a point that is noted already once."""
+        if self.last is not None and self.last is e.w:
+            return
+        self.last = e.w
         seconds = time.perf_counter() - self.began
         self.records.append(
             (

@@ -46,7 +46,7 @@ def curb_from(factor: SpdFactor, e: Evaluation, objective: Objective, smallest: 
         return Curb(np.inf, np.inf, exact=True)
     rigorous = bool(np.isfinite(objective.reach))
     # The rounding of the gradient is added, so that the bound holds for the exact objective.
-    noise = objective.rounding * np.sqrt(len(e.gradient) / smallest)
+    noise = (objective.rounding + e.rounding) * np.sqrt(len(e.gradient) / smallest)
     rho = objective.reach / np.sqrt(smallest) if rigorous else 0.0
     return Curb(factor.norm(e.gradient) + noise, rho, exact=rigorous)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from oddsmith.numerics import Array, SpdFactor
 from oddsmith.solvers.base import Evaluation, Recorder
-from oddsmith.solvers.lbfgs import Pairs, descend
+from oddsmith.solvers.lbfgs import Columnwise, Pairs, descend
 from oddsmith.solvers.proof import Proof
 
 ROUGH = (0.15, 1.0)
@@ -95,32 +95,3 @@ class Tilted:
         """Return value and gradient."""
         e: Evaluation = self.objective.evaluate(x, order)
         return replace(e, value=e.value + float(self.tilt @ x), gradient=e.gradient + self.tilt)
-
-
-class Columnwise:
-    """A metric in which columns do not depend on each other: ``A = B ⊗ 1 + 1 ⊗ diag(d)``, B (C × C) between classes.
-
-    >>> Columnwise(np.array([[4.0]]), np.array([0.0, 4.0])).solve(np.array([8.0, 4.0])).tolist()
-    [2.0, 0.5]
-    """
-
-    def __init__(self, B: Array, d: Array) -> None:
-        values, self.vectors = np.linalg.eigh(B)
-        self.diagonal = np.maximum(values, 0.0)[:, None] + d
-
-    @classmethod
-    def near(cls, e: Evaluation) -> Columnwise:
-        """Return the diagonal of the Hessian at a point, for two classes."""
-        assert e.hessian is not None
-        return cls(np.zeros((1, 1)), np.diag(e.hessian))
-
-    def solve(self, b: Array) -> Array:
-        """Return ``A⁻¹ b``."""
-        rotated = self.vectors.T @ b.reshape(self.diagonal.shape)
-        x: Array = (self.vectors @ (rotated / self.diagonal)).ravel()
-        return x
-
-    def norm(self, b: Array) -> float:
-        """Return ``sqrt(bᵀ A⁻¹ b)``."""
-        rotated = self.vectors.T @ b.reshape(self.diagonal.shape)
-        return float(np.sqrt((rotated**2 / self.diagonal).sum()))

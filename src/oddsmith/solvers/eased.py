@@ -9,8 +9,7 @@ import numpy as np
 
 from oddsmith.numerics import Array, factor_spd
 from oddsmith.solvers.base import Evaluation, Recorder, SolverResult
-from oddsmith.solvers.coarse import Columnwise
-from oddsmith.solvers.lbfgs import Metric, descend
+from oddsmith.solvers.lbfgs import Columnwise, Metric, descend
 from oddsmith.solvers.newton import Newton, go_on
 
 STEPS = 40
@@ -19,6 +18,7 @@ NEAR = 1e-5
 SLOW = (4, 0.2)
 """So many steps that leave more than this of the gradient call for a better metric."""
 HESSIANS = 6
+FAR_OFF = 0.1
 
 
 @dataclass(frozen=True)
@@ -38,21 +38,29 @@ class Eased:
 
     def minimise(self, objective: Any, w: Array, *, tol: float, max_iter: int) -> SolverResult:
         """Return the minimiser with its certificate."""
-        recorder = Recorder(objective)
+        recorder, start = Recorder(objective), w
         metric: Metric = Columnwise(*objective.column_curvature())
+        e: Evaluation | None = None
         for _ in range(HESSIANS):
             steps = min(STEPS, max_iter // 2 - len(recorder.records))
-            w, near = self._search(objective, w, metric, steps, recorder, tol)  # 1
-            if near or steps <= 0:
+            if steps < 1:
+                break
+            f, near = self._search(objective, w, metric, steps - 1, recorder, tol)  # 1
+            w = f.w
+            if near:
+                break
+            if e is not None and not _holds(e, f, metric):
+                w = start
                 break
             e = objective.evaluate(w, order=2)  # 2
+            assert e is not None and e.hessian is not None
             metric = factor_spd(e.hessian, tol=0.0)
         newton = Newton(watch_divergence=self.watch_divergence, strict=self.strict)
         return go_on(newton, objective, w, recorder, tol, max(1, max_iter - len(recorder.records)))  # 3
 
     def _search(
         self, objective: Any, w: Array, metric: Metric, steps: int, recorder: Recorder, tol: float
-    ) -> tuple[Array, bool]:
+    ) -> tuple[Evaluation, bool]:
         """Go on while that is fast; return the end, and whether it is near the optimum."""
         norms: list[float] = []
         few, left = SLOW
@@ -65,5 +73,16 @@ class Eased:
             norms.append(metric.norm(e.gradient))
             return near(e) or (len(norms) > few and norms[-1] > left * norms[-1 - few])
 
-        e = descend(objective, w, metric, enough, max(0, steps), recorder)
-        return e.w, near(e)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a step too long is shortened
+            e = descend(objective, w, metric, enough, steps, recorder)
+        return e, near(e)
+
+
+def _holds(e: Evaluation, f: Evaluation, metric: Metric) -> bool:
+    """Whether the objective fell from e to f about as the Hessian at e said.
+
+    Where it did not (a few rows of enormous values, whose probabilities are 0 or 1 but for a narrow strip), Newton's
+    steps from the start, where all rows have curvature, are the surest.
+    """
+    said = 0.5 * metric.norm(e.gradient) ** 2
+    return bool(FAR_OFF * (e.value - f.value) <= said <= (e.value - f.value) / FAR_OFF)

@@ -12,6 +12,8 @@ from oddsmith.solvers.base import Evaluation, Recorder
 from oddsmith.solvers.newton import line_search
 
 MEMORY = 10
+HALVINGS = 12
+"""Halvings of steps, in all, after which a search is given up."""
 Pairs = list[tuple[Array, Array]]
 
 
@@ -47,10 +49,12 @@ def descend(
 
     ``order`` of the norms of the gradient so far says what the next evaluation is asked for. ``pairs`` of steps and
     changes of the gradient are those that are known before, and those that are found are added to them. ``rounding`` is
-    that of the objective's value, relative to it.
+    that of the objective's value, relative to it. It gives up where steps must be shortened again and again: the guess
+    is none.
     """
     pairs = [] if pairs is None else pairs
     norms: list[float] = []
+    halvings = 0.0
     e: Evaluation = objective.evaluate(x)
     step = 0.0
     for _ in range(max_iter + 1):
@@ -61,10 +65,13 @@ def descend(
         if order is not gradient_only:
             norms.append(factor.norm(e.gradient))
         p = two_loop(e.gradient, pairs, factor)
+        if halvings > HALVINGS or not np.isfinite(p).all():
+            break
         moved = line_search(objective, e, p, float(p @ e.gradient), order=order(norms), rounding=rounding)
         if moved is None:
             break
         f, step = moved
+        halvings -= np.log2(step)
         dx, dg = f.w - e.w, f.gradient - e.gradient
         if dx @ dg > 1e-12 * np.linalg.norm(dx) * np.linalg.norm(dg):
             pairs[:] = [*pairs[1 - MEMORY :], (dx, dg)]
@@ -92,3 +99,32 @@ def two_loop(g: Array, pairs: Pairs, factor: Metric) -> Array:
     for (dx, dg), alpha in zip(pairs, reversed(alphas), strict=True):
         p += dx * (alpha - (dg @ p) / (dx @ dg))
     return p
+
+
+class Columnwise:
+    """A metric in which columns do not depend on each other: ``A = B ⊗ 1 + 1 ⊗ diag(d)``, B (C × C) between classes.
+
+    >>> Columnwise(np.array([[4.0]]), np.array([0.0, 4.0])).solve(np.array([8.0, 4.0])).tolist()
+    [2.0, 0.5]
+    """
+
+    def __init__(self, B: Array, d: Array) -> None:
+        values, self.vectors = np.linalg.eigh(B)
+        self.diagonal = np.maximum(values, 0.0)[:, None] + d
+
+    @classmethod
+    def near(cls, e: Evaluation) -> Columnwise:
+        """Return the diagonal of the Hessian at a point, for two classes."""
+        assert e.hessian is not None
+        return cls(np.zeros((1, 1)), np.diag(e.hessian))
+
+    def solve(self, b: Array) -> Array:
+        """Return ``A⁻¹ b``."""
+        rotated = self.vectors.T @ b.reshape(self.diagonal.shape)
+        x: Array = (self.vectors @ (rotated / self.diagonal)).ravel()
+        return x
+
+    def norm(self, b: Array) -> float:
+        """Return ``sqrt(bᵀ A⁻¹ b)``."""
+        rotated = self.vectors.T @ b.reshape(self.diagonal.shape)
+        return float(np.sqrt((rotated**2 / self.diagonal).sum()))

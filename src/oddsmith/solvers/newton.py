@@ -107,11 +107,11 @@ def leap(objective: Any, e: Evaluation, factor: SpdFactor, tol: float) -> tuple[
 
 
 def go_on(newton: Newton, objective: Any, w: Array, recorder: Recorder, tol: float, max_iter: int) -> SolverResult:
-    """Go on with Newton's method, its iterations appended to those recorded."""
+    """Go on with Newton's method, its iterations appended to those recorded (of which its start may be the last)."""
     result = newton.minimise(objective, w, tol=tol, max_iter=max_iter)
-    first = len(recorder.records)
-    later = tuple((first + record[0], *record[1:]) for record in result.trace.records)
-    return replace(result, trace=replace(result.trace, records=recorder.trace().records + later))
+    known = recorder.records[:-1] if recorder.last is w else recorder.records
+    later = tuple((len(known) + record[0], *record[1:]) for record in result.trace.records)
+    return replace(result, trace=replace(result.trace, records=(*known, *later)))
 
 
 def looks_separated(decrements: list[float]) -> bool:

@@ -9,8 +9,8 @@ import numpy as np
 
 from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.solvers.base import Evaluation, Recorder, SolverResult
-from oddsmith.solvers.coarse import Columnwise, corrected
-from oddsmith.solvers.lbfgs import Metric, Pairs, descend
+from oddsmith.solvers.coarse import corrected
+from oddsmith.solvers.lbfgs import Columnwise, Metric, Pairs, descend
 from oddsmith.solvers.newton import Newton, go_on, leap
 from oddsmith.solvers.proof import Proof
 
@@ -72,7 +72,7 @@ class Sampled:
         start = self._on_gradients(objective, w) if coarse else None
         if start is None:  # 1
             start, coarse = self._on_samples(objective, w), coarse and objective.shape[0] == 1
-        if start is None:
+        if start is None or (not coarse and _misleads(start, objective, w)):
             newton = Newton(watch_divergence=objective.penalty is None)
             return newton.minimise(objective, w, tol=tol, max_iter=max_iter)
         sample, guess, factor = start
@@ -185,6 +185,13 @@ def _shown(sample: Any, w: Array) -> Any:
     H = sample.evaluate(w, order=2, expected=not sample.canonical).hessian
     kept = factor_spd(H).kept
     return sample if kept.all() else replace(sample, free=sample.free & kept.reshape(sample.free.shape), _last=None)
+
+
+def _misleads(start: tuple[Any, Evaluation, Metric], objective: Any, w: Array) -> bool:
+    """Whether a sample's minimiser is worse than where it began: a few rows that it does not show outweigh others."""
+    sample, guess, _ = start
+    value = objective.evaluate(guess.w).value
+    return bool(value > 1.5 * guess.value and value > sample.evaluate(w).value)
 
 
 def metric(e: Evaluation, sample: Any) -> SpdFactor:
