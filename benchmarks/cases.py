@@ -62,8 +62,8 @@ def _softmax(rows: int | None, *, columns: int, classes: int) -> Problem:
     return generators.softmax(rows or 200_000, columns, classes, seed=6)
 
 
-def _zipf(rows: int | None) -> Problem:
-    return generators.zipf(rows or 300_000, 100_000, 60, seed=7)
+def _zipf(rows: int | None, *, columns: int, nonzeros: int) -> Problem:
+    return generators.zipf(rows or 300_000, columns, nonzeros, seed=7)
 
 
 _MILLION = 1_000_000
@@ -82,7 +82,10 @@ MAIN: tuple[Case, ...] = (
     ),
     _binary("dense-20-float32", "tall, single precision", _MILLION, 20, dtype=_single),
     Case("softmax-10", "ten classes", partial(_softmax, columns=50, classes=10), 200_000),
-    Case("sparse-zipf", "sparse, heavy-tailed column frequency", _zipf, 300_000),
+    Case("sparse-zipf", "sparse, heavy-tailed column frequency", partial(_zipf, columns=100_000, nonzeros=60), 300_000),
+    Case("sparse-words", "sparse, of a small vocabulary", partial(_zipf, columns=2_000, nonzeros=30), 20_000),
+    _binary("wide", "dense, few rows for each column", 12_000, 800),
+    _binary("middling", "dense, a table of middling size", 30_000, 30),
     _flights("flights-sparse", "flights, sparse", dense=False, standardise=True),
     _flights("flights-dense", "flights, dense", dense=True, standardise=True),
     _flights("flights-raw", "flights, dense, numbers in their own units", dense=True, standardise=False),

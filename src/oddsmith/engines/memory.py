@@ -119,7 +119,7 @@ class MemorySource:
         """Return the row ranges of the blocks; they depend on the data's size alone, never on threads."""
         n = self.n_rows
         small = n <= 512 or (self.transform is None and 8 * n * self.X.shape[1] <= SMALL_BYTES)
-        if small and self.slice_rows is None:
+        if small if self.slice_rows is None else n <= self.slice_rows:
             return [(0, n)]
         each = max(1, self._row_bytes())
         most = max(SLICE_BYTES, WIDE * self.shape.M if self.is_sparse else 0) if self.transform is None else MADE_BYTES
