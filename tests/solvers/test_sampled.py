@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import sparse
 
 from oddsmith import GaussianPrior, LogisticRegression
@@ -218,3 +221,18 @@ def test_weights_next_to_nothing_are_no_reason_to_fail() -> None:
     X, y = rng.normal(size=(200, 3)), rng.integers(0, 2, 200)
     model = LogisticRegression(prior=1.0, solver="truncated-newton").fit(X, y, sample_weight=np.full(200, 1e-170))
     np.testing.assert_allclose(model.coef_, 0.0, atol=1e-100)
+
+
+@given(seed=st.integers(0, 1000), scale=st.floats(-3.0, 3.0), shift=st.floats(0.0, 5.0))
+def test_the_simple_bound_of_curvature_is_below_the_smallest_eigenvalue(seed: int, scale: float, shift: float) -> None:
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(60, 5)) + shift, rng.integers(0, 2, 60)
+    source = MemorySource(X, y.astype(np.int32), K=2)
+    problem = Problem(
+        MemoryEngine(), source, GaussianPrior(10.0**scale), True, None, "auto", 1e-8, 100, np.bincount(y).astype(float)
+    )
+    objective = make_objective(problem)[0]
+    objective = replace(objective, center=rng.normal(size=5))  # columns that are not centred pull at the intercept
+    H = objective.evaluate(rng.normal(size=6), order=2).hessian
+    least = float(np.linalg.eigvalsh(H)[0])
+    assert 0.0 < objective.least_curvature(H) <= least * (1.0 + 1e-9)

@@ -275,6 +275,18 @@ class FoldObjective:
         """Return the log likelihood at ``x``, where the objective is ``value``."""
         return -value if self.penalty is None else self.penalty.value(x.reshape(self.shape)) - value
 
+    def least_curvature(self, H: Array) -> float:
+        """Return a simple bound of the smallest eigenvalue of a Hessian, its prior included, or 0 where there is none.
+
+        With s and c, the curvature of the intercept and its row, H is at least ``s (b + cᵀw / s)² + Σ q w²``.
+        """
+        if self.penalty is None or self.penalty.Q.ndim > 1 or self.shape[0] > 1 or not self._all_free:
+            return 0.0
+        s, v, q = H[0, 0], np.linalg.norm(H[0, 1:]) / H[0, 0], self.penalty.Q[1:].min(initial=np.inf)
+        half = 0.5 * (s + s * v**2 + q)
+        least = s * q / (half + np.sqrt(max(0.0, half**2 - s * q)))
+        return float(least) if np.isfinite(least) else 0.0
+
     def prior_hessian(self) -> Array:
         """Return the Hessian of the penalty alone."""
         H = np.zeros((self.size, self.size))

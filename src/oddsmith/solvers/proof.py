@@ -34,9 +34,9 @@ class Proof:
 
     @cached_property
     def floor(self) -> tuple[SpdFactor, float]:
-        """The bound at the guess, factored, and its smallest eigenvalue."""
-        factor = _floor(self.sample, self.guess)
-        return factor, factor.smallest_eigenvalue
+        """The bound at the guess, factored, and a simple bound of its smallest eigenvalue, or 0."""
+        H = _floor(self.sample, self.guess)
+        return factor_spd(H, tol=0.0), self.sample.least_curvature(H)
 
     def at(self, e: Evaluation) -> Certificate:
         """Return the certificate of a point."""
@@ -51,10 +51,10 @@ class Proof:
         if self.guess.hessian is None or limit * left < likely <= limit:
             self.move(e.w)
             left = 1.0
-        curb = self._curb(e)
+        curb = self._curb(e, left, limit)
         if gap_bound(*_worn(curb, left)) > limit and gap_bound(curb.decrement, curb.rho) <= 0.5 * limit:
             self.move(e.w)
-            curb, left = self._curb(e), 1.0
+            curb, left = self._curb(e, 1.0, limit), 1.0
         decrement, rho = _worn(curb, left)
         return certificate_from(Curb(decrement, rho, curb.exact), self.objective, e, self.tol, self.floor[0])
 
@@ -82,9 +82,14 @@ class Proof:
         left = 1.0 if self.guess.hessian is None else max(0.1, float(np.exp(-self._bound(e.w - self.guess.w))))
         return float(np.sqrt(2.0 * self.tol * max(1.0, abs(e.value)) * self.sample.share * left))
 
-    def _curb(self, e: Evaluation) -> Curb:
+    def _curb(self, e: Evaluation, left: float, limit: float) -> Curb:
+        """Return the curb of a point; the smallest eigenvalue itself is asked for only where that decides."""
         factor, least = self.floor
-        return curb_from(factor, e, self.objective, smallest=least)
+        if least > 0.0:
+            curb = curb_from(factor, e, self.objective, smallest=least)
+            if gap_bound(*_worn(curb, left)) <= limit or 0.5 * factor.norm(e.gradient) ** 2 > limit:
+                return curb
+        return curb_from(factor, e, self.objective)
 
 
 def _worn(curb: Curb, left: float) -> tuple[float, float]:
@@ -93,10 +98,10 @@ def _worn(curb: Curb, left: float) -> tuple[float, float]:
     return (curb.decrement / root, curb.rho / root) if root > 0.0 else (np.inf, np.inf)
 
 
-def _floor(sample: Any, guess: Evaluation) -> SpdFactor:
-    """Factor a lower bound of the Hessian: the sampled rows count once, and the prior in full."""
+def _floor(sample: Any, guess: Evaluation) -> Array:
+    """Return a lower bound of the Hessian: the sampled rows count once, and the prior in full."""
     assert guess.hessian is not None
-    H = guess.hessian * sample.share
+    H: Array = guess.hessian * sample.share
     if sample.penalty is not None:
         H += (1.0 - sample.share) * sample.prior_hessian()
-    return factor_spd(H, tol=0.0)
+    return H
