@@ -59,7 +59,7 @@ class Sampled:
 
     def minimise(self, objective: Any, w: Array, *, tol: float, max_iter: int) -> SolverResult:
         """Return the minimiser with its certificate, or the plain Newton fit where a sample is of no use."""
-        recorder = Recorder(objective)
+        recorder, most = Recorder(objective), max_iter
         if not self.trusted:
             rows = max(4 * objective.size, objective.n_rows // 16) if self.drawn is None else self.drawn
             sample = objective.sample(rows, self.seed)
@@ -106,9 +106,10 @@ class Sampled:
         e = descend(objective, x, proof.metric, close, min(PATIENCE, max_iter), recorder, order)  # 2
         if self.polish:
             return _polished(objective, e, recorder, tol, max_iter)  # 4
-        if close(e) or max_iter <= PATIENCE:
+        left = most - len(recorder.records)
+        if close(e) or left < 1:
             return SolverResult(e.w, recorder.trace(), proof.at(e), e)
-        return go_on(Newton(watch_divergence=False, strict=False), objective, e.w, recorder, tol, max_iter - PATIENCE)
+        return go_on(Newton(watch_divergence=False, strict=False), objective, e.w, recorder, tol, left)
 
     def _on_samples(self, objective: Any, w: Array) -> tuple[Any, Evaluation, SpdFactor] | None:
         """Return the larger sample, its minimiser to within the sampling error, and its factored Hessian there."""
