@@ -36,7 +36,6 @@ from oddsmith.design.survey import Drawn, together
 from oddsmith.engines import Piece
 from oddsmith.errors import ConvergenceWarning, InvalidInputError, SeparationWarning
 from oddsmith.models import coordinates, logistic, nearest, streaming
-from oddsmith.models.objective import FoldObjective
 from oddsmith.testing import Cut
 
 
@@ -399,26 +398,3 @@ def test_dictionaries_without_room_for_each_other_are_drawn_apart() -> None:
 
     apart = together((piece("a"), piece("b")))
     assert [len(read_frame(one.rows).coded("word").levels) for one in apart] == [100, 100]
-
-
-def test_many_weights_on_few_rows_with_rare_columns_take_fewer_hessians_than_newton(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    orders: list[int] = []
-    evaluate = FoldObjective.evaluate
-
-    def noted(self: Any, x: Any, order: int = 1, **options: Any) -> Any:
-        orders.append(order)
-        return evaluate(self, x, order, **options)
-
-    monkeypatch.setattr(FoldObjective, "evaluate", noted)
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(8000, 200))
-    y = rng.random(8000) < 1 / (1 + np.exp(-X[:, :5].sum(axis=1)))
-    X[:, :100] = X[:, :100] > 2.9
-    newton = LogisticRegression(10.0, solver="newton").fit(X, y)
-    hessians, orders[:] = orders.count(2), []
-    found = LogisticRegression(10.0).fit(X, y)
-    assert orders.count(2) < hessians / 2 and len(orders) < 4 * hessians
-    assert found.certificate_.converged and found.certificate_.gap <= 1e-8 * newton.trace_.objective[-1]
-    np.testing.assert_allclose(found.coef_, newton.coef_, rtol=1e-5, atol=1e-6)

@@ -120,7 +120,7 @@ def test_rows_too_few_to_have_a_maximum_do_not(chosen: list[str]) -> None:
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("n", [3000, 5000])
 def test_wide_tables_are_as_near_the_optimum_as_they_say(n: int, classes: int, chosen: list[str]) -> None:
-    """More than 1.5 million numbers: compiled kernels, and an end as soon as the certificate is within tolerance."""
+    """More than 1.5 million numbers: compiled kernels."""
     X, y = rows("plain", n, 510)
     y = y + (X[:, 0] > 1.0) if classes == 3 else y
     model = LogisticRegression(1.0, reference=None).fit(X, y)
@@ -130,14 +130,6 @@ def test_wide_tables_are_as_near_the_optimum_as_they_say(n: int, classes: int, c
     assert chosen[0] in ("Eased", "Sampled") and model.certificate_.converged
     assert value - best <= model.certificate_.gap + 1e-14 * best <= 1.001e-8 * best
     np.testing.assert_allclose(model.coef_, exact.coef_, rtol=0, atol=1e-4)
-
-
-def test_one_hessian_is_enough_without_strictness(orders: list[int]) -> None:
-    X, y = rows("plain")
-    loose = LogisticRegression(1.0, solver=Eased(watch_divergence=False, strict=False)).fit(X, y)
-    strict = LogisticRegression(1.0, solver=Eased(watch_divergence=False)).fit(X, y)
-    assert len(loose.trace_.records) < len(strict.trace_.records)
-    assert strict.certificate_.gap < 1e-6 * loose.certificate_.gap
 
 
 def test_divergence_is_watched_if_asked_for() -> None:
@@ -150,16 +142,6 @@ def test_divergence_is_watched_if_asked_for() -> None:
             for watch in (True, False)
         )
     assert watched < not_watched
-
-
-def test_without_strictness_the_gap_is_within_the_tolerance_all_the_same() -> None:
-    X, y = rows("correlated", 3000, 80)
-    exact = LogisticRegression(1.0, solver="newton").fit(X, y)
-    eased = LogisticRegression(1.0, solver=Eased(watch_divergence=False, strict=False)).fit(X, y)
-    best = exact.trace_.objective[-1]
-    gap = -eased.log_likelihood_ + 0.5 * (eased.coef_**2).sum() - best
-    assert eased.certificate_.converged and 0.0 < eased.certificate_.gap <= 1e-8 * best
-    assert gap <= eased.certificate_.gap + 1e-14 * best
 
 
 def test_separated_classes_are_found(chosen: list[str]) -> None:
@@ -192,3 +174,16 @@ def test_its_trace_goes_down() -> None:
     trace = LogisticRegression(1.0).fit(X, y).trace_
     values = np.asarray(trace.objective)
     assert (np.diff(values) <= 1e-12 * values[0]).all() and list(trace.iteration) == list(range(len(values)))
+
+
+def test_many_weights_on_few_rows_with_rare_columns_take_fewer_hessians_than_newton(orders: list[int]) -> None:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(8000, 200))
+    y = rng.random(8000) < 1 / (1 + np.exp(-X[:, :5].sum(axis=1)))
+    X[:, :100] = X[:, :100] > 2.9
+    newton = LogisticRegression(10.0, solver="newton").fit(X, y)
+    hessians, orders[:] = orders.count(2), []
+    found = LogisticRegression(10.0).fit(X, y)
+    assert orders.count(2) < hessians / 2 and len(orders) < 4 * hessians
+    assert found.certificate_.converged and found.certificate_.gap <= 1e-8 * newton.trace_.objective[-1]
+    np.testing.assert_allclose(found.coef_, newton.coef_, rtol=1e-8, atol=1e-10)

@@ -368,7 +368,7 @@ def _choose(problem: Problem, coordinates: Coordinates) -> Any:
     if source.n_present >= max(5000, 100 * size) and not source.has_offset and problem.link is None:
         return Sampled(polish=True, trusted=is_small(source) and coordinates.from_sample)
     if _goes_by_gradients(problem, size):
-        return Eased(watch_divergence=watch, strict=watch or not is_large(source))
+        return Eased(watch_divergence=watch)
     return Newton(watch_divergence=watch)
 
 

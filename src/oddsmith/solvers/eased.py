@@ -33,7 +33,6 @@ class Eased:
     """
 
     watch_divergence: bool = True
-    strict: bool = True
     name: str = "auto"
 
     def minimise(self, objective: Any, w: Array, *, tol: float, max_iter: int) -> SolverResult:
@@ -45,7 +44,7 @@ class Eased:
             steps = min(STEPS, max_iter // 2 - len(recorder.records))
             if steps < 1:
                 break
-            f, near = self._search(objective, w, metric, steps - 1, recorder, tol)  # 1
+            f, near = _search(objective, w, metric, steps - 1, recorder)  # 1
             w = f.w
             if near:
                 break
@@ -55,27 +54,22 @@ class Eased:
             e = objective.evaluate(w, order=2)  # 2
             assert e is not None and e.hessian is not None
             metric = factor_spd(e.hessian, tol=0.0)
-        newton = Newton(watch_divergence=self.watch_divergence, strict=self.strict)
+        newton = Newton(watch_divergence=self.watch_divergence)
         return go_on(newton, objective, w, recorder, tol, max(1, max_iter - len(recorder.records)))  # 3
 
-    def _search(
-        self, objective: Any, w: Array, metric: Metric, steps: int, recorder: Recorder, tol: float
-    ) -> tuple[Evaluation, bool]:
-        """Go on while that is fast; return the end, and whether it is near the optimum."""
-        norms: list[float] = []
-        few, left = SLOW
 
-        def near(e: Evaluation) -> bool:
-            goal = NEAR if self.strict else float(np.sqrt(0.02 * tol * max(1.0, abs(e.value))))
-            return norms[-1] <= goal
+def _search(objective: Any, w: Array, metric: Metric, steps: int, recorder: Recorder) -> tuple[Evaluation, bool]:
+    """Go on while that is fast; return the end, and whether it is near the optimum."""
+    norms: list[float] = []
+    few, left = SLOW
 
-        def enough(e: Evaluation) -> bool:
-            norms.append(metric.norm(e.gradient))
-            return near(e) or (len(norms) > few and norms[-1] > left * norms[-1 - few])
+    def enough(e: Evaluation) -> bool:
+        norms.append(metric.norm(e.gradient))
+        return norms[-1] <= NEAR or (len(norms) > few and norms[-1] > left * norms[-1 - few])
 
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a step too long is shortened
-            e = descend(objective, w, metric, enough, steps, recorder)
-        return e, near(e)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a step too long is shortened
+        e = descend(objective, w, metric, enough, steps, recorder)
+    return e, norms[-1] <= NEAR
 
 
 def _holds(e: Evaluation, f: Evaluation, metric: Metric) -> bool:
