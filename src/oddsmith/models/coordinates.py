@@ -167,8 +167,9 @@ def _is_shown(source: Any) -> bool:
     """Whether a sample of a table that is too small for one to give its coordinates shows every column."""
     if not isinstance(source, MemorySource) or source.is_sparse or source.transform is not None or source.weighted:
         return False
-    some = COORDINATE_ROWS <= source.n_rows <= 4 * COORDINATE_ROWS or is_small(source)
-    return some and source.n_rows >= COORDINATE_ROWS and _seen_enough(source.sample(COORDINATE_ROWS // 4, seed=2))
+    if source.n_rows < COORDINATE_ROWS or (source.n_rows > 4 * COORDINATE_ROWS and not is_small(source)):
+        return False
+    return _seen_enough(source.sample(COORDINATE_ROWS // 4, seed=2))
 
 
 def _seen_enough(part: Any) -> bool:

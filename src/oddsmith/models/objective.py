@@ -282,6 +282,8 @@ class FoldObjective:
         """
         if self.penalty is None or self.penalty.Q.ndim > 1 or self.shape[0] > 1 or not self._all_free:
             return 0.0
+        if not H[0, 0] > 0.0:
+            return 0.0
         s, v, q = H[0, 0], np.linalg.norm(H[0, 1:]) / H[0, 0], self.penalty.Q[1:].min(initial=np.inf)
         half = 0.5 * (s + s * v**2 + q)
         least = s * q / (half + np.sqrt(max(0.0, half**2 - s * q)))
