@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from platform import machine
 from typing import Any
@@ -12,10 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oddsmith import LogisticRegression
+from oddsmith import GaussianPrior, LogisticRegression
+from oddsmith.engines import MemoryEngine, MemorySource
 from oddsmith.kernels import large
+from oddsmith.models.likelihood import Problem, make_objective
 from oddsmith.models.objective import FoldObjective
 from oddsmith.solvers.lbfgs import Columnwise
+from oddsmith.solvers.proof import Proof
 
 
 @pytest.fixture
@@ -148,6 +152,68 @@ def test_same_bits_on_one_thread_or_two(searches: list[int]) -> None:
     one, two = (LogisticRegression(1.0, threads=n).fit(X, y) for n in (1, 2))
     assert np.array_equal(one.coef_, two.coef_)
     assert len(searches) == 2
+
+
+@pytest.fixture(scope="module")
+def of_a_sample() -> Callable[[float], tuple[Any, Any]]:
+    """All rows and a sample of them, for a prior of some width; columns far from zero, of two scales."""
+    X, y = table(20_000, 200, 2)
+    X[:, :100] = 50.0 + 10.0 * X[:, :100]
+    source = MemorySource(X, y.astype(np.int32), 2)
+
+    def with_prior(sigma: float) -> tuple[Any, Any]:
+        weight = np.bincount(y).astype(float)
+        prior = GaussianPrior(sigma)
+        whole = make_objective(Problem(MemoryEngine(), source, prior, True, None, None, 1e-8, 100, weight))[0]
+        whole.evaluate(np.zeros(whole.size))  # finds the longest row
+        return whole, whole.sample(900, seed=0)
+
+    return with_prior
+
+
+def test_rows_have_the_curvature_of_their_hessian(of_a_sample: Any) -> None:
+    _, sample = of_a_sample(0.3)
+    v = np.random.default_rng(3).normal(size=sample.size)
+    e = sample.evaluate(0.1 * v, order=2)
+    floor = e.hessian * sample.share + (1.0 - sample.share) * sample.prior_hessian()
+    np.testing.assert_allclose(sample.floor(e).hessian_product(e.w, v), floor @ v, rtol=1e-11)
+
+
+@pytest.mark.parametrize("sigma", [0.03, 1.0, 30.0, 1e4])
+def test_products_prove_what_the_hessian_proves(of_a_sample: Any, sigma: float) -> None:
+    whole, sample = of_a_sample(sigma)
+    optimum = np.zeros(whole.size)
+    for _ in range(8):
+        e = whole.evaluate(optimum, order=2)
+        optimum = optimum - np.linalg.solve(e.hessian, e.gradient)
+    best, d = whole.evaluate(optimum), np.random.default_rng(4).normal(size=whole.size)
+    verdicts = set()
+    for distance in np.logspace(-9, -1, 33):
+        e = whole.evaluate(optimum + distance * d)
+        formed = Proof(whole, sample, sample.evaluate(e.w, order=2), Columnwise(np.eye(1), np.zeros(201)), 1e-8).at(e)
+        simple = Proof(whole, sample, best, Columnwise(np.eye(1), np.ones(201)), 1e-8)
+        products = simple._by_products(e)
+        if products is not None:
+            verdicts.add(products.converged)
+            assert products.rigorous and products.gap >= e.value - best.value - 1e-11 * best.value
+            assert formed.converged or not products.converged or products.gap >= 0.99 * formed.gap
+            assert products.converged or formed.gap > 0.99e-8 * e.value
+    assert verdicts == ({True, False} if sigma < 1e3 else {False})  # so wide a prior proves nothing
+
+
+def test_no_hessian_of_many_columns(searches: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    orders: list[int] = []
+    real = FoldObjective.evaluate
+
+    def evaluate(self: FoldObjective, x: Any, order: int = 1, **how: Any) -> Any:
+        orders.append(order)
+        return real(self, x, order, **how)
+
+    monkeypatch.setattr(FoldObjective, "evaluate", evaluate)
+    for N, D in [(12_000, 300), (40_000, 200)]:
+        fit = LogisticRegression(1.0).fit(*table(N, D, 2))
+        assert fit.certificate_.converged
+    assert len(searches) == 2 and set(orders) == {1}
 
 
 def test_columnwise_metric_is_a_kronecker_sum() -> None:

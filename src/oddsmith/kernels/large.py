@@ -191,20 +191,34 @@ def _logistic_hessian(
     block: Block, u: Array, b: float, center: Array, inverse: Array | None
 ) -> tuple[float, Array, Array, float]:
     """Two classes, dense rows. Of many columns a chunk at a time: rows √h (1, z) by a loop, their product by BLAS."""
-    M, (s, offset) = len(u), _optional(block)
+    M = len(u)
     longest = 0.0 if inverse is None else _logistic(block, u, b, center, inverse)[3]
     if M < gram.MOST_COLUMNS:
         return *_few_columns(block, u, b, center), longest
-    value, g, wide = 0.0, np.zeros(M + 1), vectors.room(8, M)
+    value, g = 0.0, np.zeros(M + 1)
     H: Array | None = None
     for rows in _ranges(block, 1, least=max(64, M)):  # with fewer rows than columns H is more work than they are
-        Z = np.ascontiguousarray(block.Phi[rows])
-        B = np.empty((len(Z), M + 1))
-        some, shift = (s[rows] if s.size else s), (offset[rows] if offset.size else offset)
-        value += compiled.logistic_chunk(Z, block.t[rows], some, shift, u, b, center, B, g, wide)
+        B = np.empty((rows.stop - rows.start, M + 1))
+        value += _roots(block, rows, u, b, center, B, g)
         H = B.T @ B if H is None else np.add(H, B.T @ B, out=H)
     assert H is not None
     return value, g[None], H, longest
+
+
+def _roots(block: Block, rows: slice, u: Array, b: float, center: Array, B: Array, g: Array) -> float:
+    """Fill ``B`` with the rows √h (1, z), add to the gradient ``g``, return the value."""
+    s, offset = _optional(block)
+    some, shift = (s[rows] if s.size else s), (offset[rows] if offset.size else offset)
+    at = np.ascontiguousarray(block.Phi[rows]), block.t[rows], some, shift
+    return float(compiled.logistic_chunk(*at, u, b, center, B, g, vectors.room(8, len(u))))
+
+
+def curvature_root(block: Block, W: Array, b: Array, center: Array) -> Array:
+    """Return the rows √h (1, z) of two classes and dense rows, B (n × (M+1)): the Hessian is BᵀB."""
+    B = np.empty((block.n_rows, W.shape[1] + 1))
+    for rows in _ranges(block, 1):
+        _roots(block, rows, W[0], float(b[0]), center, B[rows], np.zeros(B.shape[1]))
+    return B
 
 
 def _few_columns(block: Block, u: Array, b: float, center: Array) -> tuple[float, Array, Array]:

@@ -22,9 +22,11 @@ from oddsmith.engines.memory import available_cores, shared
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.sgd import run_epoch
 from oddsmith.links import Link
+from oddsmith.models.rows import Rows
 from oddsmith.numerics import EPS, Array
 from oddsmith.priors import Quadratic
 from oddsmith.solvers.base import Curb, Evaluation, Preconditioner
+from oddsmith.solvers.certificate import InverseBound
 from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
 
 DEAR_SIZE = 50
@@ -305,7 +307,7 @@ class FoldObjective:
         W, b = self.raw(x)
         V, v0 = self.raw(v)
         sums = self._fold(CurvatureProduct, self._params(W, b, V=V, v=v0))
-        result = self._to_solver(sums.product)
+        result = self._to_solver(sums.product) / self.share
         if self.penalty is not None:
             result = result + self.penalty.apply(v.reshape(self.shape))
         return np.where(self.free, result, v.reshape(self.shape)).ravel()
@@ -326,7 +328,7 @@ class FoldObjective:
         self._remember(x)
         W, b = self.raw(x)
         sums = self._fold(CurvatureDiagonal, self._params(W, b))
-        d, cross = sums.diagonal, sums.cross[:, 1:]
+        d, cross = sums.diagonal / self.share, sums.cross[:, 1:] / self.share
         if C > 1 and not np.array_equal(self.T, np.eye(C)):
             d, cross = (np.broadcast_to(part.mean(axis=0), part.shape) for part in (d, cross))
         d = d / np.concatenate([[1.0], self.scale]) ** 2
@@ -337,11 +339,11 @@ class FoldObjective:
 
     def curb(self, e: Evaluation) -> Curb:
         """Bound the decrement without the Hessian, or estimate it where nothing bounds the Hessian from below."""
-        bound = self.inverse_bound(e.w)
+        bound = self.inverse_bound(e)
         return self._estimate(e) if bound is None else Curb(bound.norm(e.gradient), bound.rho, exact=True)
 
-    def inverse_bound(self, x: Array, metric: Preconditioner | None = None) -> InverseBound | None:
-        """Return a bound of the inverse Hessian at ``x`` from the prior, the intercepts eliminated (C passes).
+    def inverse_bound(self, e: Evaluation, metric: Preconditioner | None = None) -> InverseBound | None:
+        """Return a bound of the inverse Hessian at ``e`` from the prior, the intercepts eliminated (C passes).
 
         Of two classes the preconditioner there knows all that is needed.
         """
@@ -356,8 +358,28 @@ class FoldObjective:
         for k in range(passes):
             unit = np.zeros(self.size)
             unit[k * P] = 1.0
-            columns[k] = self.hessian_product(x, unit).reshape(C, P)
-        return InverseBound.eliminating(columns, prior, self.reach, self.rounding)
+            columns[k] = self.hessian_product(e.w, unit).reshape(C, P)
+        return InverseBound.eliminating(columns, prior, self.reach, self.rounding + e.rounding)
+
+    def floor(self, e: Evaluation) -> Rows | None:
+        """Return the curvature at ``e`` of a sample's rows, each counted once, with the prior in full.
+
+        Other rows can only add to it. Of two classes and dense rows in memory, with a simple prior; else None.
+        """
+        source, plain = self.source, isinstance(self.source, MemorySource) and self.source.transform is None
+        if not plain or source.is_sparse or not self.large or self.link is not None or self.mix is not None:
+            return None
+        if self.shape[0] > 1 or self.penalty is None or self.penalty.Q.ndim == 2 or not self._all_free:
+            return None
+        kernel = import_module("oddsmith.kernels.large")
+        W, b = self.raw(e.w)
+
+        def root(rows: tuple[int, int]) -> Array:
+            return kernel.curvature_root(source.block(*rows), W, b, self.center)  # type: ignore[no-any-return]
+
+        threads = getattr(self.engine, "threads", None) or available_cores()
+        unit = np.ones(self.size) if self._unit is None else self._unit
+        return Rows([*shared(root, source.slices(), threads)], unit, self.penalty.diagonal(1)[0], threads)
 
     def _estimate(self, e: Evaluation) -> Curb:
         from oddsmith.solvers.truncated import conjugate_gradients
@@ -439,43 +461,3 @@ class FoldObjective:
     def _unit(self) -> Array | None:
         """The scale of a whole row of weights, or None where all is in unit scale already."""
         return None if (self.scale == 1.0).all() else np.concatenate([[1.0], self.scale])
-
-
-@dataclass(frozen=True)
-class InverseBound:
-    """An upper bound of ``rᵀ H⁻¹ r``: intercepts solved for, the Schur complement of the rest at least the prior.
-
-    ``B`` (C × C) and ``cross`` (C × CM) are the Hessian's rows of the intercepts, ``prior`` the diagonal below the
-    rest, ``rho`` the constant of self-concordance in the norm that the bound gives.
-    """
-
-    B: Array
-    cross: Array
-    prior: Array
-    rho: float
-    noise: float
-
-    @classmethod
-    def eliminating(cls, columns: Array, prior: Array, reach: float, rounding: float) -> InverseBound:
-        """Return the bound from the Hessian's columns of the intercepts (C × C × P; zero: there are none)."""
-        C, _, P = columns.shape
-        floor = float(prior.min())
-        noise = rounding * float(np.sqrt(C * P / floor))
-        B, cross = columns[:, :, 0], columns[:, :, 1:].reshape(C, -1)
-        if not B.any():
-            return cls(np.eye(C), cross, prior, reach / float(np.sqrt(floor)), noise)
-        smallest = float(np.linalg.eigvalsh((B + B.T) / 2)[0])
-        shift = float(np.linalg.norm(np.linalg.solve(B, cross)))
-        rho = float(np.sqrt(2.0 / smallest + (reach + shift) ** 2 / floor)) if smallest > 0 else np.inf
-        return cls(B, cross, prior, rho, noise)
-
-    def square(self, r: Array) -> float:
-        """Return the bound of ``rᵀ H⁻¹ r``."""
-        R = r.reshape(len(self.B), -1)
-        y = np.linalg.solve(self.B, R[:, 0])
-        rest = R[:, 1:].ravel() - y @ self.cross
-        return max(float(R[:, 0] @ y), 0.0) + float(rest @ (rest / self.prior))
-
-    def norm(self, g: Array) -> float:
-        """Return the bound of the decrement of a gradient, its rounding included."""
-        return float(np.sqrt(self.square(g))) + self.noise

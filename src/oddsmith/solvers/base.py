@@ -43,6 +43,14 @@ class Curb:
     exact: bool
 
 
+class Solves(Protocol):
+    """What a Hessian is nearly, and can be solved with."""
+
+    def solve(self, r: Array, /) -> Array:
+        """Return the step for a residual."""
+        ...
+
+
 @dataclass(frozen=True)
 class Preconditioner:
     """What a Hessian is nearly: its intercepts eliminated, the rest diagonal.

@@ -12,9 +12,11 @@ that a unit step (in the norm of the Hessian) can cause in any row. With the New
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from oddsmith.numerics import SpdFactor, factor_spd
+from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.records import Certificate
 from oddsmith.solvers.base import Curb, Evaluation, Objective
 
@@ -75,3 +77,47 @@ def certificate_from(
         passes=objective.passes,
         rigorous=curb.exact,
     )
+
+
+@dataclass(frozen=True)
+class InverseBound:
+    """An upper bound of ``rᵀ H⁻¹ r``: intercepts solved for, the Schur complement of the rest at least the prior.
+
+    ``B`` (C × C) and ``cross`` (C × CM) are the Hessian's rows of the intercepts, ``prior`` the diagonal below the
+    rest, ``rho`` the constant of self-concordance in the norm that the bound gives.
+
+    >>> columns = np.array([[[4.0, 2.0]]])
+    >>> InverseBound.eliminating(columns, np.array([1.0]), reach=1.0, rounding=0.0).norm(np.array([4.0, 2.0]))
+    2.0
+    """
+
+    B: Array
+    cross: Array
+    prior: Array
+    rho: float
+    noise: float
+
+    @classmethod
+    def eliminating(cls, columns: Array, prior: Array, reach: float, rounding: float) -> InverseBound:
+        """Return the bound from the Hessian's columns of the intercepts (C × C × P; zero: there are none)."""
+        C, _, P = columns.shape
+        floor = float(prior.min())
+        noise = rounding * float(np.sqrt(C * P / floor))
+        B, cross = columns[:, :, 0], columns[:, :, 1:].reshape(C, -1)
+        if not B.any():
+            return cls(np.eye(C), cross, prior, reach / float(np.sqrt(floor)), noise)
+        smallest = float(np.linalg.eigvalsh((B + B.T) / 2)[0])
+        shift = float(np.linalg.norm(np.linalg.solve(B, cross)))
+        rho = float(np.sqrt(2.0 / smallest + (reach + shift) ** 2 / floor)) if smallest > 0 else np.inf
+        return cls(B, cross, prior, rho, noise)
+
+    def square(self, r: Array) -> float:
+        """Return the bound of ``rᵀ H⁻¹ r``."""
+        R = r.reshape(len(self.B), -1)
+        y = np.linalg.solve(self.B, R[:, 0])
+        rest = R[:, 1:].ravel() - y @ self.cross
+        return max(float(R[:, 0] @ y), 0.0) + float(rest @ (rest / self.prior))
+
+    def norm(self, g: Array) -> float:
+        """Return the bound of the decrement of a gradient, its rounding included."""
+        return float(np.sqrt(self.square(g))) + self.noise

@@ -22,7 +22,9 @@ PROGRESS = 0.2
 STEPS = 25
 BLUR = 1e-7
 """Relative rounding of a sum over coarse rows, with room to spare."""
-MARGIN = 0.1
+BLUR_OF_HESSIAN = 5e-4
+"""The Hessian of coarse rows is off by so much of itself, times √(weights / rows), and so is an optimum found there."""
+MARGIN = 0.2
 """A search goes on to this part of the gradient that a certificate needs: it costs little there."""
 
 
@@ -38,11 +40,14 @@ def corrected(
     1. The pass over the exact rows that makes the coarse ones gives the gradient at the start.
     2. Where the exact gradient is known, its difference from the coarse one is added to the latter from then on: the
        optimum that is found comes closer by a factor of hundreds each time.
-    3. Near it, the sample's Hessian is evaluated for the proof; it serves as the metric, too, unless that is simple.
+    3. Near it, the sample's Hessian becomes the metric; or its diagonal, where columns do not depend on each other. If
+       the optimum would not come close enough from the start, the exact gradient is taken here, too.
     """
     pairs: Pairs = []
     e: Evaluation
     coarse, e = objective.coarsened(proof.guess.w)  # 1
+    far = proof.guess.hessian is None
+    blur = BLUR_OF_HESSIAN * np.sqrt(objective.size / objective.n_rows)
     left, rough = np.inf, ROUGH[objective.shape[0] > 1] * np.sqrt(objective.size)
     for _ in range(4):
         near: Evaluation = coarse.evaluate(e.w)
@@ -51,15 +56,21 @@ def corrected(
             break
         recorder.add(e, 1.0)
         tilted, x = Tilted(coarse, e.gradient - near.gradient), e.w  # 2
-        if proof.guess.hessian is None:
+        if far:
             x, found = _search(tilted, x, proof, pairs, lambda _: rough)
             if not found:
                 e = objective.evaluate(x)
                 break
-            proof.move(x)  # 3
-            plain = isinstance(proof.metric, Columnwise) and objective.shape[0] == 1
-            proof.metric = Columnwise.near(proof.guess) if plain else metric(proof.guess, proof.sample)
+            far = False
+            if isinstance(proof.metric, Columnwise) and objective.shape[0] == 1:  # 3
+                proof.metric = Columnwise(np.zeros((1, 1)), proof.sample.preconditioner(x).rest[0])
+            else:
+                proof.move(x)
+                proof.metric = metric(proof.guess, proof.sample)
             left = proof.metric.norm(e.gradient)
+            if blur * left > proof.needed(e):
+                e = objective.evaluate(x)
+                continue
         x, found = _search(tilted, x, proof, pairs, partial(_goal, proof, 1e-5 * left))
         e = objective.evaluate(x)
         if not found:

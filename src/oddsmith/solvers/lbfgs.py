@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from oddsmith.numerics import EPS, Array
-from oddsmith.solvers.base import Evaluation, Recorder
+from oddsmith.solvers.base import Evaluation, Recorder, Solves
 from oddsmith.solvers.newton import line_search
 
 MEMORY = 10
@@ -17,12 +17,8 @@ HALVINGS = 12
 Pairs = list[tuple[Array, Array]]
 
 
-class Metric(Protocol):
+class Metric(Solves, Protocol):
     """What the Hessian is nearly, as far as solving with it goes."""
-
-    def solve(self, b: Array) -> Array:
-        """Return ``A⁻¹ b``."""
-        ...
 
     def norm(self, b: Array) -> float:
         """Return ``sqrt(bᵀ A⁻¹ b)``."""
@@ -111,12 +107,6 @@ class Columnwise:
     def __init__(self, B: Array, d: Array) -> None:
         values, self.vectors = np.linalg.eigh(B)
         self.diagonal = np.maximum(values, 0.0)[:, None] + d
-
-    @classmethod
-    def near(cls, e: Evaluation) -> Columnwise:
-        """Return the diagonal of the Hessian at a point, for two classes."""
-        assert e.hessian is not None
-        return cls(np.zeros((1, 1)), np.diag(e.hessian))
 
     def solve(self, b: Array) -> Array:
         """Return ``A⁻¹ b``."""

@@ -13,6 +13,10 @@ from oddsmith.records import Certificate
 from oddsmith.solvers.base import Curb, Evaluation
 from oddsmith.solvers.certificate import certificate_from, curb_from, gap_bound
 from oddsmith.solvers.lbfgs import Metric
+from oddsmith.solvers.truncated import Watch, conjugate_gradients
+
+PRODUCTS = 20
+"""Products with a Hessian that take less time than the Hessian itself."""
 
 
 @dataclass
@@ -22,7 +26,7 @@ class Proof:
     ``floor`` is that curvature at ``guess``. On the way from there to a point e a row's curvature shrinks by at most
     q = exp(−δ), δ being by how much its activations change against each other, and so does the bound. If that is what
     keeps a certificate from the tolerance, the sample's Hessian is evaluated again, at e. What the ``metric`` says of
-    the gradient tells it beforehand.
+    the gradient tells it beforehand. As long as the guess has no Hessian, prior and a few products are tried first.
     """
 
     objective: Any
@@ -45,6 +49,8 @@ class Proof:
         return self.last[1]
 
     def _certify(self, e: Evaluation) -> Certificate:
+        if self.guess.hessian is None and (certificate := self._by_products(e)) is not None:
+            return certificate
         limit = self.tol * max(1.0, abs(e.value))
         likely = 0.5 * self.metric.norm(e.gradient) ** 2 / self.sample.share
         left = 0.0 if self.guess.hessian is None else self._left(e, likely / limit)
@@ -57,6 +63,16 @@ class Proof:
             curb, left = self._curb(e, 1.0, limit), 1.0
         decrement, rho = _worn(curb, left)
         return certificate_from(Curb(decrement, rho, curb.exact), self.objective, e, self.tol, self.floor[0])
+
+    def _by_products(self, e: Evaluation) -> Certificate | None:
+        """Return a certificate for which the prior is enough, or products with the curvature of the sampled rows."""
+        objective, floor = self.objective, self.sample.floor(e)
+        bound = None if floor is None else floor.inverse_bound(objective.reach, objective.rounding + e.rounding)
+        if bound is None:
+            return None
+        watch = Watch(objective, e, bound, self.tol, judges=True)
+        conjugate_gradients(floor, e, self.metric, 1e-3, PRODUCTS, watch)
+        return watch.certificate
 
     def _left(self, e: Evaluation, needed: float) -> float:
         """The share of a curvature that is left at a point, at least, of that at the guess.

@@ -21,10 +21,9 @@ ROWS_A_WEIGHT = 400
 MADE_NUMBERS = 4_000_000
 PATIENCE = 60
 """Steps by gradients on all rows. Where classes are nearly separated they take hundreds: Newton's method ends it."""
-EASY = (12, 20)
-OWN = 0.01
-"""Steps in which L-BFGS comes to the sampling error of a sample, and then to so much of it, where columns do not depend
-on each other."""
+SOON, EASY, OWN = 7, (12, 20), 0.01
+"""Steps in which L-BFGS comes to the sampling error of a sample, where columns do not depend on each other. Those that
+are not there so soon, but in time, must come to so much of it in some more."""
 ALL_CHANCE = 0.6
 """A sample whose Hessian is chance to such a share, off its diagonal, says that columns do not depend on each other."""
 LEFT = 0.1
@@ -144,10 +143,13 @@ class Sampled:
         plain = Columnwise(*sample.column_curvature())
         pairs: Pairs = []
         guess = _to_sampling_error(sample, w, plain, steps=EASY[0], pairs=pairs)
-        # The sample's own optimum is no better than that; how soon it is found tells of its columns.
-        own = _to_sampling_error(sample, guess.w, plain, part=OWN, steps=EASY[1], pairs=pairs)
-        if plain.norm(own.gradient) > OWN * _sampling_error(sample):
+        if plain.norm(guess.gradient) > _sampling_error(sample):
             return None
+        if len(pairs) > SOON:
+            # The sample's own optimum is no better than that; how soon it is found tells of its columns.
+            own = _to_sampling_error(sample, guess.w, plain, part=OWN, steps=EASY[1], pairs=pairs)
+            if plain.norm(own.gradient) > OWN * _sampling_error(sample):
+                return None
         C, P = objective.shape
         rows = objective.n_rows // 16
         if C == 1 and rows > 2 * small and rows * P <= MADE_NUMBERS:

@@ -9,7 +9,7 @@ import numpy as np
 
 from oddsmith.numerics import Array
 from oddsmith.records import Certificate
-from oddsmith.solvers.base import SOLVERS, Evaluation, Objective, Preconditioner, Recorder, SolverResult
+from oddsmith.solvers.base import SOLVERS, Evaluation, Objective, Preconditioner, Recorder, SolverResult, Solves
 from oddsmith.solvers.certificate import certify, gap_bound
 from oddsmith.solvers.newton import line_search, looks_separated, stalled
 
@@ -55,11 +55,11 @@ class TruncatedNewton:
             if not norm > 0.0:
                 break
             first = norm if np.isnan(first) else first
-            proof = Proof.at(objective, e, metric, tol) if near else None
+            watch = Watch.at(objective, e, metric, tol) if near else None
             share = min(LOOSEST, max(float(np.sqrt(norm / first)), 0.0 if self.strict else TIGHTEST))
-            p = conjugate_gradients(objective, e, metric, share, self.max_products, proof)  # 2
-            if proof is not None and proof.certificate is not None:
-                return SolverResult(e.w, recorder.trace(), proof.certificate, e)
+            p = conjugate_gradients(objective, e, metric, share, self.max_products, watch)  # 2
+            if watch is not None and watch.certificate is not None:
+                return SolverResult(e.w, recorder.trace(), watch.certificate, e)
             slope = float(p @ e.gradient)
             decrements.append(float(np.sqrt(max(slope, 0.0))))
             if decrements[-1] <= tol or stalled(decrements, e.value, tol):  # 3
@@ -75,45 +75,50 @@ class TruncatedNewton:
 
 
 @dataclass
-class Proof:
+class Watch:
     """Watches conjugate gradients at a point and certifies it as soon as the residual allows.
 
-    With H p = g − r the decrement is bounded by λ² = pᵀg + pᵀr + rᵀH⁻¹r, the last term by the prior.
+    With H p = g − r the decrement is bounded by λ² = pᵀg + pᵀr + rᵀH⁻¹r, the last term by the prior. If it ``judges``
+    it says no, too, once the terms before that are too large, and gives up where the prior is too wide to tell.
     """
 
     objective: Any
     e: Evaluation
     bound: Any
     tol: float
+    judges: bool = False
     certificate: Certificate | None = None
 
     @classmethod
-    def at(cls, objective: Any, e: Evaluation, metric: Preconditioner, tol: float) -> Proof | None:
-        """Return a proof for the point ``e``, if the objective can bound its inverse Hessian."""
-        bound = objective.inverse_bound(e.w, metric)
+    def at(cls, objective: Any, e: Evaluation, metric: Preconditioner, tol: float) -> Watch | None:
+        """Return one for the point ``e``, if the objective can bound its inverse Hessian."""
+        bound = objective.inverse_bound(e, metric)
         return None if bound is None else cls(objective, e, bound, tol)
 
     def reached(self, p: Array, r: Array) -> bool:
-        """Whether the certificate is within the tolerance, given a step and its residual."""
-        square = float(p @ (self.e.gradient + r)) + self.bound.square(r)
-        gap = gap_bound(float(np.sqrt(max(square, 0.0))) + self.bound.noise, self.bound.rho)
-        if not (np.isfinite(gap) and gap <= self.tol * max(1.0, abs(self.e.value))):
-            return False
+        """Whether this is the end, given a step and its residual: with a certificate or without."""
+        limit = self.tol * max(1.0, abs(self.e.value))
+        least = float(p @ (self.e.gradient + r))
+        decrement = float(np.sqrt(max(least + self.bound.square(r), 0.0))) + self.bound.noise
+        gap = gap_bound(decrement, self.bound.rho)
+        converged = bool(np.isfinite(gap) and gap <= limit)
+        if not converged and not (self.judges and 0.5 * least > limit):
+            return self.judges and self.bound.rho**2 * least >= 1.0
         norm = float(np.linalg.norm(self.e.gradient))
-        self.certificate = Certificate(True, gap, norm, np.nan, self.objective.passes, True)
+        self.certificate = Certificate(converged, gap, norm, np.nan, self.objective.passes, True)
         return True
 
 
 def conjugate_gradients(
-    objective: Any, e: Evaluation, metric: Preconditioner, share: float, limit: int, proof: Proof | None = None
+    objective: Any, e: Evaluation, metric: Solves, share: float, limit: int, watch: Watch | None = None
 ) -> Array:
     """Solve H(w) p = g by preconditioned conjugate gradients from zero, to a ``share`` of g in the metric's norm.
 
-    It ends at once when ``proof`` is reached.
+    It ends at once when ``watch`` has its certificate.
     """
     p = np.zeros_like(e.w)
     r = e.gradient.copy()
-    if proof is not None and proof.reached(p, r):
+    if watch is not None and watch.reached(p, r):
         return p
     z = metric.solve(r)
     q = z.copy()
@@ -127,7 +132,7 @@ def conjugate_gradients(
         alpha = rz / curvature
         p += alpha * q
         r -= alpha * Hq
-        if proof is not None and proof.reached(p, r):
+        if watch is not None and watch.reached(p, r):
             break
         z = metric.solve(r)
         rz, previous = r @ z, rz
