@@ -30,6 +30,8 @@ WIDE = 512
 """Bytes of a slice of sparse rows for each column, at least: or the sums would be as large as the rows."""
 MADE_BYTES = 1 << 22
 """A slice of rows that a transform makes takes no more than this."""
+STRETCH_BYTES = 1 << 23
+"""Parts of the rows come from stretches that are no shorter than this, unless they are eight."""
 KEPT_BYTES = 1 << 25
 """Transformed rows up to this size are made once and kept for the length of a fit."""
 
@@ -197,10 +199,60 @@ class MemorySource:
             slice_rows=self._sample_slice(len(rows)),
         ).kept()
 
+    def parts(self, ends: Sequence[float]) -> Iterator[Part]:
+        """Yield the rows in parts, each from all across the data, by the shares at which they end.
+
+        The first takes a piece of each of eight stretches; of twice as many the next, and so on, while they are long.
+
+        >>> source = MemorySource(np.arange(64.0)[:, None], np.zeros(64, dtype=np.int32), K=1)
+        >>> [part.slices()[:2] for part in source.parts((0.25, 1.0))]
+        [[(0, 2), (8, 10)], [(2, 8), (10, 16)]]
+        """
+        n, first = self.n_rows, 0.0
+        left = [(n * i // 8, n * (i + 1) // 8) for i in range(8)]
+        for last in ends:
+            share, first = (last - first) / (1.0 - first), last
+            cuts = [(a, a + round((b - a) * share), b) for a, b in left]
+            yield Part(self, [(a, cut) for a, cut, _ in cuts if a < cut])
+            left = [(cut, b) for _, cut, b in cuts]
+            if n * self._row_bytes() >= 2 * len(left) * STRETCH_BYTES:
+                left = [half for a, b in left for half in ((a, (a + b) // 2), ((a + b) // 2, b))]
+
     def _sample_slice(self, rows: int) -> int:
         """How many rows a slice of a sample has: eight are enough, fewer where each would be done at once."""
         each = 8 * self.shape.M * max(1, self.K - 1) ** 2
         return max(512, -(-rows // 8), SMALL_BYTES // max(1, each))
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows of a source, in the slices given.
+
+    >>> source = MemorySource(np.eye(3), np.array([0, 1, 1], dtype=np.int32), K=2)
+    >>> Part(source, [(0, 1), (2, 3)]).n_present
+    2
+    """
+
+    source: MemorySource
+    ranges: list[tuple[int, int]]
+
+    @property
+    def n_present(self) -> int:
+        """Number of rows; none of them has a weight."""
+        return sum(stop - start for start, stop in self.ranges)
+
+    @property
+    def shape(self) -> Shape:
+        """Columns and classes."""
+        return self.source.shape
+
+    def slices(self) -> list[tuple[int, int]]:
+        """Return the row ranges of the blocks."""
+        return self.ranges
+
+    def block(self, start: int, stop: int) -> Block:
+        """Return the rows from ``start`` to ``stop`` of the source."""
+        return self.source.block(start, stop)
 
 
 def _take_rows(

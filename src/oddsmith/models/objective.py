@@ -7,7 +7,7 @@ centred tile by tile as it is read, and the scale acts on sums of size M; of a s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
@@ -192,6 +192,24 @@ class FoldObjective:
         engine = engine_of(part, getattr(self.engine, "threads", None))
         new = replace(self, engine=engine, source=part, share=weight / self.weight, longest=0.0, progress=None)
         return replace(new, passes=0, _last=None)
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether `parts` from across the rows can be had without a copy."""
+        source, plain = self.source, self.link is None and self.mix is None
+        if not (plain and self.large and isinstance(source, MemorySource)) or source.transform is not None:
+            return False
+        return not (source.is_sparse or source.weighted)
+
+    def parts(self, ends: Sequence[float]) -> Iterator[FoldObjective]:
+        """Yield the same objective over some rows, then others, each scaled up to all; ``ends`` are shares of rows."""
+        for part in self.source.parts(ends):
+            share = part.n_present / self.weight
+            yield replace(self, source=part, share=share, longest=0.0, progress=None, passes=0, _last=None)
+
+    def remember(self, e: Evaluation) -> None:
+        """Take note of an evaluation whose sums were made in parts."""
+        self._last = replace(e, log_likelihood=self.log_likelihood(e.w, e.value))
 
     @property
     def dear_hessian(self) -> bool:

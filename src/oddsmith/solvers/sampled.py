@@ -10,6 +10,7 @@ import numpy as np
 from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.solvers.base import Evaluation, Recorder, SolverResult
 from oddsmith.solvers.coarse import corrected
+from oddsmith.solvers.growing import Plan, grown, rows_to_begin
 from oddsmith.solvers.lbfgs import Columnwise, Metric, Pairs, descend
 from oddsmith.solvers.newton import Newton, go_on, leap
 from oddsmith.solvers.proof import Proof
@@ -36,7 +37,8 @@ class Sampled:
 
       1. Newton on a small sample; then on a larger one L-BFGS steps, whose first guess of the inverse is the smaller
          sample's Hessian scaled up; each no further than its own sampling error.
-      2. The same on all rows with the larger sample's Hessian: one pass a step.
+      2. The same on all rows with the larger sample's Hessian: one pass a step. Where rows are very many for their
+         weights, the first pass goes from part to part, and one of them has a Hessian of its own (`growing`).
       3. It stops when the certificate is within ``tol``. The Hessian is bounded from below by that of the sampled
          rows alone (the other rows can only add to it), so the bound is rigorous without another pass.
       4. With ``polish`` it goes on until a Newton step with the Hessian of all rows (one more pass) gives all digits.
@@ -58,20 +60,17 @@ class Sampled:
 
     def minimise(self, objective: Any, w: Array, *, tol: float, max_iter: int) -> SolverResult:
         """Return the minimiser with its certificate, or the plain Newton fit where a sample is of no use."""
-        recorder, most = Recorder(objective), max_iter
         if not self.trusted:
-            rows = max(4 * objective.size, objective.n_rows // 16) if self.drawn is None else self.drawn
-            sample = objective.sample(rows, self.seed)
-            first, _ = self._first(_shown(sample, w), w)
-            if first is not None and not self.polish and objective.dear_hessian:
-                return _by_one_hessian(objective, sample, first.w, recorder, tol, max_iter)
-            newton = Newton(watch_divergence=objective.penalty is None, strict=self.polish)
-            return newton.minimise(objective, w if first is None else first.w, tol=tol, max_iter=max_iter)
+            return self._from_a_start(objective, w, tol, max_iter)
+        recorder, most = Recorder(objective), max_iter
         coarse = not self.polish and objective.size > MANY and objective.has_coarse
         start = self._on_gradients(objective, w) if coarse else None
+        x: Array | None = None
+        if not coarse and (plan := self._plan(objective)) is not None:
+            x, start = self._by_parts(objective, w, plan)
         if start is None:  # 1
             start, coarse = self._on_samples(objective, w), coarse and objective.shape[0] == 1
-        if start is None or (not coarse and _misleads(start, objective, w)):
+        if start is None or (not coarse and x is None and _misleads(start, objective, w)):
             newton = Newton(watch_divergence=objective.penalty is None)
             return newton.minimise(objective, w, tol=tol, max_iter=max_iter)
         sample, guess, factor = start
@@ -96,7 +95,7 @@ class Sampled:
                 return 1
             return 2 if norms[-1] ** 2 / norms[-2] <= 0.7 * leaping() else 1
 
-        x = guess.w
+        x = guess.w if x is None else x
         if coarse:
             e = corrected(objective, proof, metric, close, recorder)
             if not close(e):
@@ -110,9 +109,40 @@ class Sampled:
             return SolverResult(e.w, recorder.trace(), proof.at(e), e)
         return go_on(Newton(watch_divergence=False, strict=False), objective, e.w, recorder, tol, left)
 
-    def _on_samples(self, objective: Any, w: Array) -> tuple[Any, Evaluation, SpdFactor] | None:
+    def _from_a_start(self, objective: Any, w: Array, tol: float, max_iter: int) -> SolverResult:
+        """Return the minimiser where a sample serves as the start only."""
+        rows = max(4 * objective.size, objective.n_rows // 16) if self.drawn is None else self.drawn
+        sample = objective.sample(rows, self.seed)
+        first, _ = self._first(_shown(sample, w), w)
+        if first is not None and not self.polish and objective.dear_hessian:
+            return _by_one_hessian(objective, sample, first.w, Recorder(objective), tol, max_iter)
+        newton = Newton(watch_divergence=objective.penalty is None, strict=self.polish)
+        return newton.minimise(objective, w if first is None else first.w, tol=tol, max_iter=max_iter)
+
+    def _plan(self, objective: Any) -> Plan | None:
+        """Return how the first pass goes from part to part, if it does."""
+        return Plan.of(objective) if objective.shape[0] == 1 and objective.size <= MANY and self.drawn is None else None
+
+    def _by_parts(
+        self, objective: Any, w: Array, plan: Plan
+    ) -> tuple[Array | None, tuple[Any, Evaluation, SpdFactor] | None]:
+        """Return the point after a pass in parts, with rows, their Hessian near there, and its factor; or nothing.
+
+        The point is None where it is that of the Hessian.
+        """
+        start = self._on_samples(objective, w, rows_to_begin(objective))
+        found = None if start is None else grown(objective, plan, *start)
+        if found is None:
+            return None, None
+        x, sample, guess, factor = found
+        return None if x is guess.w else x, (sample, guess, factor)
+
+    def _on_samples(
+        self, objective: Any, w: Array, rows: int | None = None
+    ) -> tuple[Any, Evaluation, SpdFactor] | None:
         """Return the larger sample, its minimiser to within the sampling error, and its factored Hessian there."""
         small, large = self._rows(objective)
+        large = large if rows is None else rows
         both = large > 2 * small
         sample = objective.sample(small if both else large, self.seed)
         guess, factor = self._first(sample, w)
