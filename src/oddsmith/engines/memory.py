@@ -30,8 +30,8 @@ WIDE = 512
 """Bytes of a slice of sparse rows for each column, at least: or the sums would be as large as the rows."""
 MADE_BYTES = 1 << 22
 """A slice of rows that a transform makes takes no more than this."""
-STRETCH_BYTES = 1 << 23
-"""Parts of the rows come from stretches that are no shorter than this, unless they are eight."""
+STRETCHES, RUNS_BYTES = 64, 1 << 20
+"""Parts of the rows come from so many stretches of them; of no more than this, one thread takes all."""
 KEPT_BYTES = 1 << 25
 """Transformed rows up to this size are made once and kept for the length of a fit."""
 
@@ -200,23 +200,17 @@ class MemorySource:
         ).kept()
 
     def parts(self, ends: Sequence[float]) -> Iterator[Part]:
-        """Yield the rows in parts, each from all across the data, by the shares at which they end.
+        """Yield C-ordered rows in parts, each a run of every stretch of the data, by the shares at which they end.
 
-        The first takes a piece of each of eight stretches; of twice as many the next, and so on, while they are long.
-
-        >>> source = MemorySource(np.arange(64.0)[:, None], np.zeros(64, dtype=np.int32), K=1)
-        >>> [part.slices()[:2] for part in source.parts((0.25, 1.0))]
-        [[(0, 2), (8, 10)], [(2, 8), (10, 16)]]
+        >>> source = MemorySource(np.zeros((130, 1)), np.zeros(130, dtype=np.int32), K=1)
+        >>> [part.runs()[:2] for part in source.parts((0.5, 1.0))]
+        [[(0, 1), (2, 3)], [(1, 2), (3, 4)]]
         """
-        n, first = self.n_rows, 0.0
-        left = [(n * i // 8, n * (i + 1) // 8) for i in range(8)]
-        for last in ends:
-            share, first = (last - first) / (1.0 - first), last
-            cuts = [(a, a + round((b - a) * share), b) for a, b in left]
-            yield Part(self, [(a, cut) for a, cut, _ in cuts if a < cut])
-            left = [(cut, b) for _, cut, b in cuts]
-            if n * self._row_bytes() >= 2 * len(left) * STRETCH_BYTES:
-                left = [half for a, b in left for half in ((a, (a + b) // 2), ((a + b) // 2, b))]
+        apart, first = self.n_rows // STRETCHES, 0
+        for end in ends:
+            last = round(apart * end)
+            yield Part(self, first, last, apart, whole=end == 1.0)
+            first = last
 
     def _sample_slice(self, rows: int) -> int:
         """How many rows a slice of a sample has: eight are enough, fewer where each would be done at once."""
@@ -226,33 +220,51 @@ class MemorySource:
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows of a source, in the slices given.
+    """The rows from ``first`` to ``last`` of each of many stretches of a source; with ``whole`` those after them, too.
 
-    >>> source = MemorySource(np.eye(3), np.array([0, 1, 1], dtype=np.int32), K=2)
-    >>> Part(source, [(0, 1), (2, 3)]).n_present
-    2
+    >>> source = MemorySource(np.zeros((130, 1)), np.zeros(130, dtype=np.int32), K=1)
+    >>> Part(source, 1, 2, 2, whole=True).n_present
+    66
     """
 
     source: MemorySource
-    ranges: list[tuple[int, int]]
+    first: int
+    last: int
+    apart: int
+    whole: bool
 
     @property
     def n_present(self) -> int:
         """Number of rows; none of them has a weight."""
-        return sum(stop - start for start, stop in self.ranges)
+        return STRETCHES * (self.last - self.first) + len(self._rest())
 
     @property
     def shape(self) -> Shape:
         """Columns and classes."""
         return self.source.shape
 
+    def _rest(self) -> range:
+        """The rows that are in no stretch."""
+        return range(STRETCHES * self.apart if self.whole else self.source.n_rows, self.source.n_rows)
+
+    def runs(self) -> list[tuple[int, int]]:
+        """Return the ranges of rows that are next to each other."""
+        starts = range(self.first, STRETCHES * self.apart, self.apart) if self.first < self.last else []
+        runs = [(start, start + self.last - self.first) for start in starts]
+        return [*runs, (self._rest().start, self._rest().stop)] if self._rest() else runs
+
     def slices(self) -> list[tuple[int, int]]:
-        """Return the row ranges of the blocks."""
-        return self.ranges
+        """Return the row ranges of the blocks: from the first of several runs to the last."""
+        runs = self.runs()
+        size = len(runs) * (self.last - self.first) * self.source._row_bytes()
+        each = STRETCHES // next((count for count in (1, 2, 4, 8, 16) if size <= count * RUNS_BYTES), 32)
+        return [(some[0][0], some[-1][1]) for some in (runs[i : i + each] for i in range(0, len(runs), each))]
 
     def block(self, start: int, stop: int) -> Block:
-        """Return the rows from ``start`` to ``stop`` of the source."""
-        return self.source.block(start, stop)
+        """Return some runs of the source as one block."""
+        block = self.source.block(start, stop)
+        inside = start < STRETCHES * self.apart
+        return replace(block, runs=(self.last - self.first, self.apart)) if inside else block
 
 
 def _take_rows(

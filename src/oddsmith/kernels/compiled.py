@@ -163,6 +163,15 @@ def _signs(t: Any, offset: Any, first: Any, n: Any, sign: Any, a: Any) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _tile_after(first: Any, n: Any, end: Any, run: Any, apart: Any, N: Any) -> tuple[Any, Any]:
+    """Where the tile begins that comes after n rows of a run that ends there, and where its own run ends."""
+    if first + n < end:
+        return first + n, end
+    begin = end + apart - run
+    return begin, min(begin + run, N)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def logistic_c(
     X: Any,
     t: Any,
@@ -176,11 +185,14 @@ def logistic_c(
     wide: Any,
     residuals: Any,
     half: Any,
+    run: Any,
+    apart: Any,
 ) -> tuple[float, float]:
     """Two classes, C order: add the gradient to ``g`` (intercept first); return loss and longest row.
 
     ``wide`` is `room` for the columns in groups, ``residuals`` for those of a tile. The rows, centred and scaled by the
-    root of ``inverse``, go to ``half`` if it has room for them (all have weight 1).
+    root of ``inverse``, go to ``half`` if it has room for them (all have weight 1). A ``run`` of rows counts in each
+    stretch of rows that are ``apart``.
     """
     N, M, tile = uintp(X.shape[0]), uintp(X.shape[1]), residuals.size
     x, step, slopes = X.ravel(), uintp(tile), g[1:]
@@ -188,10 +200,11 @@ def logistic_c(
     fill(wide, u, center, inverse)
     U, C, V, root, sums = wide[0], wide[1], wide[2], wide[3], np.zeros(wide.shape[1])
     value, longest = 0.0, 0.0
-    first = uintp(0)
+    first, end = uintp(0), min(uintp(run), N)
     while first < N:
-        n = min(step, N - first)
-        ahead = (first + step) * M if first + step + step <= N else first * M
+        n = min(step, end - first)
+        following, last = _tile_after(first, n, end, uintp(run), uintp(apart), N)
+        ahead = following * M if following + step <= N else first * M
         if inverse.size and not half.size:
             _dots_and_squares_c(x, first * M, M, u, center, inverse, wide, a, h, n, ahead)
             longest = max(longest, _longest(h, s, first, n))
@@ -203,7 +216,7 @@ def logistic_c(
         value += _tile_residuals(a, b, sign, s, first, n, r, h)
         g[0] += sum_of(r, n)
         _add_c(x, first * M, M, r, center, C, sums, residuals, slopes, n, ahead)
-        first += step
+        first, end = following, last
     add_sums(sums, 64 // wide.itemsize, slopes)
     return value, longest
 
@@ -390,11 +403,24 @@ def logistic_csr_product(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def logistic_hessian(
-    X: Any, t: Any, s: Any, offset: Any, u: Any, b: float, center: Any, g: Any, G: Any, wide: Any, room: Any
+    X: Any,
+    t: Any,
+    s: Any,
+    offset: Any,
+    u: Any,
+    b: float,
+    center: Any,
+    g: Any,
+    G: Any,
+    wide: Any,
+    room: Any,
+    run: Any,
+    apart: Any,
 ) -> float:
     """Two classes, C order: add the gradient to ``g``, the lower half of the Hessian to ``G``; return the loss.
 
-    ``wide`` is `room` for the columns in groups, ``room`` for a tile of rows of the length that ``G`` has.
+    ``wide`` is `room` for the columns in groups, ``room`` for a tile of rows of the length that ``G`` has. A ``run`` of
+    rows counts in each stretch of rows that are ``apart``.
     """
     N, M, P, zero = uintp(X.shape[0]), uintp(X.shape[1]), uintp(G.shape[1]), uintp(0)
     step = uintp(room.size) // P
@@ -403,10 +429,11 @@ def logistic_hessian(
     fill(wide, u, center, a[:0])
     U, C, sums, residuals = wide[0], wide[1], np.zeros(wide.shape[1]), np.empty(step)
     value = 0.0
-    first = zero
+    first, end = zero, min(uintp(run), N)
     while first < N:
-        n = min(step, N - first)
-        ahead = (first + step) * M if first + step + step <= N else first * M
+        n = min(step, end - first)
+        following, last = _tile_after(first, n, end, uintp(run), uintp(apart), N)
+        ahead = following * M if following + step <= N else first * M
         _dots_c(x, first * M, M, u, center, U, C, a, n, ahead)
         _signs(t, offset, first, n, sign, a)
         value += _tile_rows(a, b, sign, s, first, n, r, h)
@@ -414,7 +441,7 @@ def logistic_hessian(
         _add_c(x, first * M, M, r, center, C, sums, residuals, slopes, n, ahead)
         centred_rows(x, first * M, M, center, room, P, n)
         add_gram(room, h, n, P, flat)
-        first += step
+        first, end = following, last
     add_sums(sums, 8, slopes)
     return value
 

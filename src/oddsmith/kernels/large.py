@@ -31,6 +31,8 @@ def curvature(
         return 0.0, np.zeros((C, M + 1)), np.zeros((C * (M + 1),) * 2) if order >= 2 else None, 0.0
     if block.is_sparse:
         return _csr(block, W, b, center, order, inverse)
+    if block.runs is not None and not (C == 1 and M < gram.MOST_COLUMNS and block.Phi.flags.c_contiguous):
+        raise NotImplementedError("Runs of rows are for two classes, few columns, in C order.")
     if block.Phi.dtype == np.float16 and order < 2 and C > 1 and _plain(block, center, inverse):
         return _softmax_half(block, W, b)
     if block.Phi.dtype == np.float16 and not (C == 1 and order < 2):
@@ -82,6 +84,12 @@ def curvature_diagonal(block: Block, W: Array, b: Array, center: Array) -> tuple
     return sums[None, :, 0], sums[None, :, 1]
 
 
+def _runs(block: Block) -> tuple[int, int]:
+    """How many rows of each stretch count, and how long it is: all of one, mostly."""
+    n = max(1, int(block.Phi.shape[0]))
+    return (n, n) if block.runs is None else block.runs
+
+
 def _optional(block: Block) -> tuple[Array, Array]:
     s = _NONE if block.s is None else block.s
     return s, _NO_OFFSET if block.offset is None else block.offset
@@ -99,7 +107,7 @@ def _logistic(
         half = _half(block, inverse)
         tile = _tile_rows(max(1, X.itemsize * len(u)))
         residuals = np.empty(tile, np.float32 if X.itemsize == 2 else np.float64)
-        more = (g, vectors.room(X.itemsize, len(u)), residuals, half)
+        more = (g, vectors.room(X.itemsize, len(u)), residuals, half, *_runs(block))
         value, longest = compiled.logistic_c(X, block.t, s, offset, u, b, center, extent, *more)
     else:
         columns = X.strides[0] == X.itemsize and X.strides[1] >= 0 and X.strides[1] % X.itemsize == 0
@@ -224,7 +232,7 @@ def curvature_root(block: Block, W: Array, b: Array, center: Array) -> Array:
 def _few_columns(block: Block, u: Array, b: float, center: Array) -> tuple[float, Array, Array]:
     P, (s, offset) = len(u) + 1, _optional(block)
     value, g, G = 0.0, np.zeros(P), np.zeros((gram.padded(P),) * 2)
-    room = vectors.room(8, len(u)), gram.tile_room(P)
+    room = *(vectors.room(8, len(u)), gram.tile_room(P)), *_runs(block)
     for rows in [slice(None)] if block.Phi.flags.c_contiguous else _ranges(block, 1):
         some, shift = (s[rows] if s.size else s), (offset[rows] if offset.size else offset)
         at = np.ascontiguousarray(block.Phi[rows]), block.t[rows], some, shift

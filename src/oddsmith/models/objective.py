@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scipy import linalg
 
 from oddsmith.engines import Engine, MemorySource, engine_of
-from oddsmith.engines.memory import available_cores, shared
+from oddsmith.engines.memory import Part, available_cores, shared
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.sgd import run_epoch
 from oddsmith.links import Link
@@ -195,21 +195,17 @@ class FoldObjective:
 
     @property
     def has_parts(self) -> bool:
-        """Whether `parts` from across the rows can be had without a copy."""
-        source, plain = self.source, self.link is None and self.mix is None
+        """Whether `parts` from across the rows can be had without a copy: of two classes, in C order."""
+        source, plain = self.source, self.link is None and self.mix is None and self.shape[0] == 1
         if not (plain and self.large and isinstance(source, MemorySource)) or source.transform is not None:
             return False
-        return not (source.is_sparse or source.weighted)
+        return not (source.is_sparse or source.weighted) and bool(source.X.flags.c_contiguous)
 
     def parts(self, ends: Sequence[float]) -> Iterator[FoldObjective]:
         """Yield the same objective over some rows, then others, each scaled up to all; ``ends`` are shares of rows."""
         for part in self.source.parts(ends):
             share = part.n_present / self.weight
             yield replace(self, source=part, share=share, longest=0.0, progress=None, passes=0, _last=None)
-
-    def remember(self, e: Evaluation) -> None:
-        """Take note of an evaluation whose sums were made in parts."""
-        self._last = replace(e, log_likelihood=self.log_likelihood(e.w, e.value))
 
     @property
     def dear_hessian(self) -> bool:
@@ -275,7 +271,9 @@ class FoldObjective:
 
         It is looked up if the rows are in memory and the ``bound`` is not narrow.
         """
-        source = self.source
+        source, slices = self.source, []
+        if isinstance(source, Part):
+            source, slices = source.source, source.runs()
         if bound <= NARROW or not isinstance(source, MemorySource):
             return bound
         W, b = self.raw(d)
@@ -287,7 +285,7 @@ class FoldObjective:
             return float((A.max(axis=1, initial=0.0) - A.min(axis=1, initial=0.0)).max(initial=0.0))
 
         threads = getattr(self.engine, "threads", None) or available_cores()
-        widest = float(np.max([*shared(widest_of, source.slices(), threads)], initial=0.0))
+        widest = float(np.max([*shared(widest_of, slices or source.slices(), threads)], initial=0.0))
         rounding = 1e-6 * (1.0 + float((np.abs(W) @ np.abs(self.center)).max(initial=0.0)))  # it is taken off last
         return min(bound, widest + rounding) if np.isfinite(widest) else bound
 

@@ -1,111 +1,109 @@
-"""The first pass over all rows, part by part: each part moves the point at which the next one is met."""
+"""The first rows of all, part by part: each part moves the point at which the next one is met."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith.numerics import Array, SpdFactor, factor_spd
+from oddsmith.numerics import Array, factor_spd
 from oddsmith.solvers.base import Evaluation
+from oddsmith.solvers.lbfgs import Metric
 
-LAST = 0.5
-"""With more of the rows than this, all others are one part."""
-ALIKE = 3.0
-"""A part whose gradient is so many times what chance explains is unlike the rows before it."""
-BEGINNING = (10_000, 100_000)
-"""Rows of the sample from which parts go on, at least and at most; between them it is a fiftieth of all."""
-PROVING, MOST = 24_000, 0.35
-"""Rows for each weight whose Hessian is near enough to that of all to end a fit with the next pass; if they are no more
-than this share."""
 RATIO = 2.0
 """By which the rows that were met grow from part to part."""
+LAST = 0.5
+"""With more of the rows than this, all others are one part."""
+ALIKE = 8.0
+"""A part whose gradient is so many times what chance explains is unlike the rows before it."""
+MISLEADING = 1.5
+"""A value that is so much larger than before tells of rows that were not shown by those."""
+PROVING, MOST = 28_000, 0.35
+"""Rows for each weight whose Hessian is near enough to that of all to end a fit with the next pass; if they are no more
+than this share."""
 SLOWER, CHEAP, DEAR = 15.0, 0.25, 0.9
 """Weights of which a row's Hessian takes as long as its gradient; what the Hessian may always cost, and at most, in
 passes over all rows."""
-MISLEADING = 1.5
-"""A value that is so much larger than the sample's tells of rows that it does not show."""
+
+
+class Start(NamedTuple):
+    """A point from which all rows are met; some of the rows, their evaluation near there, and a metric made of it."""
+
+    x: Array
+    sample: Any
+    guess: Evaluation
+    factor: Metric
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a pass is divided: the ends of its parts, as shares of the rows, and which part's Hessian is formed."""
+    """The ends of parts, as shares of the rows, and which part's Hessian is formed: the last, or all rows are met."""
 
     ends: tuple[float, ...]
     formed: int
 
     @classmethod
-    def of(cls, objective: Any) -> Plan | None:
-        """Return a plan for an objective of rows in memory, or None where it does not pay.
+    def proving(cls, objective: Any, sample: float) -> Plan | None:
+        """Return a plan in which all rows are met and the Hessian of some saves a pass over all, where that pays.
 
-        A Hessian of some rows saves a pass over all of them: the more there are, the sooner.
+        It does where rows are very many for their weights.
         """
         size, n = objective.size, objective.n_rows
-        pass_ = SLOWER * n / size
-        rows = max(PROVING * size, min(0.15 * n, CHEAP * pass_))
-        if not objective.has_parts or rows > min(MOST * n, DEAR * pass_):
-            return None
-        return cls.growing(rows_to_begin(objective) / n, rows / n)
+        one_pass = SLOWER * n / size
+        rows = max(PROVING * size, min(0.15 * n, CHEAP * one_pass))
+        return cls.growing(sample, rows / n, whole=True) if rows <= min(MOST * n, DEAR * one_pass) else None
 
     @classmethod
-    def growing(cls, sample: float, formed: float) -> Plan:
+    def growing(cls, sample: float, formed: float, *, whole: bool = False) -> Plan:
         """Return one for shares of the rows that a sample has, and the part whose Hessian is formed.
 
-        >>> Plan.growing(0.02, 0.2)
+        >>> Plan.growing(0.02, 0.2, whole=True)
         Plan(ends=(0.02, 0.06, 0.26, 1.0), formed=2)
+        >>> Plan.growing(0.02, 0.2)
+        Plan(ends=(0.02, 0.06, 0.26), formed=2)
         """
         ends: list[float] = []
         end, which = 0.0, -1
-        while end < 1.0:
+        while end < 1.0 and (whole or which < 0):
+            before = end
             end += (RATIO - 1.0) * (sample + end)
             if which < 0 and end >= 0.5 * formed:
-                end, which = (ends[-1] if ends else 0.0) + formed, len(ends)
-            ends.append(round(end, 6) if end <= LAST or which == len(ends) else 1.0)
-            end = ends[-1]
+                end, which = before + formed, len(ends)
+            end = round(end, 6) if end <= LAST or which == len(ends) else 1.0
+            ends.append(end)
         return cls(tuple(ends), which)
 
 
-def rows_to_begin(objective: Any) -> int:
-    """How many rows the sample has, at whose optimum the first part is met."""
-    return int(np.clip(objective.n_rows // 50, *BEGINNING))
-
-
-def grown(
-    objective: Any, plan: Plan, sample: Any, guess: Evaluation, factor: SpdFactor
-) -> tuple[Array, Any, Evaluation, SpdFactor] | None:
-    """Return a point near the optimum, after one pass over all rows; and rows, their Hessian, and its factor.
+def grown(objective: Any, plan: Plan, start: Start) -> Start | None:
+    """Return a point that is nearer to the optimum, after parts of the rows were met once.
 
     A gradient g at x, scaled up to all rows, puts the optimum of a part at x − H⁻¹g, and that of several at their mean,
-    as far as H is right: what is wrong with it counts by the way from x to there. So the first rows are met at the
-    sample's optimum, the next ones at the mean of that and theirs, and so on: what was met far away was met by few.
+    as far as H is right: what is wrong with it counts by the way from x to there. So the first rows are met where a
+    sample has its optimum, the next ones at the mean of that and theirs, and so on: few are met far away.
 
-    Parts come from across the data. If one is unlike what was met before, neighbouring rows are alike, and all others
-    are met where it was. None is returned where a few rows outweigh others, of which the sample did not know.
+    Parts come from across the data. If one is unlike what was met before, neighbouring rows are alike, or a few
+    outweigh others. Then None is returned; or, if it is one of the last, all others are met where it was.
     """
-    start, share = guess.w, sample.share
-    x, moves, value = start, True, 0.0
-    points, slopes = np.zeros_like(x), np.zeros_like(x)
-    met = 0.0
+    x, sample, guess, factor = start
+    share, met = sample.share, 0.0
+    points, slopes = share * x, np.zeros_like(x)
+    moves = True
     for k, part in enumerate(objective.parts(plan.ends)):
         e: Evaluation = part.evaluate(x, order=2 if k == plan.formed else 1)
-        if e.hessian is not None:
-            factor = factor_spd(e.hessian, tol=0.0)
         chance = (objective.size + 6.0) * (1.0 / part.share + 1.0 / (share + met))
-        moves = moves and bool(factor.norm(e.gradient) ** 2 <= ALIKE * chance)
-        if not e.value <= MISLEADING * guess.value:
-            if x is not start:
-                return None
-            moves = False
+        alike = factor.norm(e.gradient) ** 2 <= ALIKE * chance
+        if not e.value <= MISLEADING * guess.value or not (alike or k > plan.formed):
+            return None
+        moves = moves and bool(alike)
         if e.hessian is not None:
-            sample, guess = part, e
+            sample, guess, factor = part, e, factor_spd(e.hessian, tol=0.0)
+        met += part.share
         points += part.share * x
         slopes += part.share * e.gradient
-        value, met = value + part.share * e.value, met + part.share
         if moves:
-            x = (share * start + points - factor.solve(slopes)) / (share + met)
-    objective.passes += 1
-    if x is not start:
-        return points - factor.solve(slopes), sample, guess, factor
-    objective.remember(replace(e, value=value, gradient=slopes, hessian=None))
-    return start, sample, guess, factor
+            x = (points - factor.solve(slopes)) / (share + met)
+    if plan.ends[-1] == 1.0:  # the sample is among all rows, and must not count twice
+        objective.passes += 1
+        x = points - share * start.x - factor.solve(slopes)
+    return Start(x, sample, guess, factor)

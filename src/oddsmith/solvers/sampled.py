@@ -10,7 +10,7 @@ import numpy as np
 from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.solvers.base import Evaluation, Recorder, SolverResult
 from oddsmith.solvers.coarse import corrected
-from oddsmith.solvers.growing import Plan, grown, rows_to_begin
+from oddsmith.solvers.growing import MISLEADING, Plan, Start, grown
 from oddsmith.solvers.lbfgs import Columnwise, Metric, Pairs, descend
 from oddsmith.solvers.newton import Newton, go_on, leap
 from oddsmith.solvers.proof import Proof
@@ -27,6 +27,8 @@ SOON, EASY, OWN = 7, (12, 20), 0.01
 are not there so soon, but in time, must come to so much of it in some more."""
 ALL_CHANCE = 0.6
 """A sample whose Hessian is chance to such a share, off its diagonal, says that columns do not depend on each other."""
+FOURFOLD = 4
+"""A sample from which parts go on without a search is so many times the one from which a search does."""
 LEFT = 0.1
 """Standard errors, in units of the tolerance, that a polished fit may be from the optimum."""
 
@@ -65,15 +67,12 @@ class Sampled:
         recorder, most = Recorder(objective), max_iter
         coarse = not self.polish and objective.size > MANY and objective.has_coarse
         start = self._on_gradients(objective, w) if coarse else None
-        x: Array | None = None
-        if not coarse and (plan := self._plan(objective)) is not None:
-            x, start = self._by_parts(objective, w, plan)
         if start is None:  # 1
             start, coarse = self._on_samples(objective, w), coarse and objective.shape[0] == 1
-        if start is None or (not coarse and x is None and _misleads(start, objective, w)):
+        if start is None or (not coarse and _misleads(start, objective, w)):
             newton = Newton(watch_divergence=objective.penalty is None)
             return newton.minimise(objective, w, tol=tol, max_iter=max_iter)
-        sample, guess, factor = start
+        x, sample, guess, factor = start
         proof = Proof(objective, sample, guess, factor, tol)
 
         def leaping() -> float:
@@ -95,7 +94,6 @@ class Sampled:
                 return 1
             return 2 if norms[-1] ** 2 / norms[-2] <= 0.7 * leaping() else 1
 
-        x = guess.w if x is None else x
         if coarse:
             e = corrected(objective, proof, metric, close, recorder)
             if not close(e):
@@ -119,35 +117,23 @@ class Sampled:
         newton = Newton(watch_divergence=objective.penalty is None, strict=self.polish)
         return newton.minimise(objective, w if first is None else first.w, tol=tol, max_iter=max_iter)
 
-    def _plan(self, objective: Any) -> Plan | None:
-        """Return how the first pass goes from part to part, if it does."""
-        return Plan.of(objective) if objective.shape[0] == 1 and objective.size <= MANY and self.drawn is None else None
+    def _on_samples(self, objective: Any, w: Array) -> Start | None:
+        """Return the larger sample, its minimiser to within the sampling error, and its factored Hessian there.
 
-    def _by_parts(
-        self, objective: Any, w: Array, plan: Plan
-    ) -> tuple[Array | None, tuple[Any, Evaluation, SpdFactor] | None]:
-        """Return the point after a pass in parts, with rows, their Hessian near there, and its factor; or nothing.
-
-        The point is None where it is that of the Hessian.
+        Of rows in memory it is made of parts of them, if these are like the smaller sample.
         """
-        start = self._on_samples(objective, w, rows_to_begin(objective))
-        found = None if start is None else grown(objective, plan, *start)
-        if found is None:
-            return None, None
-        x, sample, guess, factor = found
-        return None if x is guess.w else x, (sample, guess, factor)
-
-    def _on_samples(
-        self, objective: Any, w: Array, rows: int | None = None
-    ) -> tuple[Any, Evaluation, SpdFactor] | None:
-        """Return the larger sample, its minimiser to within the sampling error, and its factored Hessian there."""
         small, large = self._rows(objective)
-        large = large if rows is None else rows
+        grows = objective.has_parts and objective.size <= MANY and self.drawn is None
+        small = FOURFOLD * small if grows else small
         both = large > 2 * small
         sample = objective.sample(small if both else large, self.seed)
         guess, factor = self._first(sample, w)
         if guess is None:
             return None
+        if both and grows:
+            start = _grown(objective, Start(guess.w, sample, guess, factor), large + large // 4)
+            if start is not None:
+                return start
         if both and objective.size > MANY and objective.shape[0] == 1:
             # Where columns do not depend on each other the Hessian of more rows costs more than it tells.
             more = objective.sample(max(large, objective.n_rows // 16), self.seed)
@@ -160,9 +146,9 @@ class Sampled:
         if guess.hessian is None:
             guess = sample.evaluate(guess.w, order=2)
             factor = metric(guess, sample)
-        return sample, guess, factor
+        return Start(guess.w, sample, guess, factor)
 
-    def _on_gradients(self, objective: Any, w: Array) -> tuple[Any, Evaluation, Metric] | None:
+    def _on_gradients(self, objective: Any, w: Array) -> Start | None:
         """Return a sample, a minimiser to within the sampling error, and a metric, without a Hessian of many weights.
 
         That is possible where columns hardly depend on each other: where gradients alone come far below the sampling
@@ -184,7 +170,7 @@ class Sampled:
         rows = objective.n_rows // 16
         if C == 1 and rows > 2 * small and rows * P <= MADE_NUMBERS:
             guess = _to_sampling_error(objective.sample(rows, self.seed), guess.w, plain)
-        return sample, guess, plain
+        return Start(guess.w, sample, guess, plain)
 
     def _anew(self, objective: Any, e: Evaluation, tol: float) -> Proof:
         """Return metric and proof from the larger sample's Hessian at a point."""
@@ -210,6 +196,13 @@ class Sampled:
         return None if lost else result.final, metric(result.final, sample)
 
 
+def _grown(objective: Any, start: Start, rows: int) -> Start | None:
+    """Return a start from about so many ``rows`` where they are like the sample; or, if that pays, from all of them."""
+    first = grown(objective, Plan.growing(start.sample.share, rows / objective.n_rows), start)
+    plan = None if first is None else Plan.proving(objective, first.sample.share)
+    return first if first is None or plan is None else grown(objective, plan, first)
+
+
 def _shown(sample: Any, w: Array) -> Any:
     """Return a sample's objective with the weights held where they are that it does not show.
 
@@ -220,11 +213,10 @@ def _shown(sample: Any, w: Array) -> Any:
     return sample if kept.all() else replace(sample, free=sample.free & kept.reshape(sample.free.shape), _last=None)
 
 
-def _misleads(start: tuple[Any, Evaluation, Metric], objective: Any, w: Array) -> bool:
+def _misleads(start: Start, objective: Any, w: Array) -> bool:
     """Whether a sample's minimiser is worse than where it began: a few rows that it does not show outweigh others."""
-    sample, guess, _ = start
-    value = objective.evaluate(guess.w).value
-    return bool(value > 1.5 * guess.value and value > sample.evaluate(w).value)
+    value = objective.evaluate(start.x).value
+    return bool(value > MISLEADING * start.guess.value and value > start.sample.evaluate(w).value)
 
 
 def metric(e: Evaluation, sample: Any) -> SpdFactor:
