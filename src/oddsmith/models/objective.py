@@ -271,9 +271,9 @@ class FoldObjective:
 
         It is looked up if the rows are in memory and the ``bound`` is not narrow.
         """
-        source, slices = self.source, []
-        if isinstance(source, Part):
-            source, slices = source.source, source.runs()
+        source, slices = self.source, None
+        if isinstance(self.source, Part):
+            source, slices = self.source.source, self.source.runs()
         if bound <= NARROW or not isinstance(source, MemorySource):
             return bound
         W, b = self.raw(d)
