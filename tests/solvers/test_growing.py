@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from oddsmith import LogisticRegression
 from oddsmith.engines import MemoryEngine, MemorySource
+from oddsmith.engines.memory import STRETCHES
 from oddsmith.models.likelihood import Problem, make_objective
 from oddsmith.priors import GaussianPrior
 from oddsmith.solvers import sampled
@@ -115,6 +116,17 @@ def test_neighbours_that_are_copies(table: Any, points: list[Any]) -> None:
     rows = np.repeat(np.arange(N // 100), 100)
     fit = same(X[rows], y[rows])
     assert points == [None] and fit.certificate_.passes <= 4
+
+
+@pytest.mark.parametrize("prior", [1.0, None])
+def test_rows_whose_neighbours_lack_a_column(points: list[Any], prior: float | None) -> None:
+    """The gradients of the first parts are as they should be, and their Hessian has nothing of the column."""
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(N // 4, 10))
+    place = np.arange(len(X)) % (len(X) // STRETCHES)
+    X[place <= place.max() // 2, 3] = 0.0
+    fit = same(X, (rng.random(len(X)) < 1.0 / (1.0 + np.exp(-X[:, 0]))).astype(int), prior)
+    assert points == [None] and fit.certificate_.passes <= 6
 
 
 def test_a_few_rows_that_outweigh_others(table: Any, points: list[Any]) -> None:

@@ -30,8 +30,9 @@ WIDE = 512
 """Bytes of a slice of sparse rows for each column, at least: or the sums would be as large as the rows."""
 MADE_BYTES = 1 << 22
 """A slice of rows that a transform makes takes no more than this."""
-STRETCHES, RUNS_BYTES = 64, 1 << 20
-"""Parts of the rows come from so many stretches of them; of no more than this, one thread takes all."""
+STRETCHES, RUNS_BYTES = 61, 1 << 20
+"""Parts of the rows come from so many stretches of them (a prime, by which no table repeats itself); of no more bytes
+than this, one thread takes all."""
 KEPT_BYTES = 1 << 25
 """Transformed rows up to this size are made once and kept for the length of a fit."""
 
@@ -202,7 +203,7 @@ class MemorySource:
     def parts(self, ends: Sequence[float]) -> Iterator[Part]:
         """Yield C-ordered rows in parts, each a run of every stretch of the data, by the shares at which they end.
 
-        >>> source = MemorySource(np.zeros((130, 1)), np.zeros(130, dtype=np.int32), K=1)
+        >>> source = MemorySource(np.zeros((124, 1)), np.zeros(124, dtype=np.int32), K=1)
         >>> [part.runs()[:2] for part in source.parts((0.5, 1.0))]
         [[(0, 1), (2, 3)], [(1, 2), (3, 4)]]
         """
@@ -222,9 +223,9 @@ class MemorySource:
 class Part:
     """The rows from ``first`` to ``last`` of each of many stretches of a source; with ``whole`` those after them, too.
 
-    >>> source = MemorySource(np.zeros((130, 1)), np.zeros(130, dtype=np.int32), K=1)
+    >>> source = MemorySource(np.zeros((124, 1)), np.zeros(124, dtype=np.int32), K=1)
     >>> Part(source, 1, 2, 2, whole=True).n_present
-    66
+    63
     """
 
     source: MemorySource
@@ -236,29 +237,33 @@ class Part:
     @property
     def n_present(self) -> int:
         """Number of rows; none of them has a weight."""
-        return STRETCHES * (self.last - self.first) + len(self._rest())
+        return sum(stop - start for start, stop in self.runs())
 
     @property
     def shape(self) -> Shape:
         """Columns and classes."""
         return self.source.shape
 
-    def _rest(self) -> range:
+    def _rest(self) -> list[tuple[int, int]]:
         """The rows that are in no stretch."""
-        return range(STRETCHES * self.apart if self.whole else self.source.n_rows, self.source.n_rows)
+        rest = STRETCHES * self.apart, self.source.n_rows
+        return [rest] if self.whole and rest[0] < rest[1] else []
+
+    def _runs(self) -> list[tuple[int, int]]:
+        starts = range(self.first, STRETCHES * self.apart, self.apart) if self.first < self.last else []
+        return [(start, start + self.last - self.first) for start in starts]
 
     def runs(self) -> list[tuple[int, int]]:
         """Return the ranges of rows that are next to each other."""
-        starts = range(self.first, STRETCHES * self.apart, self.apart) if self.first < self.last else []
-        runs = [(start, start + self.last - self.first) for start in starts]
-        return [*runs, (self._rest().start, self._rest().stop)] if self._rest() else runs
+        return [*self._runs(), *self._rest()]
 
     def slices(self) -> list[tuple[int, int]]:
         """Return the row ranges of the blocks: from the first of several runs to the last."""
-        runs = self.runs()
+        runs = self._runs()
         size = len(runs) * (self.last - self.first) * self.source._row_bytes()
-        each = STRETCHES // next((count for count in (1, 2, 4, 8, 16) if size <= count * RUNS_BYTES), 32)
-        return [(some[0][0], some[-1][1]) for some in (runs[i : i + each] for i in range(0, len(runs), each))]
+        count = next((count for count in (1, 2, 4, 8, 16) if size <= count * RUNS_BYTES), 32)
+        edges = [len(runs) * i // count for i in range(count + 1)]
+        return [*((runs[a][0], runs[b - 1][1]) for a, b in pairwise(edges) if a < b), *self._rest()]
 
     def block(self, start: int, stop: int) -> Block:
         """Return some runs of the source as one block."""

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg.lapack import dtrtrs
 
-from oddsmith.numerics import Array, factor_spd
+from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.solvers.base import Evaluation
 from oddsmith.solvers.lbfgs import Metric
 
@@ -17,6 +18,8 @@ LAST = 0.5
 """With more of the rows than this, all others are one part."""
 ALIKE = 8.0
 """A part whose gradient is so many times what chance explains is unlike the rows before it."""
+LIKE = 0.25, 4.0
+"""So much of the sample's curvature, at least and at most, a part has in every direction, or it is unlike it."""
 MISLEADING = 1.5
 """A value that is so much larger than before tells of rows that were not shown by those."""
 PROVING, MOST = 28_000, 0.35
@@ -83,12 +86,14 @@ def grown(objective: Any, plan: Plan, start: Start) -> Start | None:
     sample has its optimum, the next ones at the mean of that and theirs, and so on: few are met far away.
 
     Parts come from across the data. If one is unlike what was met before, neighbouring rows are alike, or a few
-    outweigh others. Then None is returned; or, if it is one of the last, all others are met where it was.
+    outweigh others. Then None is returned; or, if it is one of the last, all others are met where it was. A gradient
+    says nothing of rows that are fewer, or nearer to each other, than elsewhere: their Hessian must be alike, too.
     """
     x, sample, guess, factor = start
     share, met = sample.share, 0.0
     points, slopes = share * x, np.zeros_like(x)
-    moves = True
+    moves, whole = True, plan.ends[-1] == 1.0
+    objective.passes += whole
     for k, part in enumerate(objective.parts(plan.ends)):
         e: Evaluation = part.evaluate(x, order=2 if k == plan.formed else 1)
         chance = (objective.size + 6.0) * (1.0 / part.share + 1.0 / (share + met))
@@ -97,13 +102,25 @@ def grown(objective: Any, plan: Plan, start: Start) -> Start | None:
             return None
         moves = moves and bool(alike)
         if e.hessian is not None:
-            sample, guess, factor = part, e, factor_spd(e.hessian, tol=0.0)
+            factor = factor_spd(e.hessian, tol=0.0)
+            if not _curved_alike(factor, guess):
+                return None
+            sample, guess = part, e
         met += part.share
         points += part.share * x
         slopes += part.share * e.gradient
         if moves:
             x = (points - factor.solve(slopes)) / (share + met)
-    if plan.ends[-1] == 1.0:  # the sample is among all rows, and must not count twice
-        objective.passes += 1
+    if whole:  # the sample is among all rows, and must not count twice
         x = points - share * start.x - factor.solve(slopes)
     return Start(x, sample, guess, factor)
+
+
+def _curved_alike(factor: SpdFactor, guess: Evaluation) -> bool:
+    """Whether a Hessian, factored, has about the curvature of another one in every direction."""
+    if guess.hessian is None or not factor.complete:
+        return False
+    half, _ = dtrtrs(factor.L, guess.hessian / factor.d / factor.d[:, None], lower=1)
+    both, _ = dtrtrs(factor.L, half.T, lower=1)
+    values = np.linalg.eigvalsh(both)
+    return bool(values[0] * LIKE[1] >= 1.0 and values[-1] * LIKE[0] <= 1.0)

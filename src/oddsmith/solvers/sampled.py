@@ -123,17 +123,15 @@ class Sampled:
         Of rows in memory it is made of parts of them, if these are like the smaller sample.
         """
         small, large = self._rows(objective)
-        grows = objective.has_parts and objective.size <= MANY and self.drawn is None
-        small = FOURFOLD * small if grows else small
+        if objective.has_parts and objective.size <= MANY and self.drawn is None and large > 2 * FOURFOLD * small:
+            start = self._grown(objective, w, FOURFOLD * small, large + large // 4)
+            if start is not None:
+                return start
         both = large > 2 * small
         sample = objective.sample(small if both else large, self.seed)
         guess, factor = self._first(sample, w)
         if guess is None:
             return None
-        if both and grows:
-            start = _grown(objective, Start(guess.w, sample, guess, factor), large + large // 4)
-            if start is not None:
-                return start
         if both and objective.size > MANY and objective.shape[0] == 1:
             # Where columns do not depend on each other the Hessian of more rows costs more than it tells.
             more = objective.sample(max(large, objective.n_rows // 16), self.seed)
@@ -147,6 +145,19 @@ class Sampled:
             guess = sample.evaluate(guess.w, order=2)
             factor = metric(guess, sample)
         return Start(guess.w, sample, guess, factor)
+
+    def _grown(self, objective: Any, w: Array, small: int, large: int) -> Start | None:
+        """Return a start from a sample and parts of the rows that are like it; or, if that pays, from all rows."""
+        sample = objective.sample(small, self.seed)
+        guess, factor = self._first(sample, w)
+        if guess is None:
+            return None
+        plan = Plan.growing(sample.share, large / objective.n_rows)
+        start = grown(objective, plan, Start(guess.w, sample, guess, factor))
+        if start is None or self.polish:  # all digits take a Hessian of all rows anyway
+            return start
+        proving = Plan.proving(objective, start.sample.share)
+        return start if proving is None else grown(objective, proving, start) or start
 
     def _on_gradients(self, objective: Any, w: Array) -> Start | None:
         """Return a sample, a minimiser to within the sampling error, and a metric, without a Hessian of many weights.
@@ -194,13 +205,6 @@ class Sampled:
         result = newton.minimise(sample, w, tol=1e-8, max_iter=30)
         lost = result.diverging or not np.isfinite(result.final.value)
         return None if lost else result.final, metric(result.final, sample)
-
-
-def _grown(objective: Any, start: Start, rows: int) -> Start | None:
-    """Return a start from about so many ``rows`` where they are like the sample; or, if that pays, from all of them."""
-    first = grown(objective, Plan.growing(start.sample.share, rows / objective.n_rows), start)
-    plan = None if first is None else Plan.proving(objective, first.sample.share)
-    return first if first is None or plan is None else grown(objective, plan, first)
 
 
 def _shown(sample: Any, w: Array) -> Any:
