@@ -23,7 +23,7 @@ STEPS = 25
 BLUR = 1e-7
 """Relative rounding of a sum over coarse rows, with room to spare."""
 BLUR_OF_HESSIAN = 5e-4
-"""The Hessian of coarse rows is off by so much of itself, times √(weights / rows), and so is an optimum found there."""
+"""The Hessian of coarse rows is off by so much of itself, times √(columns / rows), and so is an optimum found there."""
 MARGIN = 0.2
 """A search goes on to this part of the gradient that a certificate needs: it costs little there."""
 
@@ -47,7 +47,7 @@ def corrected(
     e: Evaluation
     coarse, e = objective.coarsened(proof.guess.w)  # 1
     far = proof.guess.hessian is None
-    blur = BLUR_OF_HESSIAN * np.sqrt(objective.size / objective.n_rows)
+    blur = BLUR_OF_HESSIAN * np.sqrt(objective.shape[1] / objective.n_rows)
     left, rough = np.inf, ROUGH[objective.shape[0] > 1] * np.sqrt(objective.size)
     for _ in range(4):
         near: Evaluation = coarse.evaluate(e.w)
