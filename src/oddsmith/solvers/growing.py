@@ -97,10 +97,11 @@ def grown(objective: Any, plan: Plan, start: Start) -> Start | None:
     for k, part in enumerate(objective.parts(plan.ends)):
         e: Evaluation = part.evaluate(x, order=2 if k == plan.formed else 1)
         chance = (objective.size + 6.0) * (1.0 / part.share + 1.0 / (share + met))
-        alike = factor.norm(e.gradient) ** 2 <= ALIKE * chance
+        with np.errstate(over="ignore", invalid="ignore"):  # a row may be longer than any number
+            alike = bool(factor.norm(e.gradient) ** 2 <= ALIKE * chance)
         if not e.value <= MISLEADING * guess.value or not (alike or k > plan.formed):
             return None
-        moves = moves and bool(alike)
+        moves = moves and alike
         if e.hessian is not None:
             factor = factor_spd(e.hessian, tol=0.0)
             if not _curved_alike(factor, guess):
@@ -122,5 +123,7 @@ def _curved_alike(factor: SpdFactor, guess: Evaluation) -> bool:
         return False
     half, _ = dtrtrs(factor.L, guess.hessian / factor.d / factor.d[:, None], lower=1)
     both, _ = dtrtrs(factor.L, half.T, lower=1)
+    if not np.isfinite(both).all():
+        return False
     values = np.linalg.eigvalsh(both)
     return bool(values[0] * LIKE[1] >= 1.0 and values[-1] * LIKE[0] <= 1.0)
