@@ -22,8 +22,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Perceptron, RidgeClassifier
 
 from oddsmith import FisherDiscriminant, LeastSquaresClassifier, PerceptronClassifier
-from oddsmith.engines import MemoryEngine, MemorySource
-from oddsmith.models.closed_form import one_blas_thread
+from oddsmith.engines import MemoryEngine, MemorySource, one_blas_thread
 from oddsmith.statistics import Gram
 
 Contest = dict[str, Callable[[], Any]]

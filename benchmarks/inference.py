@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith import JeffreysPrior, LogisticRegression, detect_separation
-from oddsmith.models.objective import FoldObjective
+from oddsmith.likelihood.objective import FoldObjective
 
 SIMULATIONS = 2000
 

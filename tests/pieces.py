@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.block import Block
-from oddsmith.engines.parted import PartedSource, Piece, merged
+from oddsmith.engines.partitioned import PartedSource, Piece, merged
 
 
 @dataclass

@@ -29,7 +29,7 @@ def problem(K: int, size: float, *, form: str, center: float) -> tuple[Block, Cu
 
 def exact_value(block: Block, params: CurvatureParams, theta: list[mpmath.mpf]) -> mpmath.mpf:
     """The loss as it is written down, in as many digits as mpmath works with; ``theta`` has the intercepts first."""
-    X = block.Phi.toarray() if block.is_sparse else block.Phi
+    X = block.X.toarray() if block.is_sparse else block.X
     C, P = params.size
     total = mpmath.mpf(0)
     for x, t, s, offset in zip(X, block.t, block.s, block.offset, strict=True):
@@ -75,7 +75,7 @@ def test_curvature_equals_extended_differences(K: int, size: float, form: str, c
     value, g, H = differences(block, params)
     found = Curvature.of(block, params)
     # Rounding an activation of this size moves every derivative by this much, relative to its terms.
-    X = block.Phi.toarray() if block.is_sparse else block.Phi
+    X = block.X.toarray() if block.is_sparse else block.X
     Z = np.column_stack([np.ones(len(X)), np.abs(X - params.center)])
     rtol = 2e-15 * (1.0 + np.abs(params.W).max() * Z.sum(axis=1).max())
     first = np.tile(block.s @ Z, (K - 1, 1))
@@ -147,7 +147,7 @@ def test_hessian_of_any_block_is_positive_semidefinite() -> None:
 
 def test_curvature_of_no_rows_is_zero() -> None:
     block, params = problem(3, 1.0, form="dense", center=0.0)
-    empty = Curvature.of(Block(block.Phi[:0], block.t[:0]), params)
+    empty = Curvature.of(Block(block.X[:0], block.t[:0]), params)
     zero = Curvature.zero(Shape(2, 3), params)
     assert empty.value == zero.value == 0.0
     assert not empty.gradient.any() and not empty.hessian.any()

@@ -10,11 +10,13 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import get_tags
+from tests.policies import set_policy
 
 from oddsmith import LogisticRegression, PerceptronClassifier
 from oddsmith.engines import ENGINES, MemoryEngine, MemorySource
 from oddsmith.errors import NeedsMemoryError
-from oddsmith.models import coordinates, likelihood
+from oddsmith.likelihood import coordinates
+from oddsmith.likelihood import fit as likelihood
 from oddsmith.models.recalibrated import RecalibratedClassifier
 from oddsmith.solvers import SGD
 from oddsmith.statistic import STATISTICS, Shape
@@ -184,7 +186,7 @@ def test_large_fits_agree_with_small_ones_and_have_the_same_bits_on_any_number_o
     X = rng.normal(size=(20_000, 3))
     t = (X @ rng.normal(size=(3, K)) + rng.gumbel(size=(20_000, K))).argmax(axis=1)
     small = LogisticRegression(prior, tol=1e-10).fit(X, t)
-    monkeypatch.setattr(coordinates, "LARGE", 1000)
+    set_policy(monkeypatch, compiled_elements=1000)
     cut(monkeypatch, 1999)
     fits = [LogisticRegression(prior, tol=1e-10, threads=n).fit(form(X), t) for n in (1, 2, 3, 1)]
     for fit in fits:

@@ -13,17 +13,20 @@ SRC = Path(oddsmith.__file__).parent
 
 # Each room may import from those before it, and from itself.
 LAYERS = (
-    *("errors", "registry", "records", "numerics"),
-    *("links", "losses", "priors", "block"),
-    *("statistic", "kernels", "statistics", "engines", "design", "solvers", "inference"),
-    # Decisions take numbers, and the model file takes objects of types that models register with it: neither knows a
-    # model, so models can decide and save themselves.
-    *("decision", "persistence", "models", "evaluation"),
-    *("data", "plots", "report", "lectures", "cli", "testing", "demo"),
+    *("errors", "registry", "protocols", "records", "numerics", "links", "losses", "priors", "rows", "block"),
+    *("statistic", "kernels", "statistics", "engines", "design", "solvers"),
+    *("likelihood", "densities", "inference", "prior_selection", "decision", "data_access", "models", "evaluation"),
+    *("persistence", "export", "federated", "data", "plots", "report", "lectures", "cli", "testing", "demo"),
 )
 LEVEL = {room: level for level, room in enumerate(LAYERS)}
-# One door opens the other way: ``model.report(…)`` hands its model to the report, when it is called.
-DOORS = {(Path("models", "reporting.py"), "report")}
+# Doors that open the other way, when they are called: a model saves, exports and reports itself; a fit that can be
+# interrupted keeps a journal.
+DOORS = {
+    (Path("models", "base.py"), "persistence"),
+    (Path("models", "export_mixin.py"), "export"),
+    (Path("models", "report_mixin.py"), "report"),
+    (Path("data_access", "checkpoint.py"), "persistence"),
+}
 MODULES = sorted(path for path in SRC.rglob("*.py") if path != SRC / "__init__.py")
 
 HEAVY = ("numba", "matplotlib", "pyarrow", "dask", "pandas", "polars", "sklearn", "scipy")

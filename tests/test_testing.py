@@ -32,7 +32,7 @@ class Sums:
     @classmethod
     def of(cls, block: Block, params: Shape) -> "Sums":
         T = np.eye(params.K)[block.t] * block.weights()[:, None]
-        return cls(T.sum(axis=0), T.T @ (block.Phi.toarray() if block.is_sparse else block.Phi.astype(np.float64)))
+        return cls(T.sum(axis=0), T.T @ (block.X.toarray() if block.is_sparse else block.X.astype(np.float64)))
 
     def merge(self, other: "Sums") -> "Sums":
         return type(self)(self.weight + other.weight, self.total + other.total)
@@ -89,7 +89,7 @@ class Writing(Sums):
     @classmethod
     def of(cls, block: Block, params: Shape) -> Sums:
         if block.n_rows and not block.is_sparse:
-            block.Phi[:] -= block.Phi[0]
+            block.X[:] -= block.X[0]
         return super().of(block, params)
 
 
@@ -107,7 +107,7 @@ class FirstRows(Sums):
 
     @classmethod
     def of(cls, block: Block, params: Shape) -> Sums:
-        return super().of(Block(block.Phi[:10], block.t[:10], None if block.s is None else block.s[:10]), params)
+        return super().of(Block(block.X[:10], block.t[:10], None if block.s is None else block.s[:10]), params)
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Scatter:
 
     @classmethod
     def of(cls, block: Block, params: Shape) -> "Scatter":
-        X = block.Phi.toarray() if block.is_sparse else block.Phi.astype(np.float64)
+        X = block.X.toarray() if block.is_sparse else block.X.astype(np.float64)
         s = block.weights()
         if not s.any():
             return cls.zero(params, params)
@@ -206,9 +206,9 @@ def test_hostile_blocks_are_hostile() -> None:
     blocks = [block for block, _ in hostile_blocks()]
     assert any(block.n_rows == 0 for block in blocks)
     assert any(block.is_sparse for block in blocks)
-    assert any(not block.is_sparse and block.Phi.dtype == np.float32 for block in blocks)
+    assert any(not block.is_sparse and block.X.dtype == np.float32 for block in blocks)
     assert any(block.s is not None and block.n_rows and not block.s.any() for block in blocks)
-    assert any(not block.is_sparse and block.n_rows and block.Phi.mean() > 1e7 for block in blocks)
+    assert any(not block.is_sparse and block.n_rows and block.X.mean() > 1e7 for block in blocks)
     assert any(len(set(block.t)) < shape.K for block, shape in hostile_blocks() if block.n_rows > 10)
 
 

@@ -5,17 +5,25 @@ python docs/gallery/build.py zigzag roc   these figures alone
 """
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import matplotlib
 import matplotlib.pyplot as plt
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
-from oddsmith.lectures.gallery import draw, save, scripts
-from oddsmith.lectures.sheet import contact_sheet, gallery_page, smaller
+from oddsmith.lectures.gallery import SECTIONS, draw, save, scripts, topic_of, words
 
 HERE = Path(__file__).parent
 FIGURES = HERE / "figures"
+INTRODUCTION = """# Gallery
+
+Each figure is made by one short script with the public names of oddsmith. `make gallery` makes all of them again, a
+contact sheet beside them, and this page from the first lines of the scripts; `oddsmith gallery` draws them larger, as
+PNG, SVG or PDF. What a figure claims is also a test, in `tests/plots/test_gallery.py`.
+
+![All figures of the gallery, small](figures/contact_sheet.png)
+"""
 
 
 def main(wanted: list[str]) -> None:
@@ -32,6 +40,47 @@ def main(wanted: list[str]) -> None:
     if not wanted:
         contact_sheet({name: FIGURES / f"{name}.png" for name in scripts()}, FIGURES / "contact_sheet.png")
         (HERE / "README.md").write_text(gallery_page(), encoding="utf-8")
+
+
+def gallery_page() -> str:
+    """Return the page of the documentation, in Markdown."""
+    parts = [INTRODUCTION]
+    for section, names in SECTIONS.items():
+        parts.append(f"## {section}\n")
+        for name in names:
+            (title, text), topic, script = words(name), topic_of(name), scripts()[name].name
+            where = f"[{topic.title}](../syllabus.md#{anchor(topic.number, topic.title)})"
+            parts.append(f"### {title}\n\n{text}\n\n![{title}](figures/{name}.png)\n")
+            parts.append(f"Topic: {where}. Script: [{script}]({script})\n")
+    return "\n".join(parts)
+
+
+def anchor(number: int, title: str) -> str:
+    """Return the name under which the section of a topic can be linked to."""
+    kept = "".join(letter for letter in f"{number} {title}".lower() if letter.isalnum() or letter in " -")
+    return kept.replace(" ", "-")
+
+
+def contact_sheet(
+    files: Mapping[str, Path], path: Path, *, columns: int = 6, width: int = 250, height: int = 215
+) -> None:
+    """Write one picture with all figures, small and under their names."""
+    rows = -(-len(files) // columns)
+    sheet = Image.new("RGB", (columns * width, rows * height), "white")
+    pen, font = ImageDraw.Draw(sheet), ImageFont.load_default(size=13)
+    for i, (name, file) in enumerate(files.items()):
+        left, top = i % columns * width, i // columns * height
+        with Image.open(file) as picture:
+            small = picture.convert("RGB")
+        small.thumbnail((width - 16, height - 34), Image.Resampling.LANCZOS)
+        sheet.paste(small, (left + (width - small.width) // 2, top + 26))
+        pen.text((left + 8, top + 5), name.replace("_", " "), fill="black", font=font)
+    smaller(sheet).save(path, optimize=True)
+
+
+def smaller(picture: Image.Image) -> Image.Image:
+    """Return a picture (Pillow) with few colours: figures need no more, and their files are a third of the size."""
+    return picture.quantize(192, dither=Image.Dither.NONE)
 
 
 if __name__ == "__main__":

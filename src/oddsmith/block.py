@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from oddsmith.errors import InvalidInputError
+from oddsmith.protocols import Indices
+from oddsmith.rows import Rows, SparseRows, as_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +19,8 @@ class Block:
 
     Parameters
     ----------
-    Phi : array or scipy CSR array, n × M
-        Basis rows, float32 or float64, never copied.
+    Phi : storage of rows, n × M
+        See `oddsmith.rows`; an array or a CSR matrix is put into the storage that suits it, without a copy.
     t : integer array of length n
         Class codes 0 … K−1.
     s : array of length n, optional
@@ -27,33 +29,20 @@ class Block:
         Added to the activations of the classes 1 … C against class 0.
     first_row : int
         Number of the first row in the whole data.
-    memo : array of length n, optional
-        Room for what the last evaluation found for each row (its curvature), so that Hessian products need not find
-        it again. A cache: no sum depends on it.
-    origin : array or scipy CSR array, n rows, optional
-        The rows that ``Phi`` was made of, where a transform made it: what a sample knows them by, since the last digit
-        of ``Phi`` may depend on how means were summed up.
-    half : array n × M, optional
-        Room for the rows in half precision, centred and scaled, which a pass that looks for the longest of them fills.
-    runs : (length, apart), optional
-        Only the first rows of every stretch count: so many, of every so many. The compiled sums of two classes know it.
 
     >>> block = Block(np.eye(2), np.array([0, 1], dtype=np.int32))
-    >>> block.n_rows, block.n_columns
-    (2, 2)
+    >>> block.n_rows, block.n_columns, block.Phi.dense(1, 2).tolist()
+    (2, 2, [[0.0, 1.0]])
     """
 
-    Phi: Any
+    Phi: Rows
     t: npt.NDArray[np.int32]
     s: npt.NDArray[np.float64] | None = None
     offset: npt.NDArray[np.float64] | None = None
     first_row: int = 0
-    memo: npt.NDArray[np.float64] | None = None
-    origin: Any = None
-    half: npt.NDArray[np.float16] | None = None
-    runs: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "Phi", as_rows(self.Phi))
         n = self.Phi.shape[0]
         for name, part in (("t", self.t), ("s", self.s), ("offset", self.offset)):
             if part is not None and part.shape[0] != n:
@@ -61,23 +50,35 @@ class Block:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows that count."""
-        n = int(self.Phi.shape[0])
-        if self.runs is None:
-            return n
-        length, apart = self.runs
-        return n // apart * length + min(n % apart, length)
+        """Number of rows."""
+        return self.Phi.shape[0]
 
     @property
     def n_columns(self) -> int:
         """Number of columns of ``Phi``."""
-        return int(self.Phi.shape[1])
+        return self.Phi.shape[1]
+
+    @property
+    def X(self) -> Any:
+        """The rows as one array or one CSR matrix."""
+        return self.Phi.concrete().X
 
     @property
     def is_sparse(self) -> bool:
-        """Whether ``Phi`` is a CSR matrix."""
-        return hasattr(self.Phi, "indptr")
+        """Whether the rows are a CSR matrix."""
+        return isinstance(self.Phi, SparseRows)
 
     def weights(self) -> npt.NDArray[np.float64]:
         """Return the weights, ones where none were given."""
         return np.ones(self.n_rows) if self.s is None else self.s
+
+    def concrete(self) -> Block:
+        """Return the block with its rows as one array or one CSR matrix, for sums that read them so."""
+        Phi = self.Phi.concrete()
+        return self if Phi is self.Phi else replace(self, Phi=Phi)
+
+    def take(self, rows: Indices) -> Block:
+        """Return some of the rows."""
+        first = int(rows[0]) if len(rows) else 0
+        s, offset = (None if part is None else part[rows] for part in (self.s, self.offset))
+        return Block(self.Phi.take(rows), self.t[rows], s, offset, self.first_row + first)

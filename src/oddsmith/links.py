@@ -201,42 +201,35 @@ class Cauchit(_Symmetric):
 
     def link(self, y: Array) -> Array:
         """Return ``tan(π (y − 1/2))``."""
-        result: Array = np.sign(y - 0.5) / np.tan(np.pi * np.minimum(y, 1.0 - y))
-        return result
+        return np.sign(y - 0.5) / np.tan(np.pi * np.minimum(y, 1.0 - y))
 
     def inverse(self, a: Array) -> Array:
         """Return the angle of the point (−a, 1) as a share of π: the lower tail keeps its digits."""
-        result: Array = np.arctan2(1.0, -a) / np.pi
-        return result
+        return np.arctan2(1.0, -a) / np.pi
 
     def derivative(self, a: Array) -> Array:
         """Return ``1 / (π (1 + a²))``."""
         h = 1.0 / np.hypot(1.0, a)
-        result: Array = h * h / np.pi
-        return result
+        return h * h / np.pi
 
     def second_derivative(self, a: Array) -> Array:
         """Return ``−2 a / (π (1 + a²)²)``."""
         h = 1.0 / np.hypot(1.0, a)
-        result: Array = -2.0 * (a * h) * h * h * h / np.pi
-        return result
+        return -2.0 * (a * h) * h * h * h / np.pi
 
     def _log_f(self, a: Array) -> Array:
         tail = self.inverse(-np.abs(a))
-        result: Array = np.where(a > 0, np.log1p(-tail), np.log(tail))
-        return result
+        return np.where(a > 0, np.log1p(-tail), np.log(tail))
 
     def _score_f(self, a: Array) -> Array:
         h = 1.0 / np.hypot(1.0, a)
         # In this order nothing underflows before the result does.
-        result: Array = h / (np.pi * self.inverse(a)) * h
-        return result
+        return h / (np.pi * self.inverse(a)) * h
 
     def _score_derivative_f(self, a: Array) -> Array:
         h = 1.0 / np.hypot(1.0, a)
         score = self._score_f(a)
-        result: Array = -score * (2.0 * (a * h) * h + score)
-        return result
+        return -score * (2.0 * (a * h) * h + score)
 
 
 _CERTAIN = 10.0
@@ -270,25 +263,21 @@ class Cloglog:
 
     def link(self, y: Array) -> Array:
         """Return ``log(−log(1 − y))``."""
-        result: Array = np.log(-np.log1p(-y))
-        return result
+        return np.log(-np.log1p(-y))
 
     def inverse(self, a: Array) -> Array:
         """Return ``1 − exp(−exp(a))``."""
-        result: Array = -np.expm1(-_rate(a))
-        return result
+        return -np.expm1(-_rate(a))
 
     def derivative(self, a: Array) -> Array:
         """Return ``u exp(−u)``."""
         u = _rate(a)
-        result: Array = u * np.exp(-u)
-        return result
+        return u * np.exp(-u)
 
     def second_derivative(self, a: Array) -> Array:
         """Return ``u (1 − u) exp(−u)``, without cancellation at ``a = 0``."""
         u = _rate(a)
-        result: Array = -u * np.exp(-u) * np.expm1(np.minimum(a, _CERTAIN))
-        return result
+        return -u * np.exp(-u) * np.expm1(np.minimum(a, _CERTAIN))
 
     def log_probability(self, a: Array) -> tuple[Array, Array]:
         """Return ``log(1 − exp(−u))`` and ``−u``; far to the left the former is ``a``."""
@@ -323,8 +312,7 @@ class Loglog:
 
     def link(self, y: Array) -> Array:
         """Return ``−log(−log(y))``."""
-        result: Array = -np.log(-np.log(y))
-        return result
+        return -np.log(-np.log(y))
 
     def inverse(self, a: Array) -> Array:
         """Return ``exp(−exp(−a))``."""

@@ -8,64 +8,92 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from types import ModuleType
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith.links import Link
-from oddsmith.numerics import log_normaliser, namespace
+from oddsmith.numerics import Array, log_normaliser, namespace
+
+Codes = npt.NDArray[np.integer[Any]]
+"""Class codes of rows."""
 
 
-class Rows(Protocol):
+class RowLosses(Protocol):
     """The loss of some rows and its derivatives."""
 
     @property
-    def value(self) -> Any:
+    def value(self) -> Array:
         """The loss of each row (length n)."""
         ...
 
     @property
-    def gradient(self) -> Any:
+    def gradient(self) -> Array:
         """The derivatives in the activations (n × C)."""
         ...
 
-    def curvature(self, j: int, k: int) -> Any:
+    def curvature(self, j: int, k: int) -> Array:
         """Return ``∂²ℓ/∂a_j∂a_k`` for each row (length n)."""
         ...
 
 
 @dataclass(frozen=True)
-class _BinaryRows:
-    value: Any
-    gradient: Any
-    second: Any
+class BinaryRows:
+    """Losses of two classes."""
 
-    def curvature(self, j: int, k: int) -> Any:
+    value: Array
+    gradient: Array
+    second: Array
+
+    def curvature(self, j: int, k: int) -> Array:
+        """Return the second derivative of each row."""
         return self.second
 
 
 @dataclass(frozen=True)
-class _SoftmaxRows:
-    value: Any
-    gradient: Any
-    P: Any
+class SoftmaxRows:
+    """Losses of several classes, with the probability of each (n × K)."""
+
+    value: Array
+    gradient: Array
+    P: Array
 
     @cached_property
-    def others(self) -> Any:
+    def others(self) -> Array:
+        """1 − P, without cancellation."""
         # 1 − p is summed from the other classes: subtracting from one would lose the small ones.
         return self.P @ _all_but_one(namespace(self.P), self.P.shape[1], self.P.dtype)
 
-    def curvature(self, j: int, k: int) -> Any:
+    def curvature(self, j: int, k: int) -> Array:
+        """Return ``∂²ℓ/∂a_j∂a_k`` for each row."""
         p = self.P[:, j + 1]
         return p * self.others[:, j + 1] if j == k else -p * self.P[:, k + 1]
 
 
 @lru_cache(maxsize=2)
-def _all_but_one(xp: Any, K: int, dtype: Any) -> Any:
-    return xp.ones((K, K), dtype=dtype) - xp.eye(K, dtype=dtype)
+def _all_but_one(xp: ModuleType, K: int, dtype: object) -> Array:
+    result: Array = xp.ones((K, K), dtype=dtype) - xp.eye(K, dtype=dtype)
+    return result
 
 
-def logistic_rows(A: Any, t: Any) -> Rows:
+def row_losses(A: Array, t: Codes, link: Link | None = None, *, expected: bool = False) -> RowLosses:
+    """Return the losses of rows with activations ``A`` (n × C) and class codes ``t``.
+
+    The link None is the logit for two classes and softmax for more. ``expected`` as in `link_rows`.
+
+    >>> row_losses(np.zeros((1, 1)), np.array([1])).value.round(4).tolist()
+    [0.6931]
+    >>> row_losses(np.zeros((1, 2)), np.array([1])).value.round(4).tolist()
+    [1.0986]
+    """
+    if link is not None:
+        return link_rows(A, t, link, expected=expected)
+    return logistic_rows(A, t) if A.shape[1] == 1 else softmax_rows(A, t)
+
+
+def logistic_rows(A: Array, t: Codes) -> RowLosses:
     """Two classes: ``ℓ = log(1 + eᵃ) − t a``, ``ℓ′ = σ(a) − t``, ``ℓ″ = σ(a) σ(−a)``.
 
     >>> import numpy as np
@@ -83,10 +111,10 @@ def logistic_rows(A: Any, t: Any) -> Rows:
     d = 1.0 / (1.0 + e)
     miss = xp.where(m >= 0, e * d, d)
     value = xp.log1p(e) - xp.minimum(m, xp.zeros_like(m))
-    return _BinaryRows(value, (-sign * miss)[:, None], e * d * d)
+    return BinaryRows(value, (-sign * miss)[:, None], e * d * d)
 
 
-def link_rows(A: Any, t: Any, link: Link, *, expected: bool = False) -> Rows:
+def link_rows(A: Array, t: Codes, link: Link, *, expected: bool = False) -> RowLosses:
     """Two classes through any link ``f``: ``ℓ = −log f(a)`` or ``−log(1 − f(a))``, with its two derivatives.
 
     ``expected`` gives the curvature that is expected under the model, ``f′² / (f (1 − f))``, in place of the
@@ -108,10 +136,10 @@ def link_rows(A: Any, t: Any, link: Link, *, expected: bool = False) -> Rows:
         second = -p * q
     else:
         second = -np.where(hit, *link.score_derivative(a))
-    return _BinaryRows(value, -np.where(hit, *scores)[:, None], second)
+    return BinaryRows(value, -np.where(hit, *scores)[:, None], second)
 
 
-def softmax_rows(A: Any, t: Any) -> Rows:
+def softmax_rows(A: Array, t: Codes) -> RowLosses:
     """K classes: ``ℓ = log Σ_j exp a_j − a_t``, ``∂ℓ/∂a_k = y_k − 1[t = k]``, ``∂²ℓ = y_k (1[j = k] − y_j)``.
 
     >>> import numpy as np
@@ -127,4 +155,4 @@ def softmax_rows(A: Any, t: Any) -> Rows:
     near = others[:, 0]
     value = log_total - xp.sum(xp.where(hit[:, 1:], A, 0.0), axis=1)
     value = xp.where(near < 0.5, -xp.log1p(-xp.minimum(near, 0.5)), value)
-    return _SoftmaxRows(value, xp.where(hit, -others, P)[:, 1:], P)
+    return SoftmaxRows(value, xp.where(hit, -others, P)[:, 1:], P)

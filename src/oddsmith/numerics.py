@@ -316,3 +316,34 @@ def factor_spd(A: Array, *, tol: float = 1e-13, may_alias: npt.NDArray[np.bool_]
         rows.append(j)
     m = len(rows)
     return SpdFactor(np.asfortranarray(L[:m, :m]), d, kept)
+
+
+def without_traces(scatter: Array, mean: Array, weight: float) -> Array:
+    """Return the scatter with columns zeroed whose spread is nothing but the rounding of their mean.
+
+    >>> without_traces(np.array([[1e-20, 0.0], [0.0, 4.0]]), np.array([1e6, 1.0]), 2.0).tolist()
+    [[0.0, 0.0], [0.0, 4.0]]
+    """
+    still = np.sqrt(np.diag(scatter) / weight) <= 4.0 * EPS * np.abs(mean)
+    return np.where(still[:, None] | still, 0.0, scatter) if still.any() else scatter
+
+
+def null_vectors(S: Array, factor: SpdFactor) -> Array:
+    """Return a basis of the combinations of columns that do not vary, M × number of columns set aside.
+
+    A column set aside is ``x_j = Σ_i c_i x_i + const`` over those kept, hence ``e_j − Σ_i c_i e_i``.
+
+    >>> S = np.array([[1.0, 2.0], [2.0, 4.0]])
+    >>> null_vectors(S, factor_spd(S)).tolist()
+    [[-2.0], [1.0]]
+    """
+    out = factor.aliased
+    N = -factor.solve(S[:, out])
+    N[out, np.arange(len(out))] = 1.0
+    return N
+
+
+def smallest_norm(solution: Array, N: Array) -> Array:
+    """Return the solution without its part in the span of ``N``, which fits as well."""
+    result: Array = solution - N @ np.linalg.lstsq(N, solution, rcond=None)[0] if N.size else solution
+    return result

@@ -56,22 +56,19 @@ class Quadratic:
 
     def add_to(self, H: Array, C: int, P: int) -> None:
         """Add the Hessian of the penalty to ``H`` (CP × CP) in place."""
-        if self.Q.ndim == 2 and len(self.Q) == C * P:
-            H += self.Q
-            return
         if self.Q.ndim == 1:
             np.einsum("ii->i", H).reshape(C, P)[:] += self.Q
-            return
-        blocks = H.reshape(C, P, C, P)
-        for k in range(C):
-            blocks[k, :, k, :] += self.Q
+        elif len(self.Q) == C * P:
+            H += self.Q
+        else:
+            blocks = H.reshape(C, P, C, P)
+            for k in range(C):
+                blocks[k, :, k, :] += self.Q
 
     def diagonal(self, C: int) -> Array:
         """Return the diagonal of the Hessian of the penalty (C × P)."""
-        d = _diag(self.Q)
-        P = self.mean.shape[1]
-        result: Array = np.broadcast_to(d, (C, P)) if len(d) == P else d.reshape(C, P)
-        return result
+        d, P = _diag(self.Q), self.mean.shape[1]
+        return np.broadcast_to(d, (C, P)) if len(d) == P else d.reshape(C, P)
 
     def transformed(self, L: Array | None, d: Array) -> Quadratic:
         """Return the same penalty in coordinates ``x`` with user weights ``(b, w) = (x₀ − Lᵀx′, d x′)``.
@@ -82,15 +79,18 @@ class Quadratic:
         if L is None and self.Q.ndim == 1:
             scale = np.concatenate([[1.0], d])
             return Quadratic(self.mean / scale, self.Q * scale**2)
-        J = np.diag(np.concatenate([[1.0], d]))
-        if L is not None:
-            J[0, 1:] = -L
+        J = _affine_map(d, np.zeros(P - 1) if L is None else -L)
         mean = linalg.solve_triangular(J, self.mean.T, lower=False).T
         Q = np.diag(self.Q) if self.Q.ndim == 1 else self.Q
-        if len(Q) == P:
-            return Quadratic(mean, J.T @ Q @ J)
-        J = np.kron(np.eye(C), J)
-        return Quadratic(mean, J.T @ Q @ J)
+        whole = J if len(Q) == P else np.kron(np.eye(C), J)
+        return Quadratic(mean, whole.T @ Q @ whole)
+
+
+def _affine_map(scale: Array, shift: Array) -> Array:
+    """Return the matrix that scales weights and adds ``shiftᵀ w`` to the intercept, which stands first."""
+    J = np.diag(np.concatenate([[1.0], scale]))
+    J[0, 1:] = shift
+    return J
 
 
 @dataclass(frozen=True)
@@ -104,13 +104,9 @@ class Anchored(Quadratic):
         """Return the same penalty about columns centred at ``L / d`` and scaled by ``1 / d``."""
         C, P = self.mean.shape
         center = np.zeros(P - 1) if L is None else L / d
-        J = np.diag(np.concatenate([[1.0], d]))
-        J[0, 1:] = -center * d
-        mean = linalg.solve_triangular(J, self.mean.T, lower=False).T
+        mean = linalg.solve_triangular(_affine_map(d, -center * d), self.mean.T, lower=False).T
         # From the new coordinates to those of Q: differences of centres only.
-        G = np.diag(np.concatenate([[1.0], self.scale * d]))
-        G[0, 1:] = (self.center - center) * d
-        G = np.kron(np.eye(C), G)
+        G = np.kron(np.eye(C), _affine_map(self.scale * d, (self.center - center) * d))
         return Quadratic(mean, G.T @ self.Q @ G)
 
 
@@ -174,11 +170,9 @@ class GaussianPrior:
 
         With ``symmetric_classes=K`` the weights are those of K classes that sum to zero.
         """
-        P = M + 1
-        rows = symmetric_classes or C
         Q = self._precision(C, M, joint=not symmetric_classes)
-        mean = self._mean(rows, M, covered=(Q.ndim == 2 and len(Q) > P) or _diag(Q)[0] > 0)
-        return Quadratic(mean, Q)
+        covered = (Q.ndim == 2 and len(Q) > M + 1) or _diag(Q)[0] > 0
+        return Quadratic(self._mean(symmetric_classes or C, M, covered=covered), Q)
 
     def _precision(self, C: int, M: int, *, joint: bool) -> Array:
         P = M + 1
@@ -216,9 +210,7 @@ class GaussianPrior:
             )
         Q = _inverse(S)
         if len(S) == M:
-            if S.ndim == 1:
-                return np.concatenate([[0.0], Q])
-            return np.pad(Q, ((1, 0), (1, 0)))
+            return np.pad(Q, [(1, 0)] * S.ndim)  # no prior on the intercept
         return np.diag(Q) if S.ndim == 1 and len(S) > P else Q
 
     def _mean(self, rows: int, M: int, *, covered: bool) -> Array:
@@ -288,7 +280,7 @@ class JeffreysPrior:
     gaussian: Any = None
 
 
-def split_prior(prior: Any) -> tuple[GaussianPrior | None, bool]:
+def split_prior(prior: object) -> tuple[GaussianPrior | None, bool]:
     """Return the Gaussian part of a prior, and whether Jeffreys' is a part of it.
 
     >>> split_prior(JeffreysPrior())
@@ -299,7 +291,7 @@ def split_prior(prior: Any) -> tuple[GaussianPrior | None, bool]:
     return as_prior(prior), False
 
 
-def as_prior(prior: Any) -> GaussianPrior | None:
+def as_prior(prior: object) -> GaussianPrior | None:
     """Return the prior that an argument stands for: None, a prior, or a number σ.
 
     >>> as_prior(2.0)
@@ -321,7 +313,7 @@ def _diag(Q: Array) -> Array:
     return Q if Q.ndim == 1 else np.diag(Q)
 
 
-def _numeric(value: Any, what: str) -> Array:
+def _numeric(value: object, what: str) -> Array:
     try:
         result = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):

@@ -8,9 +8,10 @@ from html import escape
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 
-def format_value(value: Any) -> str:
+def format_value(value: object) -> str:
     """Return a short text for a cell: six significant digits for floats.
 
     >>> format_value(1 / 3), format_value(np.int64(3)), format_value(True)
@@ -82,6 +83,8 @@ class Certificate(Table):
         Whether ``gap`` is a proven bound (self-concordance of the logistic loss) or an estimate.
     optimum_exists : bool
         False if the classes are separated and nothing keeps the weights finite.
+    method : str
+        What was done, stage by stage.
 
     >>> print(Certificate(True, 1e-20, 1e-9, 10.0, 6))
         converged     True
@@ -100,6 +103,7 @@ class Certificate(Table):
     passes: int
     rigorous: bool = True
     optimum_exists: bool = True
+    method: str = ""
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Return one row, a column per attribute."""
@@ -107,25 +111,19 @@ class Certificate(Table):
 
     def __str__(self) -> str:
         cells = {name.replace("_exists", " exists"): values[0] for name, values in self.to_dict().items()}
+        if not cells["method"]:
+            del cells["method"]
         return "\n".join(f"{name:>13}  {format_value(value):>7}" for name, value in cells.items())
 
 
-TRACE_COLUMNS = (
-    "iteration",
-    "objective",
-    "log_likelihood",
-    "gradient_norm",
-    "step_size",
-    "passes",
-    "seconds",
-)
+TRACE_COLUMNS = ("iteration", "objective", "log_likelihood", "gradient_norm", "step_size", "passes", "seconds", "stage")
 
 
 @dataclass(frozen=True)
 class Trace(Table):
     """One row per iteration of a fit; a column is also an attribute (an array).
 
-    >>> trace = Trace(((0, 2.0, -2.0, 1.0, 0.0, 1, 0.1), (1, 1.5, -1.5, 0.1, 1.0, 2, 0.2)))
+    >>> trace = Trace(((0, 2.0, -2.0, 1.0, 0.0, 1, 0.1, "newton"), (1, 1.5, -1.5, 0.1, 1.0, 2, 0.2, "newton")))
     >>> trace.objective.tolist(), len(trace)
     ([2.0, 1.5], 2)
     """
@@ -163,9 +161,9 @@ class Boundary(Table):
     """
 
     classes: list[tuple[Any, Any]]
-    normal: Any
-    offset: Any
-    origin_distance: Any
+    normal: npt.NDArray[np.float64]
+    offset: float | npt.NDArray[np.float64]
+    origin_distance: float | npt.NDArray[np.float64]
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Return one row per hyperplane."""

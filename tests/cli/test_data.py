@@ -16,7 +16,7 @@ import pytest
 from pyarrow import csv, feather, ipc, parquet
 
 from oddsmith.cli.data import open_data
-from oddsmith.cli.specs import read_call, split_list
+from oddsmith.cli.spec_parser import read_call, split_list
 from oddsmith.data import DATASETS, load_dataset
 from oddsmith.errors import InvalidInputError
 
@@ -131,7 +131,7 @@ def test_queries_and_tables_with_odd_names(name: str) -> None:
 
 def test_postgresql_tables_and_queries() -> None:
     pytest.importorskip("psycopg", reason="PostgreSQL is read by the package psycopg")
-    from tests.persistence.databases import HOW, open_database, postgres_programs
+    from tests.export.databases import HOW, open_database, postgres_programs
 
     if postgres_programs() is None:
         pytest.skip(HOW)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oddsmith.cli import running
+from oddsmith.cli import command
 
 FIT = ("fit", "data.csv", "-t", "y", "-o", "m.odds")
 
@@ -178,7 +178,7 @@ def test_debug_shows_the_traceback(run: Any, monkeypatch: pytest.MonkeyPatch) ->
     from oddsmith.cli.app import app
     from oddsmith.errors import InvalidInputError
 
-    monkeypatch.setattr(running, "debugging", False)
+    monkeypatch.setattr(command, "show_traceback", False)
     with pytest.raises(InvalidInputError, match="There is no file"):
         app(["--debug", "fit", "nowhere.csv", "-t", "y", "-o", "m.odds"])
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from pyarrow import csv, parquet
 
 from oddsmith.cli import files
-from oddsmith.cli.making import Recipe
+from oddsmith.cli.model_spec import ModelSpec
 from oddsmith.cli.output import visible
-from oddsmith.cli.specs import read_basis, read_loss, read_prior, read_reject, split_list
+from oddsmith.cli.spec_parser import read_basis, read_loss, read_prior, read_reject, split_list
 from oddsmith.data import load_dataset
+from oddsmith.data_access.table_writer import plain
 from oddsmith.errors import OddsmithError
-from oddsmith.persistence.tables import plain
 
 SAME_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -68,7 +68,7 @@ words = st.one_of(st.text(max_size=40), st.text(st.sampled_from("fgaussianpolymc
     [
         read_basis,
         read_prior,
-        lambda text: Recipe(text).build(),
+        lambda text: ModelSpec(model=text).build(),
         lambda text: read_loss(text, ["a", "b"]),
         lambda text: read_reject(text, ["a", "b"]),
     ],

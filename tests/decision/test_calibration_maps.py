@@ -12,7 +12,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression as Theirs
 from tests.reference_data import Case, cases
 
-from oddsmith.decision import LinearMap, fit_linear, fit_map, influence
+from oddsmith.decision.calibration import LinearMap, fit_linear, fit_map, influence
 from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.numerics import log_softmax, softmax
 

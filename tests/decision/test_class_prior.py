@@ -19,7 +19,7 @@ from oddsmith import (
     estimate_class_prior,
     evaluate,
 )
-from oddsmith.decision import estimate_prior
+from oddsmith.decision.class_prior import estimate_prior
 from oddsmith.errors import ConvergenceWarning, InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.numerics import log_softmax, softmax
 

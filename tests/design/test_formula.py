@@ -240,7 +240,7 @@ def test_only_known_nodes_get_through(text: str) -> None:
 def test_an_expression_that_comes_from_a_file_is_checked_again() -> None:
     for text in ("__import__('os').getcwd()", "x.sum()", "eval(x)"):
         with pytest.raises(InvalidInputError, match="is not allowed"):
-            evaluate(Expression(text, ("x",)), lambda name: np.ones(3), {})
+            evaluate(Expression(text=text, columns=("x",)), lambda name: np.ones(3), {})
 
 
 def test_long_formulas_are_read_in_time_or_refused() -> None:

@@ -18,7 +18,7 @@ from sklearn.base import clone
 from oddsmith import Design, LogisticRegression
 from oddsmith.design import terms
 from oddsmith.design.frame import read_frame
-from oddsmith.design.levels import see
+from oddsmith.design.levels import summarise_column
 from oddsmith.errors import CollinearityWarning, InvalidInputError, NotFittedError, OddsmithError
 
 LIBRARIES = ("pandas", "pandas of Arrow", "pandas nullable", "polars", "arrow")
@@ -268,9 +268,10 @@ def test_what_is_seen_merges_like_a_statistic(data: st.DataObject) -> None:
     table = polars.DataFrame(rows, schema=schema)
     for name, kind in kinds.items():
         levels = kind == "category"
-        whole = see(read_frame(table), name, s, levels=levels)
+        whole = summarise_column(read_frame(table), name, s, levels=levels)
         a, b, c = (
-            see(read_frame(table[r]), name, s[r], levels=levels) for r in (slice(0, i), slice(i, j), slice(j, None))
+            summarise_column(read_frame(table[r]), name, s[r], levels=levels)
+            for r in (slice(0, i), slice(i, j), slice(j, None))
         )
         for merged in (a.merge(b).merge(c), a.merge(b.merge(c)), c.merge(a).merge(b)):
             assert (merged.kind, merged.levels) == (whole.kind, whole.levels)
@@ -279,8 +280,8 @@ def test_what_is_seen_merges_like_a_statistic(data: st.DataObject) -> None:
             np.testing.assert_allclose(found, expected, atol=1e-12)
         twice = np.repeat(np.arange(len(rows)), 2)
         doubled, repeated = (
-            see(read_frame(table), name, 2 * s, levels=levels),
-            see(read_frame(table[twice]), name, s[twice], levels=levels),
+            summarise_column(read_frame(table), name, 2 * s, levels=levels),
+            summarise_column(read_frame(table[twice]), name, s[twice], levels=levels),
         )
         assert doubled.levels == repeated.levels and np.array_equal(doubled.weight, repeated.weight)
 

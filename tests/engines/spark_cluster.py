@@ -79,7 +79,7 @@ def main() -> None:
     pq.write_table(table, "rows.parquet", row_group_size=200)
     spark_files.PIECE = spark_files.LARGEST = 4000
     frames = lay_out_spark(table, 200), session.read.parquet("rows.parquet")
-    assert [len(spark_files.find_units(frame)) for frame in frames] == [0, 4]
+    assert [len(spark_files.file_partitions(frame)) for frame in frames] == [0, 4]
     print(json.dumps([fitted(session, frame) for frame in frames]))
     session.stop()
 

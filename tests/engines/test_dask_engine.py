@@ -25,8 +25,9 @@ from scipy import sparse
 from oddsmith import errors
 from oddsmith.block import Block
 from oddsmith.engines import DaskEngine, DaskParts, PartedSource, Piece
-from oddsmith.engines.dask import _Cluster, _Local, _place, _settled, apply, is_dask
-from oddsmith.engines.parted import as_it_is
+from oddsmith.engines.dask import _ClusterScheduler, _LocalScheduler, _scheduler, _settled
+from oddsmith.engines.dask_collections import apply, is_dask
+from oddsmith.engines.partitioned import as_it_is
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.statistic import STATISTICS, Shape
 from oddsmith.statistics import Counts, Curvature, CurvatureParams
@@ -259,7 +260,7 @@ def test_workers_and_threads_give_the_same_bits_and_again(name: str, both: Any) 
 def test_small_jobs_go_out_with_each_task_and_large_ones_once(size: int, both: Any) -> None:
     source = on(both, dask_source(*arrays(), rows=7))
     params = replace(CURVATURE, V=np.zeros((1, size)))  # which this statistic passes over
-    assert isinstance(_place(both).send(params), bytes) == (size == 1)
+    assert isinstance(_scheduler(both).broadcast(params), bytes) == (size == 1)
     expected = DaskEngine().fold(Curvature, on(None, source), params)
     for _ in range(2):
         _same_bits(f"params of {size} numbers", source.parts.engine.fold(Curvature, source, params), expected)
@@ -284,7 +285,7 @@ def test_arrays_that_came_to_odd_addresses_are_settled(form: Callable[[Any], Any
     if sparse.issparse(odd):
         odd.data = off_by_a_byte(odd.data)
     block = _settled(Block(odd, off_by_a_byte(t), s, offset))
-    held = block.Phi.data if block.is_sparse else block.Phi
+    held = block.X.data if block.is_sparse else block.X
     assert held.flags.aligned and block.t.flags.aligned
     _same_bits("settled", Curvature.of(block, CURVATURE), Curvature.of(plain, CURVATURE))
 
@@ -305,12 +306,12 @@ def test_blocks_are_encoded_once_for_an_encode_and_released(place: str, both: An
         _same_bits("again", source.parts.engine.fold(Curvature, source, params), first)
     assert noted() == list(range(10))
     other = on(source.parts.client, source, counting([], note))
-    assert other.parts._kept is source.parts._kept
+    assert other.parts._persisted is source.parts._persisted
     _same_bits("another encode", other.parts.engine.fold(Curvature, other, params), first)
     assert noted() == sorted([*range(10), *range(10)])
-    assert len(source.parts._kept.blocks) == 10
+    assert len(source.parts._persisted.blocks) == 10
     source.parts.release()
-    assert not source.parts._kept.blocks and held(both) == 0
+    assert not source.parts._persisted.blocks and held(both) == 0
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
@@ -321,17 +322,17 @@ def test_blocks_that_do_not_fit_are_made_again_to_the_same_bits(share: float, mo
     source.parts.release()
     calls.clear()
     whole = N * (8 * (M + 2) + 4)
-    monkeypatch.setattr(_Local, "room", lambda self: share * whole + 1)
+    monkeypatch.setattr(_LocalScheduler, "free_bytes", lambda self: share * whole + 1)
     for _ in range(3):
         _same_bits("kept in part", DaskEngine().fold(Curvature, source, CURVATURE), expected)
     kept = round(10 * share)
-    assert len(source.parts._kept.blocks) == kept
+    assert len(source.parts._persisted.blocks) == kept
     assert len(calls) == kept + 3 * (10 - kept)
 
 
 def test_room_is_half_of_what_workers_have_free(both: Any) -> None:
     limits = [worker["memory_limit"] for worker in both.scheduler_info(n_workers=-1)["workers"].values()]
-    assert 0.9 * 0.5 * sum(limits) < _Cluster(both).room() <= 0.5 * sum(limits)
+    assert 0.9 * 0.5 * sum(limits) < _ClusterScheduler(both).free_bytes() <= 0.5 * sum(limits)
 
 
 @pytest.mark.parametrize("place", ["threads", "workers"])
@@ -354,7 +355,7 @@ def test_an_error_of_ours_comes_back_as_it_is_and_nothing_stays(place: str, both
     source = on(both if place == "workers" else None, dask_source(*arrays(), rows=10), counting([], refuse))
     with pytest.raises(InvalidInputError, match=r"^Column 'a' has a hole in partition 5 of 10\.$"):
         source.parts.engine.fold(Curvature, source, CURVATURE)
-    assert not source.parts._kept.blocks and held(both) == 0
+    assert not source.parts._persisted.blocks and held(both) == 0
 
 
 def test_every_error_of_ours_survives_the_way_back() -> None:
@@ -378,17 +379,17 @@ def test_an_interrupt_stops_the_pass_and_lets_go_of_the_blocks(place: str, both:
 
     with pytest.raises(KeyboardInterrupt):
         source.parts.engine.fold(Curvature, source, CURVATURE, progress=interrupted)
-    assert not source.parts._kept.blocks and held(both) == 0
+    assert not source.parts._persisted.blocks and held(both) == 0
 
 
 @pytest.mark.filterwarnings("ignore:Running on a single-machine scheduler")  # an older Dask asks whether that is meant
 def test_the_users_choice_of_scheduler_is_heard(both: Any) -> None:
-    assert isinstance(_place(both), _Cluster)
-    assert isinstance(_place(None), _Local)
+    assert isinstance(_scheduler(both), _ClusterScheduler)
+    assert isinstance(_scheduler(None), _LocalScheduler)
     with both.as_current():
-        assert _place(None) == _Cluster(both)
+        assert _scheduler(None) == _ClusterScheduler(both)
         with dask.config.set(scheduler="synchronous"):
-            assert isinstance(_place(None), _Local)
+            assert isinstance(_scheduler(None), _LocalScheduler)
     main, threads = threading.get_ident(), set()
     source = on(None, dask_source(*arrays(), rows=10), counting([], lambda piece: threads.add(threading.get_ident())))
     with dask.config.set(scheduler="synchronous"):

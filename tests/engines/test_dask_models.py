@@ -15,7 +15,7 @@ from sklearn.utils import get_tags
 
 from oddsmith import REJECT, GaussianClassifier, LogisticRegression
 from oddsmith.engines import DaskEngine
-from oddsmith.engines.dask import is_dask
+from oddsmith.engines.dask_collections import is_dask
 from oddsmith.errors import InvalidInputError
 from oddsmith.testing import all_models, lay_out_dask
 

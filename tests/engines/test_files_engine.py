@@ -24,14 +24,15 @@ from tests.engines.files_cases import Seen, see
 from oddsmith import GaussianClassifier, LogisticRegression
 from oddsmith.block import Block
 from oddsmith.engines import FilesEngine, PartedSource
-from oddsmith.engines.files import FileParts, keeping
+from oddsmith.engines.files import FileParts
+from oddsmith.engines.files import block_cache as keeping
 from oddsmith.engines.files import settings as sizes
+from oddsmith.engines.files.block_cache import BlockCache, CacheFolder, CacheWriter, MemoryBudget
 from oddsmith.engines.files.blocks import BlockWriter, read_blocks
 from oddsmith.engines.files.columnar import ParquetTable
-from oddsmith.engines.files.extents import Extent
-from oddsmith.engines.files.keeping import Chapter, Disk, Room, Shelf
+from oddsmith.engines.files.table_file import FileRange
 from oddsmith.engines.files.text import TextTable
-from oddsmith.engines.parted import as_it_is
+from oddsmith.engines.partitioned import as_it_is
 from oddsmith.errors import InvalidInputError, OddsmithWarning
 from oddsmith.statistics import Counts, Moments, MomentsParams
 from oddsmith.testing import check_engine, files_source
@@ -51,9 +52,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     for kind in (ParquetTable, TextTable):
 
-        def read(self: Any, extent: Extent, schema: Any, rows: int, inner: Any = kind.read) -> Iterator[Any]:
-            names.append(extent.name)
-            yield from inner(self, extent, schema, rows)
+        def read(self: Any, part: FileRange, schema: Any, rows: int, inner: Any = kind.read) -> Iterator[Any]:
+            names.append(part.name)
+            yield from inner(self, part, schema, rows)
 
         monkeypatch.setattr(kind, "read", read)
     return names
@@ -123,9 +124,9 @@ def test_some_of_it_is_kept_if_not_all_fits(reads: list[str], monkeypatch: pytes
     sums(data)
     sums(data)
     assert once < len(reads) < 3 * once
-    assert data.parts._state.room.left >= 0
+    assert data.parts._state.budget.left >= 0
     data.parts.forget()
-    assert data.parts._state.room.left == 60_000
+    assert data.parts._state.budget.left == 60_000
 
 
 @pytest.mark.usefixtures("small")
@@ -159,7 +160,7 @@ def test_a_temporary_cache_is_removed(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.usefixtures("small")
 def test_a_cache_in_a_folder_serves_again_until_the_files_change(tmp_path: Path, reads: list[str]) -> None:
     data, cache = source("csv"), tmp_path / "cache"
-    place = os.path.dirname(data.parts.files[0].found.path)
+    place = os.path.dirname(data.parts.files[0].file.path)
 
     def again() -> Any:
         return sums(replace(data, parts=FileParts.open(place, piece_rows=100, cache=cache)))
@@ -175,7 +176,7 @@ def test_a_cache_in_a_folder_serves_again_until_the_files_change(tmp_path: Path,
     same(again(), expected)
     assert len(reads) == once + 1
     time.sleep(0.01)
-    os.utime(data.parts.files[0].found.path)
+    os.utime(data.parts.files[0].file.path)
     same(again(), expected)
     assert len(reads) == 2 * once + 1
 
@@ -189,7 +190,7 @@ def test_compressed_text_is_unpacked_again_only_for_rows_that_are_lost(tmp_path:
     once = len(reads)
     assert pa.concat_tables(see(parts).tables).equals(whole) and len(reads) == once
     lost = list(parts.tasks(needed=False))
-    assert len(lost) > 5 and all(extent.text is None for task in lost for extent in task.extents)
+    assert len(lost) > 5 and all(part.text is None for task in lost for part in task.ranges)
     assert pa.concat_tables([table for task in lost for table in parts.read(task)]).equals(whole)
 
 
@@ -234,17 +235,17 @@ def test_blocks_come_back_from_a_file_as_they_were(form: Any, dtype: Any, n: int
     found = read_blocks(str(tmp_path / "b"))
     assert found is not None and os.listdir(tmp_path) == ["b"]
     for one, two in zip(found, blocks, strict=True):
-        assert one.Phi.dtype == two.Phi.dtype and one.Phi.shape == two.Phi.shape and one.first_row == two.first_row
-        assert abs(one.Phi - two.Phi).sum() == 0
+        assert one.X.dtype == two.X.dtype and one.X.shape == two.X.shape and one.first_row == two.first_row
+        assert abs(one.X - two.X).sum() == 0
         if form is not sparse.csr_array and n:
-            assert one.Phi.flags.f_contiguous == two.Phi.flags.f_contiguous
+            assert one.X.flags.f_contiguous == two.X.flags.f_contiguous
         for name in ("t", "s", "offset"):
             assert np.array_equal(getattr(one, name), getattr(two, name)) or getattr(one, name) is None
 
 
 def test_wide_blocks_are_made_of_fewer_rows() -> None:
     data = source()
-    parts = FileParts.open(os.path.dirname(data.parts.files[0].found.path))
+    parts = FileParts.open(os.path.dirname(data.parts.files[0].file.path))
     pieces = [piece for task in parts.tasks() for piece in parts.cut(task, parts.read(task), columns=10_000)]
     assert max(piece.rows.num_rows for piece in pieces) * 10_000 * 8 <= parts.settings.piece
     assert sum(piece.rows.num_rows for piece in pieces) == N
@@ -431,13 +432,13 @@ def test_ctrl_c_ends_the_process_at_once(tmp_path: Path) -> None:
 
 
 def test_a_task_that_is_half_on_a_disk_when_another_finds_it_full_is_not_kept(tmp_path: Path) -> None:
-    chapter = Chapter(Room(0), Disk(str(tmp_path), temporary=False), "blocks")
+    cache = BlockCache(MemoryBudget(0), CacheFolder(str(tmp_path), temporary=False), "blocks")
     block = Block(np.eye(2), np.zeros(2, dtype=np.int32))
-    begun, other = Shelf(chapter, 0), Shelf(chapter, 1)
+    begun, other = CacheWriter(cache, 0), CacheWriter(cache, 1)
     begun.add(block)
-    assert chapter.disk is not None
-    chapter.disk.fail(OSError(28, "No space left on device"))
-    for shelf in (begun, other):
-        shelf.add(block)
-        assert not shelf.finish()
-    assert not chapter.has(0) and not chapter.has(1) and not os.listdir(tmp_path / "blocks")
+    assert cache.folder is not None
+    cache.folder.fail(OSError(28, "No space left on device"))
+    for writer in (begun, other):
+        writer.add(block)
+        writer.finish()
+    assert not cache.has(0) and not cache.has(1) and not os.listdir(tmp_path / "blocks")

@@ -16,7 +16,7 @@ import pytest
 from scipy import sparse
 
 from oddsmith.engines import MemoryEngine, MemorySource
-from oddsmith.engines.memory import _pool, shared
+from oddsmith.engines.memory import _pool, parallel_map
 from oddsmith.statistics import Counts, Moments, MomentsParams
 
 
@@ -31,15 +31,15 @@ def test_a_block_is_a_view_of_the_rows(form: Any) -> None:
     s, offset = np.ones(100), np.zeros((100, 1))
     rows = MemorySource(X, np.zeros(100, dtype=np.int32), 2, s, offset)
     block = rows.block(20, 50)
-    held, given = (block.Phi.data, X.data) if sparse.issparse(X) else (block.Phi, X)
+    held, given = (block.X.data, X.data) if sparse.issparse(X) else (block.X, X)
     assert np.shares_memory(held, given)
     assert np.shares_memory(block.s, s) and np.shares_memory(block.offset, offset)
     assert (block.n_rows, block.first_row) == (30, 20)
     dense = X.toarray() if sparse.issparse(X) else X
-    np.testing.assert_array_equal(block.Phi.toarray() if sparse.issparse(X) else block.Phi, dense[20:50])
+    np.testing.assert_array_equal(block.X.toarray() if sparse.issparse(X) else block.X, dense[20:50])
     if sparse.issparse(X):
-        block.Phi.check_format(full_check=True)
-        np.testing.assert_allclose(block.Phi @ np.ones(3), dense[20:50].sum(axis=1))
+        block.X.check_format(full_check=True)
+        np.testing.assert_allclose(block.X @ np.ones(3), dense[20:50].sum(axis=1))
 
 
 @pytest.mark.parametrize("n", [1, 2, 999, 1000, 1001, 123_457])
@@ -85,7 +85,7 @@ def test_after_an_error_no_more_is_begun(threads: int) -> None:
         time.sleep(0.002)
         return i
 
-    taken = shared(work, range(500), threads)
+    taken = parallel_map(work, range(500), threads)
     with pytest.raises(RuntimeError, match="no seventh"):
         list(taken)
     time.sleep(0.02)
@@ -94,7 +94,7 @@ def test_after_an_error_no_more_is_begun(threads: int) -> None:
 
 def test_results_that_nobody_waits_for_are_not_made() -> None:
     begun: list[int] = []
-    taken = shared(lambda i: begun.append(i) or time.sleep(0.002), range(500), 2)
+    taken = parallel_map(lambda i: begun.append(i) or time.sleep(0.002), range(500), 2)
     next(taken)
     taken.close()
     time.sleep(0.02)
@@ -103,15 +103,15 @@ def test_results_that_nobody_waits_for_are_not_made() -> None:
 
 def test_threads_that_are_busy_with_other_things_are_not_waited_for() -> None:
     """A fold within a fold finds no thread free: the one that asks does all the work."""
-    inner = lambda i: list(shared(abs, [-i, i], 2))  # noqa: E731
-    assert list(shared(inner, range(20), 2)) == [[i, i] for i in range(20)]
+    inner = lambda i: list(parallel_map(abs, [-i, i], 2))  # noqa: E731
+    assert list(parallel_map(inner, range(20), 2)) == [[i, i] for i in range(20)]
 
 
 def test_a_helper_that_never_began_does_not_keep_the_rows() -> None:
     release, rows = threading.Event(), np.zeros(10)
     busy = [_pool(2).submit(release.wait, 10) for _ in range(2)]
     try:
-        assert list(shared(lambda i, rows=rows: rows[i], range(10), 2)) == [0.0] * 10
+        assert list(parallel_map(lambda i, rows=rows: rows[i], range(10), 2)) == [0.0] * 10
         gone = weakref.ref(rows)
         del rows
         assert gone() is None

@@ -17,7 +17,8 @@ import pytest
 
 from oddsmith.block import Block
 from oddsmith.engines import MemoryEngine, MemorySource, PartedSource, Piece, spark
-from oddsmith.engines.shelf import put, take
+from oddsmith.engines.mmap_store import put, take
+from oddsmith.engines.scan import explaining
 from oddsmith.engines.spark import SparkEngine, SparkParts, apply, is_spark
 from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError
 from oddsmith.statistic import STATISTICS, Shape
@@ -97,7 +98,7 @@ def test_every_statistic_equals_that_of_the_memory_engine(session: Any, n: int, 
 
 def test_neighbours_that_tasks_merge_give_the_same_sums(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = MemoryEngine().fold(Moments, MemorySource(**arrays()), MomentsParams(1, "full"))
-    monkeypatch.setattr(spark, "MOST_ANSWERS", 2)
+    monkeypatch.setattr(spark, "MOST_RESULTS", 2)
     calls: list[tuple[int, int]] = []
     source = spark_source(**arrays(), rows=250)
     params = MomentsParams(1, "full")
@@ -291,7 +292,7 @@ class Refusing:
 def test_an_error_of_ours_comes_out_as_it_is_and_is_not_tried_again(
     session: Any, cache: Any, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spark, "MOST_ANSWERS", most)
+    monkeypatch.setattr(spark, "MOST_RESULTS", most)
     source = with_plan(spark_source(**arrays(), rows=ROWS), Noting(os.devnull), cache=cache)
     source = PartedSource(source.parts, Refusing(), N, M=M, K=2)
     with pytest.raises(InvalidInputError, match=r"^partition 0, rows 0 to 299: no such thing"):
@@ -362,7 +363,7 @@ def test_what_cannot_be_read_is_refused(session: Any) -> None:
     ],
 )
 def test_what_spark_says_in_a_page_is_said_in_a_sentence(text: str, sentence: str) -> None:
-    with pytest.raises(OddsmithError, match=sentence), spark._sentences():
+    with pytest.raises(OddsmithError, match=sentence), explaining(spark._explain):
         raise RuntimeError(text)
 
 

@@ -15,7 +15,7 @@ import pytest
 from oddsmith import LogisticRegression, scan
 from oddsmith.engines import PartedSource, Piece, spark_files
 from oddsmith.engines.spark import SparkEngine, SparkParts
-from oddsmith.engines.spark_files import find_units
+from oddsmith.engines.spark_files import file_partitions
 from oddsmith.errors import InvalidInputError
 from oddsmith.testing.on_spark import spark_session, why_no_spark
 
@@ -116,11 +116,11 @@ def every_row(parts: SparkParts, params: Any = None) -> Rows:
 def test_tasks_read_the_rows_that_spark_would_hand_over(session: Any, folder: Path) -> None:
     frame = session.read.parquet(str(folder))
     direct = SparkParts.open(frame).choose(PLAIN)
-    assert direct.expected_rows == N and direct._held.reads
+    assert direct.expected_rows == N and direct._cached.reads_files
     found = every_row(direct, "'part 1.parquet', row group 0")  # whose task fails twice
     handed = SparkParts.open(frame, direct=False).choose(PLAIN)
     expected = every_row(handed)
-    assert not handed._held.reads
+    assert not handed._cached.reads_files
     assert len(found.rows) == N and sorted(map(repr, found.rows)) == sorted(map(repr, expected.rows))
     assert len(found.names) == UNITS and found.names[:2] == (
         "'part 0.parquet', row group 0",
@@ -172,8 +172,8 @@ def test_only_what_is_nothing_but_plain_columns_of_files_is_read_by_tasks(sessio
         "without its keys": keyed.select("mass"),
         "merged": read.option("mergeSchema", True).parquet(path).select("mass"),
     }
-    assert all(find_units(one) for one in direct.values())
-    assert sum(unit.rows for unit in find_units(direct["glob"])) == 2 * N // FILES
+    assert all(file_partitions(one) for one in direct.values())
+    assert sum(unit.rows for unit in file_partitions(direct["glob"])) == 2 * N // FILES
     persisted = frame.select("width").persist()
     indirect = {
         "a time": frame,
@@ -196,13 +196,13 @@ def test_only_what_is_nothing_but_plain_columns_of_files_is_read_by_tasks(sessio
         "option": read.option("ignoreCorruptFiles", True).parquet(path).select("mass"),
         "in memory": session.range(3),
     }
-    assert [name for name, one in indirect.items() if find_units(one)] == []
+    assert [name for name, one in indirect.items() if file_partitions(one)] == []
     persisted.unpersist()
     for setting in ("spark.sql.files.ignoreMissingFiles", "parquet.crypto.factory.class"):
         session.conf.set(setting, "true")
-        assert not find_units(some)
+        assert not file_partitions(some)
         session.conf.unset(setting)
-    assert find_units(some)
+    assert file_partitions(some)
 
 
 def test_a_column_that_one_file_lacks_is_left_to_spark(session: Any, folder: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_column_that_one_file_lacks_is_left_to_spark(session: Any, folder: Pat
     pq.write_table(pq.read_table(path).drop_columns("width"), path)
     parts = SparkParts.open(session.read.parquet(str(folder))).choose(["width"])
     found = every_row(parts)
-    assert not parts._held.reads
+    assert not parts._cached.reads_files
     assert sum(row[1] is None for row in found.rows) == N // FILES
 
 

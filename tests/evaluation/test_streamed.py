@@ -21,7 +21,7 @@ from oddsmith import LeastSquaresClassifier, LogisticRegression, evaluate, scan
 from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithWarning, UnknownNameError
 from oddsmith.evaluation import streamed
 from oddsmith.evaluation.sums import bin_of
-from oddsmith.evaluation.tally import Tally, keys_of, values_of
+from oddsmith.evaluation.value_counts import ValueCounts, keys_of, values_of
 from oddsmith.testing import Cut, all_models, lay_out_dask, lay_out_files
 from oddsmith.testing.on_spark import lay_out_spark, why_no_spark
 
@@ -147,8 +147,8 @@ values = arrays(np.float64, st.integers(2, 60), elements=st.floats(-1e3, 1e3).ma
 def test_tallies_of_parts_are_the_tally_of_all_and_its_area_holds_the_true_one(v: Any, data: Any, most: int) -> None:
     own = np.array(data.draw(st.lists(st.booleans(), min_size=len(v), max_size=len(v))))
     cut = data.draw(st.integers(0, len(v)))
-    whole = Tally.of(v, own, most)
-    parts = [Tally.of(v[i], own[i], most) for i in (slice(cut, None), slice(cut))]
+    whole = ValueCounts.of(v, own, most)
+    parts = [ValueCounts.of(v[i], own[i], most) for i in (slice(cut, None), slice(cut))]
     for found in (parts[0].merge(parts[1]), parts[1].merge(parts[0])):
         assert np.array_equal(found.keys, whole.keys) and np.array_equal(found.counts, whole.counts)
         assert found.drop == whole.drop and len(found.keys) <= most
@@ -161,7 +161,7 @@ def test_tallies_of_parts_are_the_tally_of_all_and_its_area_holds_the_true_one(v
 @settings(max_examples=100, deadline=None)
 @given(p=arrays(np.float64, st.integers(1, 60), elements=st.floats(0, 1)), bins=st.integers(1, 12))
 def test_edges_of_a_tally_make_the_bins_that_there_are_in_memory(p: Any, bins: int) -> None:
-    edges = Tally.of(p, p > 0.5, 1000).edges(bins)
+    edges = ValueCounts.of(p, p > 0.5, 1000).edges(bins)
     cell = np.unique(np.searchsorted(edges, p, side="right"), return_inverse=True)[1]
     assert np.array_equal(cell, bin_of(p, bins))
 

@@ -8,7 +8,8 @@ from tests.reference_data import Case, cases
 
 from oddsmith import LogisticRegression
 from oddsmith.errors import InvalidInputError
-from oddsmith.inference.left_out import leave_out, losses
+from oddsmith.inference.leave_out_step import leave_out
+from oddsmith.losses import row_losses
 
 
 def standardised(case: Case) -> tuple[np.ndarray, np.ndarray]:
@@ -100,7 +101,7 @@ def test_row_that_determines_a_weight_alone_cannot_be_left_out() -> None:
         (np.zeros((2, 1)), np.array([4.0, 1.0])[:, None, None]),
         (np.zeros((2, 2)), np.array([9.0, 1.0])[:, None, None] * np.eye(2)),
     ):
-        *_, possible = leave_out(losses(A, np.array([1, 0]), None), B, np.ones(2))
+        *_, possible = leave_out(row_losses(A, np.array([1, 0]), None), B, np.ones(2))
         assert possible.tolist() == [False, True]
 
 

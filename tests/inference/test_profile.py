@@ -8,22 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
 
-from oddsmith.inference.constrained import minimise
 from oddsmith.inference.profile import Profiler
-from oddsmith.solvers.base import Evaluation
+from oddsmith.solvers.base import ObjectiveValue
+from oddsmith.solvers.constrained import minimise
 
 Q = 3.841458820694124
 
 
-def evaluation(value: Callable, gradient: Callable, hessian: Callable) -> Callable[[np.ndarray], Evaluation]:
-    return lambda x: Evaluation(x, float(value(x)), 0.0, gradient(x), hessian(x))
+def evaluation(value: Callable, gradient: Callable, hessian: Callable) -> Callable[[np.ndarray], ObjectiveValue]:
+    return lambda x: ObjectiveValue(x, float(value(x)), 0.0, gradient(x), hessian(x))
 
 
-def quadratic(H: np.ndarray, m: np.ndarray) -> Callable[[np.ndarray], Evaluation]:
+def quadratic(H: np.ndarray, m: np.ndarray) -> Callable[[np.ndarray], ObjectiveValue]:
     return evaluation(lambda x: 0.5 * (x - m) @ H @ (x - m), lambda x: H @ (x - m), lambda x: H)
 
 
-def gumbel(scale: float = 1.0) -> Callable[[np.ndarray], Evaluation]:
+def gumbel(scale: float = 1.0) -> Callable[[np.ndarray], ObjectiveValue]:
     """exp(u) − u + ½ (w − u)²: least at 0; with u fixed, w = u, so the profile is exp(u) − u − 1."""
     return evaluation(
         lambda x: scale * (np.exp(x[0]) - x[0] - 1.0) + 0.5 * (x[1] - x[0]) ** 2,
@@ -40,7 +40,7 @@ def test_quadratic_profile_is_the_wald_interval(seed: int, n: int) -> None:
     evaluate = quadratic(H, m)
     half = np.sqrt(Q * c @ np.linalg.solve(H, c))
     for exact in (True, False):
-        profiler = Profiler(evaluate, evaluate(m), Q, exact)
+        profiler = Profiler(evaluate=evaluate, best=evaluate(m), q=Q, exact=exact)
         for side in (-1, 1):
             assert profiler.end(c, side) == pytest.approx(side * half, rel=1e-7)
 
@@ -49,7 +49,7 @@ def test_quadratic_profile_is_the_wald_interval(seed: int, n: int) -> None:
 @pytest.mark.parametrize("scale", [0.1, 1.0, 30.0])
 def test_skewed_profile_ends_at_its_roots(scale: float, exact: bool) -> None:
     evaluate = gumbel(scale)
-    profiler = Profiler(evaluate, evaluate(np.zeros(2)), Q, exact)
+    profiler = Profiler(evaluate=evaluate, best=evaluate(np.zeros(2)), q=Q, exact=exact)
 
     def excess(u: float) -> float:
         return 2.0 * scale * (np.exp(u) - u - 1.0) - Q
@@ -66,7 +66,7 @@ def test_profile_that_never_reaches_the_cutoff_has_an_infinite_end() -> None:
         lambda x: np.array([2.0 * x[0] / (1.0 + x[0] ** 2) ** 2, x[1]]),
         lambda x: np.diag([2.0 / (1.0 + x[0] ** 2), 1.0]),
     )
-    profiler = Profiler(evaluate, evaluate(np.zeros(2)), Q, exact=False)
+    profiler = Profiler(evaluate=evaluate, best=evaluate(np.zeros(2)), q=Q, exact=False)
     assert [profiler.end(np.array([1.0, 0.0]), side) for side in (-1, 1)] == [-np.inf, np.inf]
     assert np.isfinite(profiler.end(np.array([0.0, 1.0]), 1))
 
@@ -78,7 +78,7 @@ def test_profile_at_the_end_of_a_domain() -> None:
         lambda x: np.array([1.0 / (1.0 - x[0]) - 1.0]),
         lambda x: np.array([[(1.0 - x[0]) ** -2.0]]),
     )
-    profiler = Profiler(evaluate, evaluate(np.zeros(1)), Q)
+    profiler = Profiler(evaluate=evaluate, best=evaluate(np.zeros(1)), q=Q)
     expected = optimize.brentq(lambda u: 2.0 * (-np.log(1.0 - u) - u) - Q, 0.0, 1.0 - 1e-12, xtol=1e-14)
     assert profiler.end(np.ones(1), 1) == pytest.approx(expected, rel=1e-8)
 
@@ -93,7 +93,7 @@ def test_constrained_minimum_of_a_quadratic_is_exact(seed: int) -> None:
     kkt = np.block([[H, A.T], [A, np.zeros((2, 2))]])
     expected = np.linalg.solve(kkt, np.concatenate([H @ m, A @ x]))
     np.testing.assert_allclose(found.e.w, expected[:5], rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(found.tangent.multiplier(found.e.gradient), -expected[5:], rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(found.kkt.multiplier(found.e.gradient), -expected[5:], rtol=1e-5, atol=1e-7)
 
 
 def test_memory_makes_up_for_a_hessian_that_is_only_close() -> None:
@@ -103,9 +103,9 @@ def test_memory_makes_up_for_a_hessian_that_is_only_close() -> None:
     wrong = 3.0 * H + np.diag(rng.uniform(0.0, 5.0, 8))
     truth = quadratic(H, m)
 
-    def evaluate(x: np.ndarray) -> Evaluation:
+    def evaluate(x: np.ndarray) -> ObjectiveValue:
         e = truth(x)
-        return Evaluation(x, e.value, 0.0, e.gradient, wrong)
+        return ObjectiveValue(x, e.value, 0.0, e.gradient, wrong)
 
     none = np.zeros((0, 8))
     found = minimise(evaluate, evaluate(np.zeros(8)), none, tol=1e-11, max_iter=100, exact=False)

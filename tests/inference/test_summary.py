@@ -21,7 +21,18 @@ def example(terms: list[str], **options: object) -> Summary:
     n = len(terms)
     columns = {"term": terms, **wald_columns(np.linspace(-1.0, 1.0, n), np.full(n, 0.5), 0.9)}
     certificate = options.pop("certificate", Certificate(True, 1e-12, 0.0, 1.0, 3))
-    return Summary(columns, "A model", -6.0, -8.0, 20, n, 2, (), certificate, ("a remark",), 0.9)  # type: ignore[arg-type]
+    return Summary(
+        columns=columns,
+        heading="A model",
+        log_likelihood=-6.0,
+        null_log_likelihood=-8.0,
+        n_rows=20,
+        n_parameters=n,
+        n_classes=2,
+        certificate=certificate,
+        remarks=("a remark",),
+        level=0.9,
+    )
 
 
 @pytest.mark.parametrize("z", [0.0, 0.3, -1.96, 5.0, 20.0, 37.0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from oddsmith.block import Block
+from oddsmith.kernels.buffers import RowBuffers
 from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
 
 LAYOUTS = ["C", "F", "csr32", "csr64", "strided", "part of F", "F backwards", "odd F"]
@@ -81,7 +83,7 @@ def test_curvature_equals_reference(problem: tuple[Block, dict[str, Any]], order
         for flag in (False, True)
     )
     # A sum of signed terms is as exact as the sum of their sizes allows.
-    rows = np.abs(np.asarray(block.Phi.toarray() if block.is_sparse else block.Phi, dtype=float))
+    rows = np.abs(np.asarray(block.X.toarray() if block.is_sparse else block.X, dtype=float))
     reach = 1.0 + rows.max(initial=0.0) + np.abs(given_params["center"]).max()
     weight = block.weights().sum()
     close(large.value, small.value, 1e-3 * weight)
@@ -129,11 +131,10 @@ def test_curvatures_that_rows_remember_give_the_same(problem: tuple[Block, dict[
     if not block.is_sparse or given_params["W"].shape[0] > 1:
         return
     params = CurvatureParams(**{**given_params, "center": np.zeros(block.n_columns)}, order=1, large=True)
-    memory = np.zeros(block.n_rows)
-    remembering = Block(block.Phi, block.t, block.s, block.offset, memo=memory)
-    Curvature.of(remembering, params)
+    remembering = replace(params, buffers=RowBuffers(curvature=np.zeros(block.n_rows)))
+    Curvature.of(block, remembering)
     for statistic in (CurvatureDiagonal, CurvatureProduct):
-        plain, remembered = (vars(statistic.of(one, params)) for one in (block, remembering))
+        plain, remembered = (vars(statistic.of(block, how)) for how in (params, remembering))
         for name, expected in plain.items():
             close(remembered[name], expected, 1e-300 + np.abs(expected).max(initial=0.0), 1e-11)
 
@@ -160,15 +161,13 @@ def test_curvatures_kept_from_an_evaluation_serve_the_product() -> None:
     rng = np.random.default_rng(0)
     X = sparse.csr_array(sparse.random(500, 40, density=0.1, format="csr", random_state=rng))
     t = rng.integers(0, 2, 500).astype(np.int32)
-    room = np.full(500, np.nan)
     params = CurvatureParams(
         rng.normal(size=(1, 40)), np.zeros(1), np.zeros(40), 1, rng.normal(size=(1, 40)), np.ones(1), large=True
     )
-    remembering = Block(X, t, memo=room)
-    Curvature.of(remembering, params)
-    np.testing.assert_allclose(
-        CurvatureProduct.of(remembering, params).product, CurvatureProduct.of(Block(X, t), params).product, rtol=1e-12
-    )
+    block, remembering = Block(X, t), replace(params, buffers=RowBuffers(curvature=np.full(500, np.nan)))
+    Curvature.of(block, remembering)
+    found, expected = (CurvatureProduct.of(block, how).product for how in (remembering, params))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_values_that_are_not_finite_stay_visible() -> None:
@@ -187,15 +186,18 @@ def test_rows_of_half_precision(seed: int, n: int, M: int, C: int) -> None:
     X, t = rng.normal(size=(n, M)) * 3.0 + 100.0, rng.integers(0, C + 1, n).astype(np.int32)
     W, b, center = rng.normal(size=(C, M)) / M, rng.normal(size=C), np.full(M, 100.0)
     scale = rng.uniform(1.0, 4.0, M)
-    room = np.zeros((n, M), dtype=np.float16)
+    scratch = np.zeros((n, M), dtype=np.float16)
     params = CurvatureParams(W, b, center, 1, inverse=scale**-2.0, large=True)
-    plain, making = Curvature.of(Block(X, t), params), Curvature.of(Block(X, t, half=room), params)
+    plain, making = (
+        Curvature.of(Block(X, t), params),
+        Curvature.of(Block(X, t), replace(params, buffers=RowBuffers(half=scratch))),
+    )
     assert making.value == plain.value and np.array_equal(making.gradient, plain.gradient)
     close(making.longest, plain.longest, 0.0)
-    np.testing.assert_allclose(room, (X - center) / scale, rtol=2.0**-11 * 1.001, atol=1e-7)
+    np.testing.assert_allclose(scratch, (X - center) / scale, rtol=2.0**-11 * 1.001, atol=1e-7)
     there = CurvatureParams(W * scale, b, np.zeros(M), 1)
-    rounded = Curvature.of(Block(room.astype(float), t), there)
+    rounded = Curvature.of(Block(scratch.astype(float), t), there)
     for order in (1, 2):
-        found = Curvature.of(Block(room, t), CurvatureParams(W * scale, b, np.zeros(M), order, large=True))
+        found = Curvature.of(Block(scratch, t), CurvatureParams(W * scale, b, np.zeros(M), order, large=True))
         close(found.value, rounded.value, 1e-300, 1e-5)
         close(found.gradient, rounded.gradient, float(n), 1e-5)

@@ -7,7 +7,7 @@ import pytest
 
 from oddsmith.errors import InvalidInputError
 from oddsmith.lectures.gallery import FORMATS, draw, save, save_all, scripts
-from oddsmith.lectures.sheet import index_page
+from oddsmith.lectures.index_page import index_page
 
 
 @pytest.mark.parametrize("kind", FORMATS)

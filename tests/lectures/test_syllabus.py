@@ -7,13 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
+from docs.gallery.build import anchor
 
 import oddsmith
 from oddsmith import plots
 from oddsmith.errors import InvalidInputError
 from oddsmith.lectures import Topic, find_topic, run_example, topics
 from oddsmith.lectures.gallery import file_stem, scripts, topic_of, words
-from oddsmith.lectures.sheet import anchor
 from oddsmith.lectures.syllabus import documents, read_topics
 
 PAGE = Path(__file__).parents[2] / "docs" / "syllabus.md"

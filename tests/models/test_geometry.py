@@ -17,7 +17,7 @@ from oddsmith import (
     PerceptronClassifier,
 )
 from oddsmith.errors import OddsmithWarning
-from oddsmith.models.geometry import lengths
+from oddsmith.models.geometry_mixin import lengths
 from oddsmith.testing import all_models
 
 RNG = np.random.default_rng

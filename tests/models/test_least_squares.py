@@ -319,10 +319,10 @@ def test_laws_of_the_gram_matrix_on_rows_of_few_entries(K, weighted):
     dense[:, 7] = 1e8 + rng.normal(size=60)
     s = rng.integers(0, 3, 60).astype(float) if weighted else None
     block = Block(sparse.csr_array(dense), rng.integers(0, K, 60).astype(np.int32), s)
-    assert block.Phi.nnz < DENSE_ABOVE * dense.size
+    assert block.X.nnz < DENSE_ABOVE * dense.size
     check_statistic(Gram, [(block, Shape(40, K))])
     # Entries that stand twice in a row are added up.
-    X = block.Phi
+    X = block.X
     twice = sparse.csr_array((np.repeat(X.data / 2, 2), np.repeat(X.indices, 2), 2 * X.indptr), shape=X.shape)
     a, b = Gram.of(block, Shape(40, K)), Gram.of(replace(block, Phi=twice), Shape(40, K))
     assert np.allclose(np.delete(a.PhiPhi, 7, axis=1), np.delete(b.PhiPhi, 7, axis=1), rtol=1e-6, atol=1e-6)

@@ -119,7 +119,7 @@ def test_other_safetensors_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["os.system", "subprocess.Popen", "builtins.eval", "oddsmith.models.saving.save", "Path"]
+    "name", ["os.system", "subprocess.Popen", "builtins.eval", "oddsmith.persistence.model_file.save", "Path"]
 )
 def test_type_named_in_a_file_is_looked_up_and_never_imported(name: str, path: Path) -> None:
     header, document, body = parts(path)

@@ -17,9 +17,9 @@ from tests.pieces import ListEngine, ListParts, as_block, cut, source_of
 
 from oddsmith.engines.scan import Wrapped
 from oddsmith.errors import MessageError
-from oddsmith.models.saving import register_types
 from oddsmith.persistence.codec import register_value
 from oddsmith.persistence.journal import Journal
+from oddsmith.persistence.model_file import register_types
 from oddsmith.statistics import Curvature, CurvatureParams, Moments, MomentsParams
 
 register_types()

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy import sparse
 from sklearn.linear_model import LogisticRegression as SklearnLogisticRegression
 from sklearn.preprocessing import StandardScaler
 from tests.persistence.zoo import answers, mixed_naive_bayes, models, random_model, same
@@ -107,12 +108,26 @@ def test_training_goes_on_from_a_loaded_model_as_from_the_one_saved(tmp_path: Pa
     assert same(oddsmith.load(tmp_path / "m.odds").update(X[40:], y[40:]).coef_, fitted.update(X[40:], y[40:]).coef_)
 
 
-def test_posterior_is_saved_with_a_fit_that_had_not_formed_it(tmp_path: Path) -> None:
+def test_posterior_of_a_maximum_likelihood_fit_is_saved_whatever_its_solver(tmp_path: Path) -> None:
     X = np.random.default_rng(0).normal(size=(50, 2))
     y = np.arange(50) % 2
     LogisticRegression(solver="truncated-newton").fit(X, y).save(tmp_path / "m.odds")
     del y
     assert oddsmith.load(tmp_path / "m.odds").posterior_.covariance.shape == (3, 3)
+
+
+def test_saving_forms_no_hessian_although_the_rows_of_the_fit_are_there(tmp_path: Path) -> None:
+    X = sparse.random_array((300, 401), density=0.05, rng=0, format="csr")
+    y = np.arange(300) % 2
+    model = LogisticRegression(prior=1.0).fit(X, y)
+    assert model._learned.hessian is None
+    model.save(tmp_path / "m.odds")
+    assert model._learned.hessian is None
+    loaded = oddsmith.load(tmp_path / "m.odds")
+    with pytest.raises(InvalidInputError, match="rows are gone"):
+        _ = loaded.posterior_
+    assert same(loaded.summary(X, y).posterior_sd, model.summary().posterior_sd)
+    assert same(loaded.posterior_.mean, model.posterior_.mean)
 
 
 def test_file_does_not_grow_with_the_rows_or_with_a_model_that_is_met_twice(tmp_path: Path) -> None:
@@ -380,7 +395,7 @@ def test_loading_imports_what_prediction_needs_and_no_pickle_is_read(tmp_path: P
     LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "b", "a", "b"]).save(tmp_path / "m.odds")
     code = (
         "import pickle, builtins\n"
-        "import oddsmith, oddsmith.models.saving\n"
+        "import oddsmith, oddsmith.persistence.model_file\n"
         "def refuse(*a, **k): raise SystemExit('code was run')\n"
         "pickle.loads = pickle.load = pickle.Unpickler = builtins.eval = builtins.exec = builtins.compile = refuse\n"
         f"print(oddsmith.load({str(tmp_path / 'm.odds')!r}).predict([[3.0]]))"

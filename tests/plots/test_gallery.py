@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from docs.gallery.build import contact_sheet, gallery_page
 from scipy.special import ndtr
 from sklearn.metrics import roc_auc_score
 
 from oddsmith.lectures.gallery import SECTIONS, draw, scripts
-from oddsmith.lectures.sheet import contact_sheet, gallery_page
 
 GALLERY = Path(__file__).parents[2] / "docs" / "gallery"
 LARGEST_FILE, LARGEST_SHEET = 60_000, 1_000_000

@@ -10,7 +10,7 @@ from tests.report.reading import HOSTILE, Page, check_harmless
 
 from oddsmith import LogisticRegression
 from oddsmith.report import make_report
-from oddsmith.report.html import clean, escape, named, tag, visible
+from oddsmith.report.html import clean, escape, name_tag, tag, visible
 
 TEXTS = st.one_of(
     st.sampled_from(HOSTILE), st.text(max_size=30), st.text("<>&\"'/=-!]\u2028\u202e\x00 ax", max_size=30)
@@ -49,7 +49,7 @@ def test_text_shows_what_cannot_be_seen(text: str) -> None:
 
 @given(TEXTS)
 def test_names_are_short_and_stand_apart(text: str) -> None:
-    (outer, *breaks) = Page(named(text)).elements
+    (outer, *breaks) = Page(name_tag(text)).elements
     assert outer.tag == "bdi" and {e.tag for e in breaks} <= {"wbr"}
     assert outer.text == clean(text)
     assert len(text) <= 200 or clean(text).endswith("…")

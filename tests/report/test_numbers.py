@@ -15,8 +15,8 @@ from tests.report.reading import Page
 import oddsmith
 from oddsmith import GaussianClassifier, LogisticRegression
 from oddsmith.report import make_report
+from oddsmith.report.context import fitted_with_offset
 from oddsmith.report.html import number, percent
-from oddsmith.report.subject import fitted_with_offset
 
 
 def rows(n: int = 90, seed: int = 0) -> tuple[Any, Any, Any]:

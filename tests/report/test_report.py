@@ -31,11 +31,11 @@ from oddsmith import (
 from oddsmith.data import load_dataset
 from oddsmith.design.frame import read_frame
 from oddsmith.errors import InvalidInputError, InvalidTypeError, ModelFileError, NotFittedError
-from oddsmith.evaluation.reading import Answers
+from oddsmith.evaluation.model_output import ModelOutput
 from oddsmith.report import make_report
+from oddsmith.report.context import RecordedPredictions
 from oddsmith.report.data import _columns
 from oddsmith.report.html import number, percent
-from oddsmith.report.subject import Said
 from oddsmith.report.svg import Axis, Plot
 from oddsmith.testing import all_models
 
@@ -108,7 +108,7 @@ def test_scores_are_those_of_leave_one_out() -> None:
     page = Page(make_report(model, X, y))
     P = model.leave_one_out(X, y).proba
     t = np.searchsorted(model.classes_, y)
-    expected = evaluate(Said(Answers(model.classes_, t, P.argmax(axis=1), P, P)), None, y)
+    expected = evaluate(RecordedPredictions(ModelOutput.of_probabilities(model.classes_, t, P)), None, y)
     for key, name, label in (
         ("discrimination", "auc", "AUC"),
         ("calibration", "log_loss", "log loss"),
@@ -281,7 +281,7 @@ def test_any_numbers_can_be_described_and_drawn(values: list[float]) -> None:
     there = [value for value in there if abs(value) < 1e290]
     if there:
         axis = Axis.around("a", there)
-        plot = Plot(axis, Axis.around("b", there, at_zero=True))
+        plot = Plot(x=axis, y=Axis.around("b", there, at_zero=True))
         plot.line(there, there)
         plot.dots(there, there, texts=["t"] * len(there))
         Page(plot.svg("A line"))

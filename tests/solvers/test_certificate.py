@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.extended import Exact, exact, in_fifty_digits
+from tests.policies import set_policy
 
 from oddsmith import GaussianPrior, LogisticRegression, newton_raphson
 from oddsmith.errors import ConvergenceWarning
-from oddsmith.models import coordinates, likelihood
-from oddsmith.solvers import SGD, Gradient, gap_bound, gradient, truncated
-from oddsmith.solvers.base import Evaluation
+from oddsmith.solvers import SGD, Gradient, gap_bound
+from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.certificate import certify
 
 PROBLEMS = 200
@@ -155,8 +155,7 @@ def test_gap_is_tight_where_the_fit_is_loose() -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_gap_holds_without_a_hessian(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wide problems are certified by the prior's curvature and the intercepts' alone."""
-    for module in (likelihood, coordinates, gradient, truncated):
-        monkeypatch.setattr(module, "LARGEST_HESSIAN", 1)
+    set_policy(monkeypatch, largest_hessian=1)
     problem = draw(seed, prior=True)
     models = [problem.fit(**options) for options in ({"tol": 1e-12}, {"tol": 1e-2}, {"solver": "gradient"})]
     for model, true in zip(models, gaps(problem, models), strict=True):
@@ -166,7 +165,7 @@ def test_gap_holds_without_a_hessian(seed: int, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("seed", range(6))
 def test_gap_holds_when_the_fit_starts_on_a_sample(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinates, "LARGE", 1000)
+    set_policy(monkeypatch, compiled_elements=1000)
     problem = draw(seed, rows=3000, prior=bool(seed % 2))
     models = [problem.fit(), problem.fit(tol=1e-3)]
     for model, true in zip(models, gaps(problem, models), strict=True):
@@ -252,7 +251,9 @@ def test_nothing_is_certified_where_the_objective_is_infinite() -> None:
     """Any gap is a small share of infinity, an infinite one too."""
 
     class Lost:
-        reach, rounding, passes = 1.0, 0.0, 1
+        self_concordance, rounding, passes = 1.0, 0.0, 1
 
-    e = Evaluation(np.zeros(1), np.inf, -np.inf, np.ones(1), np.eye(1) * 1e-9)
+    e = ObjectiveValue(
+        w=np.zeros(1), value=np.inf, log_likelihood=-np.inf, gradient=np.ones(1), hessian=np.eye(1) * 1e-9
+    )
     assert np.isinf(certify(Lost(), e, 1e-8).gap) and not certify(Lost(), e, 1e-8).converged

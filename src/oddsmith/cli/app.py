@@ -1,13 +1,19 @@
-"""The command ``oddsmith``: what it knows, and what it says about itself."""
+"""The command ``oddsmith`` and its subcommands."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
-from oddsmith.cli import describing, exporting, fitting, reporting, running, sites, teaching, using
+from oddsmith.cli import command, sites
+from oddsmith.cli.export import onnx, sql
+from oddsmith.cli.fit import compare, fit
+from oddsmith.cli.lectures import gallery, lecture
+from oddsmith.cli.predict import decide, evaluate, predict, sample
+from oddsmith.cli.report import report
+from oddsmith.cli.summary import datasets, summary
 
 app = typer.Typer(
     name="oddsmith",
@@ -18,7 +24,7 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         from oddsmith import __version__
 
@@ -30,39 +36,29 @@ def _version(wanted: bool) -> None:
 def oddsmith(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """Probabilistic classification of tables: fit, compare, evaluate, predict, decide."""
-    running.debugging = debug
+    command.show_traceback = debug
 
 
-def _add(group: typer.Typer, command: Callable[..., None], examples: Sequence[str]) -> None:
-    """Add a command, with examples below its help that can be typed as they are."""
-    # The backspace keeps the lines below it as they are.
-    group.command(epilog="\b\nExamples:\n" + "\n".join(f"  $ {line}" for line in examples))(command)
+def _add(group: typer.Typer, *functions: Callable[..., None]) -> None:
+    """Add commands, with examples below their help that can be typed as they are."""
+    for function in functions:
+        # The backspace keeps the lines below it as they are.
+        examples = "\n".join(f"  $ {line}" for line in command.EXAMPLES[function])
+        group.command(epilog=f"\b\nExamples:\n{examples}")(function)
 
 
-_add(app, fitting.fit, fitting.FIT_EXAMPLES)
-_add(app, fitting.compare, fitting.COMPARE_EXAMPLES)
-_add(app, describing.summary, describing.SUMMARY_EXAMPLES)
-_add(app, reporting.report, reporting.REPORT_EXAMPLES)
-_add(app, using.evaluate, using.EVALUATE_EXAMPLES)
-_add(app, using.predict, using.PREDICT_EXAMPLES)
-_add(app, using.decide, using.DECIDE_EXAMPLES)
-_add(app, using.sample, using.SAMPLE_EXAMPLES)
-export = typer.Typer(help="Write a model as SQL or ONNX, for use where oddsmith is not.", no_args_is_help=True)
-_add(export, exporting.sql, exporting.SQL_EXAMPLES)
-_add(export, exporting.onnx, exporting.ONNX_EXAMPLES)
-app.add_typer(export, name="export")
-over_sites = typer.Typer(help="Fit over sites that send sums and no rows, by files.", no_args_is_help=True)
-_add(over_sites, sites.start, sites.START_EXAMPLES)
-_add(over_sites, sites.answer, sites.ANSWER_EXAMPLES)
-_add(over_sites, sites.step, sites.STEP_EXAMPLES)
-app.add_typer(over_sites, name="sites")
-_add(app, describing.datasets, describing.DATASETS_EXAMPLES)
-_add(app, teaching.lecture, teaching.LECTURE_EXAMPLES)
-_add(app, teaching.gallery, teaching.GALLERY_EXAMPLES)
+_add(app, fit, compare, summary, report, evaluate, predict, decide, sample)
+exports = typer.Typer(help="Write a model as SQL or ONNX, for use where oddsmith is not.", no_args_is_help=True)
+_add(exports, sql, onnx)
+app.add_typer(exports, name="export")
+rounds = typer.Typer(help="Fit over sites that send sums and no rows, by files.", no_args_is_help=True)
+_add(rounds, sites.start, sites.answer, sites.step)
+app.add_typer(rounds, name="sites")
+_add(app, datasets, lecture, gallery)
 
 
 def main() -> None:

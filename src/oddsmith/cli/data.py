@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import io
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -10,9 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from oddsmith.cli import databases, files
+from oddsmith.cli.files import Types, Wanted
 from oddsmith.data import DATASETS, dataset_path
 from oddsmith.engines.files import formats
+from oddsmith.engines.files.schemas import check_unique
 from oddsmith.errors import InvalidInputError
 
 HOW = (
@@ -20,82 +25,95 @@ HOW = (
     "(shop.db::orders, 'shop.duckdb::SELECT …', postgresql://host/shop::orders), - for standard input, or a bundled "
     "data set"
 )
-
-
+DATABASES = ("sqlite", "duckdb")
 WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 """How the files of Excel begin, and those of zip."""
 LARGE = 100_000_000
 """Bytes of files above which they are read in pieces."""
 
 
-@dataclass(frozen=True)
-class Data:
-    """A place where rows are: read whole, or some rows at a time.
+@dataclass(frozen=True, kw_only=True)
+class InputData:
+    """Rows of a table: read whole, or some at a time.
 
-    ``place`` is what `oddsmith.scan` opens in pieces, None if it cannot; ``size`` the bytes of the files there, and
-    ``keyed`` whether folders there are called ``key=value``, which only that reads.
+    ``read`` returns the whole table, by default what ``stream`` yields. ``path`` is what `oddsmith.scan` opens in
+    pieces, None if it cannot; ``size`` is the bytes of the files there, and ``keyed`` says that folders there are
+    called ``key=value``, which only `oddsmith.scan` reads.
     """
 
     name: str
-    read: Callable[[files.Types | None], Any]
-    stream: Callable[[files.Types | None, files.Wanted], Iterator[Any]]
-    place: str | list[str] | None = None
+    stream: Callable[[Types | None, Wanted], Iterator[pa.Table]]
+    read: Callable[[Types | None], pa.Table] | None = None
+    path: str | list[str] | None = None
     size: int = 0
     keyed: bool = False
 
-    def pieces(self, **how: Any) -> Any:
+    def pieces(self, **how: str | None) -> Any:
         """Return the data in pieces, if it is large or if that is asked for (``how`` has values), else None."""
         given = {name: value for name, value in how.items() if value is not None}
-        if self.place is None:
-            if given:
-                raise InvalidInputError(
-                    f"{self.name!r} cannot be read in pieces, so --{next(iter(given))} has no use. That is for CSV, "
-                    "Parquet and Arrow files."
-                )
-            return None
-        if not given and not self.keyed and self.size <= LARGE:
+        if self.path is None and given:
+            raise InvalidInputError(
+                f"{self.name!r} cannot be read in pieces, so --{next(iter(given))} has no use. That is for CSV, "
+                "Parquet and Arrow files."
+            )
+        if self.path is None or not (given or self.keyed or self.size > LARGE):
             return None
         from oddsmith.engines.scan import scan
 
-        return scan(self.place, progress=True, **given)
+        return scan(self.path, progress=True, **given)
 
-    def table(self, types: files.Types | None = None) -> Any:
-        """Return all rows (Arrow)."""
-        return _named(self.read(types), self.name)
+    def table(self, types: Types | None = None) -> pa.Table:
+        """Return all rows."""
+        if self.read is not None:
+            table = self.read(types)
+        else:
+            table = pa.concat_tables(self.stream(types, None), promote_options="permissive")
+        return self._checked(table)
 
-    def batches(self, types: files.Types | None = None, wanted: files.Wanted = None) -> Iterator[Any]:
+    def batches(self, types: Types | None = None, wanted: Wanted = None) -> Iterator[pa.Table]:
         """Yield rows, some at a time; columns in ``types`` are read as these where a format leaves types open.
 
         Columns that are not ``wanted`` may be left out.
         """
-        for batch in self.stream(types, wanted):
-            yield _named(batch, self.name)
+        return map(self._checked, self.stream(types, wanted))
+
+    def _checked(self, table: pa.Table) -> pa.Table:
+        """Return the table if every column has a name of its own, or say which has not."""
+        check_unique(table.column_names, repr(self.name))
+        return table
 
 
-def open_data(text: str | Sequence[str]) -> Data:
+def open_data(text: str | Sequence[str]) -> InputData:
     """Return the data that DATA names, or say what was looked for; several names are those of files.
 
     >>> open_data("penguins").table().num_rows
     344
     """
     if not isinstance(text, str):
-        return open_data(text[0]) if len(text) == 1 else _several(text)
+        if len(text) == 1:
+            return open_data(text[0])
+        for name in text:
+            if not os.path.isfile(name):
+                raise InvalidInputError(
+                    f"{name!r} is no file. Several names of DATA are those of files; name a folder, a glob in quotes, "
+                    "a database or a bundled data set alone."
+                )
+        return _files(f"{text[0]} and {len(text) - 1} more", list(text))
     if text == "-":
         return _standard_input()
     if os.path.isdir(text):
-        found = _folder(text)
+        every = sorted(str(file) for file in Path(text).rglob("*") if file.is_file())
+        found = [path for path in every if formats.format_of(os.path.basename(path))]
         keyed = any("=" in step for path in found for step in Path(path).relative_to(text).parts[:-1])
         return _files(text, found, text if keyed else None)
-    if os.path.exists(text):
-        return _file(text)
-    place, separator, what = text.partition("::")
+    place, separator, what = (text, "", "") if os.path.exists(text) else text.partition("::")
     if place.startswith(databases.POSTGRES):
         return _database(text, "postgres", place, what)
-    if separator and os.path.isfile(place):
-        kind = _sniffed(place)
-        if kind not in ("sqlite", "duckdb"):
+    if os.path.exists(place) and not os.path.isdir(place):
+        kind = _detect_format(place)
+        if separator and kind not in DATABASES:
             raise InvalidInputError(f"{place!r} is no database of SQLite or DuckDB, so it has no table {what!r}.")
-        return _database(text, kind, place, what)
+        return _database(text, kind, place, what) if kind in DATABASES else _files(text, [text])
     if text in DATASETS:
         return _files(text, [str(dataset_path(text))])
     if any(sign in text for sign in "*?["):
@@ -112,16 +130,6 @@ def check_apart(path: str | None, *read: str) -> None:
             raise InvalidInputError(f"{path!r} is what is read, and would be lost. Write to another file.")
 
 
-def _several(texts: Sequence[str]) -> Data:
-    for text in texts:
-        if not os.path.isfile(text):
-            raise InvalidInputError(
-                f"{text!r} is no file. Several names of DATA are those of files; name a folder, a glob in quotes, a "
-                "database or a bundled data set alone."
-            )
-    return _files(f"{texts[0]} and {len(texts) - 1} more", list(texts))
-
-
 def _hint(text: str) -> str:
     from difflib import get_close_matches
 
@@ -131,94 +139,58 @@ def _hint(text: str) -> str:
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
-def _file(path: str) -> Data:
-    kind = formats.format_of(os.path.basename(path)) or _sniffed(path)
-    return _database(path, kind, path, "") if kind in ("sqlite", "duckdb") else _files(path, [path])
-
-
-def _sniffed(path: str) -> str:
+def _detect_format(path: str) -> str:
+    """Return the format of a file by its name, or by its first bytes; an Excel workbook is no CSV."""
     with open(path, "rb") as file:
-        return formats.sniff(file.read(64))
+        start = file.read(64)
+    kind = formats.format_of(os.path.basename(path)) or formats.sniff(start)
+    if kind == "csv" and start.startswith(WORKBOOKS):
+        raise InvalidInputError(
+            f"{path!r} is an Excel workbook or a zip archive, and no CSV. Save the sheet as CSV, or unpack it."
+        )
+    return kind
 
 
-def _check_no_workbook(path: str, kind: str) -> None:
-    if kind == "csv":
-        with open(path, "rb") as file:
-            if file.read(8).startswith(WORKBOOKS):
-                raise InvalidInputError(
-                    f"{path!r} is an Excel workbook or a zip archive, and no CSV. Save the sheet as CSV, or unpack it."
-                )
-
-
-def _folder(path: str) -> list[str]:
-    return sorted(str(file) for file in Path(path).rglob("*") if file.is_file() and formats.format_of(file.name))
-
-
-def _files(name: str, paths: list[str], keyed: str | None = None) -> Data:
+def _files(name: str, paths: list[str], keyed: str | None = None) -> InputData:
     if not paths:
         raise InvalidInputError(f"{name!r} holds no files that can be read: {', '.join(formats.FORMATS)} are known.")
-    kinds = [formats.format_of(os.path.basename(path)) or _sniffed(path) for path in paths]
-    for path, kind in zip(paths, kinds, strict=True):
-        _check_no_workbook(path, kind)
+    kinds = [_detect_format(path) for path in paths]
 
-    def read(types: files.Types | None) -> Any:
-        import pyarrow as pa
-
+    def read(types: Types | None) -> pa.Table:
         tables = [files.read_table(path, kind, path, types) for path, kind in zip(paths, kinds, strict=True)]
         for path, table in zip(paths, tables, strict=True):
-            _check_same(tables[0].column_names, table.column_names, paths[0], path)
+            if odd := sorted(set(tables[0].column_names) ^ set(table.column_names)):
+                raise InvalidInputError(
+                    f"{paths[0]!r} and {path!r} have different columns: {odd[0]!r} is in one of them only."
+                )
         try:
             return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise InvalidInputError(f"The files of {name!r} have columns of different types: {error}.") from None
 
-    def stream(types: files.Types | None, wanted: files.Wanted) -> Iterator[Any]:
+    def stream(types: Types | None, wanted: Wanted) -> Iterator[pa.Table]:
         for path, kind in zip(paths, kinds, strict=True):
             yield from files.batches(path, kind, path, types, wanted)
 
-    place = (keyed or paths) if set(kinds) <= {"csv", "parquet", "arrow"} else None
-    return Data(name, read, stream, place, sum(map(os.path.getsize, paths)), keyed is not None)
+    path = (keyed or paths) if set(kinds) <= {"csv", "parquet", "arrow"} else None
+    size = sum(map(os.path.getsize, paths))
+    return InputData(name=name, stream=stream, read=read, path=path, size=size, keyed=keyed is not None)
 
 
-def _standard_input() -> Data:
+def _standard_input() -> InputData:
     name = "standard input"
 
-    def stream(types: files.Types | None, wanted: files.Wanted) -> Iterator[Any]:
-        import io
-
+    def stream(types: Types | None, wanted: Wanted) -> Iterator[pa.Table]:
         raw = sys.stdin.buffer
         file = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)  # type: ignore[type-var]
         yield from files.batches(file, formats.sniff(file.peek(64)[:64]), name, types, wanted)
 
-    def read(types: files.Types | None) -> Any:
+    def read(types: Types | None) -> pa.Table:
         content = sys.stdin.buffer.read()
         return files.read_table(content, formats.sniff(content[:64]), name, types)
 
-    return Data(name, read, stream)
+    return InputData(name=name, stream=stream, read=read)
 
 
-def _database(name: str, kind: str, place: str, what: str) -> Data:
-    def stream(types: files.Types | None, wanted: files.Wanted) -> Iterator[Any]:
-        return databases.batches(kind, place, what, types)
-
-    def read(types: files.Types | None) -> Any:
-        import pyarrow as pa
-
-        return pa.concat_tables(list(stream(types, None)), promote_options="permissive")
-
-    return Data(name, read, stream)
-
-
-def _named(table: Any, name: str) -> Any:
-    """Return the table if every column has a name of its own, or say which has not."""
-    names = table.column_names
-    if len(set(names)) < len(names):
-        twice = next(column for column in names if names.count(column) > 1)
-        raise InvalidInputError(f"{name!r} has two columns of the name {twice!r}. Give every column a name of its own.")
-    return table
-
-
-def _check_same(first: list[str], other: list[str], one: str, two: str) -> None:
-    if set(first) != set(other):
-        odd = sorted(set(first) ^ set(other))[0]
-        raise InvalidInputError(f"{one!r} and {two!r} have different columns: {odd!r} is in one of them only.")
+def _database(name: str, kind: str, place: str, what: str) -> InputData:
+    return InputData(name=name, stream=lambda types, wanted: databases.batches(kind, place, what, types))

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
+from oddsmith.cli.files import Types
 from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.export.sql_dialects import DIALECTS
 
 POSTGRES = ("postgresql://", "postgres://")
 ROWS = 1 << 16
 QUERY = re.compile(r"\s*(select|with|values|from|table)\s", re.IGNORECASE)
 
 
-def batches(kind: str, place: str, what: str, types: Any = None) -> Iterator[Any]:
+def batches(kind: str, place: str, what: str, types: Types | None = None) -> Iterator[pa.Table]:
     """Yield the rows of a table or query, some at a time."""
     readers = {"sqlite": _sqlite, "duckdb": _duckdb, "postgres": _postgres}
     return readers[kind](place, what, types)
-
-
-def quoted(name: str) -> str:
-    """Return a name as SQL writes it, whatever signs it has.
-
-    >>> print(quoted('a"; DROP TABLE b'))
-    "a""; DROP TABLE b"
-    """
-    return '"' + name.replace('"', '""') + '"'
 
 
 def choose(what: str, tables: Mapping[str, Sequence[str]]) -> str:
@@ -41,7 +39,7 @@ def choose(what: str, tables: Mapping[str, Sequence[str]]) -> str:
     if not what and len(tables) == 1:
         what = next(iter(tables))
     if what in tables:
-        return f"SELECT * FROM {'.'.join(map(quoted, tables[what]))}"
+        return f"SELECT * FROM {'.'.join(map(DIALECTS['sqlite'].identifier, tables[what]))}"
     if QUERY.match(what):
         return what.rstrip().rstrip(";")
     if not what:
@@ -52,10 +50,7 @@ def choose(what: str, tables: Mapping[str, Sequence[str]]) -> str:
     raise UnknownNameError("table", what, tables)
 
 
-def _sqlite(place: str, what: str, types: Any) -> Iterator[Any]:
-    import sqlite3
-    from pathlib import Path
-
+def _sqlite(place: str, what: str, types: Types | None) -> Iterator[pa.Table]:
     with closing(sqlite3.connect(f"{Path(place).resolve().as_uri()}?mode=ro", uri=True)) as connection:
         try:
             found = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name")
@@ -66,19 +61,14 @@ def _sqlite(place: str, what: str, types: Any) -> Iterator[Any]:
             raise InvalidInputError(f"SQLite refuses {what or place!r}: {error}.") from error
 
 
-def _duckdb(place: str, what: str, types: Any) -> Iterator[Any]:
-    try:
-        import duckdb
-    except ImportError:
-        raise _not_installed("a DuckDB database", "duckdb", "oddsmith[duckdb]") from None
-    import pyarrow as pa
-
+def _duckdb(place: str, what: str, types: Types | None) -> Iterator[pa.Table]:
+    duckdb = _import_driver("duckdb", "a DuckDB database", "duckdb")
     try:
         with closing(duckdb.connect(place, read_only=True)) as connection:
             # A query reads this database, and no other file.
             connection.execute("SET enable_external_access = false")
             found = connection.execute("SELECT table_name FROM information_schema.tables ORDER BY 1").fetchall()
-            result: Any = connection.sql(choose(what, {name: [name] for (name,) in found}))
+            result = connection.sql(choose(what, {name: [name] for (name,) in found}))
             names = ("to_arrow_reader", "fetch_arrow_reader")  # of later and of earlier versions
             reader = getattr(result, next(name for name in names if name in dir(result)))(ROWS)
             yield reader.schema.empty_table()
@@ -88,12 +78,8 @@ def _duckdb(place: str, what: str, types: Any) -> Iterator[Any]:
         raise InvalidInputError(f"DuckDB refuses {what or place!r}: {str(error).splitlines()[0]}.") from error
 
 
-def _postgres(place: str, what: str, types: Any) -> Iterator[Any]:
-    try:
-        import psycopg
-    except ImportError:
-        raise _not_installed("PostgreSQL", "psycopg", "oddsmith[postgres]") from None
-
+def _postgres(place: str, what: str, types: Types | None) -> Iterator[pa.Table]:
+    psycopg = _import_driver("psycopg", "PostgreSQL", "postgres")
     try:
         with psycopg.connect(place) as connection:
             connection.read_only = True
@@ -111,25 +97,19 @@ def _postgres(place: str, what: str, types: Any) -> Iterator[Any]:
         raise InvalidInputError(f"PostgreSQL refuses: {str(error).splitlines()[0]}.") from error
 
 
-def _from_rows(fetch: Callable[[], Sequence[Any]], names: list[str], types: Any) -> Iterator[Any]:
+def _from_rows(fetch: Callable[[], Sequence[Any]], names: list[str], types: Types | None) -> Iterator[pa.Table]:
     """Yield tables of fetched rows; a column that a database leaves without type has that of its values."""
-    import pyarrow as pa
-
     rows = fetch()
     while True:
-        columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
-        arrays = [
-            _array(list(column), name, (types or {}).get(name)) for column, name in zip(columns, names, strict=True)
-        ]
+        columns = zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True)
+        arrays = [_array(list(column), name, (types or {}).get(name)) for name, column in columns]
         yield pa.Table.from_arrays(arrays, names=names)
         rows = fetch()
         if not rows:
             return
 
 
-def _array(values: list[Any], name: str, type_: Any) -> Any:
-    import pyarrow as pa
-
+def _array(values: list[Any], name: str, type_: pa.DataType | None) -> pa.Array:
     try:
         if type_ is not None and pa.types.is_floating(type_):  # decimals, too
             values = [None if value is None else float(value) for value in values]
@@ -140,7 +120,11 @@ def _array(values: list[Any], name: str, type_: Any) -> Any:
         ) from None
 
 
-def _not_installed(what: str, package: str, extra: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"To read {what} the package {package} is needed, which is not installed. Install it: pip install '{extra}'."
-    )
+def _import_driver(package: str, what: str, extra: str) -> Any:
+    try:
+        return import_module(package)
+    except ImportError:
+        raise InvalidInputError(
+            f"To read {what} the package {package} is needed, which is not installed. Install it: pip install "
+            f"'oddsmith[{extra}]'."
+        ) from None

@@ -1,4 +1,4 @@
-"""What the commands print: tables that fit the terminal, JSON, warnings as sentences, progress; names stay names.
+"""Output of the commands: tables that fit the terminal, JSON, warnings as sentences, progress.
 
 Results go to standard output; warnings, errors and progress to standard error. Where standard output is no terminal
 there are no colours and no folded lines, and nothing but the result.
@@ -11,7 +11,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -25,7 +25,7 @@ GAP = 2
 
 
 def stdout() -> Console:
-    """Return the console for results; lines are as long as they are, unless there is a terminal."""
+    """Return the console for results; without a terminal, lines are not folded."""
     console = Console(**PLAIN)  # type: ignore[arg-type]
     return console if console.is_terminal else Console(**PLAIN, width=100_000)  # type: ignore[arg-type]
 
@@ -36,7 +36,7 @@ def stderr() -> Console:
 
 
 def visible(text: object) -> str:
-    r"""Return a text in which signs that would move the cursor or colour the terminal are written out.
+    r"""Return a text in which control characters are written out.
 
     >>> visible("age\x1b[31m"), visible("[red]bärtig")
     ('age\\x1b[31m', '[red]bärtig')
@@ -46,7 +46,7 @@ def visible(text: object) -> str:
 
 def print_json(result: Mapping[str, Any]) -> None:
     """Print a result as JSON."""
-    from oddsmith.persistence.tables import plain
+    from oddsmith.data_access.table_writer import plain
 
     print(json.dumps(plain(result), indent=2, ensure_ascii=False, allow_nan=False))
 
@@ -57,7 +57,7 @@ def print_line(text: str, style: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Say something that is no result: only to somebody who looks, on a terminal."""
+    """Print a remark on standard error, if there is a terminal."""
     if Console().is_terminal:
         stderr().print(Text(visible(text), style="dim"))
 
@@ -90,11 +90,9 @@ def as_options(text: str) -> str:
     return text
 
 
-def complain(kind: str, text: str) -> None:
-    """Print an error, a warning, or that it was interrupted."""
-    console = stderr()
-    style = "yellow" if kind == "Warning" else "bold red"
-    console.print(Text.assemble((f"{kind}: ", style), visible(text)))
+def print_message(kind: str, text: str) -> None:
+    """Print an error, a warning or an interruption on standard error."""
+    stderr().print(Text.assemble((f"{kind}: ", "yellow" if kind == "Warning" else "bold red"), visible(text)))
 
 
 def print_table(
@@ -121,10 +119,8 @@ def print_table(
     left_out = _fit(cells, heads, optional, console.width)
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     for name in cells:
-        is_text = name in words
-        table.add_column(
-            Text(heads[name]), justify="left" if is_text else "right", no_wrap=not is_text, overflow="fold"
-        )
+        justify: Literal["left", "right"] = "left" if name in words else "right"
+        table.add_column(Text(heads[name]), justify=justify, no_wrap=name not in words, overflow="fold")
     before = None
     for i, row in enumerate(zip(*cells.values(), strict=True)):
         if groups is not None and groups[i] != before:
@@ -155,22 +151,22 @@ def _fit(cells: dict[str, list[str]], heads: dict[str, str], optional: Sequence[
 
 @contextmanager
 def warnings_as_sentences() -> Iterator[list[str]]:
-    """Collect the warnings of what is done inside; at its end they are printed, each once."""
-    said: list[str] = []
+    """Collect the warnings raised inside, and print each once at the end."""
+    texts: list[str] = []
     try:
         with warnings.catch_warnings(record=True) as raised:
             warnings.simplefilter("default")
-            yield said
+            yield texts
     finally:
         from oddsmith.errors import OddsmithWarning
 
-        said += dict.fromkeys(as_options(str(w.message)) for w in raised if issubclass(w.category, OddsmithWarning))
-        for text in said:
-            complain("Warning", text)
+        texts += dict.fromkeys(as_options(str(w.message)) for w in raised if issubclass(w.category, OddsmithWarning))
+        for text in texts:
+            print_message("Warning", text)
 
 
 @contextmanager
-def working(what: str) -> Iterator[Callable[[str], None]]:
+def spinner(what: str) -> Iterator[Callable[[str], None]]:
     """Show a spinner on standard error while something takes time, and yield a function that changes its words."""
     console = stderr()
     if not console.is_terminal:

@@ -7,34 +7,30 @@ from typing import Annotated
 import typer
 
 from oddsmith.cli import options
+from oddsmith.cli.command import command
 from oddsmith.cli.output import print_json, print_line, warnings_as_sentences
-from oddsmith.cli.running import guarded
-
-START_EXAMPLES = (
-    "oddsmith sites start -t species --columns bill_length_mm,body_mass_g --missing drop --prior 1 -o fit.state "
-    "--request ask.odds",
-)
-ANSWER_EXAMPLES = ("oddsmith sites answer ask.odds penguins --site north -o north.odds",)
-STEP_EXAMPLES = ("oddsmith sites step fit.state north.odds --request ask.odds -o birds.odds",)
 
 Request = Annotated[
     str, typer.Option("--request", metavar="FILE", help="Where to write what sites are asked for next.")
 ]
 
 
-@guarded
+@command(
+    "oddsmith sites start -t species --columns bill_length_mm,body_mass_g --missing drop --prior 1 -o fit.state "
+    "--request ask.odds"
+)
 def start(
     target: options.Target,
-    columns: Annotated[str, typer.Option(help="The columns that the model reads: age,dose,ward.", show_default=False)],
+    columns: Annotated[str, options.option("The columns that the model reads: age,dose,ward.")],
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="STATE", help="Where to write the state of the fit.")
     ],
     request: Request,
     model: Annotated[str, typer.Option(help="A model, as in 'oddsmith fit'.")] = "logistic",
-    basis: Annotated[str | None, typer.Option(help="Basis functions, in order: standardize,polynomial(2).")] = None,
+    basis: options.Basis = None,
     prior: Annotated[str | None, typer.Option(help="A number (σ of the weights), evidence, jeffreys or none.")] = None,
     formula: Annotated[str | None, typer.Option(help="As in R: 'low ~ age + C(race) * smoke'.")] = None,
-    weights: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column that counts rows.")] = None,
+    weights: options.Weights = None,
     missing: options.Missing = None,
     unseen: options.Unseen = None,
     names: Annotated[str | None, typer.Option("--sites", help="Those that must answer: north,south.")] = None,
@@ -43,10 +39,11 @@ def start(
 ) -> None:
     """Begin a fit over sites: write its state, and the first request, which goes to every site."""
     from oddsmith import Fit
-    from oddsmith.cli.making import Recipe
+    from oddsmith.cli.model_spec import ModelSpec
 
+    spec = ModelSpec(model=model, basis=basis, prior=prior, formula=formula, missing=missing, unseen=unseen)
     state = Fit.start(
-        Recipe(model, basis, prior, formula, missing, unseen).build(),
+        spec.build(),
         _words(columns),
         y=target,
         sample_weight=weights,
@@ -55,14 +52,16 @@ def start(
     )
     state.save(output)
     state.request.save(request)
-    _say(as_json, {"state": output, "request": request, "round": 0}, f"Wrote {output}, and {request} for every site.")
+    _print_result(
+        as_json, {"state": output, "request": request, "round": 0}, f"Wrote {output}, and {request} for every site."
+    )
 
 
-@guarded
+@command("oddsmith sites answer ask.odds penguins --site north -o north.odds")
 def answer(
     request: Annotated[str, typer.Argument(metavar="REQUEST", help="What this site is asked for.", show_default=False)],
     data: options.Data,
-    site: Annotated[str, typer.Option(help="The name of this site, the same in every round.", show_default=False)],
+    site: Annotated[str, options.option("The name of this site, the same in every round.")],
     output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="Where to write the answer.")],
     as_json: options.Json = False,
 ) -> None:
@@ -70,13 +69,13 @@ def answer(
     from oddsmith import Request
     from oddsmith.cli.data import open_data
 
-    asked = Request.load(request)
-    asked.statistic(open_data(data).table(), site=site).save(output)
-    done = {"answer": output, "site": site, "round": asked.number, "statistic": asked.asked.statistic}
-    _say(as_json, done, f"Wrote {output}: {asked.asked.statistic} of {site}, round {asked.number}.")
+    message = Request.load(request)
+    message.statistic(open_data(data).table(), site=site).save(output)
+    done = {"answer": output, "site": site, "round": message.number, "statistic": message.asked.statistic}
+    _print_result(as_json, done, f"Wrote {output}: {message.asked.statistic} of {site}, round {message.number}.")
 
 
-@guarded
+@command("oddsmith sites step fit.state north.odds --request ask.odds -o birds.odds")
 def step(
     state: Annotated[str, typer.Argument(metavar="STATE", help="The state of the fit; it is written anew.")],
     answers: Annotated[list[str], typer.Argument(metavar="ANSWER…", help="The answers of all sites.")],
@@ -89,16 +88,16 @@ def step(
     """Take the answers of all sites: write the next request, or the fitted model."""
     from oddsmith import Fit
 
-    with warnings_as_sentences() as said:
+    with warnings_as_sentences() as texts:
         after = Fit.load(state).step(answers)
     if after.done:
         after.model.save(output)
-        _say(as_json, {"done": True, "model": output, "warnings": said}, f"Done. Wrote {output}.")
+        _print_result(as_json, {"done": True, "model": output, "warnings": texts}, f"Done. Wrote {output}.")
     else:
         after.request.save(request)
         number = after.request.number
-        done = {"done": False, "request": request, "round": number, "warnings": said}
-        _say(as_json, done, f"Wrote {request}, round {number}, for every site.")
+        done = {"done": False, "request": request, "round": number, "warnings": texts}
+        _print_result(as_json, done, f"Wrote {request}, round {number}, for every site.")
     after.save(state)
 
 
@@ -106,5 +105,5 @@ def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _say(as_json: bool, facts: dict[str, object], sentence: str) -> None:
+def _print_result(as_json: bool, facts: dict[str, object], sentence: str) -> None:
     print_json(facts) if as_json else print_line(sentence)

@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import Any
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Dataset:
     """A bundled table: its name, what it holds, the column to predict, its size, and its licence."""
 
@@ -21,13 +21,15 @@ class Dataset:
 
 
 DATASETS = {
-    table.name: table
-    for table in (
-        Dataset("breast_cancer", "cell nuclei of benign and malignant tumours", "diagnosis", 569, 31, 2, "CC BY 4.0"),
-        Dataset("budworm", "moths that died of a dose; count has the number of each row", "dead", 24, 4, 2, "facts"),
-        Dataset("iris", "leaves of three species of iris", "species", 150, 5, 3, "CC BY 4.0"),
-        Dataset("penguins", "three species of penguins, with missing values", "species", 344, 8, 3, "CC0 1.0"),
-        Dataset("wine", "chemistry of wines from three cultivars", "cultivar", 178, 14, 3, "CC BY 4.0"),
+    name: Dataset(
+        name=name, about=about, target=target, rows=size[0], columns=size[1], classes=size[2], licence=licence
+    )
+    for name, about, target, size, licence in (
+        ("breast_cancer", "cell nuclei of benign and malignant tumours", "diagnosis", (569, 31, 2), "CC BY 4.0"),
+        ("budworm", "moths that died of a dose; count has the number of each row", "dead", (24, 4, 2), "facts"),
+        ("iris", "leaves of three species of iris", "species", (150, 5, 3), "CC BY 4.0"),
+        ("penguins", "three species of penguins, with missing values", "species", (344, 8, 3), "CC0 1.0"),
+        ("wine", "chemistry of wines from three cultivars", "cultivar", (178, 14, 3), "CC BY 4.0"),
     )
 }
 

@@ -31,12 +31,7 @@ FAR = 1e-4
 class LinearMap:
     """``p'_k ∝ exp(slope · a_k + shift_k)``: logistic calibration, with ``shift = 0`` temperature scaling.
 
-    Attributes
-    ----------
-    slope : float
-        1 / temperature.
-    shift : array, K
-        Sums to zero.
+    The slope is 1 / temperature; the shifts (K) sum to zero.
     """
 
     slope: float
@@ -51,12 +46,8 @@ class LinearMap:
 class IsotonicMap:
     """``p'_k ∝ g_k(p_k)`` with increasing step functions g_k, joined by straight lines.
 
-    Attributes
-    ----------
-    x, y : arrays
-        Knots of all classes one after another.
-    ends : array, K
-        Where the knots of each class end. For two classes there are those of the second only.
+    ``x`` and ``y`` are the knots of all classes one after another, ``ends`` where those of each class end. For two
+    classes there are those of the second only.
     """
 
     x: Array
@@ -236,8 +227,8 @@ def _directions(K: int, *, slope: bool, shifts: bool) -> Array:
 def _fit_isotonic(A: Array, t: npt.NDArray[Any], s: Array) -> IsotonicMap:
     A, t, s = A[s > 0], t[s > 0], s[s > 0]
     P = softmax(A)
-    xs: list[Any] = []
-    ys: list[Any] = []
+    xs: list[Array] = []
+    ys: list[Array] = []
     for k in [1] if P.shape[1] == 2 else range(P.shape[1]):
         values, inverse = np.unique(P[:, k], return_inverse=True)
         weight = np.bincount(inverse, weights=s)

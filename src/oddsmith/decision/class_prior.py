@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
+from oddsmith.decision.loss import as_numbers
+from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.numerics import Array, log_softmax
+from oddsmith.protocols import Labels
 from oddsmith.records import Table
+
+PerClass: TypeAlias = Mapping[Any, float] | npt.ArrayLike
+"""One number for each class: {class: number}, or a sequence in their order."""
 
 FLAT = 1e-8
 UNINFORMATIVE = (
@@ -20,7 +25,7 @@ UNINFORMATIVE = (
 )
 
 
-def read_class_prior(class_prior: Any, classes: npt.NDArray[Any]) -> Array:
+def read_class_prior(class_prior: PerClass, classes: Labels) -> Array:
     """Return prior probabilities in the order of the classes, from a mapping or a sequence.
 
     >>> read_class_prior({"b": 0.75, "a": 0.25}, np.array(["a", "b"])).tolist()
@@ -33,12 +38,7 @@ def read_class_prior(class_prior: Any, classes: npt.NDArray[Any]) -> Array:
                 f"class_prior names the classes {sorted(class_prior, key=str)}, and y has {labels}: give one each."
             )
         class_prior = [class_prior[label] for label in labels]
-    try:
-        prior = np.asarray(class_prior, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidTypeError(
-            f"class_prior must be a mapping from class to probability or a sequence, found {class_prior!r}."
-        ) from None
+    prior = as_numbers(class_prior, "class_prior must be a mapping from class to probability or a sequence")
     if prior.shape != (len(labels),):
         raise InvalidInputError(f"class_prior has shape {prior.shape}; expected one number for each of {labels}.")
     if not (np.isfinite(prior).all() and (prior > 0).all() and abs(prior.sum() - 1.0) <= 1e-8):
@@ -48,7 +48,7 @@ def read_class_prior(class_prior: Any, classes: npt.NDArray[Any]) -> Array:
     return prior
 
 
-def read_rates(rates: Any, classes: npt.NDArray[Any]) -> Array:
+def read_rates(rates: PerClass, classes: Labels) -> Array:
     """Return the factor by which each class was resampled or weighted, from {class: factor} or a sequence.
 
     >>> read_rates({"no": 0.05, "yes": 1}, np.array(["no", "yes"])).tolist()
@@ -60,13 +60,10 @@ def read_rates(rates: Any, classes: npt.NDArray[Any]) -> Array:
             if name not in labels:
                 raise UnknownNameError("class in rates", name, labels)
         rates = [rates.get(label, 1.0) for label in labels]
-    try:
-        factors = np.asarray(rates, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidTypeError(
-            f"rates must be a mapping from class to the factor by which its rows were multiplied (a share kept or a "
-            f"weight), found {rates!r}."
-        ) from None
+    factors = as_numbers(
+        rates,
+        "rates must be a mapping from class to the factor by which its rows were multiplied (a share kept or a weight)",
+    )
     if factors.shape != (len(labels),) or not (np.isfinite(factors).all() and (factors > 0).all()):
         raise InvalidInputError(f"rates are {factors.tolist()}; expected one positive number for each of {labels}.")
     return factors
@@ -85,7 +82,7 @@ def shift_log_proba(log_proba: Array, shift: Array) -> Array:
     return log_softmax(log_proba + shift)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ClassPrior(Mapping[Any, float], Table):
     """An estimated class prior: a mapping from class to probability, so that ``with_class_prior`` takes it as it is.
 
@@ -100,14 +97,14 @@ class ClassPrior(Mapping[Any, float], Table):
         Iterations of EM.
     """
 
-    classes: npt.NDArray[Any]
+    classes: Labels
     prior: Array
     std_error: Array
     gap: float
     n_iter: int
 
-    def __getitem__(self, label: Any) -> float:
-        prior: dict[Any, float] = dict(zip(self.classes.tolist(), self.prior.tolist(), strict=True))
+    def __getitem__(self, label: object) -> float:
+        prior: dict[object, float] = dict(zip(self.classes.tolist(), self.prior.tolist(), strict=True))
         return prior[label]
 
     def __iter__(self) -> Iterator[Any]:
@@ -123,7 +120,7 @@ class ClassPrior(Mapping[Any, float], Table):
 
 
 def estimate_prior(
-    log_proba: Array, trained: Array, classes: npt.NDArray[Any], *, tol: float = 1e-4, max_iter: int = 10_000
+    log_proba: Array, trained: Array, classes: Labels, *, tol: float = 1e-4, max_iter: int = 10_000
 ) -> ClassPrior:
     """Return the class prior under which rows without labels are most likely, by EM.
 
@@ -165,7 +162,8 @@ def estimate_prior(
         # 3. The mean posterior.
         prior = prior * slope
         prior /= prior.sum()
-    return ClassPrior(classes, prior, _standard_errors(R, prior), max(gap, 0.0), n_iter)
+    std_error = _standard_errors(R, prior)
+    return ClassPrior(classes=classes, prior=prior, std_error=std_error, gap=max(gap, 0.0), n_iter=n_iter)
 
 
 def _standard_errors(R: Array, prior: Array) -> Array:
@@ -178,5 +176,4 @@ def _standard_errors(R: Array, prior: Array) -> Array:
     if values[0] <= 1e-12 * len(R):
         raise InvalidInputError(UNINFORMATIVE)
     half = B @ vectors / np.sqrt(values)
-    result: Array = np.sqrt((half**2).sum(axis=1))
-    return result
+    return np.asarray(np.sqrt((half**2).sum(axis=1)))

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.numerics import Array
+from oddsmith.protocols import Labels
 from oddsmith.records import Table
+
+Names: TypeAlias = Sequence[Any] | Labels | None
+"""Names of classes or actions; None: numbers."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +35,8 @@ class LossMatrix(Table):
     """
 
     values: Array
-    classes: npt.NDArray[Any]
-    actions: npt.NDArray[Any]
+    classes: Labels
+    actions: Labels
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Return a row per class, a column per action."""
@@ -54,7 +58,13 @@ class LossMatrix(Table):
         return float(8 * len(self.values) * np.finfo(np.float64).eps * np.abs(self.values).max(initial=0.0))
 
 
-def read_probabilities(proba: Any, K: int | None = None) -> Array:
+LossLike: TypeAlias = LossMatrix | npt.ArrayLike | Mapping[Any, Mapping[Any, float]] | None
+"""What actions cost: None (every error costs 1), K × A numbers, or {class: {action: cost}}."""
+RejectLike: TypeAlias = npt.ArrayLike | Mapping[Any, float] | None
+"""What making no decision costs: one number, one for each class, or {class: cost}; None: it is no action."""
+
+
+def read_probabilities(proba: npt.ArrayLike, K: int | None = None) -> Array:
     """Return N × K probabilities, or say what is wrong with them.
 
     >>> read_probabilities([[0.2, 0.9]])
@@ -92,7 +102,7 @@ def read_probabilities(proba: Any, K: int | None = None) -> Array:
     return P
 
 
-def read_loss(loss: Any, classes: Any, actions: Any = None) -> LossMatrix:
+def read_loss(loss: LossLike, classes: Sequence[Any] | Labels, actions: Names = None) -> LossMatrix:
     """Return the loss matrix: from None (every error costs 1), K × A numbers, or {class: {action: cost}}.
 
     A pandas table, classes down and actions across, is read by its names. Actions are the classes where there are as
@@ -108,12 +118,13 @@ def read_loss(loss: Any, classes: Any, actions: Any = None) -> LossMatrix:
             raise InvalidInputError("actions are given, but no loss: without one, the actions are the classes.")
         return LossMatrix(1.0 - np.eye(K), labels, labels)
     if isinstance(loss, LossMatrix):
-        loss = {k: dict(zip(loss.actions.tolist(), row, strict=True)) for k, row in _by_class(loss)}
-    if hasattr(loss, "index") and hasattr(loss, "columns"):
+        rows = zip(loss.classes.tolist(), loss.values, strict=True)
+        loss = {label: dict(zip(loss.actions.tolist(), row, strict=True)) for label, row in rows}
+    elif hasattr(loss, "index") and hasattr(loss, "to_dict"):
         loss = loss.to_dict("index")  # a pandas table: its names count, not its order
     if isinstance(loss, Mapping):
         loss, actions = _from_names(loss, labels.tolist(), actions)
-    values = _numbers(loss, "loss")
+    values = _finite(loss, "loss")
     if values.ndim != 2 or values.shape[0] != K or values.shape[1] < 1:
         raise InvalidInputError(
             f"loss has shape {values.shape}; expected {K} × A: one row for each class ({_few(labels.tolist())}), one "
@@ -122,13 +133,19 @@ def read_loss(loss: Any, classes: Any, actions: Any = None) -> LossMatrix:
     A = values.shape[1]
     if actions is None:
         return LossMatrix(values, labels, labels if A == K else np.arange(A))
-    names = list(actions)
-    if len(names) != A or len(set(names)) != A:
-        raise InvalidInputError(f"actions are {names}; expected {A} different names, one for each column of loss.")
+    names = check_names("actions", actions, A, "column of loss")
     return LossMatrix(values, labels, as_labels(names))
 
 
-def read_reject(reject: Any, classes: npt.NDArray[Any]) -> Array:
+def check_names(what: str, names: Sequence[Any] | Labels, n: int, of: str) -> list[Any]:
+    """Return names as a list, or refuse them if they are not ``n`` different ones."""
+    given = list(names)
+    if len(given) != n or len(set(given)) != n:
+        raise InvalidInputError(f"{what} are {given}; expected {n} different names, one for each {of}.")
+    return given
+
+
+def read_reject(reject: RejectLike, classes: Labels) -> Array:
     """Return what rejecting costs in each class: from one number, {class: cost}, or a sequence.
 
     >>> read_reject(0.1, np.array(["a", "b"])).tolist()
@@ -138,7 +155,7 @@ def read_reject(reject: Any, classes: npt.NDArray[Any]) -> Array:
     if isinstance(reject, Mapping):
         _check_classes(reject, labels, "reject")
         reject = [reject[label] for label in labels]
-    costs = _numbers(reject, "reject")
+    costs = _finite(reject, "reject")
     if costs.ndim == 0:
         return np.full(len(labels), float(costs))
     if costs.shape != (len(labels),):
@@ -148,12 +165,8 @@ def read_reject(reject: Any, classes: npt.NDArray[Any]) -> Array:
     return costs
 
 
-def as_labels(names: Sequence[Any]) -> npt.NDArray[Any]:
-    """Return names as an array of their own type; of objects, where they are of several.
-
-    >>> as_labels(["go", "stay"]).dtype.kind, as_labels(["go", 1]).tolist()
-    ('U', ['go', 1])
-    """
+def as_labels(names: Sequence[Any]) -> Labels:
+    """Return names as an array of their own type; of objects, where they are of several."""
     if len({type(name) for name in names}) == 1 and isinstance(names[0], str | bool | int | float | np.generic):
         return np.array(names)
     labels = np.empty(len(names), dtype=object)
@@ -161,11 +174,7 @@ def as_labels(names: Sequence[Any]) -> npt.NDArray[Any]:
     return labels
 
 
-def _by_class(loss: LossMatrix) -> list[tuple[Any, Array]]:
-    return list(zip(loss.classes.tolist(), loss.values, strict=True))
-
-
-def _from_names(loss: Mapping[Any, Any], labels: list[Any], actions: Any) -> tuple[list[list[Any]], list[Any]]:
+def _from_names(loss: Mapping[Any, Any], labels: list[Any], actions: Names) -> tuple[list[list[float]], list[Any]]:
     """Return rows of numbers in the order of the classes, and the actions."""
     _check_classes(loss, labels, "loss")
     if not all(isinstance(row, Mapping) for row in loss.values()):
@@ -194,11 +203,16 @@ def _check_classes(given: Mapping[Any, Any], labels: list[Any], what: str) -> No
         raise InvalidInputError(f"{what} says nothing of class {lost[0]!r}. Give a cost for each of {_few(labels)}.")
 
 
-def _numbers(given: Any, what: str) -> Array:
+def as_numbers(given: object, expected: str) -> Array:
+    """Return an array of numbers, or an error with what was expected and found."""
     try:
-        values = np.asarray(given, dtype=np.float64)
+        return np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidTypeError(f"{what} must be made of numbers, found {given!r}.") from None
+        raise InvalidTypeError(f"{expected}, found {given!r}.") from None
+
+
+def _finite(given: object, what: str) -> Array:
+    values = as_numbers(given, f"{what} must be made of numbers")
     if not np.isfinite(values).all():
         raise InvalidInputError(
             f"{what} holds NaN or infinity. Give finite numbers; for what must never happen a very large one."

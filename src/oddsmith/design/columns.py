@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
-from oddsmith.design.inputs import _with_names, arrow_numbers, as_table, column_major, read_rows
+from oddsmith.design.inputs import Rows, _with_names, arrow_numbers, as_table, column_major, dense, read_rows
 from oddsmith.errors import InvalidInputError, as_input_errors
 from oddsmith.numerics import Array
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 KINDS = ("boolean", "integer", "float", "text")
 
@@ -25,8 +29,8 @@ class Columns:
 
     names: tuple[str, ...] | None
     kinds: npt.NDArray[np.str_]
-    rows: Any = None
-    arrays: tuple[Any, ...] = ()
+    rows: Rows | None = None
+    arrays: tuple[pa.Array, ...] = ()
 
     def name(self, j: int) -> str:
         """Return the name of a column, ``x0``, ``x1`` … where there are none."""
@@ -40,11 +44,10 @@ class Columns:
     def numbers(self, j: int) -> Array:
         """Return column ``j`` as floats, missing values as NaN."""
         if self.rows is not None:
-            values = self.rows[:, [j]]
-            return np.asarray(values.toarray() if sparse.issparse(values) else values, dtype=np.float64).ravel()
+            return np.asarray(dense(self.rows[:, [j]]), dtype=np.float64).ravel()
         if self.kinds[j] == "text":
             raise InvalidInputError(
-                f"Column {self.name(j)!r} holds words, such as {_example(self.arrays[j])!r}; numbers are expected. "
+                f"Column {self.name(j)!r} holds words, such as {example(self.arrays[j])!r}; numbers are expected. "
                 "Treat it as categorical, or turn it into numbers."
             )
         return arrow_numbers(self.arrays[j])
@@ -59,30 +62,29 @@ class Columns:
         return encoded.dictionary.to_pylist(), np.asarray(codes, dtype=np.float64)
 
 
-def read_columns(estimator: Any, X: Any, *, reset: bool) -> Columns:
+def read_columns(estimator: BaseEstimator, X: object, *, reset: bool) -> Columns:
     """Return the columns of an array, a sparse matrix or a table; names are kept or compared as in `read_rows`."""
     table = as_table(X)
     if table is not None and len(table) and len(table.columns):
         kinds = [_number_kind(dtype) for dtype in table.schema.values()]
-        if all(kinds):
-            with as_input_errors():
-                validate_data(estimator, _with_names(table), reset=reset, skip_check_array=True)
-            return Columns(tuple(map(str, table.columns)), np.array(kinds, dtype="<U7"), column_major(table))
-        arrays = [_arrow(column) for column in table.iter_columns()]
+        arrays = [] if all(kinds) else [arrow_array(column) for column in table.iter_columns()]
         with as_input_errors():
             validate_data(estimator, _with_names(table), reset=reset, skip_check_array=True)
-        return _columns(table.columns, arrays)
-    values = X if sparse.issparse(X) or table is not None else _values(estimator, X)
-    if table is None and not sparse.issparse(values) and values.dtype.kind in "OUST":
+        if arrays:
+            return _columns(table.columns, arrays)
+        return Columns(tuple(map(str, table.columns)), np.array(kinds, dtype="<U7"), column_major(table))
+    values: Any = X if sparse.issparse(X) or table is not None else _values(estimator, X)
+    if isinstance(values, np.ndarray) and values.dtype.kind in "OUST":
         with as_input_errors():
             validate_data(estimator, values, reset=reset, skip_check_array=True)
         return _columns(None, [_objects(values[:, j], j) for j in range(values.shape[1])])
-    kind = {"b": "boolean", "i": "integer", "u": "integer"}.get(getattr(values, "dtype", np.dtype(float)).kind, "float")
+    letter = "f" if table is not None else values.dtype.kind
+    kind = {"b": "boolean", "i": "integer", "u": "integer"}.get(letter, "float")
     rows = read_rows(estimator, values, reset=reset)
     return Columns(None, np.full(rows.shape[1], kind), rows)
 
 
-def _number_kind(dtype: Any) -> str:
+def _number_kind(dtype: nw.dtypes.DType) -> str:
     """Return the kind of a column of plain numbers, nothing for others."""
     if dtype == nw.Boolean:
         return "boolean"
@@ -91,7 +93,7 @@ def _number_kind(dtype: Any) -> str:
     return "integer" if dtype.is_integer() else "float"
 
 
-def _values(estimator: Any, X: Any) -> Any:
+def _values(estimator: BaseEstimator, X: object) -> Any:
     """Return an array of whatever type the values have; lists that mix words and numbers keep both."""
     with as_input_errors():
         if isinstance(X, list | tuple) and np.asarray(X).dtype.kind in "US":
@@ -101,7 +103,7 @@ def _values(estimator: Any, X: Any) -> Any:
         )
 
 
-def _columns(names: Iterable[Any] | None, arrays: list[Any]) -> Columns:
+def _columns(names: Iterable[str] | None, arrays: list[pa.Array]) -> Columns:
     labels = None if names is None else tuple(str(name) for name in names)
     columns = Columns(labels, np.full(len(arrays), "", dtype="<U7"), None, tuple(arrays))
     for j, array in enumerate(arrays):
@@ -109,7 +111,8 @@ def _columns(names: Iterable[Any] | None, arrays: list[Any]) -> Columns:
     return columns
 
 
-def _arrow(column: nw.Series[Any]) -> Any:
+def arrow_array(column: nw.Series[Any]) -> pa.Array:
+    """Return a column as one array of Arrow; NaN stands for a missing value, as null does."""
     import pyarrow as pa
 
     try:
@@ -119,20 +122,13 @@ def _arrow(column: nw.Series[Any]) -> Any:
             f"Column {column.name!r} holds values of different types ({str(error).rstrip('.')}). Make them all of one."
         ) from None
     array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-    # NaN stands for a missing value, as null does.
-    return _nan_is_null(array)
-
-
-def _nan_is_null(array: Any) -> Any:
-    import pyarrow as pa
-
     if not pa.types.is_floating(array.type):
         return array
     values = array.to_numpy(zero_copy_only=False)
     return pa.array(values, from_pandas=True) if np.isnan(values).any() else array
 
 
-def _objects(values: Any, j: int) -> Any:
+def _objects(values: npt.NDArray[Any], j: int) -> pa.Array:
     """Return a column of Python objects: numbers, words or truth values, None where missing."""
     import pyarrow as pa
 
@@ -147,7 +143,7 @@ def _objects(values: Any, j: int) -> Any:
         return pa.array(np.asarray(values, dtype=np.float64), from_pandas=True)
 
 
-def _kind(name: str, array: Any) -> str:
+def _kind(name: str, array: pa.Array) -> str:
     import pyarrow as pa
 
     t = array.type
@@ -157,7 +153,7 @@ def _kind(name: str, array: Any) -> str:
         return "integer"
     if pa.types.is_floating(t) or pa.types.is_decimal(t) or pa.types.is_null(t):
         return "float"
-    if pa.types.is_dictionary(t) or pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t):
+    if pa.types.is_dictionary(t) or is_text(t):
         return "text"
     raise InvalidInputError(
         f"Column {name!r} is of type {t}, which is neither numbers, truth values nor categories. Turn it into one of "
@@ -165,5 +161,13 @@ def _kind(name: str, array: Any) -> str:
     )
 
 
-def _example(array: Any) -> Any:
+def is_text(type_: pa.DataType) -> bool:
+    """Whether an Arrow type is one of texts."""
+    import pyarrow.types as is_
+
+    return bool(is_.is_string(type_) or is_.is_large_string(type_) or is_.is_string_view(type_))
+
+
+def example(array: pa.Array) -> Any:
+    """Return the first value of an array that is not missing."""
     return next((value for value in array.to_pylist() if value is not None), None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
 
 MOST_NODES = 200
-QUOTED = re.compile(r"`([^`]*)`")
+QUOTED = re.compile(r"`[^`]*`")
 OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: np.add,
     ast.Sub: np.subtract,
@@ -43,7 +43,7 @@ States = dict[str, Any]
 """What the functions of a formula have learned, by the text of their call."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Expression:
     """An expression that was found harmless: its text, and the columns that it names.
 
@@ -63,65 +63,58 @@ class Expression:
 
 def plain_column(name: str) -> Expression:
     """Return the expression that is a column, whatever its name."""
-    return Expression(name, (name,), column=name)
+    return Expression(text=name, columns=(name,), column=name)
 
 
 def read_expression(text: str) -> Expression:
     """Return an expression, or say what in it is not allowed."""
-    tree, quoted = _parsed(text)
-    names: dict[str, None] = {}
-    _check(tree, text, names, quoted, top=True)
-    columns = tuple(names)
+    tree = parse(text)
+    columns = tuple(dict.fromkeys(_columns(tree, text, top=True)))
     if not columns:
         raise _refuse(text, "it names no column")
-    if isinstance(tree, ast.Call) and _called(tree, text) == "C":
+    if isinstance(tree, ast.Call) and called(tree) == "C":
         given = [*tree.args[1:], *(keyword.value for keyword in tree.keywords)]
-        return Expression(text, columns, category=columns[0], reference=_constant(given[0], text) if given else None)
-    return Expression(text, columns, column=columns[0] if isinstance(tree, ast.Name) else None)
+        reference = _constant(given[0], text) if given else None
+        return Expression(text=text, columns=columns, category=columns[0], reference=reference)
+    return Expression(text=text, columns=columns, column=columns[0] if isinstance(tree, ast.Name) else None)
 
 
 def evaluate(expression: Expression, column: Callable[[str], Array], states: States) -> Array:
     """Return an expression's values, n × w, from a function that gives a column's values, and what was learned."""
     if expression.column is not None:
         return column(expression.column)[:, None]
-    tree, quoted = _parsed(expression.text)
-    _check(tree, expression.text, {}, quoted, top=True)  # it may come from a file
+    tree = parse(expression.text)
+    list(_columns(tree, expression.text, top=True))  # checked again: it may come from a file
     with np.errstate(all="ignore"):  # what is not finite is refused by the caller, with the row
-        values = np.asarray(_value(tree, column, states, quoted), dtype=np.float64)
+        values = np.asarray(_value(tree, column, states), dtype=np.float64)
     return values if values.ndim == 2 else values[:, None]
 
 
 def learn(expression: Expression, column: Callable[[str], Array], s: Array, states: States) -> None:
     """Learn, from all rows and their weights, what the functions of an expression keep; inner ones first."""
-    if expression.column is not None:
-        return
-    tree, quoted = _parsed(expression.text)
-    for node in reversed(_learning(tree)):  # a walk meets the outer before the inner
-        key = _key(node, quoted)
+    for node in reversed(_learned_calls(expression)):  # a walk meets the outer before the inner
+        key = ast.unparse(node)
         if key in states:
             continue
         with np.errstate(all="ignore"):
-            x = np.asarray(_value(node.args[0], column, states, quoted), dtype=np.float64)
+            x = np.asarray(_value(node.args[0], column, states), dtype=np.float64)
         if not np.isfinite(x).all():
             raise not_finite(expression, int(np.argmin(np.isfinite(x))))
         try:
-            states[key] = LEARNED[_name(node)](x, s, **_options(node, expression.text))
+            states[key] = LEARNED[called(node)](x, s, **_options(node, expression.text))
         except InvalidInputError as error:
             why = str(error).rstrip(".")
             raise InvalidInputError(f"{expression.text} in the formula cannot be learned: {why}.") from None
 
 
 def learns(expression: Expression) -> bool:
-    """Whether an expression learns something from the rows.
-
-    >>> learns(read_expression("log(x)")), learns(read_expression("scale(x)"))
-    (False, True)
-    """
-    return expression.column is None and bool(_learning(_parsed(expression.text)[0]))
+    """Whether an expression learns something from the rows."""
+    return bool(_learned_calls(expression))
 
 
-def _learning(tree: ast.expr) -> list[ast.Call]:
-    return [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _name(node) in LEARNED]
+def _learned_calls(expression: Expression) -> list[ast.Call]:
+    nodes = () if expression.column is not None else ast.walk(parse(expression.text))
+    return [node for node in nodes if isinstance(node, ast.Call) and called(node) in LEARNED]
 
 
 def not_finite(expression: Expression, row: int) -> InvalidInputError:
@@ -136,22 +129,41 @@ def not_finite(expression: Expression, row: int) -> InvalidInputError:
     )
 
 
-def _parsed(text: str) -> tuple[ast.expr, dict[str, str]]:
+def parse(text: str) -> ast.expr:
+    """Return the syntax tree of an expression; a name in backticks keeps them, see `column_name`.
+
+    The text of a call, by which learned states are kept, is that of its node (`ast.unparse`).
+    """
     quoted: dict[str, str] = {}
     prefix = "quoted_"
     while prefix in text:
         prefix += "_"
 
     def stand_in(match: re.Match[str]) -> str:
-        name = f"{prefix}{len(quoted)}"
-        quoted[name] = match.group(1)
-        return name
+        return quoted.setdefault(match.group(), f"{prefix}{len(quoted)}")
 
     try:
         tree = ast.parse(QUOTED.sub(stand_in, text).strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise _refuse(text, "it cannot be read") from None
-    return tree, quoted
+    nodes = list(ast.walk(tree))
+    if len(nodes) > MOST_NODES:
+        raise _refuse(text, "it is too long")
+    names = {name: quote for quote, name in quoted.items()}
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            node.id = names.get(node.id, node.id)
+    return tree
+
+
+def column_name(node: ast.Name) -> str:
+    """Return the column that a node of a syntax tree names."""
+    return node.id.strip("`")
+
+
+def called(node: ast.Call) -> str:
+    """Return the name of the function that is called, nothing if it has none."""
+    return node.func.id if isinstance(node.func, ast.Name) else ""
 
 
 def _refuse(text: str, why: str) -> InvalidInputError:
@@ -161,76 +173,61 @@ def _refuse(text: str, why: str) -> InvalidInputError:
     )
 
 
-def _check(tree: ast.expr, text: str, names: dict[str, None], quoted: dict[str, str], *, top: bool) -> None:
-    """Refuse every node that is not known; collect the columns."""
-    if sum(1 for _ in ast.walk(tree)) > MOST_NODES:
-        raise _refuse(text, "it is too long")
-    if isinstance(tree, ast.Name):
-        if tree.id.startswith("__"):
-            raise _refuse(text, f"{tree.id} is no name for a column here")
-        names[quoted.get(tree.id, tree.id)] = None
-    elif isinstance(tree, ast.Constant):
-        _constant(tree, text, numbers=True)
-    elif isinstance(tree, ast.BinOp) and type(tree.op) in OPERATORS:
-        for part in (tree.left, tree.right):
-            _check(part, text, names, quoted, top=False)
-    elif isinstance(tree, ast.UnaryOp) and type(tree.op) in OPERATORS:
-        _check(tree.operand, text, names, quoted, top=False)
-    elif isinstance(tree, ast.Compare) and len(tree.ops) == 1 and type(tree.ops[0]) in OPERATORS:
-        for part in (tree.left, tree.comparators[0]):
-            _check(part, text, names, quoted, top=False)
-    elif isinstance(tree, ast.Call):
-        _check_call(tree, text, names, quoted, top=top)
+def _columns(node: ast.expr, text: str, *, top: bool = False) -> Iterator[str]:
+    """Yield the columns of an expression, and refuse every node that is not known."""
+    if isinstance(node, ast.Name):
+        if node.id.startswith("__"):
+            raise _refuse(text, f"{node.id} is no name for a column here")
+        yield column_name(node)
+    elif isinstance(node, ast.Constant):
+        _constant(node, text, numbers=True)
+    elif isinstance(node, ast.Call):
+        _check_call(node, text, top=top)
+        yield from _columns(node.args[0], text)
+    elif (operation := _operation(node)) is not None:
+        for operand in operation[1]:
+            yield from _columns(operand, text)
     else:
-        raise _refuse(text, f"it holds {_article(type(tree).__name__)}")
+        kind = type(node).__name__
+        raise _refuse(text, f"it holds {'an' if kind[0] in 'AEIOU' else 'a'} {kind}")
 
 
-def _check_call(tree: ast.Call, text: str, names: dict[str, None], quoted: dict[str, str], *, top: bool) -> None:
-    name = _called(tree, text)
-    if not tree.args:
+def _check_call(node: ast.Call, text: str, *, top: bool) -> None:
+    name = called(node)
+    if name not in FUNCTIONS:
+        what = f"{name}() is" if name else "it calls something that is"
+        raise _refuse(text, f"{what} no function of formulas")
+    if not node.args:
         raise _refuse(text, f"{name}() needs a column")
     if name == "C":
-        if not top or not isinstance(tree.args[0], ast.Name) or len(tree.args) + len(tree.keywords) > 2:
+        if not top or not isinstance(node.args[0], ast.Name) or len(node.args) + len(node.keywords) > 2:
             raise _refuse(text, "C() stands alone, around one column, with a reference= at most")
-        if tree.keywords and tree.keywords[0].arg != "reference":
-            raise _refuse(text, f"C() has no option {tree.keywords[0].arg}")
+        if node.keywords and node.keywords[0].arg != "reference":
+            raise _refuse(text, f"C() has no option {node.keywords[0].arg}")
     elif name in PLAIN:
-        if len(tree.args) > 1 or tree.keywords:
+        if len(node.args) > 1 or node.keywords:
             raise _refuse(text, f"{name}() takes one argument")
     else:
         if not top and name not in ("center", "scale"):
             raise _refuse(text, f"{name}() makes several columns, so it cannot stand inside another expression")
-        _options(tree, text)
-        if not any(isinstance(node, ast.Name) for node in ast.walk(tree.args[0])):
+        _options(node, text)
+        if not any(isinstance(part, ast.Name) for part in ast.walk(node.args[0])):
             raise _refuse(text, f"{name}() needs a column")
-    _check(tree.args[0], text, names, quoted, top=False)
 
 
-def _called(tree: ast.Call, text: str) -> str:
-    if not isinstance(tree.func, ast.Name):
-        raise _refuse(text, "it calls something that is no function of formulas")
-    if tree.func.id not in FUNCTIONS:
-        raise _refuse(text, f"{tree.func.id}() is no function of formulas")
-    return tree.func.id
-
-
-def _name(node: ast.Call) -> str:
-    return node.func.id if isinstance(node.func, ast.Name) else ""
-
-
-def _options(tree: ast.Call, text: str) -> dict[str, Any]:
+def _options(node: ast.Call, text: str) -> dict[str, Any]:
     """Return the options of a function that learns: constants, by place or by name."""
-    name = _name(tree)
+    name = called(node)
     known = OPTIONS[name]
-    if len(tree.args) - 1 > len(known):
+    if len(node.args) - 1 > len(known):
         raise _refuse(text, f"{name}() has too many arguments")
-    options = {key: _constant(value, text) for key, value in zip(known, tree.args[1:], strict=False)}
-    for keyword in tree.keywords:
+    options = {key: _constant(value, text) for key, value in zip(known, node.args[1:], strict=False)}
+    for keyword in node.keywords:
         if keyword.arg not in known or keyword.arg in options:
             raise _refuse(text, f"{name}() takes {', '.join(known) or 'no options'}, each once")
         options[keyword.arg] = _constant(keyword.value, text)
     whole = [key for key in ("df", "degree") if key in options]
-    if any(isinstance(options[key], bool) or not isinstance(options[key], int) for key in whole):
+    if any(type(options[key]) is not int for key in whole):
         raise _refuse(text, f"{' and '.join(whole)} of {name}() must be whole numbers")
     return options
 
@@ -250,34 +247,27 @@ def _constant(node: ast.expr, text: str, *, numbers: bool = False) -> Any:
     return value
 
 
-def _key(node: ast.expr, quoted: dict[str, str]) -> str:
-    """Return the text of a call, the same wherever in a formula it stands."""
-    text = ast.unparse(node)
-    for stand_in, name in reversed(quoted.items()):
-        text = text.replace(stand_in, f"`{name}`")
-    return text
+def _operation(node: ast.expr) -> tuple[ast.AST, list[ast.expr]] | None:
+    """Return the operator of a node and its operands, None if it is no operation that is known."""
+    found: tuple[ast.AST, list[ast.expr]] | None = None
+    if isinstance(node, ast.BinOp):
+        found = node.op, [node.left, node.right]
+    elif isinstance(node, ast.UnaryOp):
+        found = node.op, [node.operand]
+    elif isinstance(node, ast.Compare) and len(node.ops) == 1:
+        found = node.ops[0], [node.left, *node.comparators]
+    return found if found is not None and type(found[0]) in OPERATORS else None
 
 
-def _article(word: str) -> str:
-    return f"{'an' if word[0] in 'AEIOU' else 'a'} {word}"
-
-
-def _value(node: ast.expr, column: Callable[[str], Array], states: States, quoted: dict[str, str]) -> Any:
+def _value(node: ast.expr, column: Callable[[str], Array], states: States) -> Any:
     if isinstance(node, ast.Name):
-        return column(quoted.get(node.id, node.id))
+        return column(column_name(node))
     if isinstance(node, ast.Constant):
         return float(node.value)  # type: ignore[arg-type]
     if isinstance(node, ast.Call):
-        x = _value(node.args[0], column, states, quoted)
-        function = PLAIN.get(_name(node)) or states[_key(node, quoted)]
-        return function(x)
-    operator: ast.AST
-    if isinstance(node, ast.BinOp):
-        operator, operands = node.op, [node.left, node.right]
-    elif isinstance(node, ast.Compare):
-        operator, operands = node.ops[0], [node.left, *node.comparators]
-    else:
-        assert isinstance(node, ast.UnaryOp)
-        operator, operands = node.op, [node.operand]
-    values = [_value(operand, column, states, quoted) for operand in operands]
-    return np.asarray(OPERATORS[type(operator)](*values), dtype=np.float64)
+        function = PLAIN.get(called(node)) or states[ast.unparse(node)]
+        return function(_value(node.args[0], column, states))
+    operation = _operation(node)
+    assert operation is not None  # the expression was checked
+    values = [_value(operand, column, states) for operand in operation[1]]
+    return np.asarray(OPERATORS[type(operation[0])](*values), dtype=np.float64)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oddsmith.design.expressions import Expression, plain_column, read_expression
 from oddsmith.errors import InvalidInputError, InvalidTypeError
+
+if TYPE_CHECKING:
+    from formulaic.parser.types import Term
 
 LONGEST = 20_000
 """Characters in a formula."""
@@ -37,7 +40,7 @@ class Formula:
         return tuple(dict.fromkeys(name for term in self.terms for factor in term for name in factor.columns))
 
 
-def read_formula(text: Any, columns: Iterable[str]) -> Formula:
+def read_formula(text: object, columns: Iterable[str]) -> Formula:
     """Return the formula, or say what is wrong with it; ``.`` stands for all ``columns`` but the target."""
     if not isinstance(text, str):
         raise InvalidTypeError(f"formula must be a string such as 'low ~ age + race', found {text!r}.")
@@ -104,14 +107,16 @@ def _parsed(text: str, columns: Iterable[str]) -> tuple[Any, list[str]]:
         ) from None
 
 
-def _terms(side: Any, text: str) -> list[Any]:
-    terms = list(side) if side is not None and not isinstance(side, tuple) else [None]
-    if any(not hasattr(term, "factors") for term in terms):
+def _terms(side: Iterable[Term] | None, text: str) -> list[Term]:
+    from formulaic.parser.types import Term
+
+    terms = [None] if side is None else list(side)
+    if not all(isinstance(term, Term) for term in terms):
         raise InvalidInputError(f"The formula {text!r} has several parts on a side; one on each is expected.")
     return terms
 
 
-def _factors(term: Any) -> tuple[Expression, ...] | None:
+def _factors(term: Term) -> tuple[Expression, ...] | None:
     """Return the expressions of a term, None for the constant."""
     if [factor.expr for factor in term.factors] == ["1"]:
         return None
@@ -127,7 +132,7 @@ def _factors(term: Any) -> tuple[Expression, ...] | None:
     return tuple(found)
 
 
-def _target(left: Any, text: str) -> str | None:
+def _target(left: Iterable[Term] | None, text: str) -> str | None:
     if left is None:
         return None
     terms = _terms(left, text)

@@ -14,18 +14,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.design.columns import _arrow
+from oddsmith.design.columns import arrow_array, example, is_text
 from oddsmith.design.inputs import arrow_numbers, arrow_table, as_table, column_numbers
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.numerics import Array
+from oddsmith.protocols import Indices
 
-Codes = npt.NDArray[np.intp]
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 KIND_WORDS = {
     "number": "numbers",
@@ -53,7 +55,7 @@ class Coded:
     """
 
     levels: tuple[Any, ...]
-    codes: Codes
+    codes: Indices
     ordered: bool = False
 
     def weights(self, s: Array | None) -> Array:
@@ -77,9 +79,9 @@ class Frame:
     kinds: dict[str, str]
     n_rows: int
 
-    def take(self, rows: npt.NDArray[np.intp]) -> Frame:
+    def take(self, rows: Indices) -> Frame:
         """Return the frame of some rows."""
-        taken = {name: _taken(column, rows) for name, column in self.columns.items()}
+        taken = {name: x[rows] if isinstance(x, nw.Series) else x.take(rows) for name, x in self.columns.items()}
         return Frame(taken, self.kinds, len(rows))
 
     def numbers(self, name: str, rows: slice | None = None) -> Array:
@@ -91,7 +93,7 @@ class Frame:
             return np.full(len(column), np.nan)
         if kind == "category":
             raise InvalidTypeError(
-                f"Column {name!r} holds categories, such as {_example(column)!r}, where numbers are expected."
+                f"Column {name!r} holds categories, such as {example(column)!r}, where numbers are expected."
             )
         if isinstance(column, nw.Series):
             return column_numbers(column)
@@ -102,24 +104,21 @@ class Frame:
         kind = self.kinds[name]
         if kind == "category":
             return code(self.columns[name])
-        if kind == "empty":
-            return Coded((), np.full(self.n_rows, -1, dtype=np.intp))
         values = self.numbers(name)
-        there = ~np.isnan(values)
-        different, inverse = np.unique(values[there], return_inverse=True)
+        present = ~np.isnan(values)
+        different, inverse = np.unique(values[present], return_inverse=True)
         codes = np.full(len(values), -1, dtype=np.intp)
-        codes[there] = inverse.ravel()
+        codes[present] = inverse.ravel()
         return Coded(tuple(_level(value, kind) for value in different.tolist()), codes)
 
     def missing(self, name: str) -> npt.NDArray[np.bool_]:
         """Return where a column is missing."""
         if self.kinds[name] == "category":
-            null = self.columns[name].is_null().to_numpy(zero_copy_only=False)
-            return np.asarray(null, dtype=bool)
+            return np.asarray(self.columns[name].is_null(), dtype=bool)
         return np.isnan(self.numbers(name))
 
 
-def read_frame(X: Any, names: Iterable[str] | None = None) -> Frame:
+def read_frame(X: object, names: Iterable[str] | None = None) -> Frame:
     """Return the named columns of a table (default: all), or say which of them is not there."""
     table = as_table(X)
     if table is None:
@@ -127,28 +126,24 @@ def read_frame(X: Any, names: Iterable[str] | None = None) -> Frame:
             f"A design reads tables with named columns (pandas, polars, Arrow), found a {type(X).__name__}. Pass a "
             "table, or fit the model without design=."
         )
-    wanted = [str(name) for name in table.columns] if names is None else list(names)
     given = {str(name): name for name in table.columns}
-    for name in wanted:
+    columns: dict[str, Any] = {}
+    kinds = {}
+    arrow = arrow_table(table)
+    for name in given if names is None else names:
         if name not in given:
             found = ", ".join(map(repr, given)) or "none"
             raise InvalidInputError(f"Column {name!r} is missing from the table. Its columns are: {found}.")
-    columns, kinds = {}, {}
-    arrow = arrow_table(table)
-    types = {} if arrow is None else dict(zip(arrow.schema.names, arrow.schema.types, strict=True))
-    for name in wanted:
-        kind = _number_kind(types.get(name))
-        if kind is None:
+        kind = None if arrow is None else _number_kind(arrow.schema.field(name).type)
+        if arrow is None or kind is None:
             columns[name], kinds[name] = _read(table.get_column(given[name]))
         else:
             columns[name], kinds[name] = arrow.column(name), kind
     return Frame(columns, kinds, len(table))
 
 
-def _number_kind(type_: Any) -> str | None:
+def _number_kind(type_: pa.DataType) -> str | None:
     """Return the kind of numbers or truth values of Arrow, which need no other reading; None for all else."""
-    if type_ is None:
-        return None
     import pyarrow.types as is_
 
     if is_.is_float64(type_) or is_.is_integer(type_):
@@ -157,15 +152,7 @@ def _number_kind(type_: Any) -> str | None:
 
 
 def is_plain(table: nw.DataFrame[Any]) -> bool:
-    """Whether a table holds numbers and truth values only, so that it is an array with names.
-
-    >>> import polars
-    >>> (
-    ...     is_plain(nw.from_native(polars.DataFrame({"a": [1, 2]}))),
-    ...     is_plain(nw.from_native(polars.DataFrame({"a": "b"}))),
-    ... )
-    (True, False)
-    """
+    """Whether a table holds numbers and truth values only, so that it is an array with names."""
     for column in table.iter_columns():
         if _is_number(column) or column.dtype == nw.Decimal:
             continue
@@ -177,7 +164,7 @@ def is_plain(table: nw.DataFrame[Any]) -> bool:
     return True
 
 
-def code(array: Any) -> Coded:
+def code(array: pa.Array) -> Coded:
     """Return the codes of an Arrow array; levels that are missing values themselves count as such."""
     import pyarrow as pa
 
@@ -197,13 +184,13 @@ def _is_number(column: nw.Series[Any]) -> bool:
     return (column.dtype.is_numeric() and column.dtype != nw.Decimal) or column.dtype == nw.Boolean
 
 
-def _read(column: nw.Series[Any]) -> tuple[Any, str]:
+def _read(column: nw.Series[Any]) -> tuple[nw.Series[Any] | pa.Array, str]:
     if _is_number(column):
         return column, "boolean" if column.dtype == nw.Boolean else "number"
     import pyarrow as pa
 
     try:
-        array = _arrow(column)
+        array = arrow_array(column)
     except (InvalidInputError, pa.ArrowNotImplementedError, TypeError, OverflowError) as error:
         values = column.to_numpy()
         if values.dtype.kind in "biuf":  # numbers in a form that Arrow does not know, such as a sparse array of pandas
@@ -213,13 +200,13 @@ def _read(column: nw.Series[Any]) -> tuple[Any, str]:
         else:
             raise _unreadable(column.name, column.dtype, str(error)) from None
     if isinstance(array, pa.DictionaryArray) and not _is_level(array.type.value_type):
-        array = _in_words(column, array)
+        array = _with_text_levels(column, array)
     if column.dtype == nw.Enum:
         array = _in_declared_order(array, column.dtype.categories)  # type: ignore[attr-defined]
     return array, _kind(column.name, array.type)
 
 
-def _in_declared_order(array: Any, categories: tuple[str, ...]) -> Any:
+def _in_declared_order(array: pa.Array, categories: tuple[str, ...]) -> pa.Array:
     """Return the array as an ordered dictionary of the categories, which older libraries do not make by themselves."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -231,7 +218,7 @@ def _in_declared_order(array: Any, categories: tuple[str, ...]) -> Any:
     return pa.DictionaryArray.from_arrays(pc.index_in(values, value_set=levels), levels, ordered=True)
 
 
-def _kind(name: str, type_: Any) -> str:
+def _kind(name: str, type_: pa.DataType) -> str:
     import pyarrow.types as is_
 
     if is_.is_null(type_):
@@ -242,44 +229,38 @@ def _kind(name: str, type_: Any) -> str:
         return "number"
     if is_.is_date(type_) or is_.is_timestamp(type_):
         return "date"
-    if is_.is_dictionary(type_) and _is_level(type_.value_type):
-        return "category"
-    if is_.is_string(type_) or is_.is_large_string(type_) or is_.is_string_view(type_):
+    if is_text(type_) or (is_.is_dictionary(type_) and _is_level(type_.value_type)):
         return "category"
     raise _unreadable(name, type_, "")
 
 
-def _is_level(type_: Any) -> bool:
-    """Whether values of an Arrow type can be levels as they are: words, numbers, truth values, or nothing."""
+def _is_level(type_: pa.DataType) -> bool:
+    """Whether values of an Arrow type can be levels as they are: texts, numbers, truth values, or nothing."""
     import pyarrow.types as is_
 
-    words = is_.is_string(type_) or is_.is_large_string(type_) or is_.is_string_view(type_)
-    return bool(words or is_.is_integer(type_) or is_.is_floating(type_) or is_.is_boolean(type_) or is_.is_null(type_))
+    plain = is_.is_integer(type_) or is_.is_floating(type_) or is_.is_boolean(type_) or is_.is_null(type_)
+    return bool(plain or is_text(type_))
 
 
-def _in_words(column: nw.Series[Any], array: Any) -> Any:
+def _with_text_levels(column: nw.Series[Any], array: pa.Array) -> pa.Array:
     """Return a categorical of pandas whose levels are no plain values (intervals, dates) with their names as levels."""
     import pyarrow as pa
 
-    native = column.to_native()
-    if not hasattr(native, "cat") or not hasattr(native.cat, "categories"):
+    try:
+        levels = pa.array([str(level) for level in column.to_native().cat.categories])
+    except AttributeError:  # of another library
         return array
-    levels = pa.array([str(level) for level in native.cat.categories])
     return pa.DictionaryArray.from_arrays(array.indices, levels, ordered=array.type.ordered)
 
 
-def _unreadable(name: str, type_: Any, why: str) -> InvalidInputError:
+def _unreadable(name: str, type_: object, why: str) -> InvalidInputError:
     return InvalidInputError(
         f"Column {name!r} is of type {type_}, which is neither numbers, truth values, dates nor categories"
         f"{f' ({why})' if why else ''}. Turn it into one of these, or leave it out."
     )
 
 
-def _taken(column: Any, rows: npt.NDArray[np.intp]) -> Any:
-    return column[rows] if isinstance(column, nw.Series) else column.take(rows)
-
-
-def _days(array: Any) -> Array:
+def _days(array: pa.Array) -> Array:
     """Return days since 1970-01-01; whole days and the rest apart, so that the unit of the clock shows in no digit."""
     import pyarrow as pa
 
@@ -287,10 +268,9 @@ def _days(array: Any) -> Array:
         return arrow_numbers(array.cast(pa.int32()))
     per_day = TICKS["ms" if pa.types.is_date64(array.type) else array.type.unit]
     ticks = array.cast(pa.int64())
-    there = ~np.asarray(ticks.is_null().to_numpy(zero_copy_only=False), dtype=bool)
     whole, rest = np.divmod(np.asarray(ticks.drop_null(), dtype=np.int64), per_day)
     days = np.full(len(ticks), np.nan)
-    days[there] = whole + rest / per_day
+    days[~np.asarray(ticks.is_null(), dtype=bool)] = whole + rest / per_day
     return days
 
 
@@ -298,7 +278,3 @@ def _level(value: float, kind: str) -> Any:
     if kind == "boolean":
         return bool(value)
     return int(value) if value.is_integer() else value
-
-
-def _example(array: Any) -> Any:
-    return next((value for value in array[:1000].to_pylist() if value is not None), None)

@@ -6,7 +6,9 @@ values: the learned function of them, a column or several.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -117,13 +119,20 @@ class Splines:
     basis: Spline
 
     @classmethod
-    def learn(cls, x: Array, s: Array, **options: Any) -> Splines:
+    def learn(
+        cls,
+        x: Array,
+        s: Array,
+        knots: int | list[float] = 5,
+        degree: int = 3,
+        natural: bool = True,
+        periodic: bool = False,
+    ) -> Splines:
         """Place the knots."""
-        basis = Spline(**options)
+        basis = Spline(knots, degree, natural=natural, periodic=periodic)
         basis.check_parameters()
         basis.n_features_in_ = 1
-        weights = None if (s == 1.0).all() else s
-        source = MemorySource(x[:, None], np.zeros(len(x), dtype=np.int32), 1, weights)
+        source = MemorySource(x[:, None], np.zeros(len(x), dtype=np.int32), 1, None if (s == 1.0).all() else s)
         basis.learn(source, MemoryEngine(), np.array(["x"], dtype=object))
         return cls(basis)
 
@@ -153,7 +162,7 @@ def bsplines(x: Array, s: Array, df: int = 3, degree: int = 3) -> Splines:
     return Splines.learn(x, s, knots=df - degree + 2, degree=degree, natural=False)
 
 
-LEARNED: dict[str, Any] = {
+LEARNED: dict[str, Callable[..., Any]] = {
     "center": Center.learn,
     "scale": Scale.learn,
     "poly": Poly.learn,
@@ -163,15 +172,8 @@ LEARNED: dict[str, Any] = {
 }
 """What a formula calls them."""
 
-OPTIONS: dict[str, tuple[str, ...]] = {
-    "center": (),
-    "scale": (),
-    "poly": ("degree",),
-    "spline": ("knots", "degree", "natural", "periodic"),
-    "ns": ("df",),
-    "bs": ("df", "degree"),
-}
-"""Their options, which may be given by place or by name."""
+OPTIONS = {name: tuple(signature(learn).parameters)[2:] for name, learn in LEARNED.items()}
+"""Their options, which may be given by position or by name."""
 
-PLAIN: dict[str, Any] = {"log": np.log, "exp": np.exp, "sqrt": np.sqrt, "I": np.asarray}
+PLAIN: dict[str, Callable[..., Any]] = {"log": np.log, "exp": np.exp, "sqrt": np.sqrt, "I": np.asarray}
 """Functions that learn nothing."""

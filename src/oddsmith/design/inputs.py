@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
-from oddsmith.engines.packing import copy_numbers, matrix_of
+from oddsmith.engines.arrow_matrix import copy_numbers, matrix_of
 from oddsmith.engines.scan import is_elsewhere
-from oddsmith.errors import InvalidInputError, InvalidTypeError, NeedsMemoryError, as_input_errors
+from oddsmith.errors import InvalidInputError, InvalidTypeError, NeedsMemoryError, NotFittedError, as_input_errors
 from oddsmith.numerics import Array
+from oddsmith.protocols import Indices, Labels
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from oddsmith.design.table import Design
+
+Rows: TypeAlias = Array | sparse.csr_array
+"""Numeric rows, dense or CSR."""
+Codes: TypeAlias = npt.NDArray[np.int32]
+"""The number of each row's class."""
 
 
 @dataclass(frozen=True)
 class Encoded:
     """Rows that have come through a design: numeric columns, checked, with names that the design knows."""
 
-    rows: Any
+    rows: Rows
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -31,7 +46,38 @@ class Encoded:
         return int(self.rows.shape[0]), int(self.rows.shape[1])
 
 
-def as_table(X: Any) -> nw.DataFrame[Any] | None:
+@contextmanager
+def restored_on_error(estimator: BaseEstimator) -> Iterator[None]:
+    """Leave an estimator as it was before if what is done here fails."""
+    before = dict(estimator.__dict__)
+    try:
+        yield
+    except BaseException:
+        estimator.__dict__.clear()
+        estimator.__dict__.update(before)
+        raise
+
+
+def check_fitted(estimator: BaseEstimator, call: str) -> None:
+    """Refuse an estimator that is not fitted, saying what to ``call``."""
+    try:
+        check_is_fitted(estimator)
+    except ValueError:
+        name = type(estimator).__name__
+        raise NotFittedError(f"This {name} instance is not fitted yet. Call {call} first.") from None
+
+
+def feature_names(estimator: BaseEstimator) -> Labels | None:
+    """Return the names of the columns that an estimator was fitted to, None if they had none."""
+    return getattr(estimator, "feature_names_in_", None)
+
+
+def learned_design(estimator: BaseEstimator) -> Design | None:
+    """Return the `Design` that a model was fitted through, None if there is none."""
+    return getattr(estimator, "design_", None)
+
+
+def as_table(X: object) -> nw.DataFrame[Any] | None:
     """Return a narwhals view of ``X`` if it is a data frame of any library, else None."""
     if isinstance(X, nw.DataFrame):  # looked at before
         return X
@@ -45,17 +91,16 @@ def as_table(X: Any) -> nw.DataFrame[Any] | None:
             "small enough into a table."
         )
     with as_input_errors():
-        native = nw.from_native(X, eager_only=True, pass_through=True)
-        if isinstance(native, nw.DataFrame):
-            names = native.columns
-            if len(set(names)) < len(names):
-                twice = next(name for name in names if names.count(name) > 1)
-                raise InvalidInputError(f"Two columns have the name {twice!r}. Give every column a name of its own.")
-            return native
-    return None
+        table: object = nw.from_native(X, eager_only=True, pass_through=True)
+        if not isinstance(table, nw.DataFrame):
+            return None
+        twice = [name for name, count in Counter(table.columns).items() if count > 1]
+        if twice:
+            raise InvalidInputError(f"Two columns have the name {twice[0]!r}. Give every column a name of its own.")
+        return table
 
 
-def split_target(X: Any, y: Any) -> tuple[Any, Any]:
+def split_target(X: object, y: object) -> tuple[Any, Any]:
     """Return rows and labels; a ``y`` that names a column of the table ``X`` is taken out of it."""
     if not isinstance(y, str):
         return X, y
@@ -70,7 +115,7 @@ def split_target(X: Any, y: Any) -> tuple[Any, Any]:
     return table.drop(y).to_native(), table[y].to_numpy()
 
 
-def read_rows(estimator: Any, X: Any, *, reset: bool, sparse_ok: bool = True) -> Any:
+def read_rows(estimator: BaseEstimator, X: object, *, reset: bool) -> Any:
     """Return ``X`` as a float array or CSR matrix, without a copy where it is one already.
 
     Column names and their number are kept on the estimator (``reset=True``) or compared with those seen in fit.
@@ -79,64 +124,63 @@ def read_rows(estimator: Any, X: Any, *, reset: bool, sparse_ok: bool = True) ->
     """
     if isinstance(X, Encoded):
         return X.rows
-    if not reset and getattr(estimator, "design_", None) is not None:
-        return estimator.design_.transform(X)
+    design = None if reset else learned_design(estimator)
+    if design is not None:
+        return design.transform(X)
     table = as_table(X)
     with as_input_errors():
-        if table is not None:
-            rows = _table_rows(table)
-        else:
-            rows = check_array(
-                X,
-                accept_sparse="csr" if sparse_ok else False,
-                dtype=[np.float64, np.float32],
-                ensure_all_finite=False,
-                estimator=type(estimator).__name__,
-                accept_large_sparse=True,
-            )
-            if sparse.issparse(rows) and not rows.has_canonical_format:
-                # An entry that is stored in parts would count in squares as if it were several.
-                rows = rows.copy()
-                rows.sum_duplicates()
-        named = _with_names(table) if table is not None else X
-        validate_data(estimator, named, reset=reset, skip_check_array=True)
+        rows = _array_rows(estimator, X) if table is None else _table_rows(table)
+        validate_data(estimator, X if table is None else _with_names(table), reset=reset, skip_check_array=True)
+    return rows
+
+
+def _array_rows(estimator: BaseEstimator, X: object) -> Rows:
+    name, dtypes = type(estimator).__name__, [np.float64, np.float32]
+    rows: Any = check_array(X, accept_sparse="csr", dtype=dtypes, ensure_all_finite=False, estimator=name)
+    if sparse.issparse(rows) and not rows.has_canonical_format:
+        # An entry that is stored in parts would count in squares as if it were several.
+        rows = rows.copy()
+        rows.sum_duplicates()
     return rows
 
 
 def _with_names(table: nw.DataFrame[Any]) -> Any:
     """Return something that scikit-learn reads the same column names from, whatever the table's library.
 
-    Which libraries it reads names from depends on its version; pandas and Arrow are always among them.
+    pandas and Arrow are always among those that it knows.
     """
-    native = table.to_native()
-    if hasattr(native, "iloc"):
-        return native
+    if table.implementation.is_pandas_like():
+        return table.to_native()
     import pyarrow
 
     return pyarrow.table({name: pyarrow.nulls(0) for name in table.columns})
 
 
 def _table_rows(table: nw.DataFrame[Any]) -> Array:
-    if len(table.columns) == 0 or len(table) == 0:
-        return check_array(np.empty((len(table), len(table.columns))))  # type: ignore[no-any-return]
-    columns = []
-    for column in table.iter_columns():
-        if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
-            values = column.to_numpy()
-            try:
-                if values.dtype.kind == "c":
-                    raise InvalidInputError("Complex data not supported")
-                columns.append(np.asarray(values, dtype=np.float64))
-                continue
-            except (TypeError, ValueError) as error:
-                raise InvalidInputError(
-                    f"Column {column.name!r} is of type {column.dtype} and could not be read as numbers ({error}). "
-                    "Encode it as numbers first (0/1 columns for its levels, say: oddsmith.Design does that), or leave "
-                    "it out."
-                ) from None
-        else:
-            columns.append(column_numbers(column))
-    return np.column_stack(columns)
+    if 0 in table.shape:
+        return check_array(np.empty(table.shape))  # type: ignore[no-any-return]
+    return np.column_stack(
+        [column_numbers(column) if _is_numeric(column) else _parsed(column) for column in table.iter_columns()]
+    )
+
+
+def _is_numeric(column: nw.Series[Any]) -> bool:
+    return column.dtype.is_numeric() or column.dtype == nw.Boolean
+
+
+def _parsed(column: nw.Series[Any]) -> Array:
+    """Return a column of objects or texts as the numbers that they stand for, or refuse it."""
+    values = column.to_numpy()
+    try:
+        if values.dtype.kind == "c":
+            raise InvalidInputError("Complex data not supported")
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"Column {column.name!r} is of type {column.dtype} and could not be read as numbers ({error}). "
+            "Encode it as numbers first (0/1 columns for its levels, say: oddsmith.Design does that), or leave "
+            "it out."
+        ) from None
 
 
 def column_numbers(column: nw.Series[Any]) -> Array:
@@ -146,8 +190,8 @@ def column_numbers(column: nw.Series[Any]) -> Array:
     >>> column_numbers(nw.from_native(polars.Series([2**53 + 1, None]), series_only=True)).tolist()
     [9007199254740992.0, nan]
     """
-    native = column.to_native()
-    in_arrow = column.implementation.is_pyarrow() or hasattr(getattr(native, "dtype", None), "pyarrow_dtype")
+    kind = column.implementation
+    in_arrow = kind.is_pyarrow() or (kind.is_pandas_like() and str(column.to_native().dtype).endswith("[pyarrow]"))
     if in_arrow or column.dtype == nw.Decimal:  # Arrow's own cast refuses whole numbers beyond 2⁵³
         return arrow_numbers(column.to_arrow())
     return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
@@ -165,42 +209,37 @@ def column_major(table: nw.DataFrame[Any], dtype: str = "float64") -> Array:
     arrow = arrow_table(table)
     if arrow is not None and dtype == "float64" and (packed := matrix_of(arrow.columns)) is not None:
         return packed.T
-    made = np.empty((len(table.columns), len(table)), dtype=dtype)
-    for j, (name, place) in enumerate(zip(table.columns, made, strict=True)):
-        if arrow is None or not _copied(arrow.column(j), place):
-            place[:] = _column(table.get_column(name))
-    return made.T
+    matrix = np.empty((len(table.columns), len(table)), dtype=dtype)
+    for j, (name, target) in enumerate(zip(table.columns, matrix, strict=True)):
+        if arrow is None or not _copy_plain(arrow.column(j), target):
+            target[:] = _column_values(table.get_column(name))
+    return matrix.T
 
 
-def arrow_table(table: nw.DataFrame[Any]) -> Any:
+def arrow_table(table: nw.DataFrame[Any]) -> pa.Table | None:
     """Return the table of Arrow behind a view, None if it is of another library."""
     return table.to_native() if table.implementation.is_pyarrow() else None
 
 
-def _copied(column: Any, place: Array) -> bool:
+def _copy_plain(column: pa.ChunkedArray, target: Array) -> bool:
     """Copy a column of Arrow if it holds nothing but numbers, and say whether it was: quicker than through a view."""
     import pyarrow.types as is_
 
     if column.null_count or not (is_.is_float64(column.type) or is_.is_integer(column.type)):
         return False
-    copy_numbers(column, place)
+    copy_numbers(column, target)
     return True
 
 
-def _column(column: nw.Series[Any]) -> Any:
-    if column.dtype.is_numeric() or column.dtype == nw.Boolean:
-        values = None if column.dtype == nw.Decimal else column.to_numpy()
-        return values if values is not None and values.dtype.kind in "fiub" else column_numbers(column)
-    values = column.to_numpy()
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(
-            f"Column {column.name!r} is of type {column.dtype} and could not be read as numbers ({error})."
-        ) from None
+def _column_values(column: nw.Series[Any]) -> npt.NDArray[Any]:
+    """Return the numbers of a column in the type that they have, if NumPy has it too, else as float64."""
+    if not _is_numeric(column):
+        return _parsed(column)
+    values = None if column.dtype == nw.Decimal else column.to_numpy()
+    return values if values is not None and values.dtype.kind in "fiub" else column_numbers(column)
 
 
-def arrow_numbers(array: Any) -> Array:
+def arrow_numbers(array: pa.Array | pa.ChunkedArray) -> Array:
     """Return an Arrow array of numbers as float64, NaN where it is null; of decimals the nearest ones.
 
     Libraries turn decimals into floats in ways of their own, which differ in the last bit.
@@ -218,30 +257,34 @@ def arrow_numbers(array: Any) -> Array:
     return np.asarray(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def check_finite(rows: Any, names: npt.NDArray[Any] | None) -> None:
+def dense(rows: Rows) -> Array:
+    """Return rows as an array."""
+    return rows if isinstance(rows, np.ndarray) else rows.toarray()
+
+
+def check_finite(rows: Rows, names: Labels | None) -> None:
     """Refuse NaN and infinity, saying in which column and row."""
-    values = rows.data if sparse.issparse(rows) else rows
+    values: Any = rows.data if sparse.issparse(rows) else rows
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
             return
     raise nonfinite_error(rows, names)
 
 
-def nonfinite_error(rows: Any, names: npt.NDArray[Any] | None) -> InvalidInputError:
+def nonfinite_error(rows: Rows, names: Labels | None) -> InvalidInputError:
     """Return the error that names the first column with missing or infinite values."""
-    rows = rows.tocoo() if sparse.issparse(rows) else rows
     if sparse.issparse(rows):
+        rows = rows.tocoo()  # type: ignore[union-attr]
         bad = ~np.isfinite(rows.data)
-        where = np.column_stack([rows.row[bad], rows.col[bad]])
-        missing = np.isnan(rows.data[bad])
+        where, values = np.column_stack([rows.row[bad], rows.col[bad]]), rows.data[bad]
     else:
         where = np.argwhere(~np.isfinite(rows))
-        missing = np.isnan(rows[where[:, 0], where[:, 1]])
+        values = rows[where[:, 0], where[:, 1]]
     column = int(where[0, 1])
     inside = where[:, 1] == column
     count, first = int(inside.sum()), int(where[inside, 0].min())
     label = repr(str(names[column])) if names is not None else str(column)
-    if missing[inside].any():
+    if np.isnan(values[inside]).any():
         what, remedy = "missing values (NaN)", "Drop those rows or fill them first; this model fits complete rows."
         if names is not None:
             remedy += " For tables, design=Design(missing='drop') or Design(missing='indicator') does that."
@@ -252,7 +295,7 @@ def nonfinite_error(rows: Any, names: npt.NDArray[Any] | None) -> InvalidInputEr
     )
 
 
-def read_labels(y: Any, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
+def read_labels(y: object, n_rows: int) -> tuple[Labels, Codes]:
     """Return the sorted classes and the code of each row's class."""
     if y is None:
         raise InvalidInputError("This classifier requires y to be passed, but the target y is None.")
@@ -260,21 +303,22 @@ def read_labels(y: Any, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.i
     if quick is not None:
         return quick
     labels = check_labels(y, n_rows)
-    classes, codes = _coded(labels) if _are_words(labels) else np.unique(labels, return_inverse=True)
-    if len(classes) < 2:
-        only = classes.tolist()[0]
-        raise InvalidInputError(f"y holds one class only ({only!r}): a classifier needs at least two classes.")
+    classes, codes = _text_codes(labels) if _are_texts(labels) else np.unique(labels, return_inverse=True)
+    check_two_classes(classes)
     return classes, codes.astype(np.int32)
 
 
-def check_labels(y: Any, n_rows: int) -> npt.NDArray[Any]:
-    """Return labels as an array of one type, or refuse those that are missing, infinite, mixed or no classes at all.
+def check_two_classes(classes: Labels) -> None:
+    """Refuse labels that are all the same."""
+    if len(classes) < 2:
+        only = classes.tolist()[0]
+        raise InvalidInputError(f"y holds one class only ({only!r}): a classifier needs at least two classes.")
 
-    >>> check_labels([True, False], 2).tolist()
-    [True, False]
-    """
+
+def check_labels(y: object, n_rows: int) -> Labels:
+    """Return labels as an array of one type, or refuse those that are missing, infinite, mixed or no classes at all."""
     with as_input_errors():
-        labels: npt.NDArray[Any] = column_or_1d(_series(y), warn=True)
+        labels: Labels = column_or_1d(as_array(y), warn=True)
         if labels.dtype.kind == "f" and not np.isfinite(labels).all():
             raise InvalidInputError("Input y contains NaN or infinity; every row needs a class.")
         if labels.dtype.kind in "mM" and np.isnat(labels).any():
@@ -282,15 +326,15 @@ def check_labels(y: Any, n_rows: int) -> npt.NDArray[Any]:
         if labels.dtype.kind == "O":
             labels = _one_type(labels)
         check_consistent_length(np.empty(n_rows), labels)
-        if labels.dtype.kind in "fOc" and not _are_words(labels):
+        if labels.dtype.kind in "fOc" and not _are_texts(labels):
             check_classification_targets(labels)
     return labels
 
 
-def _one_type(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _one_type(labels: Labels) -> Labels:
     """Return labels of object type as an array of their own type, or refuse missing and mixed ones."""
     values = labels.tolist()
-    if _are_words(labels):
+    if _are_texts(labels):
         return labels
     if any(v is None or v != v for v in values):
         raise InvalidInputError("Input y contains missing values (None or NaN); every row needs a class.")
@@ -304,27 +348,19 @@ def _one_type(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.array(values) if kinds <= {bool, int, bytes} else labels
 
 
-def _are_words(labels: npt.NDArray[Any]) -> bool:
+def _are_texts(labels: Labels) -> bool:
     return labels.dtype.kind == "U" or (labels.dtype.kind == "O" and set(map(type, labels.tolist())) == {str})
 
 
-def _coded(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
-    """Return the sorted classes and codes of labels that are words: what `numpy.unique` gives, without sorting all.
-
-    >>> classes, codes = _coded(np.array(["b", "a", "b"]))
-    >>> classes.tolist(), codes.tolist()
-    (['a', 'b'], [1, 0, 1])
-    """
+def _text_codes(labels: Labels) -> tuple[Labels, Codes]:
+    """Return the sorted classes and codes of labels that are texts: what `numpy.unique` gives, without sorting all."""
     place: dict[str, int] = {}
-    found = np.fromiter((place.setdefault(word, len(place)) for word in labels.tolist()), np.int32, len(labels))
-    words = list(place)
-    order = sorted(range(len(words)), key=words.__getitem__)
-    rank = np.empty(len(words), dtype=np.int32)
-    rank[order] = np.arange(len(words), dtype=np.int32)
-    return np.array([words[i] for i in order], dtype=labels.dtype), rank[found]
+    found = np.fromiter((place.setdefault(text, len(place)) for text in labels.tolist()), np.int32, len(labels))
+    classes, rank = np.unique(np.array(list(place), dtype=labels.dtype), return_inverse=True)
+    return classes, rank.astype(np.int32)[found]
 
 
-def _small_integers(y: Any, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]] | None:
+def _small_integers(y: object, n_rows: int) -> tuple[Labels, Codes] | None:
     """Return classes and codes of whole numbers in a narrow range without sorting, or None for all other labels."""
     if not isinstance(y, np.ndarray) or y.shape != (n_rows,) or y.dtype.kind not in "biuf" or not n_rows:
         return None
@@ -341,27 +377,32 @@ def _small_integers(y: Any, n_rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[
         return np.array([low, high], dtype=y.dtype), codes
     present = np.zeros(high - low + 1, dtype=bool)
     present[codes] = True
-    values = np.flatnonzero(present)
-    if len(values) <= high - low:
+    if not present.all():
         codes = (np.cumsum(present, dtype=np.int32) - 1)[codes]
-    return (values + low).astype(y.dtype), codes
+    return (np.flatnonzero(present) + low).astype(y.dtype), codes
 
 
-def _series(y: Any) -> Any:
-    if isinstance(y, np.ndarray | list | tuple):
-        return np.asarray(y)
-    series = nw.from_native(y, series_only=True, pass_through=True)
-    return series.to_numpy() if isinstance(series, nw.Series) else y
+def as_array(values: object) -> Any:
+    """Return an array of a list or of a series of any library; anything else as it is."""
+    if isinstance(values, np.ndarray | list | tuple):
+        return np.asarray(values)
+    series = nw.from_native(values, series_only=True, pass_through=True)
+    return series.to_numpy() if isinstance(series, nw.Series) else values
 
 
-def read_weights(sample_weight: Any, n_rows: int) -> Array | None:
+def take_rows(values: object, kept: Indices | None) -> Any:
+    """Return the entries of the rows ``kept``, all if that is None; a scalar or None is that of any rows."""
+    return values if kept is None or values is None or np.isscalar(values) else np.asarray(as_array(values))[kept]
+
+
+def read_weights(sample_weight: object, n_rows: int) -> Array | None:
     """Return checked weights in float64, or None for all ones."""
     if sample_weight is None:
         return None
     with as_input_errors():
         if np.isscalar(sample_weight):
             sample_weight = np.full(n_rows, sample_weight)
-        s = np.asarray(_series(sample_weight), dtype=np.float64)
+        s = np.asarray(as_array(sample_weight), dtype=np.float64)
     if s.shape != (n_rows,):
         raise InvalidInputError(f"sample_weight has shape {s.shape}; expected ({n_rows},), one weight a row.")
     if not np.isfinite(s).all():
@@ -376,7 +417,7 @@ def read_weights(sample_weight: Any, n_rows: int) -> Array | None:
     return s
 
 
-def read_offset(offset: Any, n_rows: int, K: int) -> Array | None:
+def read_offset(offset: object, n_rows: int, K: int) -> Array | None:
     """Return offsets of the activations against class 0 (n × (K−1)), or None.
 
     For two classes ``offset`` is a vector; for K > 2 it is n × K, one column a class.
@@ -384,7 +425,7 @@ def read_offset(offset: Any, n_rows: int, K: int) -> Array | None:
     if offset is None:
         return None
     with as_input_errors():
-        o = np.asarray(_series(offset), dtype=np.float64)
+        o = np.asarray(as_array(offset), dtype=np.float64)
     expected = (n_rows,) if K == 2 else (n_rows, K)
     if o.shape != expected:
         raise InvalidInputError(f"offset has shape {o.shape}; expected {expected} for {K} classes.")
@@ -393,7 +434,7 @@ def read_offset(offset: Any, n_rows: int, K: int) -> Array | None:
     return np.ascontiguousarray(o[:, None] if K == 2 else o[:, 1:] - o[:, :1])
 
 
-def check_class_weights(weight: Array, classes: npt.NDArray[Any]) -> None:
+def check_class_weights(weight: Array, classes: Labels) -> None:
     """Refuse a class whose rows all have weight zero."""
     if (weight <= 0).any():
         empty = classes.tolist()[int(np.argmax(weight <= 0))]

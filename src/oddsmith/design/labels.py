@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import column_or_1d
 
-from oddsmith.design.columns import _arrow
+from oddsmith.design.columns import arrow_array
 from oddsmith.design.frame import code
-from oddsmith.design.inputs import _series, check_labels, read_labels
+from oddsmith.design.inputs import Codes, as_array, check_labels, read_labels
 from oddsmith.design.levels import few
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
+from oddsmith.protocols import Indices, Labels
 
-Labels = npt.NDArray[Any]
 
-
-def union_of_classes(a: Labels, b: Labels) -> tuple[Labels, npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Return all classes, sorted, and where those of ``a`` and of ``b`` are among them.
-
-    >>> classes, i, j = union_of_classes(np.array(["a", "c"]), np.array(["b", "c"]))
-    >>> classes.tolist(), i.tolist(), j.tolist()
-    (['a', 'b', 'c'], [0, 2], [1, 2])
-    """
+def union_of_classes(a: Labels, b: Labels) -> tuple[Labels, Indices, Indices]:
+    """Return all classes, sorted, and where those of ``a`` and of ``b`` are among them."""
     if np.array_equal(a, b) and a.dtype == b.dtype:
         return a, np.arange(len(a)), np.arange(len(b))
     if not len(a) or not len(b):  # no rows, or none that are complete: of no type
-        some = a if len(a) else b
-        return some, np.arange(len(a)), np.arange(len(b))
+        return a if len(a) else b, np.arange(len(a)), np.arange(len(b))
     words = {"U": "words", "S": "words", "T": "words", "O": "objects"}
     kinds = {words.get(labels.dtype.kind, "numbers") for labels in (a, b)}
     if len(kinds) > 1:
@@ -40,36 +31,32 @@ def union_of_classes(a: Labels, b: Labels) -> tuple[Labels, npt.NDArray[np.intp]
     return classes, np.searchsorted(classes, a), np.searchsorted(classes, b)
 
 
-def code_labels(values: Any) -> tuple[Labels, npt.NDArray[np.int32]]:
+def code_labels(values: object) -> tuple[Labels, Codes]:
     """Return the classes in a column of labels (an array, or a series of any library) and the code of each row's.
 
-    Words are coded as Arrow does it, without an object for each of them.
+    Texts are coded as Arrow does it, without an object for each of them.
 
     >>> import pyarrow as pa
     >>> classes, codes = code_labels(pa.chunked_array([["b", "a", "b"]]))
     >>> classes.tolist(), codes.tolist()
     (['a', 'b'], [1, 0, 1])
     """
-    series = values
-    if not isinstance(values, np.ndarray | nw.Series):
-        series = nw.from_native(values, series_only=True, pass_through=True)
-    if isinstance(series, nw.Series) and series.dtype in (nw.String, nw.Categorical, nw.Enum):
-        coded = code(_arrow(series))
-        if (coded.codes < 0).any():
-            row = int(np.argmax(coded.codes < 0))
-            raise InvalidInputError(
-                f"Input y contains missing values, the first in row {row}; every row needs a class."
-            )
-        found, classes = np.unique(coded.codes), np.array(coded.levels, dtype=object)
-        order = found[np.argsort(classes[found])]
-        rank = np.zeros(len(classes), dtype=np.int32)
-        rank[order] = np.arange(len(order), dtype=np.int32)
-        return classes[order], rank[coded.codes]
-    labels = np.asarray(series.to_numpy() if isinstance(series, nw.Series) else values)
-    return read_some_labels(labels, len(labels))
+    series: object = nw.from_native(values, series_only=True, pass_through=True)
+    if not isinstance(series, nw.Series) or series.dtype not in (nw.String, nw.Categorical, nw.Enum):
+        labels = np.asarray(series.to_numpy() if isinstance(series, nw.Series) else values)
+        return read_some_labels(labels, len(labels))
+    coded = code(arrow_array(series))
+    if (coded.codes < 0).any():
+        row = int(np.argmax(coded.codes < 0))
+        raise InvalidInputError(f"Input y contains missing values, the first in row {row}; every row needs a class.")
+    found, classes = np.unique(coded.codes), np.array(coded.levels, dtype=object)
+    order = found[np.argsort(classes[found])]
+    rank = np.zeros(len(classes), dtype=np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return classes[order], rank[coded.codes]
 
 
-def read_some_labels(y: Any, n: int, classes: Any = None) -> tuple[Labels, npt.NDArray[np.int32]]:
+def read_some_labels(y: object, n: int, classes: npt.ArrayLike | None = None) -> tuple[Labels, Codes]:
     """Return the classes of a batch, which may be a single one, and the code of each row's class.
 
     >>> classes, codes = read_some_labels(["b", "b"], 2, None)
@@ -87,18 +74,14 @@ def read_some_labels(y: Any, n: int, classes: Any = None) -> tuple[Labels, npt.N
     # Every class once in front: then the labels are checked and coded as in fit.
     found, t = read_labels(np.concatenate([known, labels]), len(known) + n)
     if len(found) > len(known):
-        strange = next(label for label in found.tolist() if label not in known.tolist())
-        raise InvalidInputError(f"y holds the label {strange!r}, which is not among classes={known.tolist()}.")
+        unknown = next(label for label in found.tolist() if label not in known.tolist())
+        raise InvalidInputError(f"y holds the label {unknown!r}, which is not among classes={known.tolist()}.")
     return known, t[len(known) :]
 
 
-def read_known_labels(y: Any, n_rows: int, classes: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
-    """Return the classes of a model and the code of each label among them, or refuse labels that it does not know.
-
-    >>> read_known_labels(["b", "b"], 2, np.array(["a", "b"]))[1].tolist()
-    [1, 1]
-    """
-    labels = np.asarray(_series(y))
+def read_known_labels(y: object, n_rows: int, classes: Labels) -> tuple[Labels, Codes]:
+    """Return the classes of a model and the code of each label among them, or refuse labels that it does not know."""
+    labels = np.asarray(as_array(y))
     if labels.shape != (n_rows,):
         raise InvalidInputError(f"y has shape {labels.shape}; expected ({n_rows},), a label for each row.")
     codes = {label: code for code, label in enumerate(classes.tolist())}

@@ -1,24 +1,25 @@
-"""What is learned of a column: its levels with their weight, its mean, and whether values are missing."""
+"""Summaries of columns: levels with their weight, means, missing values; and the categories made of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.design.frame import Coded, Codes, Frame
+from oddsmith.design.frame import Coded, Frame
 from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.numerics import Array
+from oddsmith.protocols import Indices
 
 MISSING = "missing"
 """How a missing value is called where it is a level."""
 
 
-@dataclass(frozen=True)
-class Seen:
+@dataclass(frozen=True, kw_only=True)
+class ColumnSummary:
     """What some rows hold in a column: sums that merge, whatever the parts that the rows come in.
 
     ``levels`` (sorted, or in the order that the column has ``declared``) have the total ``weight`` of their rows;
@@ -28,20 +29,20 @@ class Seen:
     >>> from oddsmith.design.frame import read_frame
     >>> import polars
     >>> one, two = (read_frame(polars.DataFrame({"x": x})) for x in (["b", "a"], ["c", "a", None]))
-    >>> both = see(one, "x", levels=True).merge(see(two, "x", levels=True))
+    >>> both = summarise_column(one, "x", levels=True).merge(summarise_column(two, "x", levels=True))
     >>> both.levels, both.weight.tolist(), both.missing
     (('a', 'b', 'c'), [2.0, 1.0, 1.0], 1.0)
     """
 
     kind: str
-    levels: tuple[Any, ...]
-    weight: Array
+    levels: tuple[Any, ...] = ()
+    weight: Array = field(default_factory=lambda: np.zeros(0))
     declared: tuple[Any, ...] | None = None
     observed: float = 0.0
     mean: float = 0.0
     missing: float = 0.0
 
-    def merge(self, other: Seen) -> Seen:
+    def merge(self, other: ColumnSummary) -> ColumnSummary:
         """Return what the rows of both hold, which are of one kind, or nothing but missing values."""
         declared = self.declared if self.declared == other.declared or not other.levels else None
         declared = other.declared if not self.levels else declared
@@ -51,42 +52,40 @@ class Seen:
         levels = in_order(weights, declared)
         observed = self.observed + other.observed
         share = other.observed / observed if observed > 0 else 0.0
-        return Seen(
-            other.kind if self.kind == "empty" else self.kind,
-            levels,
-            np.array([weights[level] for level in levels], dtype=np.float64),
-            declared,
-            observed,
-            self.mean + share * (other.mean - self.mean) if self.observed > 0 else other.mean,
-            self.missing + other.missing,
+        return ColumnSummary(
+            kind=other.kind if self.kind == "empty" else self.kind,
+            levels=levels,
+            weight=np.array([weights[level] for level in levels], dtype=np.float64),
+            declared=declared,
+            observed=observed,
+            mean=self.mean + share * (other.mean - self.mean) if self.observed > 0 else other.mean,
+            missing=self.missing + other.missing,
         )
 
 
-def see(frame: Frame, name: str, s: Array | None = None, *, levels: bool) -> Seen:
+def summarise_column(frame: Frame, name: str, s: Array | None = None, *, levels: bool) -> ColumnSummary:
     """Return what the rows of a frame, of the weights ``s``, hold in a column: its ``levels``, or its numbers."""
     kind = frame.kinds[name]
     if levels:
         coded = frame.coded(name)
-        weight = coded.weights(s)
-        total = dict(zip(coded.levels, weight[:-1].tolist(), strict=True))
+        *weight, missing = coded.weights(s).tolist()
+        total = dict(zip(coded.levels, weight, strict=True))
         declared = coded.levels if coded.ordered else None
         found = in_order([level for level, w in total.items() if w > 0], declared)
-        weights = np.array([total[level] for level in found], dtype=np.float64)
-        return Seen(kind, found, weights, declared, float(weight[:-1].sum()), 0.0, float(weight[-1]))
+        weights, observed = np.array([total[level] for level in found]), float(np.sum(weight))
+        return ColumnSummary(
+            kind=kind, levels=found, weight=weights, declared=declared, observed=observed, missing=missing
+        )
     x = frame.numbers(name)
     s = np.ones(len(x)) if s is None else s
-    there = ~np.isnan(x) & (s > 0)
-    observed = float(s[there].sum())
-    mean = float(s[there] @ (x[there] / observed)) if observed > 0 else 0.0
-    return Seen(kind, (), np.zeros(0), None, observed, mean, float(s[np.isnan(x)].sum()))
+    present = ~np.isnan(x) & (s > 0)
+    observed = float(s[present].sum())
+    mean = float(s[present] @ (x[present] / observed)) if observed > 0 else 0.0
+    return ColumnSummary(kind=kind, observed=observed, mean=mean, missing=float(s[np.isnan(x)].sum()))
 
 
 def in_order(levels: Iterable[Any], declared: tuple[Any, ...] | None) -> tuple[Any, ...]:
-    """Return levels in the order that is declared, or sorted.
-
-    >>> in_order(["b", "a", "c"], None), in_order(["b", "c"], ("c", "a", "b"))
-    (('a', 'b', 'c'), ('c', 'b'))
-    """
+    """Return levels in the order that is declared, or sorted."""
     if declared is not None:
         present = set(levels)
         return tuple(level for level in declared if level in present)
@@ -111,10 +110,10 @@ class Category:
 
     def names(self, *, full: bool) -> list[str]:
         """Return the names of the columns, such as ``race[black]``."""
-        words = [MISSING if self.levels[i] is None else str(self.levels[i]) for i in self.columns(full=full)]
-        return [f"{self.name}[{word}]" for word in words]
+        levels = [self.levels[i] for i in self.columns(full=full)]
+        return [f"{self.name}[{MISSING if level is None else level}]" for level in levels]
 
-    def places(self, coded: Coded, unseen: str, absent: npt.NDArray[np.bool_] | None = None) -> Codes:
+    def places(self, coded: Coded, unseen: str, absent: npt.NDArray[np.bool_] | None = None) -> Indices:
         """Return for each row which of `levels` it has; one that is not among them is refused or the reference.
 
         ``unseen`` is ``"error"`` or ``"reference"``; in rows that are ``absent`` it is the reference. Missing values
@@ -122,37 +121,33 @@ class Category:
         """
         place = {level: i for i, level in enumerate(self.levels)}
         table = np.array([*(place.get(level, -1) for level in coded.levels), place.get(None, -1)], dtype=np.intp)
-        places: Codes = table[coded.codes]
-        strange = places < 0
-        if strange.any():
-            refused = strange if absent is None else strange & ~absent
+        places: Indices = table[coded.codes]
+        unknown = places < 0
+        if unknown.any():
+            refused = unknown if absent is None else unknown & ~absent
             if unseen == "error" and refused.any():
                 raise self._unseen_error(coded, refused)
-            places = np.where(strange, self.reference, places)
+            places = np.where(unknown, self.reference, places)
         return places
 
     def _unseen_error(self, coded: Coded, refused: npt.NDArray[np.bool_]) -> InvalidInputError:
         row = int(np.argmax(refused))
-        strange = [coded.levels[i] for i in np.unique(coded.codes[refused])]
+        unknown = [coded.levels[i] for i in np.unique(coded.codes[refused])]
         known = [level for level in self.levels if level is not None]
         return InvalidInputError(
-            f"Column {self.name!r} has levels that were not there in the fit: {few(strange)}, the first in row {row}. "
+            f"Column {self.name!r} has levels that were not there in the fit: {few(unknown)}, the first in row {row}. "
             f"Known are {few(known)}. Correct them, or fit again: with rows that have them, or with "
             f"Design(unseen='reference'), which counts them as {self.levels[self.reference]!r}."
         )
 
 
 def few(values: Iterable[Any]) -> str:
-    """Return some values in words.
-
-    >>> few(range(9))
-    '0, 1, 2, 3, 4, 5 and 3 more'
-    """
+    """Return some values in words."""
     shown = [repr(value) for value in values]
     return ", ".join(shown[:6]) + (f" and {len(shown) - 6} more" if len(shown) > 6 else "")
 
 
-def choose_reference(category: Category, weight: Array, wanted: Any) -> Category:
+def choose_reference(category: Category, weight: Array, wanted: object) -> Category:
     """Return the category with the reference that is asked for: None, "most frequent", or {column: level}."""
     if isinstance(wanted, str) and len(category.levels):
         return replace(category, reference=int(np.argmax(weight)))

@@ -4,28 +4,42 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from oddsmith.design.expressions import Expression, States, evaluate, learn, learns, not_finite, plain_column
 from oddsmith.design.formula import Formula, read_formula
-from oddsmith.design.frame import KIND_WORDS, Codes, Frame, read_frame
-from oddsmith.design.inputs import as_table, read_weights, split_target
-from oddsmith.design.levels import MISSING, Category, Seen, choose_reference, see
-from oddsmith.design.sight import Sight, uses
+from oddsmith.design.frame import KIND_WORDS, Frame, read_frame
+from oddsmith.design.inputs import (
+    Rows,
+    as_table,
+    check_fitted,
+    read_weights,
+    restored_on_error,
+    split_target,
+    take_rows,
+)
+from oddsmith.design.levels import MISSING, Category, ColumnSummary, choose_reference, summarise_column
+from oddsmith.design.table_schema import Summaries, TableSchema, uses
 from oddsmith.design.terms import Factor, Term, contrasts, encode, indicator, is_sparse
-from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, NotFittedError, UnknownNameError
+from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.numerics import Array
+from oddsmith.protocols import Indices
 
 POLICIES = {"missing": ("error", "drop", "indicator"), "unseen": ("error", "reference")}
-
-Rows = npt.NDArray[np.intp]
+MISSING_REMEDIES = {
+    "error": "this design takes complete rows only. Use Design(missing='drop') or Design(missing='indicator'), or fill "
+    "them first.",
+    "drop": "rows with missing values were left out of the fit, so nothing is known about them. Leave them out, or fit "
+    "with missing='indicator'.",
+    "indicator": "had none in the fit, so nothing is known about them. Fill them first, or fit with rows that have "
+    "some.",
+}
+"""Why missing values are refused, and what to do, by the design's policy."""
 
 
 class Design(TransformerMixin, BaseEstimator):
@@ -103,26 +117,32 @@ class Design(TransformerMixin, BaseEstimator):
     sparse_: bool
     target_: str | None
     intercept_: bool
+    _schema: TableSchema | None = None
 
     def __init__(
-        self, formula: str | None = None, *, missing: str = "error", unseen: str = "error", reference: Any = None
+        self,
+        formula: str | None = None,
+        *,
+        missing: str = "error",
+        unseen: str = "error",
+        reference: str | dict[str, Any] | None = None,
     ) -> None:
         self.formula = formula
         self.missing = missing
         self.unseen = unseen
         self.reference = reference
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Design:
+    def fit(self, X: Any, y: Any = None, sample_weight: object = None) -> Design:
         """Learn levels, kinds and means from a table; ``y`` may name a column to leave out, and is not used otherwise.
 
         >>> import polars
         >>> Design("~ I(age > 30)").fit(polars.DataFrame({"age": [19, 33]})).get_feature_names_out().tolist()
         ['I(age > 30)']
         """
-        self.learn(split_target(X, y)[0] if isinstance(y, str) else X, sample_weight)
+        self.learn(split_target(X, y)[0], sample_weight)
         return self
 
-    def learn(self, X: Any, sample_weight: Any = None) -> tuple[Any, Rows | None]:
+    def learn(self, X: Any, sample_weight: object = None) -> tuple[Rows, Indices | None]:
         """Learn from a table, and return its encoded rows, with the numbers of those kept if some were dropped.
 
         >>> import polars
@@ -130,16 +150,14 @@ class Design(TransformerMixin, BaseEstimator):
         >>> rows.tolist(), kept.tolist()
         ([[1.0], [3.0]], [0, 2])
         """
-        with self._or_as_before():
+        with restored_on_error(self):
             formula, frame = self._read(X)
-            s = read_weights(sample_weight, frame.n_rows)
-            frame, kept = self._complete(frame)
-            s = s if s is None or kept is None else s[kept]
-            self._settle(formula, frame, self._see(formula, frame, frame.kinds, s), s)
-            self.__dict__.pop("_sight", None)
+            frame, kept, s = self._complete(frame, sample_weight)
+            self._settle(formula, frame, self._summarise(formula, frame, s), s)
+            self.__dict__.pop("_schema", None)
             return self._encode(frame, s), kept
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Design:
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: object = None) -> Design:
         """Learn from one more part of a table: the design is then that of all parts so far, exactly.
 
         >>> import polars
@@ -147,15 +165,14 @@ class Design(TransformerMixin, BaseEstimator):
         >>> Design().partial_fit(parts[0]).partial_fit(parts[1]).get_feature_names_out().tolist()
         ['x[b]', 'x[c]']
         """
-        with self._or_as_before():
-            sight = self.look(split_target(X, y)[0] if isinstance(y, str) else X, sample_weight)
-            earlier: Sight | None = getattr(self, "_sight", None)
-            sight = sight if earlier is None else earlier.merge(sight)
-            self.settle(sight, all_rows=False)
-            self._sight = sight
+        with restored_on_error(self):
+            schema = self.look(split_target(X, y)[0], sample_weight)
+            schema = schema if self._schema is None else self._schema.merge(schema)
+            self.settle(schema, all_rows=False)
+            self._schema = schema
         return self
 
-    def look(self, X: Any, sample_weight: Any = None, *, check: bool = True) -> Sight:
+    def look(self, X: Any, sample_weight: object = None, *, check: bool = True) -> TableSchema:
         """Return what there is to learn from part of a table, without learning it: `settle` does, from all of them.
 
         Missing values that the design does not take are refused now, or (``check=False``) not before they are encoded.
@@ -165,36 +182,35 @@ class Design(TransformerMixin, BaseEstimator):
         [1.0, 1.0]
         """
         formula, frame = self._read(X)
-        s = read_weights(sample_weight, frame.n_rows)
+        frame, _, s = self._complete(frame, sample_weight, empty_ok=True)
         if self.missing == "error" and check:
             for name in frame.columns:
                 if frame.missing(name).any():
                     raise self._missing_error(name, frame)
-        frame, kept = self._complete(frame, empty_ok=True)
-        return Sight(frame.kinds, self._see(formula, frame, frame.kinds, s if s is None or kept is None else s[kept]))
+        return TableSchema(frame.kinds, self._summarise(formula, frame, s))
 
-    def complete(self, X: Any) -> Rows | None:
+    def complete(self, X: Any) -> Indices | None:
         """Return the numbers of the rows to fit with, if ``missing="drop"`` leaves out some, else None.
 
         >>> import polars
         >>> Design(missing="drop").complete(polars.DataFrame({"x": [1, None, 3]})).tolist()
         [0, 2]
         """
-        return self._complete(self._read(X)[1], empty_ok=True)[1] if self.missing == "drop" else None
+        return self._complete(self._read(X)[1], None, empty_ok=True)[1] if self.missing == "drop" else None
 
-    def settle(self, sight: Sight, *, all_rows: bool = True) -> Design:
-        """Learn from what was seen in all parts of a table (``all_rows``), or in those so far.
+    def settle(self, schema: TableSchema, *, all_rows: bool = True) -> Design:
+        """Learn from the merged schema of all parts of a table (``all_rows``), or of those so far.
 
         >>> import polars
         >>> parts = [Design().look(polars.DataFrame({"x": x})) for x in (["a", "b"], ["c"])]
         >>> Design().settle(parts[0].merge(parts[1])).get_feature_names_out().tolist()
         ['x[b]', 'x[c]']
         """
-        formula = self._formula(list(sight.kinds))
-        self._settle(formula, Frame({}, sight.kinds, 0), sight.seen, None, all_rows=all_rows, rows=False)
+        formula = self._formula(list(schema.kinds))
+        self._settle(formula, Frame({}, schema.kinds, 0), schema.seen, all_rows=all_rows)
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Any) -> Rows:
         """Return the columns of the design for the rows of a table: N × M, an array or (``sparse_``) a CSR matrix.
 
         >>> import polars
@@ -204,7 +220,7 @@ class Design(TransformerMixin, BaseEstimator):
         """
         return self._encode(self._again(X))
 
-    def retrain(self, X: Any, sample_weight: Any = None, *, part: bool = False) -> tuple[Any, Rows | None]:
+    def retrain(self, X: Any, sample_weight: object = None, *, part: bool = False) -> tuple[Rows, Indices | None]:
         """Return encoded rows to fit with once more, and the numbers of those kept if some were dropped.
 
         Those that are ``part`` of the data may all be dropped.
@@ -214,10 +230,8 @@ class Design(TransformerMixin, BaseEstimator):
         >>> design.retrain(polars.DataFrame({"x": [None, "b"]}))[0].tolist()
         [[1.0]]
         """
-        frame = self._again(X)
-        s = read_weights(sample_weight, frame.n_rows)
-        frame, kept = self._complete(frame, empty_ok=part)
-        return self._encode(frame, s if s is None or kept is None else s[kept], by_column=part), kept
+        frame, kept, s = self._complete(self._again(X), sample_weight, empty_ok=part)
+        return self._encode(frame, s, by_column=part), kept
 
     def is_like(self, other: Design) -> bool:
         """Whether two fitted designs make the same columns of every table.
@@ -230,31 +244,12 @@ class Design(TransformerMixin, BaseEstimator):
         names = ("kinds_", "categories_", "fills_", "states_", "terms_", "unseen", "missing")
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
-    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[Any]:
+    def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[Any]:
         """Return the names of the columns, such as ``age``, ``race[black]``, ``race[black]:smoke``."""
-        self._check_fitted()
+        check_fitted(self, "fit(table)")
         return np.array([name for term in self.terms_ for name in term.names], dtype=object)
 
-    # ------------------------------------------------------------------------------------------ reading
-
-    @contextmanager
-    def _or_as_before(self) -> Iterator[None]:
-        """Leave the design as it was if what is done here fails."""
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-
-    def _check_fitted(self) -> None:
-        try:
-            check_is_fitted(self)
-        except ValueError:
-            raise NotFittedError("This Design instance is not fitted yet. Call fit(table) first.") from None
-
-    def _read(self, X: Any) -> tuple[Formula, Frame]:
+    def _read(self, X: object) -> tuple[Formula, Frame]:
         """Return the formula (that of all columns, where none is given), and the columns that it names."""
         for name, known in POLICIES.items():
             if getattr(self, name) not in known:
@@ -263,8 +258,7 @@ class Design(TransformerMixin, BaseEstimator):
         if not (wanted is None or wanted == "most frequent" or isinstance(wanted, dict)):
             raise InvalidTypeError(f"reference must be None, 'most frequent' or {{column: level}}, found {wanted!r}.")
         table = as_table(X)
-        columns = [] if table is None else [str(name) for name in table.columns]
-        formula = self._formula(columns)
+        formula = self._formula([] if table is None else [str(name) for name in table.columns])
         frame = read_frame(X, formula.columns)
         _check_rows(frame)
         if not frame.columns:
@@ -272,13 +266,12 @@ class Design(TransformerMixin, BaseEstimator):
         return formula, frame
 
     def _formula(self, columns: list[str]) -> Formula:
-        if self.formula is None:
-            return Formula(None, tuple((plain_column(name),) for name in columns))
-        return read_formula(self.formula, columns)
+        every_column = Formula(None, tuple((plain_column(name),) for name in columns))
+        return every_column if self.formula is None else read_formula(self.formula, columns)
 
-    def _again(self, X: Any) -> Frame:
+    def _again(self, X: object) -> Frame:
         """Return the columns of a later table, of the kinds that they had."""
-        self._check_fitted()
+        check_fitted(self, "fit(table)")
         frame = read_frame(X, self.feature_names_in_.tolist())
         for name, kind in self.kinds_.items():
             found = frame.kinds[name]
@@ -290,17 +283,20 @@ class Design(TransformerMixin, BaseEstimator):
         _check_rows(frame)
         return frame
 
-    def _complete(self, frame: Frame, *, empty_ok: bool = False) -> tuple[Frame, Rows | None]:
-        """Return the rows to fit with, and which they are if some are dropped."""
+    def _complete(
+        self, frame: Frame, sample_weight: object, *, empty_ok: bool = False
+    ) -> tuple[Frame, Indices | None, Array | None]:
+        """Return the rows to fit with, which they are if some are dropped, and their weights."""
+        s = read_weights(sample_weight, frame.n_rows)
         if self.missing != "drop":
-            return frame, None
+            return frame, None, s
         complete = np.ones(frame.n_rows, dtype=bool)
         for name in frame.columns:
             if frame.kinds[name] == "empty" and not empty_ok:
                 raise _empty_error(name)
             complete &= ~frame.missing(name)
         if complete.all():
-            return frame, None
+            return frame, None, s
         if not complete.any() and not empty_ok:
             most = max(frame.columns, key=lambda name: frame.missing(name).sum())
             raise InvalidInputError(
@@ -308,76 +304,61 @@ class Design(TransformerMixin, BaseEstimator):
                 "that column out, or use missing='indicator'."
             )
         kept = np.flatnonzero(complete)
-        return frame.take(kept), kept
+        return frame.take(kept), kept, take_rows(s, kept)
 
-    # ----------------------------------------------------------------------------------------- learning
-
-    def _see(
-        self, formula: Formula, frame: Frame, kinds: dict[str, str], s: Array | None
-    ) -> dict[tuple[str, bool], Seen]:
-        """Return what the columns hold, by name and by whether their levels are looked for."""
-        wanted = [use for use in dict.fromkeys(uses(formula, kinds)) if use[1] or self.missing == "indicator"]
-        return {(name, levels): see(frame, name, s, levels=levels) for name, levels in wanted}
+    def _summarise(self, formula: Formula, frame: Frame, s: Array | None) -> Summaries:
+        wanted = [use for use in dict.fromkeys(uses(formula, frame.kinds)) if use[1] or self.missing == "indicator"]
+        return {(name, levels): summarise_column(frame, name, s, levels=levels) for name, levels in wanted}
 
     def _settle(
-        self,
-        formula: Formula,
-        frame: Frame,
-        seen: dict[tuple[str, bool], Seen],
-        s: Array | None,
-        *,
-        all_rows: bool = True,
-        rows: bool = True,
+        self, formula: Formula, frame: Frame, summaries: Summaries, s: Array | None = None, *, all_rows: bool = True
     ) -> None:
-        """Set the fitted attributes from what was seen: in ``all_rows``, which are there in the frame (``rows``)."""
+        """Set the fitted attributes from summaries, of ``all_rows`` or of some; a frame without columns has no rows."""
         names = list(formula.columns)
         self.feature_names_in_, self.n_features_in_ = np.array(names, dtype=object), len(names)
         self.target_, self.intercept_ = formula.target, formula.intercept
         self.kinds_ = {name: frame.kinds[name] for name in names}
-        for name, kind in self.kinds_.items():
-            if kind == "empty" and all_rows:
-                raise _empty_error(name)
+        if "empty" in self.kinds_.values() and all_rows:
+            raise _empty_error(next(name for name in names if self.kinds_[name] == "empty"))
         given = {f.category: f.reference for term in formula.terms for f in term if f.reference is not None}
         self.categories_, self.fills_, self.states_ = {}, {}, {}
-        for (name, levels), sight in seen.items():
-            if all_rows and not sight.observed > 0:
+        for (name, levels), summary in summaries.items():
+            if all_rows and not summary.observed > 0:
                 raise _empty_error(name)
             if levels:
-                self.categories_[name] = self._category(name, sight, given, all_rows)
-            elif sight.missing > 0:
-                self.fills_[name] = sight.mean
-        if isinstance(self.reference, dict):
-            for name in self.reference:
-                if name not in self.categories_:
-                    raise UnknownNameError("column of categories in reference", name, self.categories_)
+                self.categories_[name] = self._category(name, summary, given, all_rows)
+            elif summary.missing > 0:
+                self.fills_[name] = summary.mean
+        for name in self.reference if isinstance(self.reference, dict) else ():
+            if name not in self.categories_:
+                raise UnknownNameError("column of categories in reference", name, self.categories_)
         for expression in dict.fromkeys(factor for term in formula.terms for factor in term):
             if self._proto(expression)[0] == "numbers":
-                self._learn_functions(expression, frame if rows else None, s)
+                self._learn_functions(expression, frame, s)
         self.terms_ = tuple(self._terms(formula))
         self.sparse_ = is_sparse(self.terms_)
 
-    def _category(self, name: str, seen: Seen, given: dict[str | None, Any], all_rows: bool) -> Category:
-        category = Category(name, seen.kind, seen.levels)
+    def _category(self, name: str, summary: ColumnSummary, given: dict[str | None, Any], all_rows: bool) -> Category:
         wanted = {name: given[name]} if name in given else self.reference
-        category = choose_reference(category, seen.weight, wanted)
-        if self.missing == "indicator" and seen.missing > 0:
-            if MISSING in map(str, seen.levels):
+        category = choose_reference(Category(name, summary.kind, summary.levels), summary.weight, wanted)
+        if self.missing == "indicator" and summary.missing > 0:
+            if MISSING in map(str, summary.levels):
                 raise InvalidInputError(
                     f"Column {name!r} has the level {MISSING!r} and missing values, which would have the same name. "
                     "Call one of them otherwise."
                 )
-            return Category(name, seen.kind, (*seen.levels, None), category.reference)
-        if len(seen.levels) == 1 and all_rows:
+            return replace(category, levels=(*summary.levels, None))
+        if len(summary.levels) == 1 and all_rows:
             warnings.warn(
-                f"Column {name!r} holds one level only, {seen.levels[0]!r}, so it tells no rows apart and has no "
+                f"Column {name!r} holds one level only, {summary.levels[0]!r}, so it tells no rows apart and has no "
                 "column. Leave it out.",
                 CollinearityWarning,
                 stacklevel=_outside(),
             )
         return category
 
-    def _learn_functions(self, expression: Expression, frame: Frame | None, s: Array | None) -> None:
-        if frame is not None:
+    def _learn_functions(self, expression: Expression, frame: Frame, s: Array | None) -> None:
+        if frame.columns:
             weights = np.ones(frame.n_rows) if s is None else s
             learn(expression, lambda name: self._numbers(frame, name), weights, self.states_)
         elif learns(expression):
@@ -390,14 +371,14 @@ class Design(TransformerMixin, BaseEstimator):
         """Return the terms with the names of their columns; marks of missing numbers follow these, or come last."""
         protos = list(dict.fromkeys(tuple(dict.fromkeys(map(self._proto, term))) for term in formula.terms))
         categories = {proto for term in protos for proto in term if proto[0] == "levels"}
-        made = []
+        terms: list[Term] = []
         for term, full in zip(protos, contrasts(protos, categories, intercept=self.intercept_), strict=True):
-            made.append(Term(tuple(self._factor(*proto, full=f) for proto, f in zip(term, full, strict=True))))
+            terms.append(Term(tuple(self._factor(*proto, full=f) for proto, f in zip(term, full, strict=True))))
             if self.formula is None and term[0][0] == "numbers" and term[0][1].column in self.fills_:
-                made.append(indicator(term[0][1].column))
+                terms.append(indicator(term[0][1].column))
         if self.formula is not None:
-            made += [indicator(name) for name in self.feature_names_in_.tolist() if name in self.fills_]
-        names = [name for term in made for name in term.names]
+            terms += [indicator(name) for name in self.feature_names_in_.tolist() if name in self.fills_]
+        names = [name for term in terms for name in term.names]
         if not names:
             raise InvalidInputError("The design has no columns: every category holds one level only.")
         if len(set(names)) < len(names):
@@ -405,7 +386,7 @@ class Design(TransformerMixin, BaseEstimator):
             raise InvalidInputError(
                 f"Two columns of the design would be called {twice!r}. Rename a column of the table, or a level."
             )
-        return [term for term in made if term.width]
+        return [term for term in terms if term.width]
 
     def _proto(self, factor: Expression) -> tuple[str, Any]:
         """Return what a factor is before it has names: levels of a column, or numbers of an expression."""
@@ -419,8 +400,6 @@ class Design(TransformerMixin, BaseEstimator):
         names = (of.text,) if width == 1 else tuple(f"{of.text}[{i}]" for i in range(1, width + 1))
         return Factor(what, of, names)
 
-    # ----------------------------------------------------------------------------------------- encoding
-
     def _numbers(self, frame: Frame, name: str, rows: slice | None = None) -> Array:
         """Return a column of numbers, missing ones filled, or refuse them."""
         x = frame.numbers(name, rows)
@@ -433,26 +412,12 @@ class Design(TransformerMixin, BaseEstimator):
 
     def _missing_error(self, name: str, frame: Frame) -> InvalidInputError:
         missing = frame.missing(name)
-        why, remedy = {
-            "error": (
-                "and this design takes complete rows only",
-                "Use Design(missing='drop') or Design(missing='indicator'), or fill them first.",
-            ),
-            "drop": (
-                "and rows with missing values were left out of the fit, so nothing is known about them",
-                "Leave them out, or fit with missing='indicator'.",
-            ),
-            "indicator": (
-                "and had none in the fit, so nothing is known about them",
-                "Fill them first, or fit with rows that have some.",
-            ),
-        }[self.missing]
         return InvalidInputError(
             f"Column {name!r} has {int(missing.sum())} missing values (NaN), the first in row "
-            f"{int(np.argmax(missing))}, {why}. {remedy}"
+            f"{int(np.argmax(missing))}, and {MISSING_REMEDIES[self.missing]}"
         )
 
-    def _encode(self, frame: Frame, s: Array | None = None, *, by_column: bool = False) -> Any:
+    def _encode(self, frame: Frame, s: Array | None = None, *, by_column: bool = False) -> Rows:
         """Return the columns of all terms; rows of weight 0 are not there, so they may have any level."""
         absent = None if s is None else s == 0.0
         places = {name: self._places(category, frame, absent) for name, category in self.categories_.items()}
@@ -462,22 +427,23 @@ class Design(TransformerMixin, BaseEstimator):
                 return places[factor.of][1 if factor.full else 0][rows]
             if factor.what == "indicator":
                 return np.isnan(frame.numbers(factor.of, rows))[:, None].astype(np.float64)
-            made = evaluate(factor.of, lambda name: self._numbers(frame, name, rows), self.states_)
-            if not np.isfinite(made).all():
-                raise not_finite(factor.of, rows.start + int(np.argmin(np.isfinite(made).all(axis=1))))
-            return made
+            x = evaluate(factor.of, lambda name: self._numbers(frame, name, rows), self.states_)
+            if not np.isfinite(x).all():
+                raise not_finite(factor.of, rows.start + int(np.argmin(np.isfinite(x).all(axis=1))))
+            return x
 
         return encode(self.terms_, values, frame.n_rows, as_csr=self.sparse_, by_column=by_column)
 
-    def _places(self, category: Category, frame: Frame, absent: npt.NDArray[np.bool_] | None) -> tuple[Codes, Codes]:
+    def _places(
+        self, category: Category, frame: Frame, absent: npt.NDArray[np.bool_] | None
+    ) -> tuple[Indices, Indices]:
         """Return the column of each row's level, without that of the reference (−1) and with it."""
         coded = frame.coded(category.name)
         if None not in category.levels and (coded.codes < 0).any():
             raise self._missing_error(category.name, frame)
         places = category.places(coded, self.unseen, absent)
-        column = np.full(len(category.levels), -1, dtype=np.intp)
-        others = category.columns(full=False)
-        column[others] = np.arange(len(others))
+        levels = np.arange(len(category.levels))
+        column = np.where(levels == category.reference, -1, levels - (levels > category.reference))
         return column[places], places
 
 

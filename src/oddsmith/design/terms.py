@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from oddsmith.design.inputs import Rows
 from oddsmith.design.levels import MISSING
 from oddsmith.numerics import Array
-
-Indices = npt.NDArray[np.intp]
+from oddsmith.protocols import Indices
 
 BLOCK_ROWS = 1 << 16
 MANY_LEVELS = 20
@@ -69,11 +69,7 @@ class Term:
 
 
 def is_sparse(terms: Sequence[Term]) -> bool:
-    """Whether a design is better kept as the entries that are not zero.
-
-    >>> is_sparse([Term((Factor("levels", "city", tuple(map(str, range(500)))),))])
-    True
-    """
+    """Whether a design is better kept as the entries that are not zero."""
     sizes = [len(factor.names) for term in terms for factor in term.factors if factor.what == "levels"]
     width = sum(term.width for term in terms)
     return max(sizes, default=0) >= MANY_LEVELS or sum(term.entries for term in terms) < LOW_DENSITY * width
@@ -108,7 +104,7 @@ Values = Callable[[Factor, slice], Array]
 """The values of a factor in some rows: n × w numbers, or the place of each row's level (n; −1: the reference)."""
 
 
-def encode(terms: Sequence[Term], values: Values, n_rows: int, *, as_csr: bool, by_column: bool = False) -> Any:
+def encode(terms: Sequence[Term], values: Values, n_rows: int, *, as_csr: bool, by_column: bool = False) -> Rows:
     """Return all columns of all terms, N × M, as an array or a CSR matrix; made a block of rows at a time.
 
     An array is in C order, or (``by_column``) in Fortran's, which is written sooner.
@@ -117,8 +113,8 @@ def encode(terms: Sequence[Term], values: Values, n_rows: int, *, as_csr: bool, 
     starts = np.cumsum([0, *(term.width for term in terms)])
     blocks = [slice(start, min(start + BLOCK_ROWS, n_rows)) for start in range(0, n_rows, BLOCK_ROWS)]
     if as_csr:
-        made = ([_entries(term, values, rows) for term in terms] for rows in blocks)
-        return _csr([_compressed(parts, starts) for parts in made], n_rows, M)
+        entries = ([_entries(term, values, rows) for term in terms] for rows in blocks)
+        return _csr([_compressed(parts, starts) for parts in entries], n_rows, M)
     Phi = np.zeros((n_rows, M), order="F" if by_column else "C")
     for rows in blocks:
         for term, start in zip(terms, starts, strict=False):
@@ -140,12 +136,12 @@ class Entries:
 
 def _entries(term: Term, values: Values, rows: slice) -> Entries:
     n = rows.stop - rows.start
-    stride, at, there = 1, None, np.ones(n, dtype=bool)
+    stride, at, present = 1, None, np.ones(n, dtype=bool)
     offsets, value = np.zeros(1, dtype=np.intp), None
     for factor in term.factors:
         found = values(factor, rows)
         if factor.what == "levels":
-            there &= found >= 0
+            present &= found >= 0
             at = stride * found + (0 if at is None else at)
         else:
             # Columns in ascending order: those of this factor are further apart than all before.
@@ -153,7 +149,7 @@ def _entries(term: Term, values: Values, rows: slice) -> Entries:
             value = found if value is None else (found[:, :, None] * value[:, None, :]).reshape(n, -1)
         stride *= len(factor.names)
     return Entries(
-        None if at is None else np.where(there, at, -1), offsets, np.ones((n, 1)) if value is None else value
+        None if at is None else np.where(present, at, -1), offsets, np.ones((n, 1)) if value is None else value
     )
 
 
@@ -171,18 +167,18 @@ def _write(Phi: Array, entries: Entries) -> None:
 def _compressed(parts: list[Entries], starts: Indices) -> tuple[Array, npt.NDArray[np.int32], Indices]:
     """Return data, columns and the number of entries of each row."""
     value = np.concatenate([part.value for part in parts], axis=1)
-    where, there = np.empty(value.shape, dtype=np.int32), value != 0.0
+    columns, present = np.empty(value.shape, dtype=np.int32), value != 0.0
     end = 0
     for part, start in zip(parts, starts, strict=False):
         begin, end = end, end + len(part.offsets)
-        where[:, begin:end] = start + part.offsets
+        columns[:, begin:end] = start + part.offsets
         if part.at is not None:
-            where[:, begin:end] += part.at.astype(np.int32)[:, None]
-            there[:, begin:end] &= part.at[:, None] >= 0
-    return value[there], where[there], there.sum(axis=1)
+            columns[:, begin:end] += part.at.astype(np.int32)[:, None]
+            present[:, begin:end] &= part.at[:, None] >= 0
+    return value[present], columns[present], present.sum(axis=1)
 
 
-def _csr(blocks: list[tuple[Array, npt.NDArray[np.int32], Indices]], n_rows: int, M: int) -> Any:
+def _csr(blocks: list[tuple[Array, npt.NDArray[np.int32], Indices]], n_rows: int, M: int) -> sparse.csr_array:
     data = np.concatenate([np.zeros(0), *(block[0] for block in blocks)])
     columns = np.concatenate([np.zeros(0, dtype=np.int32), *(block[1] for block in blocks)])
     counts = np.concatenate([np.zeros(1, dtype=np.intp), *(block[2] for block in blocks)])
@@ -194,9 +190,5 @@ def _csr(blocks: list[tuple[Array, npt.NDArray[np.int32], Indices]], n_rows: int
 
 
 def indicator(name: str) -> Term:
-    """Return the 0/1 column that says where a column of numbers is missing.
-
-    >>> indicator("age").names
-    ('age[missing]',)
-    """
+    """Return the 0/1 column that says where a column of numbers is missing."""
     return Term((Factor("indicator", name, (f"{name}[{MISSING}]",)),))

@@ -1,13 +1,11 @@
 """Where rows come from: ``fold(statistic, source, params)`` over arrays, files and clusters."""
 
-from typing import Any
-
 from oddsmith.engines.base import ENGINES, Engine, Progress, Source
 from oddsmith.engines.blas import one_blas_thread
 from oddsmith.engines.dask import DaskEngine, DaskParts
 from oddsmith.engines.files import FilesEngine
 from oddsmith.engines.memory import MemoryEngine, MemorySource
-from oddsmith.engines.parted import PartedSource, Parts, Piece
+from oddsmith.engines.partitioned import PartedSource, Parts, Piece
 
 # These need libraries that are slow to import, or that not everybody has.
 ENGINES.later("files", "oddsmith.engines.files")
@@ -15,7 +13,7 @@ ENGINES.later("dask", "oddsmith.engines.dask")
 ENGINES.later("spark", "oddsmith.engines.spark")
 
 
-def engine_of(source: Any, threads: int | None = None) -> Engine:
+def engine_of(source: Source, threads: int | None = None) -> Engine:
     """Return the engine that folds over a source: that of its pieces, or the memory engine.
 
     >>> import numpy as np

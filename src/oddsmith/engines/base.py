@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
+from oddsmith.numerics import Array
 from oddsmith.registry import Registry
 from oddsmith.statistic import Shape, Statistic
 
@@ -14,10 +15,47 @@ Progress = Callable[[int, int], None]
 
 
 class Source(Protocol):
-    """Rows that can be folded over: how many, of which shape."""
+    """Rows that can be folded over: how many, of which shape, and what is known of them beforehand."""
 
-    n_rows: int
-    shape: Shape
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        ...
+
+    @property
+    def n_present(self) -> int:
+        """Number of rows of positive weight."""
+        ...
+
+    @property
+    def shape(self) -> Shape:
+        """Columns after the transform, and classes."""
+        ...
+
+    @property
+    def size(self) -> float:
+        """Number of elements, those of sparse rows counted as the four that they cost."""
+        ...
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether blocks are sparse."""
+        ...
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows have weights."""
+        ...
+
+    @property
+    def offset_mean(self) -> Array | None:
+        """The weighted mean of the offsets, None where there are none."""
+        ...
+
+    @property
+    def has_offset(self) -> bool:
+        """Whether rows have offsets."""
+        ...
 
 
 class Engine(Protocol):

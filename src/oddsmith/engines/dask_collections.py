@@ -5,23 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
+from oddsmith.engines.scan import comes_from, offers
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 
+Collection: TypeAlias = Any
+"""A Dask DataFrame, Series or Array."""
+Lazy: TypeAlias = Any
+"""A value of Dask that is not computed yet."""
+Client: TypeAlias = Any
+"""A ``distributed.Client``."""
+Table: TypeAlias = Any
+"""A DataFrame or Series of pandas."""
 
-def is_dask(data: Any) -> bool:
+
+def is_dask(data: object) -> bool:
     """Return whether ``data`` is a Dask collection, without importing Dask.
 
     >>> is_dask(np.eye(2))
     False
     """
-    return hasattr(data, "__dask_graph__") and type(data).__module__.partition(".")[0] in ("dask", "dask_expr")
+    return comes_from(data, "dask", "dask_expr") and offers(data, "__dask_graph__")
 
 
-def apply(data: Any, function: Callable[[Any], Any], names: str | Sequence[str] | None, dtype: Any) -> Any:
+def apply(
+    data: object, function: Callable[[Any], Any], names: str | Sequence[str] | None, dtype: npt.DTypeLike
+) -> Collection:
     """Return ``function`` of the rows of a Dask collection, lazily, a partition at a time.
 
     Parameters
@@ -40,54 +53,49 @@ def apply(data: Any, function: Callable[[Any], Any], names: str | Sequence[str] 
     >>> apply(da.ones((4, 3), chunks=(2, 2)), lambda rows: rows.sum(axis=1), None, float).compute().tolist()
     [3.0, 3.0, 3.0, 3.0]
     """
-    data = checked_rows(data)
-    several = names is not None and not isinstance(names, str)
-    if is_frame(data):
+    rows = checked_rows(data)
+    columns = None if names is None or isinstance(names, str) else list(names)
+    if is_frame(rows):
         pandas = import_module("pandas")
-        meta = (
-            pandas.DataFrame({name: pandas.Series(dtype=dtype) for name in names or ()})
-            if several
-            else pandas.Series(dtype=dtype, name=names)
-        )
-        meta.index = data._meta.index[:0]
-        return data.map_partitions(partial(_beside, function, meta), meta=meta, enforce_metadata=False)
-    if several:
-        chunks = (data.chunks[0], (len(names or ()),))
-        return data.map_blocks(function, dtype=dtype, chunks=chunks, meta=np.empty((0, 0), dtype))
-    return data.map_blocks(function, dtype=dtype, drop_axis=1, meta=np.empty(0, dtype))
+        series = pandas.Series(dtype=dtype)
+        meta = series.rename(names) if columns is None else pandas.DataFrame(dict.fromkeys(columns, series))
+        meta.index = rows._meta.index[:0]
+        return rows.map_partitions(partial(_with_index, function, meta), meta=meta, enforce_metadata=False)
+    if columns is None:
+        return rows.map_blocks(function, dtype=dtype, drop_axis=1, meta=np.empty(0, dtype))
+    chunks = (rows.chunks[0], (len(columns),))
+    return rows.map_blocks(function, dtype=dtype, chunks=chunks, meta=np.empty((0, 0), dtype))
 
 
-def _beside(function: Callable[[Any], Any], meta: Any, rows: Any) -> Any:
+def _with_index(function: Callable[[Table], Any], meta: Table, rows: Table) -> Table:
     """Return the values of ``function`` in the form of ``meta``, under the index of the rows."""
     if len(rows) == 0:
         return meta.set_axis(rows.index)
-    values = function(rows)
-    form = {"name": meta.name} if meta.ndim == 1 else {"columns": meta.columns}
-    result = type(meta)(np.asarray(values), index=rows.index, **form)
+    labels = {"name": meta.name} if meta.ndim == 1 else {"columns": meta.columns}
+    result = type(meta)(np.asarray(function(rows)), index=rows.index, **labels)
     return result.astype(meta.dtype if meta.ndim == 1 else meta.dtypes)
 
 
-def checked_rows(data: Any) -> Any:
+def checked_rows(data: Collection) -> Collection:
     """Return a DataFrame, or an Array in chunks of whole rows; anything else is refused."""
     if not is_dask(data) or not (is_frame(data) or _is_array(data)):
         raise InvalidTypeError(f"Expected a Dask DataFrame or Array, found a {type(data).__name__}.")
-    if is_frame(data):
-        odd = [name for name in data.columns if not isinstance(name, str)]
-        if odd:
-            raise InvalidInputError(
-                f"Columns have names that are not text: {odd[:5]}. Give them some: data.rename(columns=str)."
-            )
-        return data
-    if data.ndim != 2:
-        raise InvalidInputError(f"The Dask Array has {data.ndim} dimensions, expected 2: rows × columns.")
-    return _whole_rows(data)
+    if not is_frame(data):
+        if data.ndim != 2:
+            raise InvalidInputError(f"The Dask Array has {data.ndim} dimensions, expected 2: rows × columns.")
+        return _whole_rows(data)
+    if odd := [name for name in data.columns if not isinstance(name, str)]:
+        raise InvalidInputError(
+            f"Columns have names that are not text: {odd[:5]}. Give them some: data.rename(columns=str)."
+        )
+    return data
 
 
-def aligned(name: str, part: Any, data: Any) -> Any:
+def aligned(name: str, part: Collection | None, data: Collection) -> Collection | None:
     """Return labels, weights or offsets in pieces beside those of the rows."""
     if part is None:
         return None
-    if not is_dask(part) or not (_is_array(part) or hasattr(type(part), "divisions")):
+    if not is_dask(part) or not (_is_array(part) or offers(part, "divisions")):
         example = "" if is_frame(data) else f", for example dask.array.from_array({name}, chunks=X.chunks[0])"
         raise InvalidTypeError(
             f"{name} is a {type(part).__name__}, and the rows are a Dask {type(data).__name__}. Pass a Dask Series or "
@@ -114,23 +122,22 @@ def aligned(name: str, part: Any, data: Any) -> Any:
     return part
 
 
-def _whole_rows(array: Any) -> Any:
+def _whole_rows(array: Collection) -> Collection:
     """Return an array in chunks of whole rows; no rows are one chunk, since Dask does not cut them again."""
     array = array.blocks[:1] if array.shape[0] == 0 else array
     return array.rechunk({1: -1}) if array.ndim > 1 and array.numblocks[1] > 1 else array
 
 
-def is_frame(data: Any) -> bool:
+def is_frame(data: Collection) -> bool:
     """Return whether a collection has named columns."""
-    # Asked of the type: a lazy value that may be anything says that it has every attribute.
-    return hasattr(type(data), "map_partitions") and hasattr(type(data), "columns") and data.ndim == 2
+    return offers(data, "map_partitions", "columns") and data.ndim == 2
 
 
-def _is_array(data: Any) -> bool:
-    return hasattr(type(data), "rechunk")
+def _is_array(data: Collection) -> bool:
+    return offers(data, "rechunk")
 
 
-def partitions(parts: Sequence[Any]) -> list[tuple[Any, ...]]:
+def partitions(parts: Sequence[Collection | None]) -> list[tuple[Lazy | None, ...]]:
     """Return the lazy partitions of collections that lie side by side, in order; None beside a part that is None.
 
     Dask reads small partitions of few columns several at a time, which would move the cuts of one part and not of
@@ -138,16 +145,15 @@ def partitions(parts: Sequence[Any]) -> list[tuple[Any, ...]]:
     """
     alone = sum(part is not None for part in parts) == 1
     lists = [
-        None
-        if part is None
-        else np.ravel(part.to_delayed() if alone or not hasattr(part, "expr") else _as_cut(part)).tolist()
+        [] if part is None else part.to_delayed() if alone or not offers(part, "expr") else _as_cut(part)
         for part in parts
     ]
-    count = max(len(some) for some in lists if some is not None)
-    return list(zip(*([None] * count if some is None else some for some in lists), strict=True))
+    flat = [np.ravel(some).tolist() for some in lists]
+    count = max(map(len, flat))
+    return list(zip(*(some or [None] * count for some in flat), strict=True))
 
 
-def _as_cut(frame: Any) -> list[Any]:
+def _as_cut(frame: Collection) -> list[Lazy]:
     """Return the partitions of a frame with its columns chosen in the files, and nothing else optimised."""
     frame = type(frame)(frame.expr.simplify())
     layer = f"cut-{frame._name}"

@@ -18,6 +18,8 @@ from scipy import sparse
 
 from oddsmith.block import Block
 from oddsmith.engines.base import ENGINES, Progress
+from oddsmith.rows import LazyRows, Rows, RunRows, SparseRows, as_rows
+from oddsmith.rows.runs import run_values
 from oddsmith.statistic import Shape, Statistic
 
 S = TypeVar("S", bound=Statistic)
@@ -56,12 +58,10 @@ class MemorySource:
     transform: Callable[[Any], Any] | None = None
     M: int | None = None
     slice_rows: int | None = field(default=None, kw_only=True)
-    memo: npt.NDArray[np.float64] | None = field(default=None, kw_only=True)
-    half: npt.NDArray[np.float16] | None = field(default=None, kw_only=True)
-    _rows: dict[tuple[int, int], Any] = field(default_factory=dict, kw_only=True, repr=False, compare=False, init=False)
+    _views: dict[tuple[int, int], Rows] = field(default_factory=dict, repr=False, compare=False, init=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_rows": {}}  # views would become copies
+        return {**vars(self), "_views": {}}  # views would become copies
 
     @property
     def n_rows(self) -> int:
@@ -141,25 +141,29 @@ class MemorySource:
             return int(12 * self.X.nnz // max(1, self.n_rows))
         return (2 if self.X.dtype == np.float16 else 8) * max(self.shape.M, int(self.X.shape[1]))
 
+    @property
+    def row_storage(self) -> type[object]:
+        """The type of storage that blocks have."""
+        return type(self.block(0, 0).Phi)
+
     def block(self, start: int, stop: int) -> Block:
         """Return the rows from ``start`` to ``stop`` as views of the arrays."""
-        rows = self._sparse_rows(start, stop) if sparse.issparse(self.X) else self.X[start:stop]
+        rows = self._storage(start, stop)
         return Block(
-            rows if self.transform is None else self.transform(rows),
+            rows if self.transform is None else LazyRows(rows, self.transform, self.shape.M),
             self.t[start:stop],
             None if self.s is None else self.s[start:stop],
             None if self.offset is None else self.offset[start:stop],
             start,
-            None if self.memo is None else self.memo[start:stop],
-            None if self.transform is None else rows,
-            None if self.half is None else self.half[start:stop],
         )
 
-    def _sparse_rows(self, start: int, stop: int) -> Any:
-        """Return rows as views, made once: making them takes as long as a small pass."""
-        if (start, stop) not in self._rows:
-            self._rows[start, stop] = _csr_rows(self.X, start, stop)
-        return self._rows[start, stop]
+    def _storage(self, start: int, stop: int) -> Rows:
+        """Return rows as views; those of CSR are made once, since making them takes as long as a small pass."""
+        if not sparse.issparse(self.X):
+            return as_rows(self.X[start:stop])
+        if (start, stop) not in self._views:
+            self._views[start, stop] = SparseRows(self.X).slice(start, stop)
+        return self._views[start, stop]
 
     def spread(self, rows: int, seed: int) -> npt.NDArray[np.intp]:
         """Return about ``rows`` row numbers, one at random from each of equally long stretches of the data.
@@ -200,7 +204,7 @@ class MemorySource:
             slice_rows=self._sample_slice(len(rows)),
         ).kept()
 
-    def parts(self, ends: Sequence[float]) -> Iterator[Part]:
+    def parts(self, ends: Sequence[float]) -> Iterator[RunSource]:
         """Yield C-ordered rows in parts, each a run of every stretch of the data, by the shares at which they end.
 
         >>> source = MemorySource(np.zeros((124, 1)), np.zeros(124, dtype=np.int32), K=1)
@@ -210,7 +214,7 @@ class MemorySource:
         apart, first = self.n_rows // STRETCHES, 0
         for end in ends:
             last = round(apart * end)
-            yield Part(self, first, last, apart, whole=end == 1.0)
+            yield RunSource(self, first, last, apart, whole=end == 1.0)
             first = last
 
     def _sample_slice(self, rows: int) -> int:
@@ -220,11 +224,11 @@ class MemorySource:
 
 
 @dataclass(frozen=True)
-class Part:
+class RunSource:
     """The rows from ``first`` to ``last`` of each of many stretches of a source; with ``whole`` those after them, too.
 
     >>> source = MemorySource(np.zeros((124, 1)), np.zeros(124, dtype=np.int32), K=1)
-    >>> Part(source, 1, 2, 2, whole=True).n_present
+    >>> RunSource(source, 1, 2, 2, whole=True).n_present
     63
     """
 
@@ -235,9 +239,12 @@ class Part:
     whole: bool
 
     @property
-    def n_present(self) -> int:
+    def n_rows(self) -> int:
         """Number of rows; none of them has a weight."""
         return sum(stop - start for start, stop in self.runs())
+
+    n_present = n_rows
+    is_sparse = False
 
     @property
     def shape(self) -> Shape:
@@ -267,9 +274,16 @@ class Part:
 
     def block(self, start: int, stop: int) -> Block:
         """Return some runs of the source as one block."""
-        block = self.source.block(start, stop)
-        inside = start < STRETCHES * self.apart
-        return replace(block, runs=(self.last - self.first, self.apart)) if inside else block
+        if start >= STRETCHES * self.apart:
+            return self.source.block(start, stop)
+        length, offset = self.last - self.first, self.source.offset
+        return Block(
+            RunRows(self.source.X[start:stop], length, self.apart),
+            run_values(self.source.t[start:stop], length, self.apart),
+            None,
+            None if offset is None else run_values(offset[start:stop], length, self.apart),
+            start,
+        )
 
 
 def _take_rows(
@@ -291,20 +305,8 @@ def _take_rows(
         else:  # of which "take" would copy all
             taken[slice(*ends)] = X[some]
 
-    deque(shared(copy, list(pairwise(edges)), parts), maxlen=0)
+    deque(parallel_map(copy, list(pairwise(edges)), parts), maxlen=0)
     return taken
-
-
-def _csr_rows(X: Any, start: int, stop: int) -> Any:
-    if start == 0 and stop == X.shape[0]:
-        return X
-    first, last = X.indptr[start], X.indptr[stop]
-    # Filled by hand: the constructor copies whatever is a small part of a larger array.
-    part = sparse.csr_array((stop - start, X.shape[1]), dtype=X.dtype)
-    part.data, part.indices = X.data[first:last], X.indices[first:last]
-    part.indptr = X.indptr[start : stop + 1] - first
-    part.has_canonical_format = X.has_canonical_format
-    return part
 
 
 @ENGINES.register("memory")
@@ -342,13 +344,13 @@ class MemoryEngine:
         def part(rows: tuple[int, int]) -> S:
             return statistic.of(source.block(*rows), params)
 
-        return shared(part, slices, self.threads or available_cores())
+        return parallel_map(part, slices, self.threads or available_cores())
 
 
-def shared(work: Callable[[T], R], things: Sequence[T], threads: int) -> Iterator[R]:
+def parallel_map(work: Callable[[T], R], things: Sequence[T], threads: int) -> Iterator[R]:
     """Yield the results of all things in their order; so many threads take them as they come, this one among them.
 
-    >>> list(shared(abs, [3, -2, -1], threads=2))
+    >>> list(parallel_map(abs, [3, -2, -1], threads=2))
     [3, 2, 1]
     """
     threads = min(threads, len(things))

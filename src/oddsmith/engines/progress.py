@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from oddsmith.engines.base import Progress
 
@@ -25,28 +24,15 @@ def following(progress: Progress | bool | None, title: str) -> Iterator[Progress
     if not isinstance(progress, bool):
         yield progress
         return
-    bar = _bar() if progress else None
-    if bar is None:
-        yield None
-        return
-    task = bar.add_task(title, total=None)
-    with bar:
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def _bar() -> Any:
-    """Return a bar of rich, None where there is no terminal."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
 
     console = Console(stderr=True)
-    if not console.is_terminal:
-        return None
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("pieces"),
-        TimeElapsedColumn(),
-    )
-    return Progress(*columns, console=console, transient=True)
+    if not progress or not console.is_terminal:
+        yield None
+        return
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("pieces"), TimeElapsedColumn())
+    with Bar(TextColumn("{task.description}"), *columns, console=console, transient=True) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from importlib import import_module
 from inspect import signature
 from os import PathLike
 from typing import Any
@@ -12,23 +14,33 @@ from typing import Any
 import numpy as np
 
 from oddsmith.engines.base import Engine, Progress
-from oddsmith.engines.parted import Parts
-from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.engines.partitioned import Parts
+from oddsmith.errors import InvalidInputError, OddsmithError, UnknownNameError
+
+SAMPLE_BYTES = 160_000_000
+"""Bytes of the sample that comes from a cluster: enough for a start near the optimum. A larger one would travel longer
+than the pass that it saves."""
+OPENERS = {
+    "files": ("oddsmith.engines.files", "FileParts", "files"),
+    "dask": ("oddsmith.engines.dask", "DaskParts", "Dask data"),
+    "spark": ("oddsmith.engines.spark", "SparkParts", "a Spark data frame"),
+}
+"""The class of each kind of data in pieces, and what errors call it."""
 
 
-def scan(data: Any, **how: Any) -> Parts:
+def scan(data: object, **options: Any) -> Parts:
     """Open data that need not fit into memory, for ``fit``, ``predict`` and ``evaluate`` of every model.
 
     Parameters
     ----------
     data : path, folder, glob, list of these, pyarrow dataset, Dask or Spark data frame, or Dask array
         Files are Parquet, CSV or Arrow.
-    **how
+    **options
         For files: ``memory="1GB"`` bounds what is held, ``cache`` (a folder, or True) keeps decoded blocks in
         memory-mapped files, ``dtype="float32"`` halves what is kept, ``format`` where the name does not tell.
         For all: ``progress`` is called with (pieces done, pieces in all), or with True a bar in the terminal shows
-        them; ``resume`` names a small file in which the
-        sums of each pass are kept, so that a fit that was interrupted goes on from there, to the same bits.
+        them; ``resume`` names a small file in which the sums of each pass are kept, so that a fit that was interrupted
+        goes on from there, to the same bits.
 
     >>> import tempfile, pyarrow as pa, pyarrow.parquet as pq
     >>> from oddsmith import GaussianClassifier
@@ -37,98 +49,109 @@ def scan(data: Any, **how: Any) -> Parts:
     ...     GaussianClassifier().fit(scan(folder, memory="100MB"), y="y").means_.tolist()
     [[0.5], [4.5]]
     """
-    later = {name: how.pop(name, None) for name in ("resume", "progress")}
-    parts = find_parts(data, how=how)
+    for_fit = {name: options.pop(name, None) for name in ("resume", "progress")}
+    parts = find_parts(data, options=options)
     if parts is None:
         raise InvalidInputError(
             f"scan opens files, folders, and data frames of Dask and Spark; found a {type(data).__name__}. What is in "
             "memory is given to fit as it is."
         )
-    return parts if later == {"resume": None, "progress": None} else Scanned(parts, parts.engine, **later)
+    return parts if for_fit == dict.fromkeys(for_fit) else Scanned(parts, parts.engine, **for_fit)
 
 
-def find_parts(data: Any, apart: dict[str, Any] | None = None, how: dict[str, Any] | None = None) -> Parts | None:
+def find_parts(
+    data: object, apart: dict[str, Any] | None = None, options: dict[str, Any] | None = None
+) -> Parts | None:
     """Return data as pieces, or None if it is in memory.
 
     ``apart`` holds labels, weights and offsets (``y``, ``s``, ``offset``) that are no names of columns.
     """
-    how = how or {}
-    if isinstance(data, np.ndarray):
-        _check_none(how)
-        return None
-    if isinstance(data, str | PathLike) or _are_paths(data) or _of(data, "pyarrow._dataset", "pyarrow.dataset"):
-        from oddsmith.engines.files import FileParts
-
-        _none_apart(apart, "files")
-        return FileParts.open(data, **_known(how, FileParts.open, "files"))
-    if _of(data, "dask", "dask_expr"):
-        from oddsmith.engines.dask import DaskParts
-
-        return DaskParts.open(data, **(apart or {}), **_known(how, DaskParts.open, "Dask data", ("y", "s", "offset")))
-    if _of(data, "pyspark"):
-        from oddsmith.engines.spark import SparkParts
-
-        _none_apart(apart, "a Spark data frame")
-        return SparkParts.open(data, **_known(how, SparkParts.open, "a Spark data frame"))
-    if hasattr(data, "engine") and hasattr(data, "expected_rows"):
-        if how:
-            raise InvalidInputError(f"This data is open already: give {', '.join(how)} to scan.")
-        parts: Parts = data
-        return parts
-    _check_none(how)
-    return None
-
-
-def _known(how: dict[str, Any], opener: Any, what: str, apart: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return the settings, or say which of them this kind of data does not have."""
-    known = [name for name in list(signature(opener).parameters)[1:] if name not in apart]
-    for name in how:
+    apart, options, kind = apart or {}, options or {}, _kind(data)
+    if kind is None and options:
+        raise TypeError(f"{', '.join(options)}: for files and clusters only, and X is in memory. Leave it out.")
+    if kind == "open" and options:
+        raise InvalidInputError(f"This data is open already: give {', '.join(options)} to scan.")
+    if kind not in OPENERS:
+        parts: Any = data
+        return None if kind is None else parts
+    module, parts_class, what = OPENERS[kind]
+    opener = getattr(import_module(module), parts_class).open
+    beside = {"y", "s", "offset"} & set(signature(opener).parameters)
+    for name in [name for name in apart if name not in beside]:
+        word = {"s": "sample_weight"}.get(name, name)
+        raise InvalidInputError(
+            f"With {what} as X, {word} is the name of a column, such as {word}='label'; found a "
+            f"{type(apart[name]).__name__}."
+        )
+    known = [name for name in list(signature(opener).parameters)[1:] if name not in beside]
+    for name in options:
         if name not in known:
             raise UnknownNameError(f"setting for {what}", name, [*known, "resume", "progress"])
-    return how
+    opened: Parts = opener(data, **apart, **options)
+    return opened
 
 
-def is_elsewhere(data: Any) -> bool:
+def is_elsewhere(data: object) -> bool:
     """Whether data is not in memory: files, a cluster's, or open pieces.
 
     >>> is_elsewhere("rows.parquet"), is_elsewhere([[1.0]])
     (True, False)
     """
+    return _kind(data) is not None
+
+
+def _kind(data: object) -> str | None:
+    """Return "files", "dask", "spark", or "open" for data in pieces; None for what is in memory."""
     if isinstance(data, np.ndarray):
-        return False
-    named = isinstance(data, str | PathLike) or _are_paths(data)
-    known = _of(data, "pyarrow._dataset", "pyarrow.dataset", "dask", "dask_expr", "pyspark")
-    return named or known or (hasattr(data, "engine") and hasattr(data, "expected_rows"))
+        return None
+    several = isinstance(data, Sequence) and not isinstance(data, str | bytes) and len(data) > 0
+    if all(isinstance(one, str | PathLike) for one in (data if several else [data])):  # type: ignore[attr-defined]
+        return "files"
+    if comes_from(data, "pyarrow._dataset", "pyarrow.dataset"):
+        return "files"
+    if comes_from(data, "dask", "dask_expr"):
+        return "dask"
+    if comes_from(data, "pyspark"):
+        return "spark"
+    return "open" if hasattr(data, "engine") and hasattr(data, "expected_rows") else None
 
 
-def _check_none(how: dict[str, Any]) -> None:
-    if how:
-        raise TypeError(f"{', '.join(how)}: for files and clusters only, and X is in memory. Leave it out.")
+def comes_from(data: object, *modules: str) -> bool:
+    """Whether the type of some data comes from a library, which is not imported for the question.
 
-
-def _are_paths(data: Any) -> bool:
-    many = isinstance(data, Sequence) and not isinstance(data, str | bytes) and len(data) > 0
-    return many and all(isinstance(one, str | PathLike) for one in data)
-
-
-def _of(data: Any, *modules: str) -> bool:
-    """Whether the type of some data comes from a library, which is not imported for the question."""
+    >>> comes_from(np.eye(2), "numpy")
+    True
+    """
     kind: Any = type(data)
     return _is_from(kind, modules)
 
 
 @lru_cache(maxsize=256)
-def _is_from(kind: type[Any], modules: tuple[str, ...]) -> bool:
+def _is_from(kind: type, modules: tuple[str, ...]) -> bool:
     return any(f"{one.__module__}.".startswith(f"{module}.") for one in kind.__mro__ for module in modules)
 
 
-def _none_apart(apart: dict[str, Any] | None, what: str) -> None:
-    for name in apart or {}:
-        word = {"y": "y", "s": "sample_weight", "offset": "offset"}[name]
-        raise InvalidInputError(
-            f"With {what} as X, {word} is the name of a column, such as {word}='label'; found a "
-            f"{type((apart or {})[name]).__name__}."
-        )
+def offers(data: object, *members: str) -> bool:
+    """Whether the type of some data has these members: a lazy value of Dask says that it has every attribute.
+
+    >>> offers(np.eye(2), "shape", "sum"), offers(np.eye(2), "columns")
+    (True, False)
+    """
+    return set(members) <= set(dir(type(data)))
+
+
+@contextmanager
+def explaining(explain: Callable[[Exception], OddsmithError | None]) -> Iterator[None]:
+    """Raise the error that explains another library's, where there is one."""
+    try:
+        yield
+    except OddsmithError:
+        raise
+    except Exception as error:
+        explanation = explain(error)
+        if explanation is None:
+            raise
+        raise explanation from error
 
 
 @dataclass(frozen=True)
@@ -153,7 +176,7 @@ class Wrapped:
         """The number of rows, as far as it is known."""
         return self.parts.expected_rows
 
-    def choose(self, columns: Any) -> Wrapped:
+    def choose(self, columns: Iterable[str]) -> Wrapped:
         """Return the same with only these columns."""
         return replace(self, parts=self.parts.choose(columns))
 

@@ -16,28 +16,35 @@ import pickle
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeGuard, TypeVar
 from uuid import uuid4
 from weakref import finalize
 
 import numpy as np
+import numpy.typing as npt
 
+from oddsmith.engines import spark_tasks as tasks
 from oddsmith.engines.base import ENGINES, Progress
-from oddsmith.engines.parted import Job, PartedSource, as_it_is, merged
-from oddsmith.engines.spark_tasks import ANSWER, TOKEN, Apply, Drop, GiveOut, Keep, Merge, SumKept, SumRows, opened
+from oddsmith.engines.partitioned import Job, PartedSource, Piece, as_it_is, merged
+from oddsmith.engines.scan import SAMPLE_BYTES, comes_from, explaining, offers
+from oddsmith.engines.spark_tasks import RESULT, TOKEN, Store
 from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError
 from oddsmith.statistic import Statistic
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Task: TypeAlias = Callable[[tasks.Batches], Any]
+"""From the Arrow batches of a partition to those that come back."""
 S = TypeVar("S", bound=Statistic)
-MOST_ANSWERS = 32
+MOST_RESULTS = 32
 """So many statistics come back to the driver; where there are more partitions, tasks merge neighbours first."""
-SAMPLE_BYTES = 160_000_000
-"""Enough for a start near the optimum. A larger sample would travel longer than the pass that it saves."""
 PLAIN = (
     *("boolean", "byte", "short", "integer", "long", "float", "double", "decimal"),
     *("string", "varchar", "char", "date", "timestamp"),
@@ -45,31 +52,31 @@ PLAIN = (
 """How the names of types begin whose columns can be read."""
 
 
-def is_spark(data: Any) -> bool:
+def is_spark(data: object) -> TypeGuard[DataFrame]:
     """Return whether ``data`` is a Spark DataFrame, without importing Spark.
 
     >>> is_spark(np.eye(2))
     False
     """
-    return hasattr(data, "mapInArrow") and type(data).__module__.partition(".")[0] == "pyspark"
+    return comes_from(data, "pyspark") and offers(data, "mapInArrow")
 
 
-@dataclass
-class _Held:
+@dataclass(kw_only=True)
+class _CachedFrame:
     """What Spark holds for a fit: the frame that passes run over, the rows of each partition, the present encoding.
 
-    ``reads`` says that tasks read files themselves.
+    ``reads_files`` says that tasks read files themselves.
     """
 
-    frame: Any = None
+    frame: DataFrame | None = None
     rows: dict[int, int] = field(default_factory=dict)
-    reads: bool = False
-    encode: Any = None
+    reads_files: bool = False
+    encode: Callable[[Piece], Any] | None = None
     encoding: str = ""
-    end: Any = None
+    finalizer: finalize[..., _CachedFrame] | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class SparkParts:
     """The partitions of a Spark DataFrame; their Arrow batches are the pieces.
 
@@ -80,18 +87,19 @@ class SparkParts:
     ``direct`` is None, or False if Spark shall read Parquet files too.
     """
 
-    frame: Any
+    frame: DataFrame
     cache: str | bool | None = None
     dtype: str | None = None
     persisted: bool = False
     direct: bool | None = None
+    memory: ClassVar[int] = SAMPLE_BYTES
     key: str = field(default_factory=lambda: f"oddsmith-{uuid4().hex}")
-    _held: _Held = field(default_factory=_Held, repr=False)
+    _cached: _CachedFrame = field(default_factory=_CachedFrame, repr=False)
 
     @classmethod
     def open(
         cls,
-        frame: Any,
+        frame: object,
         *,
         cache: str | Path | bool | None = None,
         dtype: str | None = None,
@@ -125,7 +133,8 @@ class SparkParts:
             raise InvalidInputError(f"Two columns have the name {twice!r}. Give every column a name of its own.")
         level = frame.storageLevel
         folder = cache if cache is None or cache is False else None if cache is True else str(cache)
-        return cls(frame, folder, dtype, bool(level.useMemory or level.useDisk), direct)
+        persisted = bool(level.useMemory or level.useDisk)
+        return cls(frame=frame, cache=folder, dtype=dtype, persisted=persisted, direct=direct)
 
     @property
     def engine(self) -> SparkEngine:
@@ -142,11 +151,6 @@ class SparkParts:
         """The number of rows; the first fold's reading is done now, if it was not yet."""
         return sum(self._rows().values())
 
-    @property
-    def memory(self) -> int:
-        """How many bytes the sample that comes to the driver may take, with all that is made of it."""
-        return SAMPLE_BYTES
-
     def choose(self, columns: Iterable[str]) -> SparkParts:
         """Return the same rows with only these columns read, in this order; the others never leave Spark."""
         wanted = tuple(columns)
@@ -156,84 +160,88 @@ class SparkParts:
             if name not in self.columns:
                 known = ", ".join(map(repr, self.columns))
                 raise InvalidInputError(f"There is no column {name!r}. The Spark DataFrame has: {known}.")
-        chosen = self.frame.select([_quoted(name) for name in wanted])
-        return SparkParts(chosen, self.cache, self.dtype, self.persisted, self.direct)
+        chosen = self.frame.select(["`" + name.replace("`", "``") + "`" for name in wanted])
+        return replace(self, frame=chosen, key=f"oddsmith-{uuid4().hex}", _cached=_CachedFrame())
 
     def release(self) -> None:
         """Let go of what is held on the executors. It happens by itself when nobody holds the parts any more."""
-        held = self._held
-        held.frame = None
-        if held.end is not None and (ending := held.end.detach()):
-            _let_go(*ending[2])
+        self._cached.frame = None
+        if self._cached.finalizer is not None and (pending := self._cached.finalizer.detach()):
+            _uncache(*pending[2])
+
+    @property
+    def _store(self) -> Store:
+        return Store(self.cache, self.key)
 
     def _rows(self) -> dict[int, int]:
-        """Return the number of rows of each partition that has some, holding them first."""
-        held = self._held
-        if held.frame is None:
-            with _sentences():
-                held.frame, held.rows = self._hold()
-        return held.rows
+        """Return the number of rows of each partition that has some, caching them first."""
+        cached = self._cached
+        if cached.frame is None:
+            with explaining(_explain):
+                cached.frame, cached.rows = self._cache_frame()
+        return cached.rows
 
-    def _hold(self) -> tuple[Any, dict[int, int]]:
+    def _cache_frame(self) -> tuple[DataFrame, dict[int, int]]:
         """Return the frame that passes run over, made and kept, and the rows of each partition."""
         for column in self.frame.schema.fields:
-            _check_type(column)
+            if not column.dataType.typeName().startswith(PLAIN):
+                raise InvalidInputError(
+                    f"Column {column.name!r} is of Spark's type {column.dataType.simpleString()}, and numbers, words, "
+                    "dates or truth values were expected. Leave it out, or make columns of what it holds with select()."
+                )
         rows = _with_safe_names(self.frame)
-        storage = import_module("pyspark").StorageLevel.MEMORY_AND_DISK
-        units = () if self.direct is False else import_module("oddsmith.engines.spark_files").find_units(self.frame)
-        self._held.reads = bool(units)
-        drop = None if self.cache is False else Drop(self.cache, self.key)
-        if units:
-            counts = [unit.rows for unit in units]
-            given = GiveOut(tuple(map(pickle.dumps, units)), tuple(counts))
-            frame = (
-                self.frame.sparkSession.range(0, len(units), 1, len(units)).mapInArrow(given, TOKEN).persist(storage)
-            )
-        elif drop is not None:
-            frame = rows.mapInArrow(Keep(self.columns, self.cache, self.key), TOKEN).persist(storage)
+        level = import_module("pyspark").StorageLevel.MEMORY_AND_DISK
+        files = ()
+        if self.direct is not False:
+            files = import_module("oddsmith.engines.spark_files").file_partitions(self.frame)
+        self._cached.reads_files = bool(files)
+        stores = self.cache is not False
+        if files:
+            counts = tuple(part.rows for part in files)
+            task: Task = partial(tasks.assign_files, tuple(map(pickle.dumps, files)), counts)
+            frame = self.frame.sparkSession.range(0, len(files), 1, len(files)).mapInArrow(task, TOKEN).persist(level)
+        elif stores:
+            frame = rows.mapInArrow(partial(tasks.store_rows, self._store, self.columns), TOKEN).persist(level)
         else:
-            frame = rows if self.persisted else rows.persist(storage)
+            frame = rows if self.persisted else rows.persist(level)
         # In a thread: objects may be collected in the middle of a call to Java.
-        self._held.end = finalize(self._held, _in_a_thread, frame, drop, self.persisted and not units)
-        self._held.end.atexit = False
-        if units:
+        uncached = (frame, self._store if stores else None, self.persisted and not files)
+        self._cached.finalizer = finalize(self._cached, _uncache_in_a_thread, *uncached)
+        self._cached.finalizer.atexit = False
+        if files:
             return frame, dict(enumerate(counts))
-        if drop is not None:
-            counts = frame.select("part", "rows").collect()
+        if stores:
+            found = frame.select("part", "rows").collect()
         else:
-            counts = frame.groupBy(import_module("pyspark.sql.functions").spark_partition_id()).count().collect()
-        return frame, {part: count for part, count in sorted(counts) if count}
+            found = frame.groupBy(import_module("pyspark.sql.functions").spark_partition_id()).count().collect()
+        return frame, {part: count for part, count in sorted(found) if count}
 
-    def _hold_again(self) -> None:
-        """Read the frame again: a file is gone with its executor or its disk, though its token is not."""
-        before = self._held.rows
-        self.release()
-        if self._rows() != before:
-            raise _changed("The frame", sum(before.values()), self.expected_rows)
-
-    def _answers(self, job: Job[Any]) -> list[Any]:
+    def _fold(self, job: Job[Any]) -> list[Any]:
         """Return the statistics of all partitions, or of runs of neighbours, in order."""
-        rows, held = self._rows(), self._held
-        width = -(-(max(rows, default=0) + 1) // MOST_ANSWERS)
-        due: Counter[int] = Counter()
+        rows, cached = self._rows(), self._cached
+        width = -(-(max(rows, default=0) + 1) // MOST_RESULTS)
+        expected: Counter[int] = Counter()
         for part, count in rows.items():
-            due[part // width] += count
-        if job.encode is not as_it_is and held.encode is not job.encode:
-            held.encode, held.encoding = job.encode, uuid4().hex
-        streams = self.cache is False
-        encoding = "" if streams or job.encode is as_it_is else held.encoding
-        hands = streams and not held.reads
-        task = SumRows(self.columns, job) if hands else SumKept(self.cache, self.key, job, encoding)
+            expected[part // width] += count
+        if job.encode is not as_it_is and cached.encode is not job.encode:
+            cached.encode, cached.encoding = job.encode, uuid4().hex
+        if self.cache is False and not cached.reads_files:
+            task: Task = partial(tasks.fold_rows, self.columns, job)
+        else:
+            encoding = "" if self.cache is False or job.encode is as_it_is else cached.encoding
+            task = partial(tasks.fold_stored, self._store, job, encoding)
         found: dict[int, Any] = {}
         for attempt in range(3):
-            if attempt == 2:
-                self._hold_again()
-            with _sentences():
-                missing = sorted(due.keys() - found.keys()) if attempt else None
-                answers = _collect(held.frame, task, width, missing)
-            found |= _checked(answers, due)
-            if len(found) == len(due):
-                return [found[unit] for unit in sorted(found)]
+            if attempt == 2:  # a file is gone with its executor or its disk, though its token is not
+                self.release()
+                if self._rows() != rows:
+                    raise _changed("The frame", sum(rows.values()), self.expected_rows)
+            with explaining(_explain):
+                missing = sorted(expected.keys() - found.keys()) if attempt else None
+                results = _collect(cached.frame, task, width, missing)
+            found |= _checked(results, expected)
+            if len(found) == len(expected):
+                return [found[number] for number in sorted(found)]
         raise OddsmithError(
             "Rows that were kept on an executor are not there when they are looked for. Pass cache=False, so that "
             "Spark hands them over in each pass."
@@ -256,25 +264,27 @@ class SparkEngine:
 
     name: str = "spark"
 
-    def fold(self, statistic: type[S], source: PartedSource, params: Any, *, progress: Progress | None = None) -> S:
+    def fold(self, statistic: type[S], source: PartedSource, params: object, *, progress: Progress | None = None) -> S:
         """Return the merge of the statistics of all partitions, in the order of their numbers."""
         parts: SparkParts = source.parts
 
-        def answers() -> Iterator[S]:
-            found = parts._answers(source.job(statistic, params))
-            for done, answer in enumerate(found, 1):
-                yield answer
+        def results() -> Iterator[S]:
+            found = parts._fold(source.job(statistic, params))
+            for done, result in enumerate(found, 1):
+                yield result
                 if progress is not None:
                     progress(done, len(found))
 
         try:
-            return merged(answers(), lambda: statistic.zero(source.shape, params))
+            return merged(results(), lambda: statistic.zero(source.shape, params))
         except BaseException:
             parts.release()
             raise
 
 
-def apply(frame: Any, function: Callable[[Any], Any], names: str | Sequence[str], dtype: Any) -> Any:
+def apply(
+    frame: DataFrame, function: Callable[[Any], Any], names: str | Sequence[str], dtype: npt.DTypeLike
+) -> DataFrame:
     """Return a Spark DataFrame with columns added that are a function of its rows, lazily, a batch at a time.
 
     Parameters
@@ -298,32 +308,33 @@ def apply(frame: Any, function: Callable[[Any], Any], names: str | Sequence[str]
             )
     kind = {"f": "double", "i": "bigint", "u": "bigint", "b": "boolean"}.get(np.dtype(dtype).kind, "string")
     fields = [types.StructField(name, types._parse_datatype_string(kind)) for name in added]
-    task = Apply(tuple(frame.columns), function, tuple(added), kind)
+    task = partial(tasks.add_columns, tuple(frame.columns), function, tuple(added), kind)
     return _with_safe_names(frame).mapInArrow(task, types.StructType([*frame.schema.fields, *fields]))
 
 
-def _collect(frame: Any, task: Any, width: int, units: list[int] | None) -> list[Any]:
-    """Run a task over the partitions of a frame, or of some units of ``width`` neighbours; return what comes back."""
-    unit = f"int(part / {width})"
-    if units is not None:
-        frame = frame.where(f"{unit} in ({', '.join(map(str, units))})")
-    answers = frame.mapInArrow(task, ANSWER)
+def _collect(frame: DataFrame | None, task: Task, width: int, numbers: list[int] | None) -> list[Any]:
+    """Run a task over the partitions of a frame, or over some runs of ``width`` neighbours; return the results."""
+    assert frame is not None
+    number = f"int(part / {width})"
+    if numbers is not None:
+        frame = frame.where(f"{number} in ({', '.join(map(str, numbers))})")
+    results = frame.mapInArrow(task, RESULT)
     if width > 1:
-        functions = import_module("pyspark.sql.functions")
-        answers = answers.repartition(MOST_ANSWERS, functions.expr(unit)).sortWithinPartitions("part")
-        answers = answers.mapInArrow(Merge(width), ANSWER)
-    return sorted(answers.collect(), key=lambda row: row[0])
+        by_number = import_module("pyspark.sql.functions").expr(number)
+        results = results.repartition(MOST_RESULTS, by_number).sortWithinPartitions("part")
+        results = results.mapInArrow(partial(tasks.merge_results, width), RESULT)
+    return sorted(results.collect(), key=lambda row: row[0])
 
 
-def _checked(answers: list[Any], due: dict[int, int]) -> dict[int, Any]:
-    """Return the answers that are there by unit, if each came once and has the rows that are due."""
+def _checked(results: list[Any], expected: dict[int, int]) -> dict[int, Any]:
+    """Return the results that are there by number, if each came once and has the rows that are expected."""
     found: dict[int, Any] = {}
-    for unit, rows, state in answers:
-        answer = None if state is None else opened(bytes(state))
-        if rows != due.get(unit) or unit in found:
-            raise _changed(f"Partition {unit}", due.get(unit, 0), rows)
+    for number, rows, state in results:
+        result = None if state is None else tasks.load_result(bytes(state))
+        if rows != expected.get(number) or number in found:
+            raise _changed(f"Partition {number}", expected.get(number, 0), rows)
         if state is not None:
-            found[unit] = answer
+            found[number] = result
     return found
 
 
@@ -334,60 +345,41 @@ def _changed(what: str, before: int, now: int) -> InvalidInputError:
     )
 
 
-def _with_safe_names(frame: Any) -> Any:
+def _with_safe_names(frame: DataFrame) -> DataFrame:
     """Return a frame that Spark can map: it takes the dot in a name for a path. Tasks know the names."""
     odd = any("." in name or "`" in name for name in frame.columns)
     return frame.toDF(*[f"column_{i}" for i in range(len(frame.columns))]) if odd else frame
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+def _uncache_in_a_thread(*arguments: object) -> None:
+    Thread(target=_uncache, args=arguments, daemon=True).start()
 
 
-def _check_type(column: Any) -> None:
-    """Refuse a column that holds no single values."""
-    if not column.dataType.typeName().startswith(PLAIN):
-        raise InvalidInputError(
-            f"Column {column.name!r} is of Spark's type {column.dataType.simpleString()}, and numbers, words, dates or "
-            "truth values were expected. Leave it out, or make columns of what it holds with select()."
-        )
-
-
-def _in_a_thread(*arguments: Any) -> None:
-    Thread(target=_let_go, args=arguments, daemon=True).start()
-
-
-def _let_go(frame: Any, drop: Drop | None, persisted: bool) -> None:
+def _uncache(frame: DataFrame, store: Store | None, persisted: bool) -> None:
     """Remove files, and the frame from Spark's cache; a session that has ended has done so itself."""
     with suppress(Exception):
-        if drop is not None:
-            frame.mapInArrow(drop, TOKEN).collect()
-        if drop is not None or not persisted:
+        if store is not None:
+            frame.mapInArrow(partial(tasks.remove_stored, store), TOKEN).collect()
+        if store is not None or not persisted:
             frame.unpersist()
 
 
-@contextmanager
-def _sentences() -> Iterator[None]:
+def _explain(error: Exception) -> OddsmithError | None:
     """Say in a sentence what Spark says in a page."""
-    try:
-        yield
-    except OddsmithError:
-        raise
-    except Exception as error:
-        text = str(error)
-        if "No module named" in text:
-            module = text.partition("No module named ")[2].split()[0].strip("'\"")
-            raise OddsmithError(
-                f"The Python of Spark's executors has no module {module!r}. Install oddsmith[spark] there, or name a "
-                "Python that has it in the environment variable PYSPARK_PYTHON before the session is made."
-            ) from error
-        if unread := re.search(r"error while reading file (\S+?)\.?\s", text):
-            raise InvalidInputError(
-                f"{unread[1]} cannot be read by Spark. Nothing was fitted. Write the file again, or leave it out."
-            ) from error
-        if "No space left on device" in text:
-            raise OddsmithError(
-                "The disk of an executor is full. Name a folder on a larger one with cache='/folder', or pass "
-                "cache=False, so that Spark hands the rows over in each pass."
-            ) from error
-        raise
+    text = str(error)
+    if "No module named" in text:
+        module = text.partition("No module named ")[2].split()[0].strip("'\"")
+        return OddsmithError(
+            f"The Python of Spark's executors has no module {module!r}. Install oddsmith[spark] there, or name a "
+            "Python that has it in the environment variable PYSPARK_PYTHON before the session is made."
+        )
+    if unread := re.search(r"error while reading file (\S+?)\.?\s", text):
+        return InvalidInputError(
+            f"{unread[1]} cannot be read by Spark. Nothing was fitted. Write the file again, or leave it out."
+        )
+    if "No space left on device" in text:
+        return OddsmithError(
+            "The disk of an executor is full. Name a folder on a larger one with cache='/folder', or pass "
+            "cache=False, so that Spark hands the rows over in each pass."
+        )
+    return None

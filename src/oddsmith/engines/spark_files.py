@@ -2,7 +2,7 @@
 
 Handing a row from Java to Python costs many times what decoding it from Parquet does. Where the optimised plan is a
 scan of Parquet files, local or mounted, with columns left out at most, the driver reads their footers and gives out
-*units* of row groups. Spark still decides where each is read and summed, and tries again what fails.
+partitions of row groups. Spark still decides where each is read and summed, and tries again what fails.
 
 Anything that is not understood is left to Spark: other plans, formats, file systems and types, files whose columns are
 not those of the DataFrame, and settings with which Spark would read them in another way.
@@ -11,25 +11,31 @@ not those of the DataFrame, and settings with which Spark would read them in ano
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.types as is_
 
-from oddsmith.engines.files.columnar import ParquetTable, row_bytes
-from oddsmith.engines.files.extents import Extent
-from oddsmith.engines.files.finding import Found, stat
-from oddsmith.engines.parted import Piece
+from oddsmith.engines.files.columnar import ParquetTable
+from oddsmith.engines.files.paths import InputFile, stat
+from oddsmith.engines.files.schemas import row_bytes
+from oddsmith.engines.files.table_file import FileRange
+from oddsmith.engines.partitioned import Piece
 from oddsmith.errors import OddsmithError
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+JavaObject: TypeAlias = Any
+"""An object of Spark's Java."""
 PIECE = 1 << 25
 """Bytes of decoded columns that are read, encoded and summed at a time."""
 LARGEST = 1 << 28
-"""Bytes of a unit, unless one row group has more."""
+"""Bytes of a partition, unless one row group has more."""
 TYPES = {
     "tinyint": pa.int8(),
     "smallint": pa.int16(),
@@ -60,44 +66,25 @@ ENCRYPTION = "parquet.crypto.factory.class"
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """Row groups ``first`` to ``last`` of a file, which must be what it was when they were found."""
+class FilePartition:
+    """What one task reads: row groups of neighbouring files, which must be what they were when they were found."""
 
-    file: Found
-    first: int
-    last: int
+    schema: pa.Schema
+    ranges: tuple[FileRange, ...]
     rows: int
-    nbytes: int
-    by_column: bool
-
-
-@dataclass(frozen=True)
-class Unit:
-    """What one task reads: stretches of neighbouring files, one after the other."""
-
-    schema: Any
-    stretches: tuple[Stretch, ...]
-
-    @property
-    def rows(self) -> int:
-        """The number of rows that the footers say."""
-        return sum(one.rows for one in self.stretches)
 
     def pieces(self, part: int) -> Iterator[Piece]:
         """Read the rows; a file that cannot be read, or is no longer the same, is named."""
         number, size = part << 32, max(1, PIECE // row_bytes(self.schema))
-        for one in self.stretches:
-            one.file.check_same()
-            table = ParquetTable.open(one.file)
-            extent = Extent(table, one.first, one.last, one.nbytes, by_column=one.by_column)
-            for rows in table.read(extent, self.schema, size):
+        for each in self.ranges:
+            for rows in each.table.read(each, self.schema, size):
                 if rows.num_rows:
-                    yield Piece(rows, number=number, name=extent.name)
+                    yield Piece(rows, number=number, name=each.name)
                     number += 1
 
 
-def find_units(frame: Any) -> tuple[Unit, ...]:
-    """Return a DataFrame as units of Parquet files; none where it is anything more than such files."""
+def file_partitions(frame: DataFrame) -> tuple[FilePartition, ...]:
+    """Return a DataFrame as partitions of Parquet files; none where it is anything more than such files."""
     schema = _schema(frame)
     files = _files(frame, schema.names) if schema is not None and hasattr(frame, "_jdf") else ()
     if not files:
@@ -107,20 +94,38 @@ def find_units(frame: Any) -> tuple[Unit, ...]:
             tables = list(threads.map(ParquetTable.open, files))
     except OddsmithError:
         return ()  # damaged or encrypted: Spark may read it, or says why not
-    if not all(_holds(table.schema, schema) for table in tables):
+    if not all(_has_columns(table.schema, schema) for table in tables):
         return ()
     total = row_bytes(schema) * sum(table.expected_rows for table in tables)
-    size = total // (4 * frame.sparkSession.sparkContext.defaultParallelism)
-    return tuple(Unit(schema, some) for some in _bundles(_stretches(tables, schema), min(max(size, PIECE), LARGEST)))
+    size = min(max(total // (4 * frame.sparkSession.sparkContext.defaultParallelism), PIECE), LARGEST)
+    return tuple(_partition(tables, schema, size))
 
 
-def _schema(frame: Any) -> Any:
+def _partition(tables: list[ParquetTable], schema: pa.Schema, size: int) -> Iterator[FilePartition]:
+    """Yield runs of row groups of about ``size`` bytes."""
+    run: list[FileRange] = []
+    rows = nbytes = 0
+    for table in tables:
+        light = replace(table, schema=pa.schema([]), decoders={})  # it travels
+        for part in table.ranges(tuple(schema.names), PIECE):
+            count = sum(table.groups[part.first : part.last])
+            if run and count and nbytes + part.nbytes > size:
+                yield FilePartition(schema, tuple(run), rows)
+                run, rows, nbytes = [], 0, 0
+            if count:
+                run.append(replace(part, table=light))
+                rows, nbytes = rows + count, nbytes + part.nbytes
+    if run:
+        yield FilePartition(schema, tuple(run), rows)
+
+
+def _schema(frame: DataFrame) -> pa.Schema | None:
     """Return the Arrow schema of a frame, None if one of its types is not plain."""
     types = [(column.name, TYPES.get(column.dataType.simpleString())) for column in frame.schema.fields]
     return pa.schema(types) if types and all(type_ is not None for _, type_ in types) else None
 
 
-def _files(frame: Any, names: list[str]) -> tuple[Found, ...]:
+def _files(frame: DataFrame, names: list[str]) -> tuple[InputFile, ...]:
     """Return the files that the plan scans, sorted by name; none if it does anything else with them."""
     plan = frame._jdf.queryExecution().optimizedPlan()
     if _class(plan) == f"{CATALYST}.plans.logical.Project":
@@ -138,25 +143,24 @@ def _files(frame: Any, names: list[str]) -> tuple[Found, ...]:
     if not OPTIONS.issuperset(options) or not _reads_as_usual(frame.sparkSession):
         return ()
     # Keys of folders are no columns of the files; where both have one, Spark takes the key.
-    if set(names) & set(relation.partitionSchema().fieldNames()) or set(names) - set(
-        relation.dataSchema().fieldNames()
-    ):
+    own = set(relation.dataSchema().fieldNames()) - set(relation.partitionSchema().fieldNames())
+    if not own.issuperset(names):
         return ()
     return _present(list(relation.location().inputFiles()), relation.location().sizeInBytes())
 
 
-def _reads_as_usual(session: Any) -> bool:
+def _reads_as_usual(session: SparkSession) -> bool:
     """Return whether no setting of Spark or Hadoop makes Spark see other rows in a file than are plainly in it."""
     hadoop = session.sparkContext._jsc.hadoopConfiguration()
     encrypted = session.conf.get(ENCRYPTION, None) is not None or hadoop.get(ENCRYPTION) is not None
-    return not encrypted and all(session.conf.get(name, "false").lower() == "false" for name in SETTINGS)
+    return not encrypted and all(str(session.conf.get(name, "false")).lower() == "false" for name in SETTINGS)
 
 
-def _class(thing: Any) -> str:
-    return str(thing.getClass().getName())
+def _class(java_object: JavaObject) -> str:
+    return str(java_object.getClass().getName())
 
 
-def _present(addresses: list[str], size: int) -> tuple[Found, ...]:
+def _present(addresses: list[str], size: int) -> tuple[InputFile, ...]:
     """Return the files at some addresses, none unless all are on this machine, each once, as large as Spark thinks."""
     if not addresses or any(urlsplit(one).scheme != "file" for one in addresses):
         return ()
@@ -170,7 +174,7 @@ def _present(addresses: list[str], size: int) -> tuple[Found, ...]:
     return files if alike and all(file.size for file in files) else ()
 
 
-def _holds(found: Any, wanted: Any) -> bool:
+def _has_columns(found: pa.Schema, wanted: pa.Schema) -> bool:
     """Return whether a file has each wanted column once, in whatever case its name is written, of the type wanted."""
     names = [name.lower() for name in found.names]
     return all(
@@ -181,28 +185,8 @@ def _holds(found: Any, wanted: Any) -> bool:
     )
 
 
-def _plain(type_: Any) -> Any:
+def _plain(type_: pa.DataType) -> pa.DataType:
     """Return the type of the values that Parquet holds, whatever Arrow made of them."""
     if is_.is_dictionary(type_):
         type_ = type_.value_type
     return pa.string() if is_.is_large_string(type_) else type_
-
-
-def _stretches(tables: Iterable[ParquetTable], schema: Any) -> Iterator[Stretch]:
-    for table in tables:
-        for extent in table.extents(tuple(schema.names), PIECE):
-            rows = sum(table.groups[extent.first : extent.last])
-            if rows:
-                yield Stretch(table.found, extent.first, extent.last, rows, extent.nbytes, extent.by_column)
-
-
-def _bundles(stretches: Iterable[Stretch], size: int) -> Iterator[tuple[Stretch, ...]]:
-    """Yield runs of stretches of about ``size`` bytes."""
-    run: list[Stretch] = []
-    for one in stretches:
-        if run and sum(each.nbytes for each in run) + one.nbytes > size:
-            yield tuple(run)
-            run = []
-        run.append(one)
-    if run:
-        yield tuple(run)

@@ -1,7 +1,7 @@
 """Proper scores, calibration, curves, comparison: how good a classifier is, and how sure that is."""
 
 from oddsmith.evaluation.class_prior import estimate_class_prior
-from oddsmith.evaluation.comparing import Comparison, compare
+from oddsmith.evaluation.comparison import Comparison, compare
 from oddsmith.evaluation.curves import (
     Curve,
     cost_curve,

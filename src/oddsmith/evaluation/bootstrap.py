@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from oddsmith.evaluation.sums import Sums
 from oddsmith.numerics import Array
+from oddsmith.protocols import Indices
 
 GROUPS = 4096
 """Rows are resampled one by one up to this number; of more, as many random groups of rows are."""
@@ -33,7 +33,7 @@ class Resampled:
         return cls(whole, resample(sums, replicates, rng), without)
 
 
-def assign_groups(n: int, rng: np.random.Generator) -> tuple[npt.NDArray[np.intp], int]:
+def assign_groups(n: int, rng: np.random.Generator) -> tuple[Indices, int]:
     """Return the group of each row, and their number: a row each, or random groups of about the same size.
 
     >>> group, count = assign_groups(10_000, np.random.default_rng(0))

@@ -7,15 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.decision.class_prior import ClassPrior, estimate_prior, read_class_prior
+from oddsmith.decision.activations import activations
+from oddsmith.decision.class_prior import ClassPrior, PerClass, estimate_prior, read_class_prior
 from oddsmith.errors import ConvergenceWarning, InvalidInputError, InvalidTypeError
-from oddsmith.models.recalibrated import activations
+from oddsmith.evaluation.model_output import provides
+from oddsmith.protocols import ProbabilisticClassifierLike
 
 TOLERANCE = 1e-3
 """Distance from the largest log likelihood: less than a twentieth of a standard error."""
 
 
-def estimate_class_prior(model: Any, X_new: Any, *, trained: Any = None, max_iter: int = 10_000) -> ClassPrior:
+def estimate_class_prior(
+    model: ProbabilisticClassifierLike, X_new: Any, *, trained: PerClass | None = None, max_iter: int = 10_000
+) -> ClassPrior:
     """Return the class prior under which rows without labels are most likely, by EM.
 
     Where the classes look as they did in training and only their shares have changed, the shares π' maximise
@@ -50,7 +54,7 @@ def estimate_class_prior(model: Any, X_new: Any, *, trained: Any = None, max_ite
     >>> abs(prior[True] - 0.1) < 0.01
     True
     """
-    if not (hasattr(model, "classes_") and hasattr(model, "predict_proba")):
+    if not provides(model, "classes_", "predict_proba"):
         raise InvalidTypeError(
             f"estimate_class_prior needs a fitted model with probabilities; {type(model).__name__} has none. Use "
             "recalibrate(model, X, y) to give it some."

@@ -10,14 +10,15 @@ import numpy as np
 import numpy.typing as npt
 from sklearn import metrics
 
-from oddsmith.decision.acting import decide_by, expected_loss, threshold_for
-from oddsmith.decision.loss import read_loss
+from oddsmith.decision.actions import decide_by, expected_loss, threshold_for
+from oddsmith.decision.loss import LossLike, read_loss
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.evaluation.bootstrap import wilson_interval
-from oddsmith.evaluation.reading import Answers, ask
+from oddsmith.evaluation.model_output import ModelOutput, read_output
 from oddsmith.evaluation.sums import bin_of, check_bins
 from oddsmith.inference.summary import check_level
 from oddsmith.numerics import Array
+from oddsmith.protocols import ClassifierLike, Labels
 from oddsmith.records import Table
 
 
@@ -36,16 +37,15 @@ class Curve(Table):
     ([0.0, 1.0], 0.5)
     """
 
-    columns: Mapping[str, npt.NDArray[Any]]
+    columns: Mapping[str, Labels]
     facts: Mapping[str, float] = field(default_factory=dict)
 
     def __getattr__(self, name: str) -> Any:
         if name in ("columns", "facts") or name.startswith("__"):
             raise AttributeError(name)
-        if name in self.columns:
-            return self.columns[name]
-        if name in self.facts:
-            return self.facts[name]
+        for values in (self.columns, self.facts):
+            if name in values:
+                return values[name]
         raise AttributeError(name)
 
     def to_dict(self) -> dict[str, list[Any]]:
@@ -53,7 +53,7 @@ class Curve(Table):
         return {name: column.tolist() for name, column in self.columns.items()}
 
 
-def roc_curve(model: Any, X: Any, y: Any, label: Any = None) -> Curve:
+def roc_curve(model: ClassifierLike, X: Any, y: Any, label: object = None) -> Curve:
     """Return the ROC curve of a class against the rest: ``false_positive_rate``, ``true_positive_rate``, ``threshold``.
 
     ``label`` is the positive class, by default the second of two. ``area`` is the AUC. scikit-learn's numbers.
@@ -63,13 +63,13 @@ def roc_curve(model: Any, X: Any, y: Any, label: Any = None) -> Curve:
     >>> roc_curve(model, [[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"]).area
     0.75
     """
-    positive, values = _one_class(ask(model, X, y), label)
+    positive, values = _one_class(read_output(model, X, y), label)
     fpr, tpr, threshold = metrics.roc_curve(positive, values)
     columns = {"false_positive_rate": fpr, "true_positive_rate": tpr, "threshold": threshold}
     return Curve(columns, {"area": float(metrics.auc(fpr, tpr))})
 
 
-def precision_recall_curve(model: Any, X: Any, y: Any, label: Any = None) -> Curve:
+def precision_recall_curve(model: ClassifierLike, X: Any, y: Any, label: object = None) -> Curve:
     """Return the curve of ``precision`` over ``recall``, with ``threshold``; ``average_precision`` is its area.
 
     ``label`` is the positive class, by default the second of two. scikit-learn's numbers; the last point, of recall 0,
@@ -80,13 +80,13 @@ def precision_recall_curve(model: Any, X: Any, y: Any, label: Any = None) -> Cur
     >>> precision_recall_curve(model, [[0.0], [3.0]], ["a", "b"]).average_precision
     1.0
     """
-    positive, values = _one_class(ask(model, X, y), label)
+    positive, values = _one_class(read_output(model, X, y), label)
     precision, recall, threshold = metrics.precision_recall_curve(positive, values)
     columns = {"recall": recall, "precision": precision, "threshold": np.append(threshold, np.inf)}
     return Curve(columns, {"average_precision": float(metrics.average_precision_score(positive, values))})
 
 
-def reliability_curve(model: Any, X: Any, y: Any, *, bins: int = 10, level: float = 0.95) -> Curve:
+def reliability_curve(model: ClassifierLike, X: Any, y: Any, *, bins: int = 10, level: float = 0.95) -> Curve:
     """Return the reliability diagram of each class (for two classes of the second).
 
     A row per class and bin: ``class``, ``probability`` (mean stated), ``frequency`` (observed), ``count``, and the band
@@ -103,25 +103,23 @@ def reliability_curve(model: Any, X: Any, y: Any, *, bins: int = 10, level: floa
     """
     check_bins(bins)
     level = check_level(level)
-    answers = _probabilistic(model, X, y)
-    P, N = answers.P, len(answers.t)
-    assert P is not None
+    output, P = _probabilistic(model, X, y)
     columns: dict[str, list[Any]] = {name: [] for name in ("class", "probability", "frequency", "count")}
-    for k in answers.positives:
+    for k in output.positives:
         cell = bin_of(P[:, k], bins)
         count = np.bincount(cell)
-        columns["class"] += [answers.classes.tolist()[k]] * len(count)
+        columns["class"] += [output.classes.tolist()[k]] * len(count)
         columns["count"] += count.tolist()
         columns["probability"] += (np.bincount(cell, weights=P[:, k]) / count).tolist()
-        columns["frequency"] += (np.bincount(cell, weights=answers.t == k) / count).tolist()
+        columns["frequency"] += (np.bincount(cell, weights=output.t == k) / count).tolist()
     arrays = {name: np.array(column) for name, column in columns.items()}
     band = [wilson_interval(f, n, level) for f, n in zip(arrays["frequency"], arrays["count"], strict=True)]
     arrays["lower"], arrays["upper"] = np.array(band).T
     gap = np.abs(arrays["probability"] - arrays["frequency"])
-    return Curve(arrays, {"calibration_error": float(arrays["count"] @ gap / (N * len(answers.positives)))})
+    return Curve(arrays, {"calibration_error": float(arrays["count"] @ gap / (len(P) * len(output.positives)))})
 
 
-def risk_coverage_curve(model: Any, X: Any, y: Any, loss: Any = None) -> Curve:
+def risk_coverage_curve(model: ClassifierLike, X: Any, y: Any, loss: LossLike = None) -> Curve:
     """Return what decisions cost if only the surest rows get one.
 
     Rows are taken in the order of their expected loss. ``coverage``: share of rows decided; ``risk``: mean realised
@@ -134,13 +132,12 @@ def risk_coverage_curve(model: Any, X: Any, y: Any, loss: Any = None) -> Curve:
     >>> curve.coverage.tolist(), curve.risk.tolist()
     ([0.5, 0.75, 1.0], [0.0, 0.0, 0.25])
     """
-    answers = _probabilistic(model, X, y)
-    assert answers.P is not None
-    matrix = read_loss(loss, answers.classes)
-    expected = expected_loss(answers.P, matrix, classes=answers.classes).min(axis=1)
-    actions = decide_by(answers.P, matrix)
+    output, P = _probabilistic(model, X, y)
+    matrix = read_loss(loss, output.classes)
+    expected = expected_loss(P, matrix, classes=output.classes).min(axis=1)
+    actions = decide_by(P, matrix)
     codes = (actions[:, None] == matrix.actions[None, :]).argmax(axis=1)
-    realised = matrix.values[answers.t, codes]
+    realised = matrix.values[output.t, codes]
     order = np.argsort(expected, kind="stable")
     total, N = np.cumsum(realised[order]), len(order)
     # Expected losses that differ by rounding alone are the same.
@@ -150,7 +147,7 @@ def risk_coverage_curve(model: Any, X: Any, y: Any, loss: Any = None) -> Curve:
     return Curve(columns, {"area": float(widths @ columns["risk"])})
 
 
-def cost_curve(model: Any, X: Any, y: Any, loss: Any = None) -> Curve:
+def cost_curve(model: ClassifierLike, X: Any, y: Any, loss: LossLike = None) -> Curve:
     """Return what it costs to take the second action above each threshold of the second of two classes' probability.
 
     ``threshold``: from below every probability to above them all; ``cost``: mean realised loss; ``second``: share of
@@ -163,23 +160,18 @@ def cost_curve(model: Any, X: Any, y: Any, loss: Any = None) -> Curve:
     >>> curve.cost.tolist(), curve.right_threshold
     ([0.5, 0.25, 0.5, 0.25, 0.5], 0.5)
     """
-    answers = _probabilistic(model, X, y)
-    assert answers.P is not None
-    if answers.K != 2:
-        raise InvalidInputError(f"A threshold lies between two classes, and this model has {answers.K}.")
-    matrix = read_loss(loss, answers.classes)
-    right = threshold_for(matrix, classes=answers.classes)
-    p, N = answers.P[:, 1], len(answers.t)
+    output, P = _probabilistic(model, X, y)
+    if output.K != 2:
+        raise InvalidInputError(f"A threshold lies between two classes, and this model has {output.K}.")
+    matrix = read_loss(loss, output.classes)
+    right = threshold_for(matrix, classes=output.classes)
+    p, N = P[:, 1], len(P)
     order = np.argsort(p, kind="stable")
-    first, second = matrix.values[answers.t[order], 0], matrix.values[answers.t[order], 1]
+    first, second = matrix.values[output.t[order], 0], matrix.values[output.t[order], 1]
     # Behind the i-th point, the i smallest probabilities have the first action.
     cost = (np.append(0.0, np.cumsum(first)) + second.sum() - np.append(0.0, np.cumsum(second))) / N
     kept = np.append(0, np.flatnonzero(np.append(np.diff(p[order]) > 0, True)) + 1)
-    columns = {
-        "threshold": np.append(-np.inf, p[order])[kept],
-        "cost": cost[kept],
-        "second": 1.0 - kept / N,
-    }
+    columns = {"threshold": np.append(-np.inf, p[order])[kept], "cost": cost[kept], "second": 1.0 - kept / N}
     there = int(np.searchsorted(columns["threshold"], right, side="right")) - 1
     facts = {
         "best_threshold": float(columns["threshold"][columns["cost"].argmin()]),
@@ -189,28 +181,28 @@ def cost_curve(model: Any, X: Any, y: Any, loss: Any = None) -> Curve:
     return Curve(columns, facts)
 
 
-def _probabilistic(model: Any, X: Any, y: Any) -> Answers:
-    answers = ask(model, X, y)
-    if answers.P is None:
+def _probabilistic(model: ClassifierLike, X: object, y: object) -> tuple[ModelOutput, Array]:
+    output = read_output(model, X, y)
+    if output.P is None:
         raise InvalidTypeError(
             f"{type(model).__name__} has no probabilities, which this curve is about. Use recalibrate(model, X, y) to "
             "give it some."
         )
-    return answers
+    return output, output.P
 
 
-def _one_class(answers: Answers, label: Any) -> tuple[npt.NDArray[np.bool_], Array]:
-    labels = answers.classes.tolist()
-    if label is None and answers.K > 2:
-        raise InvalidInputError(f"There are {answers.K} classes: say which one is positive, label=… of {labels[:8]}.")
+def _one_class(output: ModelOutput, label: object) -> tuple[npt.NDArray[np.bool_], Array]:
+    labels = output.classes.tolist()
+    if label is None and output.K > 2:
+        raise InvalidInputError(f"There are {output.K} classes: say which one is positive, label=… of {labels[:8]}.")
     if label is not None and label not in labels:
         raise UnknownNameError("class", label, labels)
-    if answers.values is None:
+    if output.values is None:
         raise InvalidTypeError("The model has neither predict_proba nor decision_function to order the rows by.")
     k = 1 if label is None else labels.index(label)
-    positive = answers.t == k
+    positive = output.t == k
     if positive.all() or not positive.any():
         raise InvalidInputError(
             f"y holds {'only' if positive.all() else 'no'} rows of class {labels[k]!r}: the curve needs both sides."
         )
-    return positive, answers.values[:, k]
+    return positive, output.values[:, k]

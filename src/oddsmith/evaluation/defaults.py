@@ -2,49 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sklearn.preprocessing import StandardScaler
 
 from oddsmith.models import MODELS, RecalibratedClassifier
+from oddsmith.models.base import Classifier
 
 
-def default_models(K: int) -> dict[str, Any]:
+def default_models(K: int) -> dict[str, Classifier]:
     """Return an instance of every registered family by name, for K classes.
 
     Where the size of columns matters (priors on weights, shrinkage, perceptron) they are standardised first; weights
     have a prior of one standard deviation, so that separated classes do no harm. A family without an entry here comes
     with its default parameters. Wrappers around other models are no family: recalibration is left out.
-
-    >>> "logistic" in default_models(2)
-    True
     """
-    found: dict[str, Any] = {}
+    found: dict[str, Classifier] = {}
     for name, kind in MODELS.items():
-        if kind is not RecalibratedClassifier:
-            found |= _settings(name, kind, K)
+        if name == "gaussian":
+            found["gaussian, shared covariance"] = _scaled(kind("shared", shrinkage="oas"))
+            found["gaussian, separate covariances"] = _scaled(kind("separate", shrinkage="oas"))
+        elif name in ("logistic", "probit"):
+            model = kind(prior=1.0)
+            found[name] = _scaled(MODELS["one-vs-rest"](model) if name == "probit" and K > 2 else model)
+        elif name in ("one-vs-rest", "one-vs-one"):
+            found[name] = _scaled(kind())
+        elif name == "perceptron":
+            found[name] = _scaled(kind(max_epochs=10))
+        elif kind is not RecalibratedClassifier:
+            found[name] = kind()
     return found
 
 
-def _settings(name: str, kind: Any, K: int) -> dict[str, Any]:
-    if name == "gaussian":
-        return {
-            "gaussian, shared covariance": _scaled(kind("shared", shrinkage="oas")),
-            "gaussian, separate covariances": _scaled(kind("separate", shrinkage="oas")),
-        }
-    if name in ("logistic", "probit"):
-        model = kind(prior=1.0)
-        if name == "probit" and K > 2:
-            model = MODELS["one-vs-rest"](model)
-        return {name: _scaled(model)}
-    if name in ("one-vs-rest", "one-vs-one"):
-        return {name: _scaled(kind())}
-    if name == "perceptron":
-        return {name: _scaled(kind(max_epochs=10))}
-    return {name: kind()}
-
-
-def _scaled(model: Any) -> Any:
+def _scaled(model: Classifier) -> Classifier:
     # Inside the model, behind its design, so that tables may hold categories. Without centring, which none of these
     # needs, so that sparse rows stay sparse.
-    return model.set_params(basis=StandardScaler(with_mean=False))
+    model.set_params(basis=StandardScaler(with_mean=False))
+    return model

@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from oddsmith.decision.activations import activations
 from oddsmith.decision.calibration import fit_map
 from oddsmith.design.inputs import split_target
 from oddsmith.errors import InvalidInputError, InvalidTypeError
-from oddsmith.evaluation.reading import codes_of
-from oddsmith.models.recalibrated import RecalibratedClassifier, activations
+from oddsmith.evaluation.model_output import class_codes, provides
+from oddsmith.models.recalibrated import RecalibratedClassifier
+from oddsmith.protocols import ClassifierLike
 
 
-def recalibrate(model: Any, X: Any, y: Any, method: str = "logistic") -> RecalibratedClassifier:
+def recalibrate(model: ClassifierLike, X: Any, y: Any, method: str = "logistic") -> RecalibratedClassifier:
     """Return a classifier around ``model`` whose probabilities agree with these rows.
 
     ``p'_k ∝ exp(slope · log p_k + shift_k)`` (``"logistic"``: Platt's map for two classes), the same without shifts
@@ -29,7 +31,7 @@ def recalibrate(model: Any, X: Any, y: Any, method: str = "logistic") -> Recalib
         Rows that the model was **not** fitted to: on those it was, it looks better than it is. To use the same
         rows for both, fold by fold, fit a `RecalibratedClassifier`.
     method : "logistic", "temperature" or "isotonic"
-        Two parameters for two classes; one; or as many as the rows ask for (a thousand rows are few for it).
+        Two parameters for two classes; one; or as many as the rows read_output for (a thousand rows are few for it).
 
     Cost: one prediction, and a Newton iteration of K parameters or a sort for each class.
 
@@ -42,13 +44,13 @@ def recalibrate(model: Any, X: Any, y: Any, method: str = "logistic") -> Recalib
     >>> bool(after < before / 2)
     True
     """
-    if not hasattr(model, "classes_"):
+    if not provides(model, "classes_"):
         raise InvalidTypeError(
             f"recalibrate needs a fitted classifier; found {type(model).__name__} without classes_. Call fit(X, y) "
             "with other rows first, or fit RecalibratedClassifier(model), which does both."
         )
     X, y = split_target(X, y)
-    t = codes_of(y, np.asarray(model.classes_))
+    t = class_codes(y, np.asarray(model.classes_))
     A = activations(model, X)
     if len(A) != len(t):
         raise InvalidInputError(f"X has {len(A)} rows and y {len(t)} labels: give one label for each row.")

@@ -1,4 +1,4 @@
-"""An honest measure of a classifier: proper scores, calibration, ranking, costs, each with an interval."""
+"""The evaluation of a classifier: proper scores, calibration, ranking, costs, each with an interval."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.metrics import confusion_matrix
 
-from oddsmith.decision.acting import REJECT, decide_by
-from oddsmith.decision.loss import LossMatrix, read_loss, read_reject
+from oddsmith.decision.loss import LossLike, RejectLike, read_loss
 from oddsmith.engines.scan import is_elsewhere
 from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithWarning
-from oddsmith.evaluation.bootstrap import (
-    Resampled,
-    assign_groups,
-    bca_interval,
-    centred_interval,
-    inverted_interval,
-    reflected_interval,
-    wilson_interval,
+from oddsmith.evaluation import bootstrap
+from oddsmith.evaluation.bootstrap import Resampled, assign_groups
+from oddsmith.evaluation.model_output import ModelOutput, read_output
+from oddsmith.evaluation.sums import (
+    MEANS,
+    Collector,
+    Score,
+    Sums,
+    add_auc,
+    add_bins,
+    add_calibration,
+    add_costs,
+    add_losses,
+    check_bins,
 )
-from oddsmith.evaluation.reading import Answers, ask
-from oddsmith.evaluation.sums import Collector, Score, Sums, add_auc, add_bins, add_calibration, check_bins, mean_of
 from oddsmith.inference.summary import check_level
-from oddsmith.numerics import Array
+from oddsmith.protocols import ClassifierLike, Indices, Labels
 from oddsmith.records import Table
 
 NAMES = (
@@ -39,7 +40,7 @@ NAMES = (
 
 @dataclass(frozen=True)
 class Estimate:
-    """A score with its interval, and what the interval was made by."""
+    """A score with its interval and the method of the interval."""
 
     value: float
     lower: float
@@ -47,7 +48,7 @@ class Estimate:
     interval: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Evaluation(Table):
     """The scores of a model on rows; each is also an attribute (NaN where the model has no probabilities).
 
@@ -65,8 +66,8 @@ class Evaluation(Table):
     """
 
     scores: Mapping[str, Estimate]
-    classes: npt.NDArray[Any]
-    confusion: npt.NDArray[np.intp]
+    classes: Labels
+    confusion: Indices
     n_rows: int
     level: float
     bounds: Mapping[str, float] = field(default_factory=dict)
@@ -98,12 +99,12 @@ class Evaluation(Table):
 
 
 def evaluate(
-    model: Any,
+    model: ClassifierLike,
     X: Any,
     y: Any,
-    loss: Any = None,
+    loss: LossLike = None,
     *,
-    reject: Any = None,
+    reject: RejectLike = None,
     bins: int = 10,
     level: float = 0.95,
     replicates: int = 2000,
@@ -121,7 +122,7 @@ def evaluate(
     calibration_slope, …   logistic recalibration ``t ~ logit(p)``: slope 1 and intercept 0 if calibrated, slope below
                            1 if probabilities are too extreme; K > 2: one slope, an intercept for each class
     calibration_error      expected calibration error: mean of |stated − observed| over bins of equal counts
-    expected_cost          mean of the smallest expected loss: what the model thinks that its decisions cost
+    expected_cost          mean of the smallest expected loss: what the model expects its decisions to cost
     realised_cost          mean loss of those decisions on these rows
     rejected               share of rows without a decision
     ====================== =====================================================================================
@@ -169,22 +170,22 @@ def evaluate(
     True
     """
     _check_numbers(bins, level, replicates, seed)
-    settings = Settings(loss, reject, int(bins), level, int(replicates), seed)
+    settings = Settings(loss=loss, reject=reject, bins=int(bins), level=level, replicates=int(replicates), seed=seed)
     if is_elsewhere(X):
         from oddsmith.evaluation.streamed import evaluate_pieces
 
         return evaluate_pieces(model, X, y, settings, how)
     if how:
         raise InvalidTypeError(f"{', '.join(how)}: for files and clusters only, and X is in memory. Leave it out.")
-    return measure(ask(model, X, y), settings, type(model).__name__)
+    return measure(read_output(model, X, y), settings, type(model).__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """How a model is measured; see `evaluate`."""
 
-    loss: Any = None
-    reject: Any = None
+    loss: LossLike = None
+    reject: RejectLike = None
     bins: int = 10
     level: float = 0.95
     replicates: int = 2000
@@ -196,24 +197,28 @@ class Settings:
         return self.loss is not None or self.reject is not None
 
 
-def measure(answers: Answers, settings: Settings, name: str) -> Evaluation:
-    """Return the scores of what the model ``name`` said about rows."""
+def measure(output: ModelOutput, settings: Settings, name: str) -> Evaluation:
+    """Return the scores of the output of the model ``name``."""
     rng = np.random.default_rng(settings.seed)
-    group, count = assign_groups(len(answers.t), rng)
+    group, count = assign_groups(len(output.t), rng)
     collector = Collector(group, count)
-    scores = _collect(answers, collector, settings.bins)
+    add_losses(output, collector)
     if settings.has_costs:
-        check_costs(answers.P is not None, name)
-        scores += add_costs(answers, collector, read_loss(settings.loss, answers.classes), settings.reject)
-    confusion = confusion_matrix(answers.t, answers.said, labels=np.arange(answers.K))
-    return conclude(scores, collector.sums, answers.classes, confusion, settings, rng)
+        check_costs(output.P is not None, name)
+        add_costs(output, collector, read_loss(settings.loss, output.classes), settings.reject)
+    scores = [score for score in MEANS if score.name in collector.sums]
+    if output.values is not None:
+        scores.append(add_auc(output, collector))
+    if output.P is not None:
+        scores += add_bins(output, collector, settings.bins) + add_calibration(output, collector)
+    return conclude(scores, collector.sums, output.classes, output.confusion(), settings, rng)
 
 
 def conclude(
     scores: list[Score],
     sums: Sums,
-    classes: npt.NDArray[Any],
-    confusion: npt.NDArray[np.intp],
+    classes: Labels,
+    confusion: Indices,
     settings: Settings,
     rng: np.random.Generator,
     bounds: Mapping[str, float] | None = None,
@@ -236,7 +241,14 @@ def conclude(
         found[name] = Estimate(e.value, e.lower - bound, e.upper + bound, how)
     order = [name for key in NAMES for name in found if name == key or name.startswith(f"{key}[")]
     ordered = {name: found[name] for name in order}
-    return Evaluation(ordered, classes, confusion, int(counts.sum()), settings.level, dict(bounds or {}))
+    return Evaluation(
+        scores=ordered,
+        classes=classes,
+        confusion=confusion,
+        n_rows=int(counts.sum()),
+        level=settings.level,
+        bounds=dict(bounds or {}),
+    )
 
 
 def check_costs(has_probabilities: bool, name: str) -> None:
@@ -248,79 +260,28 @@ def check_costs(has_probabilities: bool, name: str) -> None:
         )
 
 
-def _collect(answers: Answers, collector: Collector, bins: int) -> list[Score]:
-    """Sum what the scores need, and return them."""
-    collector.add("accuracy", (answers.t == answers.said) * 1.0)
-    scores = [Score("accuracy", mean_of("accuracy"), "Wilson")]
-    if answers.values is not None:
-        scores.append(add_auc(answers, collector))
-    if answers.P is not None:
-        collector.add("log_loss", log_losses(answers))
-        collector.add("brier", brier_losses(answers))
-        scores += [Score(name, mean_of(name)) for name in ("log_loss", "brier")]
-        scores += add_bins(answers, collector, bins)
-        scores += add_calibration(answers, collector)
-    return scores
-
-
-def log_losses(answers: Answers) -> Array:
-    """Return −log p of each row's own class."""
-    return np.asarray(-np.log(answers.own))
-
-
-def brier_losses(answers: Answers) -> Array:
-    """Return each row's Brier score: Σ_k (p_k − t_k)², half of it for two classes."""
-    assert answers.P is not None
-    if answers.K == 2:
-        return np.asarray((answers.P[:, 1] - (answers.t == 1)) ** 2)
-    own = answers.P[np.arange(len(answers.t)), answers.t]
-    return np.asarray((answers.P**2).sum(axis=1) - 2.0 * own + 1.0)
-
-
-def add_costs(answers: Answers, collector: Collector, loss: LossMatrix, reject: Any) -> list[Score]:
-    """What the model's decisions cost: as it expects, and on these rows."""
-    assert answers.P is not None
-    P = answers.P
-    actions = decide_by(P, loss, reject)
-    expected, realised = np.empty(len(P)), np.empty(len(P))
-    for a, action in enumerate(loss.actions.tolist()):
-        chosen = actions == action
-        expected[chosen] = P[chosen] @ loss.values[:, a]
-        realised[chosen] = loss.values[answers.t[chosen], a]
-    names = ["expected_cost", "realised_cost"]
-    if reject is not None:
-        cost = read_reject(reject, loss.classes)
-        out = actions == REJECT
-        expected[out], realised[out] = P[out] @ cost, cost[answers.t[out]]
-        collector.add("rejected", out * 1.0)
-        names.append("rejected")
-    collector.add("expected_cost", expected)
-    collector.add("realised_cost", realised)
-    return [Score(name, mean_of(name), "Wilson" if name == "rejected" else "bootstrap") for name in names]
-
-
-def _estimate(score: Score, sums: Resampled, counts: npt.NDArray[np.intp], level: float) -> Estimate:
+def _estimate(score: Score, sums: Resampled, counts: Indices, level: float) -> Estimate:
     value, replicates = float(score.formula(sums.whole)[0]), score.formula(sums.drawn)
     how, n = score.interval, int(counts.sum())
     if how == "Wilson":
-        edges = wilson_interval(value, n, level)
+        edges = bootstrap.wilson_interval(value, n, level)
     elif n < 2:
         edges = np.nan, np.nan  # one row, resampled, is the same row
     elif how == "reflected bootstrap":
-        edges = reflected_interval(value, replicates, level, score.most)
+        edges = bootstrap.reflected_interval(value, replicates, level, score.most)
     elif how == "centred bootstrap":
-        edges = centred_interval(value, replicates, level)
+        edges = bootstrap.centred_interval(value, replicates, level)
     elif score.gaps is not None:
         weight, gap = score.gaps(sums.whole)
-        edges = inverted_interval(weight[0], gap[0], score.gaps(sums.drawn)[1], score.power, level)
+        edges = bootstrap.inverted_interval(weight[0], gap[0], score.gaps(sums.drawn)[1], score.power, level)
     elif score.name == "auc" and value in (0.0, 1.0):
         how, edges = "exact", _perfect_auc(counts, value, level)
     else:
-        edges = bca_interval(value, replicates, score.formula(sums.without), level)
+        edges = bootstrap.bca_interval(value, replicates, score.formula(sums.without), level)
     return Estimate(value, *edges, how)
 
 
-def _perfect_auc(counts: npt.NDArray[np.intp], value: float, level: float) -> tuple[float, float]:
+def _perfect_auc(counts: Indices, value: float, level: float) -> tuple[float, float]:
     """Return the interval of an AUC without a single error.
 
     m rows of the smaller side make m independent pairs, all of them right with a probability of at most AUC^m.
@@ -330,7 +291,7 @@ def _perfect_auc(counts: npt.NDArray[np.intp], value: float, level: float) -> tu
     return (edge, 1.0) if value == 1.0 else (0.0, 1.0 - edge)
 
 
-def _check_numbers(bins: Any, level: Any, replicates: Any, seed: Any) -> None:
+def _check_numbers(bins: object, level: object, replicates: object, seed: object) -> None:
     check_bins(bins)
     check_level(level)
     if not (isinstance(replicates, int | np.integer) and replicates >= 100):

@@ -16,29 +16,24 @@ import numpy.typing as npt
 from scipy.special import expit, logit
 from scipy.stats import rankdata
 
+from oddsmith.decision.actions import REJECT, decide_by
 from oddsmith.decision.calibration import LinearMap, fit_linear, influence
+from oddsmith.decision.loss import LossMatrix, RejectLike, read_reject
 from oddsmith.errors import InvalidInputError
-from oddsmith.evaluation.reading import TINY, Answers
+from oddsmith.evaluation.model_output import TINY, ModelOutput
 from oddsmith.numerics import Array
+from oddsmith.protocols import Indices
 
-Groups = npt.NDArray[np.intp]
 Sums = dict[str, Array]
 Formula = Callable[[Sums], Array]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Score:
-    """A score, and how it follows from sums (R × … → R).
+    """A score as a function of sums (R × … → R), and what its interval is made by.
 
-    Attributes
-    ----------
-    interval : str
-        What the interval is made by.
-    most : float
-        The largest value that the score can have.
-    gaps : function of sums, optional
-        Weights and differences (R × cells each) of a score ``Σ weight · |difference|^power``.
-    power : int
+    ``most`` is the largest value that it can have. A score ``Σ weight · |difference|^power`` has ``gaps``, a function
+    that returns weights and differences, R × cells each.
     """
 
     name: str
@@ -52,19 +47,13 @@ class Score:
 class Collector:
     """Sums over groups of rows, filled score by score."""
 
-    def __init__(self, group: Groups, n_groups: int) -> None:
-        self.group = group
-        self.n_groups = n_groups
+    def __init__(self, group: Indices, n_groups: int) -> None:
+        self.group, self.n_groups = group, n_groups
         self.sums: Sums = {}
         self.add("n", np.ones(len(group)))
 
-    def add(self, name: str, *columns: Array) -> None:
-        """Sum columns (length N each) within the groups: n_groups × columns."""
-        parts = [np.bincount(self.group, weights=c, minlength=self.n_groups) for c in columns]
-        self.sums[name] = np.column_stack(parts)
-
-    def add_cells(self, name: str, cell: npt.NDArray[np.intp], n_cells: int, *columns: Array) -> None:
-        """Sum columns within groups and cells (bins, say): n_groups × (columns · n_cells)."""
+    def add(self, name: str, *columns: Array, cell: Indices | int = 0, n_cells: int = 1) -> None:
+        """Sum columns (length N each) within groups and cells (such as bins): n_groups × (columns · n_cells)."""
         index, size = self.group * n_cells + cell, self.n_groups * n_cells
         parts = [np.bincount(index, weights=c, minlength=size).reshape(self.n_groups, n_cells) for c in columns]
         self.sums[name] = np.hstack(parts)
@@ -75,25 +64,75 @@ def mean_of(name: str) -> Formula:
     return lambda sums: sums[name][:, 0] / sums["n"][:, 0]
 
 
-# ------------------------------------------------------------------------------------------------ rank scores
+MEANS = (
+    *(Score(name=name, formula=mean_of(name), interval="Wilson") for name in ("accuracy", "rejected")),
+    *(Score(name=name, formula=mean_of(name)) for name in ("log_loss", "brier", "expected_cost", "realised_cost")),
+)
+"""The scores that are means over rows, of what `add_losses` and `add_costs` sum."""
 
 
-def add_auc(answers: Answers, collector: Collector) -> Score:
+def add_losses(output: ModelOutput, collector: Collector) -> None:
+    """Sum right predictions, and the losses of probabilities."""
+    collector.add("accuracy", (output.t == output.predicted) * 1.0)
+    if output.P is not None:
+        collector.add("log_loss", log_losses(output))
+        collector.add("brier", brier_losses(output))
+
+
+def log_losses(output: ModelOutput) -> Array:
+    """Return −log p of each row's own class."""
+    return np.asarray(-np.log(output.own))
+
+
+def brier_losses(output: ModelOutput) -> Array:
+    """Return each row's Brier score: Σ_k (p_k − t_k)², half of it for two classes."""
+    assert output.P is not None
+    if output.K == 2:
+        return np.asarray((output.P[:, 1] - (output.t == 1)) ** 2)
+    own = output.P[np.arange(len(output.t)), output.t]
+    return np.asarray((output.P**2).sum(axis=1) - 2.0 * own + 1.0)
+
+
+def add_costs(output: ModelOutput, collector: Collector, loss: LossMatrix, reject: RejectLike) -> None:
+    """Sum what the model's decisions cost: as it expects, and on these rows."""
+    assert output.P is not None
+    P = output.P
+    actions = decide_by(P, loss, reject)
+    expected, realised = np.empty(len(P)), np.empty(len(P))
+    for a, action in enumerate(loss.actions.tolist()):
+        chosen = actions == action
+        expected[chosen] = P[chosen] @ loss.values[:, a]
+        realised[chosen] = loss.values[output.t[chosen], a]
+    if reject is not None:
+        cost, out = read_reject(reject, loss.classes), actions == REJECT
+        expected[out], realised[out] = P[out] @ cost, cost[output.t[out]]
+        collector.add("rejected", out * 1.0)
+    collector.add("expected_cost", expected)
+    collector.add("realised_cost", realised)
+
+
+def add_auc(output: ModelOutput, collector: Collector) -> Score:
     """Area under the ROC curve; for more than two classes the mean of those of each class against the rest.
 
     With placement values (the share of the other side that a row is on the right side of), AUC is the mean over the
     positive rows and also over the negative ones, and a resampled AUC is to first order the sum of both resampled means
     less the AUC (DeLong). It is resampled on the scale of its log odds, so that it stays below 1.
     """
-    assert answers.values is not None
-    present = [k for k in answers.positives if 0 < np.count_nonzero(answers.t == k) < len(answers.t)]
+    assert output.values is not None
+    present = [k for k in output.positives if 0 < np.count_nonzero(output.t == k) < len(output.t)]
     areas = []
     for k in present:
-        positive = answers.t == k
-        place = placements(answers.values[:, k], positive)
-        collector.add(f"auc{k}", positive * place, ~positive * place, positive * 1.0, ~positive * 1.0)
+        positive = output.t == k
+        place = placements(output.values[:, k], positive)
+        add_placements(collector, k, positive, place, place)
         areas.append(float(place[positive].mean()))
     return auc_score(present, areas)
+
+
+def add_placements(collector: Collector, k: int, own: npt.NDArray[np.bool_], up: Array, down: Array) -> None:
+    """Sum the placement values of class ``k``: ``up`` are those of its own rows, ``down`` those of the others."""
+    inside = own.astype(np.float64)
+    collector.add(f"auc{k}", inside * up, (1.0 - inside) * down, inside, 1.0 - inside)
 
 
 def auc_score(present: list[int], areas: list[float]) -> Score:
@@ -110,7 +149,7 @@ def auc_score(present: list[int], areas: list[float]) -> Score:
             return np.full(len(total), area)
         return np.asarray(expit(logit(area) + (total / len(present) - area) / (area * (1.0 - area))))
 
-    return Score("auc", formula)
+    return Score(name="auc", formula=formula)
 
 
 def placements(values: Array, positive: npt.NDArray[np.bool_]) -> Array:
@@ -127,21 +166,14 @@ def placements(values: Array, positive: npt.NDArray[np.bool_]) -> Array:
     return place
 
 
-# ----------------------------------------------------------------------------------------- binned calibration
-
-
-def check_bins(bins: Any) -> int:
-    """Return a checked number of bins.
-
-    >>> check_bins(10)
-    10
-    """
+def check_bins(bins: object) -> int:
+    """Return a checked number of bins."""
     if isinstance(bins, bool) or not (isinstance(bins, int | np.integer) and bins >= 1):
         raise InvalidInputError(f"bins must be a whole number of at least 1, found {bins!r}.")
     return int(bins)
 
 
-def bin_of(p: Array, bins: int) -> npt.NDArray[np.intp]:
+def bin_of(p: Array, bins: int) -> Indices:
     """Return the bin of each probability: bins of about the same number of rows, equal probabilities in one bin.
 
     >>> bin_of(np.array([0.1, 0.2, 0.2, 0.2, 0.8, 0.9]), 2).tolist()
@@ -151,7 +183,7 @@ def bin_of(p: Array, bins: int) -> npt.NDArray[np.intp]:
     return np.unique(np.searchsorted(edges, p, side="right"), return_inverse=True)[1]
 
 
-def add_bins(answers: Answers, collector: Collector, bins: int) -> list[Score]:
+def add_bins(output: ModelOutput, collector: Collector, bins: int) -> list[Score]:
     """Calibration error and the parts of the Brier score, by bins of each class's probabilities.
 
     calibration error    mean over classes of Σ_b n_b/N |p̄_b − t̄_b|
@@ -160,14 +192,19 @@ def add_bins(answers: Answers, collector: Collector, bins: int) -> list[Score]:
     resolution           what is left: Brier score = reliability − resolution + uncertainty, exactly (it has in
                          it what probabilities tell apart within the bins)
     """
-    assert answers.P is not None
-    classes = answers.positives
+    assert output.P is not None
+    classes = output.positives
     for k in classes:
-        p = answers.P[:, k]
-        cell = bin_of(p, bins)
-        own = (answers.t == k) * 1.0
-        collector.add_cells(f"bins{k}", cell, int(cell.max()) + 1, np.ones(len(p)), p, own)
-    return bin_scores(classes, answers.K)
+        cell = bin_of(output.P[:, k], bins)
+        add_cells(collector, output, k, cell, int(cell.max()) + 1)
+    return bin_scores(classes, output.K)
+
+
+def add_cells(collector: Collector, output: ModelOutput, k: int, cell: Indices, n_cells: int) -> None:
+    """Sum rows, probabilities and frequencies of class ``k`` in cells."""
+    assert output.P is not None
+    p = output.P[:, k]
+    collector.add(f"bins{k}", np.ones(len(p)), p, (output.t == k) * 1.0, cell=cell, n_cells=n_cells)
 
 
 def bin_scores(classes: list[int], K: int) -> list[Score]:
@@ -198,38 +235,36 @@ def bin_scores(classes: list[int], K: int) -> list[Score]:
     def resolution(sums: Sums) -> Array:
         return reliability(sums) + uncertainty(sums) - mean_of("brier")(sums)
 
+    most, inverted = 0.25 if K == 2 else 1.0 - 1.0 / K, "inverted bootstrap"
     return [
-        Score("calibration_error", calibration_error, "inverted bootstrap", gaps=mean_gaps),
-        Score("brier_reliability", reliability, "inverted bootstrap", gaps=gaps, power=2),
-        Score("brier_resolution", resolution, "centred bootstrap"),
-        Score("brier_uncertainty", uncertainty, "reflected bootstrap", 0.25 if K == 2 else 1.0 - 1.0 / K),
+        Score(name="calibration_error", formula=calibration_error, interval=inverted, gaps=mean_gaps),
+        Score(name="brier_reliability", formula=reliability, interval=inverted, gaps=gaps, power=2),
+        Score(name="brier_resolution", formula=resolution, interval="centred bootstrap"),
+        Score(name="brier_uncertainty", formula=uncertainty, interval="reflected bootstrap", most=most),
     ]
 
 
-# --------------------------------------------------------------------------------------- logistic calibration
-
-
-def add_calibration(answers: Answers, collector: Collector) -> list[Score]:
+def add_calibration(output: ModelOutput, collector: Collector) -> list[Score]:
     """Calibration slope and intercepts: the logistic recalibration of the labels on the log probabilities.
 
     Two classes: ``glm(t ~ logit(p))``. More: one slope, and an intercept for each class, which sum to zero. Replicates
     take the estimate to first order, by what each row moves it by. Classes without rows are left out.
     """
-    assert answers.P is not None
-    present = np.flatnonzero(np.bincount(answers.t, minlength=answers.K))
-    A, T = calibration_inputs(answers, present)
+    assert output.P is not None
+    present = np.flatnonzero(np.bincount(output.t, minlength=output.K))
+    A, T = calibration_inputs(output, present)
     found = fit_linear(A, T) if len(present) > 1 else LinearMap(np.nan, np.full(1, np.nan))
     theta = np.append(found.slope, found.shift)
     moves = influence(A, T, found) if np.isfinite(theta).all() else np.zeros((len(A), len(theta)))
     theta, moves = against_first(theta, moves)
     collector.add("calibration", *moves.T)
-    return calibration_scores(theta, [answers.classes.tolist()[k] for k in present], len(answers.t))
+    return calibration_scores(theta, [output.classes.tolist()[k] for k in present], len(output.t))
 
 
-def calibration_inputs(answers: Answers, present: npt.NDArray[np.intp]) -> tuple[Array, Array]:
+def calibration_inputs(output: ModelOutput, present: Indices) -> tuple[Array, Array]:
     """Return the log probabilities of classes, and 1 for that of each row, 0 for others."""
-    assert answers.P is not None
-    return np.log(np.maximum(answers.P[:, present], TINY)), (answers.t[:, None] == present) * 1.0
+    assert output.P is not None
+    return np.log(np.maximum(output.P[:, present], TINY)), (output.t[:, None] == present) * 1.0
 
 
 def calibration_scores(theta: Array, labels: list[Any], n: int) -> list[Score]:
@@ -238,21 +273,13 @@ def calibration_scores(theta: Array, labels: list[Any], n: int) -> list[Score]:
     names += ["calibration_intercept"] if len(labels) == 2 else [f"calibration_intercept[{c}]" for c in labels]
 
     def part(j: int) -> Formula:
-        def formula(sums: Sums) -> Array:
-            whole = n / sums["n"][:, 0]
-            return np.asarray(theta[j] + sums["calibration"][:, j] * whole)
+        return lambda sums: theta[j] + sums["calibration"][:, j] * (n / sums["n"][:, 0])
 
-        return formula
-
-    return [Score(name, part(j)) for j, name in enumerate(names)]
+    return [Score(name=name, formula=part(j)) for j, name in enumerate(names)]
 
 
 def against_first(theta: Array, moves: Array) -> tuple[Array, Array]:
-    """Return (slope, intercepts), and what moves them, with one intercept for two classes.
-
-    >>> against_first(np.array([1.0, -0.5, 0.5]), np.zeros((1, 3)))[0].tolist()
-    [1.0, 1.0]
-    """
+    """Return (slope, intercepts), and what moves them, with one intercept for two classes."""
     if len(theta) != 3:
         return theta, moves
     difference = np.array([[1.0, 0.0, 0.0], [0.0, -1.0, 1.0]])

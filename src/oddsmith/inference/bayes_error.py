@@ -1,14 +1,16 @@
-"""How many errors are left when the densities are known: the Bayes error of a generative model."""
+"""The Bayes error of a generative model: the error of the best decision if its densities were the true ones."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.special import ndtr
 
 from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.inference.draws import Seed
+from oddsmith.numerics import Array
 from oddsmith.records import Table
 
 DEFAULT_ROWS = 100_000
@@ -50,7 +52,20 @@ class BayesError(Table):
         return f"{self.error:.6g} ± {self.std_error:.2g} ({self.n} rows sampled)"
 
 
-def bayes_error(model: Any, n: int | None = None, seed: Any = None) -> BayesError:
+@runtime_checkable
+class DensityModel(Protocol):
+    """A fitted model of the class densities."""
+
+    def sample(self, n: int, seed: np.random.Generator) -> tuple[Any, Any]:
+        """Return n rows and their classes."""
+        ...
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each class, N × K."""
+        ...
+
+
+def bayes_error(model: DensityModel, n: int | None = None, seed: Seed = None) -> BayesError:
     """Return the error of the best possible decision if the densities of ``model`` were the true ones.
 
     ``E = 1 − ∫ max_k p(C_k) p(x | C_k) dx``. For two Gaussian classes of one covariance this is, with the
@@ -78,22 +93,23 @@ def bayes_error(model: Any, n: int | None = None, seed: Any = None) -> BayesErro
     >>> abs(sampled.error - 0.158655) < 3 * sampled.std_error
     True
     """
-    if not (hasattr(model, "sample") and hasattr(model, "predict_proba")):
+    if not isinstance(model, DensityModel):
         raise InvalidTypeError(
             f"bayes_error needs a model of the densities, such as GaussianClassifier or NaiveBayes; a "
             f"{type(model).__name__} has none. Estimate its error on rows that it was not fitted to instead."
         )
     if n is None:
-        exact = _closed_form(model)
-        if exact is not None:
-            return BayesError(exact, 0.0, 0)
+        # Two Gaussian classes with linear log odds have a closed form.
+        separation: float | None = getattr(model, "_squared_separation", lambda: None)()
+        if separation is not None:
+            return BayesError(_closed_form(separation, model.class_prior_), 0.0, 0)  # type: ignore[attr-defined]
         n = DEFAULT_ROWS
     if not isinstance(n, int | np.integer) or n < 2:
         raise InvalidInputError(f"n must be a whole number of at least 2, found {n!r}.")
     return _sampled(model, int(n), np.random.default_rng(seed))
 
 
-def _sampled(model: Any, n: int, rng: np.random.Generator) -> BayesError:
+def _sampled(model: DensityModel, n: int, rng: np.random.Generator) -> BayesError:
     errors = np.empty(n)
     for start in range(0, n, BATCH):
         X, _ = model.sample(min(BATCH, n - start), rng)
@@ -101,13 +117,10 @@ def _sampled(model: Any, n: int, rng: np.random.Generator) -> BayesError:
     return BayesError(float(errors.mean()), float(errors.std(ddof=1) / np.sqrt(n)), n)
 
 
-def _closed_form(model: Any) -> float | None:
-    """Return the error of two Gaussian classes with linear log odds, or None for all other models."""
-    separation = getattr(model, "_squared_separation", lambda: None)()
-    if separation is None:
-        return None
-    p0, p1 = (float(p) for p in model.class_prior_)
-    distance = float(np.sqrt(separation))
+def _closed_form(squared_separation: float, class_prior: Array) -> float:
+    """Return the error of two Gaussian classes with linear log odds."""
+    p0, p1 = (float(p) for p in class_prior)
+    distance = float(np.sqrt(squared_separation))
     if distance == 0.0:
         return min(p0, p1)
     odds = np.log(p1 / p0) / distance

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.numerics import Array
 
+Seed: TypeAlias = int | np.random.Generator | None
 
-def standard_normals(n: int, D: int, seed: Any) -> Array:
-    """Return n vectors of D standard normal numbers, n × D, or refuse a number or seed that is none.
+
+def standard_normals(n: int, D: int, seed: Seed) -> Array:
+    """Return n vectors of D standard normal numbers, n × D; an invalid number or seed raises.
 
     >>> standard_normals(3, 2, seed=0).shape
     (3, 2)

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.inference.fit_record import FitRecord
+from oddsmith.inference.sandwich import CovarianceKind, covariance
 from oddsmith.inference.summary import chi_square_p
-from oddsmith.inference.tables import ReportTable
+from oddsmith.inference.tables import ColumnTable, ReportTable
 from oddsmith.numerics import Array, factor_spd
 
 
@@ -45,7 +47,7 @@ class ChiSquareTest(ReportTable):
 
 
 @dataclass(frozen=True)
-class DropOne(ReportTable):
+class DropOne(ColumnTable):
     """What the model loses with each term: a row for the model itself, then one per term (or group of columns).
 
     Columns ``term``, ``df``, ``deviance``, ``aic``, ``statistic``, ``p_value``; the deviance and AIC are those without
@@ -55,19 +57,33 @@ class DropOne(ReportTable):
     columns: Mapping[str, Any]
     test: str
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "columns" or name not in self.columns:
-            raise AttributeError(name)
-        return np.asarray(self.columns[name])
-
-    def to_dict(self) -> dict[str, list[Any]]:
-        """Return the columns as lists."""
-        return {name: np.asarray(values).tolist() for name, values in self.columns.items()}
+    _header = ReportTable._header
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Which test it is."""
         return (f"{self.test} tests of each term against the whole model",)
+
+
+def refuse_separated(fit: FitRecord) -> None:
+    """Refuse a Wald test of weights that have no estimate."""
+    if fit.separation is not None:
+        raise InvalidInputError(
+            "The classes are separated: some weights have no estimate, and Wald's test says nothing about them. "
+            "Use a likelihood-ratio test, drop_one(X, y), or prior=JeffreysPrior()."
+        )
+
+
+def linear_test(fit: FitRecord, R: object, r: object, kind: CovarianceKind) -> ChiSquareTest:
+    """Test linear hypotheses about the reported weights; see ``LogisticRegression.test_linear``."""
+    refuse_separated(fit)
+    weights = fit.weights
+    matrix, side, text = read_hypotheses(R, r, weights.labels, weights.zero)
+    tested_and_aliased = (matrix != 0.0).any(axis=0) & weights.aliased
+    if tested_and_aliased.any():
+        first = weights.labels[int(np.argmax(tested_and_aliased))]
+        raise InvalidInputError(f"{first!r} was set aside as aliased: nothing can be said about its weight.")
+    return wald_test(matrix @ weights.estimate - side, matrix @ weights.J, covariance(fit, kind), text)
 
 
 def wald_test(value: Array, A: Array, V: Array, hypothesis: str = "") -> ChiSquareTest:
@@ -94,7 +110,7 @@ def wald_test(value: Array, A: Array, V: Array, hypothesis: str = "") -> ChiSqua
     return ChiSquareTest("Wald", float(value @ scaled), int(factor.kept.sum()), hypothesis)
 
 
-def read_hypotheses(R: Any, r: Any, labels: Sequence[Any], zero: Sequence[Any] = ()) -> tuple[Array, Array, str]:
+def read_hypotheses(R: object, r: object, labels: Sequence[Any], zero: Sequence[Any] = ()) -> tuple[Array, Array, str]:
     """Return ``R`` (q × weights), ``r`` (length q) and their text.
 
     ``R`` may be
@@ -113,12 +129,11 @@ def read_hypotheses(R: Any, r: Any, labels: Sequence[Any], zero: Sequence[Any] =
     if isinstance(R, str):
         if r is not None:
             raise InvalidInputError("A hypothesis given as text has its right-hand side in it: leave out r.")
-        rows, sides = zip(*_equations(R, [*labels, *zero]), strict=True)
-        return np.array(rows)[:, : len(labels)], np.array(sides), R
-    if isinstance(R, Mapping):
-        R = [R]
-    if isinstance(R, Sequence) and len(R) and all(isinstance(row, Mapping) for row in R):
-        matrix = np.array([_factors(row, [*labels, *zero]) for row in R])[:, : len(labels)]
+        factors, sides = zip(*_equations(R, [*labels, *zero]), strict=True)
+        return np.array(factors)[:, : len(labels)], np.array(sides), R
+    rows = [R] if isinstance(R, Mapping) else R
+    if isinstance(rows, Sequence) and len(rows) and all(isinstance(row, Mapping) for row in rows):
+        matrix = np.array([_factors(row, [*labels, *zero]) for row in rows])[:, : len(labels)]
     else:
         try:
             matrix = np.atleast_2d(np.asarray(R, dtype=np.float64))
@@ -144,7 +159,7 @@ def read_hypotheses(R: Any, r: Any, labels: Sequence[Any], zero: Sequence[Any] =
     return matrix, side, ", ".join(_written(row, value, labels) for row, value in zip(matrix, side, strict=True))
 
 
-def _text(label: Any) -> str:
+def _text(label: object) -> str:
     return f"{label[1]}[{label[0]}]" if isinstance(label, tuple) else str(label)
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy import linalg
 
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
-from oddsmith.inference.draws import standard_normals
+from oddsmith.inference.draws import Seed, standard_normals
 from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.records import Table
 
@@ -24,7 +24,7 @@ STEEPEST = 1e3
 """How far the log density may fall within one standard deviation, where a Gaussian's falls by a half."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Laplace(Table):
     """``p(x) ≈ N(x | mode, covariance)``, and the integral of the density that was given.
 
@@ -65,7 +65,7 @@ class Laplace(Table):
         result = -0.5 * (square + len(m) * LOG_2PI + factor.log_det())
         return result.reshape(points.shape if np.ndim(self.mode) == 0 else points.shape[:-1])
 
-    def sample(self, n: int, seed: Any = None) -> Array:
+    def sample(self, n: int, seed: Seed = None) -> Array:
         """Return ``n`` draws from the Gaussian: length n, or n × D."""
         m, S = np.atleast_1d(self.mode), np.atleast_2d(self.covariance)
         draws: Array = m + standard_normals(n, len(m), seed) @ linalg.cholesky(S)
@@ -117,13 +117,13 @@ def laplace(
     last = np.inf
     for _ in range(MAX_ITER):
         g, A = target.derivatives(x, value)  # 1
-        p, decrement = _ascent(A, g)  # 2
+        p, decrement = _newton_direction(A, g)  # 2
         # Numerical derivatives have noise: when the steps are tiny and no longer shrink, they are nothing else.
         if decrement < 1e-9 or (decrement < 1e-5 and decrement > 0.5 * last):  # 3
             break
         moved, last = _search(target, x, value, p, decrement), decrement  # 4
         if moved is None:
-            _check_still(x, value, g, decrement)
+            _require_smooth_maximum(x, value, g, decrement)
             break
         x, value = moved
     else:
@@ -133,12 +133,16 @@ def laplace(
         )
     S, log_det = _inverse(target, x, value, A)
     log_normaliser = value + 0.5 * (len(x) * LOG_2PI - log_det)
-    if target.scalar:
-        return Laplace(float(x[0]), float(S[0, 0]), value, log_normaliser, target.calls[0])
-    return Laplace(x, S, value, log_normaliser, target.calls[0])
+    return Laplace(
+        mode=float(x[0]) if target.scalar else x,
+        covariance=float(S[0, 0]) if target.scalar else S,
+        log_density=value,
+        log_normaliser=log_normaliser,
+        evaluations=target.calls[0],
+    )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Target:
     """The function with its derivatives, given or numerical."""
 
@@ -150,7 +154,9 @@ class _Target:
     calls: list[int] = field(default_factory=lambda: [0])
 
     @classmethod
-    def of(cls, function: Function, start: npt.ArrayLike, gradient: Any, hessian: Any) -> _Target:
+    def of(
+        cls, function: Function, start: npt.ArrayLike, gradient: Function | None, hessian: Function | None
+    ) -> _Target:
         for name, f in (("log_density", function), ("gradient", gradient), ("hessian", hessian)):
             if not callable(f) and (f is not None or name == "log_density"):
                 raise InvalidTypeError(f"{name} must be a function, found {f!r}.")
@@ -160,7 +166,8 @@ class _Target:
             raise InvalidTypeError(f"start must be a number or a vector of numbers, found {start!r}.") from None
         if x.ndim > 1 or x.size == 0 or not np.all(np.isfinite(x)):
             raise InvalidInputError(f"start must be a finite number or vector, found {start!r}.")
-        return cls(function, np.atleast_1d(x), x.ndim == 0, gradient, hessian)
+        scalar, x = x.ndim == 0, np.atleast_1d(x)
+        return cls(function=function, start=x, scalar=scalar, gradient=gradient, hessian=hessian)
 
     def _at(self, function: Function, x: Array) -> Any:
         return function(float(x[0]) if self.scalar else x)
@@ -180,7 +187,7 @@ class _Target:
         D = len(x)
         h = self._steps(x, value) if self.gradient is None or self.hessian is None else np.ones(D)
         if self.gradient is None:
-            g = np.array([_extrapolate(partial(self._slope, x, d), 1) for d in np.diag(h)]) / h
+            g = np.array([_extrapolate(partial(self._central_difference, x, d), 1) for d in np.diag(h)]) / h
         else:
             g = self._shaped(self.gradient, x, (D,))
         if self.hessian is not None:
@@ -191,7 +198,9 @@ class _Target:
         A, E = np.empty((D, D)), np.diag(h)
         for i in range(D):
             for j in range(i + 1):
-                A[i, j] = A[j, i] = _extrapolate(partial(self._bend, x, value, E[i], None if i == j else E[j]), 2)
+                A[i, j] = A[j, i] = _extrapolate(
+                    partial(self._second_difference, x, value, E[i], None if i == j else E[j]), 2
+                )
         return g, -A / np.outer(h, h)
 
     def _shaped(self, function: Function, x: Array, shape: tuple[int, ...]) -> Array:
@@ -218,11 +227,11 @@ class _Target:
             steps[i] = h
         return steps
 
-    def _slope(self, x: Array, d: Array, t: float) -> float:
+    def _central_difference(self, x: Array, d: Array, t: float) -> float:
         """Return the central difference along ``t d``."""
         return 0.5 * (self.value(x + t * d) - self.value(x - t * d))
 
-    def _bend(self, x: Array, value: float, d: Array, e: Array | None, t: float) -> float:
+    def _second_difference(self, x: Array, value: float, d: Array, e: Array | None, t: float) -> float:
         """Return the second difference along ``t d``, or the mixed one along ``t d`` and ``t e``."""
         if e is None:
             return self.value(x + t * d) - 2.0 * value + self.value(x - t * d)
@@ -239,7 +248,7 @@ def _extrapolate(difference: Callable[[float], float], order: int) -> float:
     return row[0]
 
 
-def _ascent(A: Array, g: Array) -> tuple[Array, float]:
+def _newton_direction(A: Array, g: Array) -> tuple[Array, float]:
     """Return the Newton direction uphill, and its length in units of the Gaussian's spread."""
     d = np.sqrt(np.maximum(np.abs(np.diag(A)), np.finfo(float).tiny))
     values, V = linalg.eigh(A / np.outer(d, d))
@@ -261,7 +270,7 @@ def _search(target: _Target, x: Array, value: float, p: Array, decrement: float)
     return None
 
 
-def _check_still(x: Array, value: float, g: Array, decrement: float) -> None:
+def _require_smooth_maximum(x: Array, value: float, g: Array, decrement: float) -> None:
     """Refuse a point from which no step rises although the slope there says that one should: an edge, or a kink."""
     if 0.5 * decrement**2 > 1e-8 + 1e4 * EPS * abs(value):
         raise InvalidInputError(

@@ -1,4 +1,4 @@
-"""Marginal effects: how the probability of a class moves with a column, with errors by the delta method."""
+"""Marginal effects: how the probability of a class changes with a column, with errors by the delta method."""
 
 from __future__ import annotations
 
@@ -9,14 +9,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.inference.tables import ReportTable
-from oddsmith.kernels.rowwise import At, Tile
+from oddsmith.design.expressions import Expression
+from oddsmith.design.inputs import read_offset, read_weights
+from oddsmith.design.table import Design
+from oddsmith.engines import MemorySource
+from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.inference.fit_record import FitRecord, each_tile
+from oddsmith.inference.sandwich import CovarianceKind, covariance
+from oddsmith.inference.summary import wald_columns
+from oddsmith.inference.tables import ColumnTable
+from oddsmith.kernels.rowwise import Tile, WeightPoint
+from oddsmith.likelihood.separation import DesignRows
 from oddsmith.links import LINKS
 from oddsmith.numerics import Array, log_normaliser
 
+PLACES = ("average", "mean", "median", "zero")
+
 
 @dataclass(frozen=True)
-class MarginalEffects(ReportTable):
+class MarginalEffects(ColumnTable):
     """The effect of each column on the probability of each class (of the second, where there are two).
 
     Columns ``class`` (more than two), ``term``, ``kind`` (``"slope"``, or ``"difference"`` between 1 and 0),
@@ -27,24 +38,56 @@ class MarginalEffects(ReportTable):
     at: str
     level: float = 0.95
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "columns" or name not in self.columns:
-            raise AttributeError(name)
-        return np.asarray(self.columns[name])
-
-    def _header(self, name: str) -> str:
-        if name in ("lower", "upper"):
-            return f"{50 * (1 + self.level * (-1 if name == 'lower' else 1)):.4g}%"
-        return {"term": "", "p_value": "p"}.get(name, super()._header(name))
-
-    def to_dict(self) -> dict[str, list[Any]]:
-        """Return the columns as lists."""
-        return {name: np.asarray(values).tolist() for name, values in self.columns.items()}
-
     @property
     def notes(self) -> tuple[str, ...]:
         """Where the effects are taken."""
         return (f"effects on the probability, {self.at}; errors by the delta method",)
+
+
+def marginal_effects(
+    fit: FitRecord,
+    rows: DesignRows,
+    *,
+    kind: CovarianceKind,
+    sample_weight: object,
+    offset: object,
+    at: object,
+    discrete: object,
+    level: float,
+) -> MarginalEffects:
+    """Return marginal effects; see ``LogisticRegression.marginal_effects``."""
+    if fit.basis is not None:
+        raise InvalidInputError(
+            "marginal_effects is about columns that enter the model as they are, and this model sees them through "
+            f"basis={fit.basis!r}, where one column moves several weights. Compare predict_proba of changed rows."
+        )
+    state, names, K = fit.state, list(fit.names), len(fit.classes)
+    V = covariance(fit, kind)
+    s = read_weights(sample_weight, rows.shape[0])
+    shift = read_offset(offset, rows.shape[0], K)
+    which = _discrete(discrete, rows, names, _categories(fit.design, names))
+    if isinstance(at, str) and at == "average":
+        text = "averaged over the rows"
+        source = MemorySource(rows, np.zeros(rows.shape[0], dtype=np.int32), K, s, shift)
+    else:
+        row, text = _evaluation_row(at, rows, s, names)
+        if shift is not None:
+            shift = np.average(shift, axis=0, weights=s)[None, :]
+        source = MemorySource(row[None, :], np.zeros(1, dtype=np.int32), K, None, shift)
+    R, M = 1 if K == 2 else K, len(names)
+    value, error = np.empty((R, M)), np.empty((R, M))
+    for k in range(R):  # class by class: the derivatives of all at once would take K times the memory
+        found = effects(each_tile(source, fit.at), fit.at, which, k)
+        value[k], error[k] = found.value, found.errors(V, state.kept)
+    if fit.separation is not None and fit.separation.kind == "complete":
+        error[:] = np.inf  # no weight has an estimate
+    aliased = ~state.free[:, 1:].any(axis=0)
+    value[:, aliased] = error[:, aliased] = np.nan
+    wald = wald_columns(value.ravel(), error.ravel(), level)
+    labels = {} if R == 1 else {"class": [label for label in fit.classes for _ in range(M)]}
+    kinds = ["difference" if j in which else "slope" for j in range(M)]
+    columns = {**labels, "term": names * R, "kind": kinds * R, "effect": wald.pop("estimate"), **wald}
+    return MarginalEffects(columns, text, level)
 
 
 @dataclass(frozen=True)
@@ -61,7 +104,7 @@ class Effects:
         return np.sqrt(np.maximum(variance, 0.0))
 
 
-def effects(tiles: Iterable[Tile], at: At, discrete: Mapping[int, list[int]], k: int) -> Effects:
+def effects(tiles: Iterable[Tile], at: WeightPoint, discrete: Mapping[int, list[int]], k: int) -> Effects:
     """Return the effects averaged over rows: of a slope ``∂y_k/∂φ_j``, of a 0/1 column ``y_k(1) − y_k(0)``.
 
     With D = ∂y_k/∂a and E = ∂²y_k/∂a², both averaged (E times z), a slope is ``Σ_c D_c w_cj`` and its derivative in
@@ -100,24 +143,22 @@ def effects(tiles: Iterable[Tile], at: At, discrete: Mapping[int, list[int]], k:
     return Effects(effect, J.reshape(w.shape[1], C * P))
 
 
-def _probability(A: Array, at: At) -> Array:
+def _probability(A: Array, at: WeightPoint) -> Array:
     """Return the probabilities that effects are about, n × K (n × 1 for two classes)."""
     if A.shape[1] > 1:
-        P: Array = log_normaliser(A)[1]
-        return P
+        return np.asarray(log_normaliser(A)[1])
     return LINKS["logit" if at.link is None else at.link.name].inverse(A)
 
 
-def _slope(A: Array, at: At, k: int) -> Array:
+def _slope(A: Array, at: WeightPoint, k: int) -> Array:
     """Return ``∂y_k/∂a_c``, n × C: for softmax ``y_k (δ_kc − y_c)``."""
     if A.shape[1] == 1:
         return LINKS["logit" if at.link is None else at.link.name].derivative(A)
     Y = _probability(A, at)
-    slope: Array = Y[:, [k]] * ((np.arange(1, Y.shape[1]) == k) - Y[:, 1:])
-    return slope
+    return np.asarray(Y[:, [k]] * ((np.arange(1, Y.shape[1]) == k) - Y[:, 1:]))
 
 
-def _curvature(A: Array, Z: Array, s: Array, at: At, k: int) -> Array:
+def _curvature(A: Array, Z: Array, s: Array, at: WeightPoint, k: int) -> Array:
     """Return ``Σ_n s_n ∂²y_k/∂a_c∂a_l z_n``, C × C × P.
 
     For softmax the second derivative is ``y_k (2 y_c y_l − δ_cl y_c − δ_kc y_l − δ_kl y_c + δ_kc δ_kl)``, whose parts
@@ -138,3 +179,90 @@ def _curvature(A: Array, Z: Array, s: Array, at: At, k: int) -> Array:
         E[:, k - 1] -= total
         E[k - 1, k - 1] += weight.sum(axis=0)
     return E
+
+
+def _categories(design: Design | None, names: list[str]) -> dict[int, list[int]]:
+    """Return for each column of a category those of all its levels, and refuse designs that use a column twice."""
+    if design is None or design.get_feature_names_out().tolist() != names:
+        return {}
+    used: set[str] = set()
+    levels: dict[int, list[int]] = {}
+    for term in design.terms_:
+        own = [factor for factor in term.factors if factor.what != "indicator"]
+        columns = {str(name) for factor in own for name in _columns(factor.of)}
+        is_category = len(own) == 1 and own[0].what == "levels"
+        if columns & used or len(columns) > 1 or (own[0].full if is_category else term.width > 1):
+            raise InvalidInputError(
+                f"marginal_effects is about columns that move one weight each, or are a category beside a constant; "
+                f"{term.names[0]!r} is of a column in several terms, of several columns, or one of all levels. Compare "
+                "predict_proba of changed rows."
+            )
+        used |= columns
+        if is_category:
+            places = [names.index(name) for name in term.names]
+            levels |= dict.fromkeys(places, places)
+    return levels
+
+
+def _columns(of: Expression | str) -> tuple[str, ...]:
+    return of.columns if isinstance(of, Expression) else (of,)
+
+
+def _discrete(
+    discrete: object, rows: DesignRows, names: list[str], levels: dict[int, list[int]]
+) -> dict[int, list[int]]:
+    """Return the columns that are taken as 0/1, each with those of its category."""
+    if discrete is False:
+        return {}
+    binary = [j for j in range(len(names)) if j in levels or _is_binary(_column(rows, j))]
+    if isinstance(discrete, str) and discrete == "auto":
+        return {j: levels.get(j, [j]) for j in binary}
+    if isinstance(discrete, str) or not isinstance(discrete, Iterable):
+        raise InvalidInputError(f"discrete must be 'auto', False or a list of columns, found {discrete!r}.")
+    for name in discrete:
+        if str(name) not in names:
+            raise UnknownNameError("column", name, names)
+        if names.index(str(name)) not in binary:
+            raise InvalidInputError(f"Column {name!r} holds other values than 0 and 1: it is no difference of two.")
+    places = [names.index(str(name)) for name in discrete]
+    return {j: levels.get(j, [j]) for j in places}
+
+
+def _column(rows: DesignRows, j: int) -> Array:
+    column = rows[:, j] if isinstance(rows, np.ndarray) else rows[:, [j]].toarray()[:, 0]
+    return np.asarray(column, dtype=np.float64)
+
+
+def _is_binary(column: Array) -> bool:
+    ones = column == 1.0
+    return bool(ones.any() and not ones.all() and np.all(ones | (column == 0.0)))
+
+
+def _evaluation_row(at: object, rows: DesignRows, s: Array | None, names: list[str]) -> tuple[Array, str]:
+    """Return the row at which effects are taken, and its description."""
+    mean = np.array([np.average(_column(rows, j), weights=s) for j in range(len(names))])
+    if isinstance(at, Mapping):
+        for name, value in at.items():
+            if str(name) not in names:
+                raise UnknownNameError("column", name, names)
+            mean[names.index(str(name))] = _read_number(name, value)
+        return mean, f"at {', '.join(f'{k} = {float(v):g}' for k, v in at.items())}, other columns at their mean"
+    if at == "mean":
+        return mean, "at the mean of the columns"
+    if at == "median":
+        inside = slice(None) if s is None else s > 0
+        median = np.array([np.median(_column(rows, j)[inside]) for j in range(len(names))])
+        return median, "at the median of the columns"
+    if at == "zero":
+        return np.zeros(len(names)), "at zero"
+    raise UnknownNameError("place", at, PLACES)
+
+
+def _read_number(name: object, value: object) -> float:
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        number = np.nan
+    if not np.isfinite(number):
+        raise InvalidInputError(f"at={{…}} must hold a finite number for each column, found {value!r} for {name!r}.")
+    return number

@@ -1,8 +1,8 @@
-"""The Gaussian (Laplace) posterior of the weights of a linear model."""
+"""The Gaussian (Laplace) posterior of the weights of a linear model, its mean, and the evidence."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -10,11 +10,17 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from oddsmith.errors import InvalidInputError, as_input_errors
-from oddsmith.inference.draws import standard_normals
-from oddsmith.kernels.rowwise import At
-from oddsmith.numerics import Array, SpdFactor
+from oddsmith.engines import one_blas_thread
+from oddsmith.errors import InvalidInputError, UnavailableError, as_input_errors
+from oddsmith.inference.draws import Seed, standard_normals
+from oddsmith.inference.fit_record import INTERCEPT, FitRecord
+from oddsmith.kernels.rowwise import WeightPoint
+from oddsmith.likelihood.coordinates import make_contrast
+from oddsmith.likelihood.fitted_state import FittedState
+from oddsmith.numerics import Array, SpdFactor, factor_spd
+from oddsmith.priors import Inherited
 from oddsmith.records import Table
+from oddsmith.statistics import LeverageParams, LeverageSlope
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 
@@ -49,40 +55,41 @@ class Posterior(Table):
     (3, 2)
     """
 
-    mean: Array
-    factor: SpdFactor
-    at: At
-    gauge: Array
-    estimated: npt.NDArray[np.bool_]
-    labels: tuple[tuple[str, ...], ...]
+    state: FittedState
+    at: WeightPoint
+    labels: tuple[tuple[Any, ...], ...]
 
     @property
     def size(self) -> int:
         """Number of weights that were estimated, the dimension of the subspace."""
-        return len(self.gauge[0]) * int(self.estimated.sum())
+        return len(self.state.kept)
 
     @cached_property
+    def mean(self) -> Array:
+        """The fitted weights."""
+        return self.state.weights().ravel()
+
+    @property
+    def _estimated(self) -> npt.NDArray[np.bool_]:
+        """Which terms were estimated, the same for every class."""
+        return np.asarray(self.state.free[0])
+
+    @property
     def _to_user(self) -> Array:
         """The matrix from the solver's weights of the estimated columns to the user's."""
-        J: Array = np.diag(np.concatenate([[1.0], 1.0 / self.at.scale]))
-        J[0, 1:] = -self.at.center / self.at.scale
-        return J[np.ix_(self.estimated, self.estimated)]
+        return self.state.to_user[np.ix_(self._estimated, self._estimated)]
 
     @cached_property
     def covariance(self) -> Array:
         """The covariance matrix of the weights."""
-        whole = np.zeros((len(self.estimated), int(self.estimated.sum())))
-        whole[self.estimated] = self._to_user
-        J = np.kron(self.gauge, whole)
-        S: Array = J @ self.factor.solve(np.ascontiguousarray(J.T))
-        return (S + S.T) / 2.0
+        return self.state.covariance()
 
     @property
     def std(self) -> Array:
         """Standard deviation of each weight."""
         return np.sqrt(np.diag(self.covariance))
 
-    def sample(self, n: int, seed: Any = None) -> Array:
+    def sample(self, n: int, seed: Seed = None) -> Array:
         """Return ``n`` draws of the weights, n × len(mean).
 
         >>> from oddsmith import LogisticRegression
@@ -91,11 +98,12 @@ class Posterior(Table):
         >>> bool(np.allclose(np.cov(draws.T), model.posterior_.covariance, atol=0.03))
         True
         """
+        factor, gauge, estimated = self.state.factor, self.state.gauge, self._estimated
         z = standard_normals(n, self.size, seed)
-        U = linalg.solve_triangular(self.factor.L, z.T, lower=True, trans=1).T / self.factor.d
-        U = U.reshape(n, self.gauge.shape[1], -1)
-        W = np.zeros((n, len(self.gauge), len(self.estimated)))
-        W[:, :, self.estimated] = np.einsum("rc,ncp->nrp", self.gauge, U @ self._to_user.T)
+        U = linalg.solve_triangular(factor.L, z.T, lower=True, trans=1).T / factor.d
+        U = U.reshape(n, gauge.shape[1], -1)
+        W = np.zeros((n, len(gauge), len(estimated)))
+        W[:, :, estimated] = np.einsum("rc,ncp->nrp", gauge, U @ self._to_user.T)
         return self.mean + W.reshape(n, -1)
 
     def logpdf(self, w: npt.ArrayLike) -> Any:
@@ -113,36 +121,131 @@ class Posterior(Table):
                 f"logpdf takes finite weights of length {len(self.mean)}, or rows of them; found an array of shape "
                 f"{w.shape}{'' if np.isfinite(w).all() else ' with NaN or infinity'}."
             )
-        W = (np.atleast_2d(w) - self.mean).reshape(-1, len(self.gauge), len(self.estimated))
-        inside, outside = W[:, :, self.estimated], W[:, :, ~self.estimated]
-        V = np.einsum("cr,nrp->ncp", linalg.pinv(self.gauge), inside)
-        off = np.abs(np.einsum("rc,ncp->nrp", self.gauge, V) - inside).max(axis=(1, 2), initial=0.0)
+        factor, gauge, estimated = self.state.factor, self.state.gauge, self._estimated
+        W = (np.atleast_2d(w) - self.mean).reshape(-1, len(gauge), len(estimated))
+        inside, outside = W[:, :, estimated], W[:, :, ~estimated]
+        V = np.einsum("cr,nrp->ncp", linalg.pinv(gauge), inside)
+        off = np.abs(np.einsum("rc,ncp->nrp", gauge, V) - inside).max(axis=(1, 2), initial=0.0)
         on = (off <= 1e-9 * (1.0 + np.abs(np.atleast_2d(w)).max(axis=1))) & ~outside.any(axis=(1, 2))
         U = linalg.solve_triangular(self._to_user, V.reshape(-1, V.shape[2]).T, lower=False).T.reshape(len(V), -1)
-        square = (((U * self.factor.d) @ np.tril(self.factor.L)) ** 2).sum(axis=1)
-        result = 0.5 * (self.factor.log_det() - self.size * LOG_2PI - square) - self._log_volume()
+        # The map to user weights makes this volume of a unit of the solver's.
+        unit = gauge.shape[1] * np.log(np.abs(np.diag(self._to_user))).sum()
+        log_volume = unit + 0.5 * len(self._to_user) * np.linalg.slogdet(gauge.T @ gauge)[1]
+        square = (((U * factor.d) @ np.tril(factor.L)) ** 2).sum(axis=1)
+        result = 0.5 * (factor.log_det() - self.size * LOG_2PI - square) - log_volume
         result = np.where(on, result, -np.inf)
         return result[0] if w.ndim == 1 else result
-
-    def _log_volume(self) -> float:
-        """Log of the volume that the map to user weights makes of a unit of the solver's."""
-        C, P = self.gauge.shape[1], int(self.estimated.sum())
-        columns = np.log(np.abs(np.diag(self._to_user))).sum()
-        classes = np.linalg.slogdet(self.gauge.T @ self.gauge)[1]
-        return float(C * columns + 0.5 * P * classes)
 
     @cached_property
     def solver_covariance(self) -> Array:
         """The covariance in the solver's coordinates, CP × CP, zero for what was not estimated."""
-        C, P = self.gauge.shape[1], len(self.estimated)
-        kept = np.flatnonzero(np.tile(self.estimated, C))
-        S = np.zeros((C * P, C * P))
-        S[np.ix_(kept, kept)] = self.factor.solve(np.eye(self.size))
+        kept = self.state.kept
+        S = np.zeros((self.state.x.size, self.state.x.size))
+        S[np.ix_(kept, kept)] = self.state.factor.solve(np.eye(len(kept)))
         return S
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Return one row per weight: class (for more than two), term, mean, standard deviation."""
-        names = ("class", "term") if len(self.gauge) > 1 else ("term",)
+        names = ("class", "term") if len(self.state.gauge) > 1 else ("term",)
         columns = zip(*self.labels, strict=True)
         table: dict[str, list[Any]] = {name: list(c) for name, c in zip(names, columns, strict=True)}
         return {**table, "mean": self.mean.tolist(), "std": self.std.tolist()}
+
+
+def laplace_posterior(fit: FitRecord) -> Posterior:
+    """Return the Gaussian posterior of a fit, or say why it has none."""
+    _require_existing_optimum(fit)
+    if not fit.state.factor.kept.all():
+        raise UnavailableError(
+            "The Hessian at the fitted weights is not positive definite, so there is no Gaussian posterior. Use a "
+            "prior, or fewer columns."
+        )
+    terms = [INTERCEPT, *fit.names]
+    labels = [(label, term) for label in fit.classes for term in terms] if fit.state.K > 2 else [(t,) for t in terms]
+    return Posterior(fit.state, fit.at, tuple(labels))
+
+
+def laplace_log_evidence(fit: FitRecord) -> float:
+    """Return the log evidence of a fit by Laplace's approximation; see ``LogisticRegression.log_evidence_``."""
+    state = fit.state
+    state.require_optimum()
+    _require_existing_optimum(fit)
+    Q, value = np.zeros((state.x.size, state.x.size)), 0.0
+    if state.penalty is not None:
+        state.penalty.add_to(Q, *state.x.shape)
+        value = state.penalty.value(state.x)
+    return log_evidence(state.log_likelihood, value, state.factor, Q[np.ix_(state.kept, state.kept)])
+
+
+def log_evidence(log_likelihood: float, penalty: float, factor: SpdFactor, Q: Array) -> float:
+    """Return ``log ∫ p(t | w) p(w) dw ≈ log p(t | w) + log p(w) − ½ log det(H / 2π)`` at the most probable w.
+
+    ``penalty`` is ``½ (w − m)ᵀ Q (w − m)``, ``Q`` the precision of the prior over the weights estimated and ``factor``
+    that of the Hessian H, prior included; all in any one set of coordinates with
+
+        log p(w) = −penalty + ½ log det(Q / 2π)
+
+    over the weights that have a prior. A weight without one (the intercept, as a rule) has the flat density 1 for each
+    unit: the evidence is then known but for that unit, which is the same for every model with the same flat weights.
+
+    >>> factor = factor_spd(np.array([[3.0]]))
+    >>> round(log_evidence(-1.0, 0.5, factor, np.array([[2.0]])), 6)  # −1.5 + ½ log(2/3)
+    -1.702733
+    """
+    proper = np.diag(Q) > 0
+    prior = factor_spd(Q[np.ix_(proper, proper)], tol=0.0)
+    if not (proper.any() and prior.kept.all() and factor.kept.all()):
+        raise UnavailableError(
+            "The evidence needs a prior that is a density: a GaussianPrior on the weights of the columns. Without one "
+            "it would depend on the units of the columns. Fit with prior=σ, or GaussianPrior(scale='evidence')."
+        )
+    flat = len(Q) - int(proper.sum())
+    return float(log_likelihood - penalty + 0.5 * (prior.log_det() - factor.log_det() + flat * LOG_2PI))
+
+
+def posterior_mean(fit: FitRecord) -> Array:
+    """Return the mean of the posterior to first order; see ``LogisticRegression.posterior_mean``."""
+    if fit.link is not None:
+        raise InvalidInputError(
+            f"posterior_mean is for link='logit', found link={fit.link.name!r}. Use posterior_.mean, the mode."
+        )
+    posterior, state, problem = laplace_posterior(fit), fit.state, fit.problem
+    with one_blas_thread():
+        state.require_same_rows(-sum(tile.loss for tile in fit.tiles()))
+        params = LeverageParams(posterior.at, posterior.solver_covariance)
+        slope = problem.engine.fold(LeverageSlope, problem.source, params).slope
+    x = state.x - (posterior.solver_covariance @ slope.ravel()).reshape(state.x.shape)
+    return replace(state, x=x).weights().ravel()
+
+
+def posterior_as_prior(fit: FitRecord) -> Inherited:
+    """Return the posterior of a fit as a prior: its Hessian in its own coordinates, its mean in user units.
+
+    With K > 2 classes and no reference, a prior is solved in orthonormal contrasts; the fit may have had others.
+    """
+    state, aliased = fit.state, fit.aliased
+    state.require_optimum()
+    if aliased:
+        raise InvalidInputError(
+            f"The last fit set {', '.join(map(repr, aliased[:5]))} aside, so nothing is known of these "
+            "weights: its posterior cannot be a prior. Leave the columns out, or fit with a prior."
+        )
+    laplace_posterior(fit)  # raises if there is none
+    c, W = state.coordinates, state.weights()
+    C, P = state.x.shape
+    Q = np.zeros((C * P, C * P))
+    Q[np.ix_(state.kept, state.kept)] = state.objective_hessian()
+    if state.K > 2 and state.reference is not None:
+        W = np.delete(W, state.reference, axis=0)
+    elif state.K > 2:
+        back = np.kron(np.linalg.solve(make_contrast(state.K, None).T @ c.contrast, np.eye(C)), np.eye(P))
+        Q = back.T @ Q @ back
+    return Inherited(mean=W, Q=Q, about=(c.center, c.scale))
+
+
+def _require_existing_optimum(fit: FitRecord) -> None:
+    if not fit.certificate.optimum_exists:
+        raise UnavailableError(
+            "The classes are separated and nothing keeps the weights finite, so there is no posterior to speak of. "
+            "Use a GaussianPrior."
+        )

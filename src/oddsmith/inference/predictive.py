@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from oddsmith.block import Block
+from oddsmith.design.inputs import read_offset
+from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, UnknownNameError
-from oddsmith.inference.draws import standard_normals
+from oddsmith.inference.draws import Seed, standard_normals
+from oddsmith.inference.fit_record import FitRecord
+from oddsmith.inference.posterior import laplace_posterior
 from oddsmith.inference.quadrature import expected_entropy, expected_probability, probability_std
 from oddsmith.inference.summary import normal_quantile
+from oddsmith.kernels.rowwise import tiles
+from oddsmith.likelihood.separation import DesignRows
 from oddsmith.links import LINKS, Link, probabilities
 from oddsmith.numerics import EPS, Array, log_normaliser
 from oddsmith.records import Table
+from oddsmith.rows import as_rows
 
 METHODS = ("auto", "quadrature", "probit", "samples")
 CHUNK = 1 << 21
 """Numbers held at once."""
+BLOCK_NUMBERS = 1 << 22
+"""Numbers of a design that are read at once."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Predictive(Table):
     """Class probabilities averaged over the posterior of the weights.
 
@@ -64,32 +73,48 @@ class Predictive(Table):
         return {**table, "noise": self.noise.tolist(), "ignorance": self.ignorance.tolist()}
 
 
-def join(parts: Sequence[Predictive]) -> Predictive:
-    """Return the predictives of consecutive rows as one."""
-    first = parts[0]
-    if len(parts) == 1:
-        return first
-    arrays = [f.name for f in fields(Predictive) if isinstance(getattr(first, f.name), np.ndarray)]
-    whole = {name: np.concatenate([getattr(part, name) for part in parts]) for name in arrays}
-    return Predictive(first.classes, level=first.level, method=first.method, **whole)
-
-
-def predict(
-    classes: tuple[Any, ...],
-    mu: Array,
-    cov: Array,
-    link: Link | None,
-    *,
-    method: str,
-    level: float,
-    normals: Array,
+def predictive(
+    fit: FitRecord, rows: DesignRows, method: str, level: float, seed: Seed, offset: object, draws: int
 ) -> Predictive:
-    """Return the predictive of rows whose activations against class 0 are N(mu, cov), n × C and n × C × C.
+    """Return the predictive of checked rows, block by block; see ``LogisticRegression.predictive``."""
+    K, N = len(fit.classes), rows.shape[0]
+    method = check_method(method, K, fit.link)
+    normals = antithetic(draws, K - 1, seed)
+    posterior = laplace_posterior(fit)
+    shift = read_offset(offset, N, K)
+    parts, step = [], max(256, BLOCK_NUMBERS // max(1, rows.shape[1]))
+    with one_blas_thread():
+        for start in range(0, N, step):
+            Phi = as_rows(rows[start : start + step])
+            t = np.zeros(Phi.shape[0], dtype=np.int32)
+            block = Block(Phi, t, None, None if shift is None else shift[start : start + step])
+            for tile in tiles(block, posterior.at):
+                with np.errstate(over="ignore", invalid="ignore"):
+                    cov = tile.spread(posterior.solver_covariance)
+                far = ~np.isfinite(cov).all(axis=(1, 2))
+                if far.any():
+                    raise InvalidInputError(
+                        f"Row {start + tile.start + int(np.argmax(far))} of X lies so far out that the variance of "
+                        "its activation is more than a float64 can hold. Look into its numbers, or rescale them."
+                    )
+                parts.append(_predict(tile.A, cov, fit.link, method, level, normals))
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return Predictive(classes=tuple(fit.classes), **columns, level=level, method=method)
+
+
+def _predict(mu: Array, cov: Array, link: Link | None, method: str, level: float, normals: Array) -> dict[str, Array]:
+    """Return the columns of the predictive for activations N(mu, cov) against class 0, n × C and n × C × C.
 
     ``normals`` (draws × C) are the standard normal numbers that samples are made of, the same for each row.
     """
-    if len(classes) > 2:
-        return _softmax(classes, mu, cov, level, normals)
+    columns = _softmax(mu, cov, level, normals) if mu.shape[1] > 1 else _binary(mu, cov, link, method, level, normals)
+    entropy = _entropy(columns["mean"])
+    noise = np.minimum(columns["noise"], entropy)  # they differ by rounding where the weights are certain
+    return {**columns, "entropy": entropy, "noise": noise, "ignorance": entropy - noise}
+
+
+def _binary(mu: Array, cov: Array, link: Link | None, method: str, level: float, normals: Array) -> dict[str, Array]:
+    """Integrate the link over the Gaussian of the activation."""
     f = LINKS["logit"] if link is None else link
     a, sigma = mu[:, 0], np.sqrt(np.maximum(cov[:, 0, 0], 0.0))
     z = normal_quantile(level)
@@ -100,8 +125,8 @@ def predict(
         mean = _kappa(f, a, sigma) if method == "probit" else expected_probability(f, a, sigma)
         std, noise = probability_std(f, a, sigma, mean), expected_entropy(f, a, sigma)
     lower, upper = np.column_stack([q_high, p_low]), np.column_stack([q_low, p_high])
-    both = np.column_stack([std, std])
-    return _record(classes, mean, lower, upper, both, sigma, noise, level, method)
+    std = np.column_stack([std, std])
+    return {"mean": mean, "lower": lower, "upper": upper, "std": std, "activation_std": sigma, "noise": noise}
 
 
 def check_method(method: str, K: int, link: Link | None) -> str:
@@ -121,7 +146,7 @@ def check_method(method: str, K: int, link: Link | None) -> str:
     return ("samples" if K > 2 else "quadrature") if method == "auto" else method
 
 
-def antithetic(draws: int, C: int, seed: Any) -> Array:
+def antithetic(draws: int, C: int, seed: Seed) -> Array:
     """Return ``draws`` standard normal vectors of length C, each with its opposite."""
     if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 2:
         raise InvalidInputError(f"draws must be a whole number of at least 2, found {draws!r}.")
@@ -147,10 +172,10 @@ def _two_by_samples(f: Link, a: Array, sigma: Array, normals: Array) -> tuple[Ar
     return mean, std, noise
 
 
-def _softmax(classes: tuple[Any, ...], mu: Array, cov: Array, level: float, normals: Array) -> Predictive:
+def _softmax(mu: Array, cov: Array, level: float, normals: Array) -> dict[str, Array]:
     """Average the softmax over draws of the activations."""
-    n, K = len(mu), len(classes)
-    C = K - 1
+    n, C = mu.shape
+    K = C + 1
     # A variance of rounding size keeps the factor of a certain row defined.
     jitter = 16.0 * EPS * np.trace(cov, axis1=1, axis2=2) + np.finfo(float).tiny
     L = np.linalg.cholesky(cov + jitter[:, None, None] * np.eye(C))
@@ -165,27 +190,9 @@ def _softmax(classes: tuple[Any, ...], mu: Array, cov: Array, level: float, norm
         out["lower"][rows], out["upper"][rows] = np.quantile(P, tail, axis=1)
     centre = np.vstack([np.zeros(C), np.eye(C)]) - 1.0 / K
     spread = np.sqrt(np.maximum(np.einsum("kc,ncd,kd->nk", centre, cov, centre), 0.0))
-    return _record(classes, out["mean"], out["lower"], out["upper"], out["std"], spread, noise, level, "samples")
-
-
-def _record(
-    classes: tuple[Any, ...],
-    mean: Array,
-    lower: Array,
-    upper: Array,
-    std: Array,
-    spread: Array,
-    noise: Array,
-    level: float,
-    method: str,
-) -> Predictive:
-    entropy = _entropy(mean)
-    noise = np.minimum(noise, entropy)  # they differ by rounding where the weights are certain
-    return Predictive(classes, mean, lower, upper, std, spread, entropy, noise, entropy - noise, level, method)
+    return {**out, "activation_std": spread, "noise": noise}
 
 
 def _entropy(P: Array) -> Array:
     """Return ``−Σ p log p`` over the last axis."""
-    logs = np.log(np.where(P > 0, P, 1.0))
-    result: Array = -(P * logs).sum(axis=-1)
-    return result
+    return np.asarray(-(P * np.log(np.where(P > 0, P, 1.0))).sum(axis=-1))

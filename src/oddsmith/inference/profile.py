@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from oddsmith.inference.constrained import Evaluate, Minimum, Tangent, minimise
 from oddsmith.numerics import Array
-from oddsmith.solvers.base import Evaluation
+from oddsmith.solvers.base import ObjectiveValue
+from oddsmith.solvers.constrained import Evaluate, KKTFactor, Minimum, minimise
 
 LAST_STEP = 1e-6
 """A step this short (in standard errors) is the last: convergence is quadratic."""
@@ -27,7 +27,7 @@ OTHER_BRANCH = 1e-6
 """A minimum lower than this is another one."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Profiler:
     """Finds the ends of profile intervals of an objective around its minimum ``best``.
 
@@ -37,10 +37,10 @@ class Profiler:
     """
 
     evaluate: Evaluate
-    best: Evaluation
+    best: ObjectiveValue
     q: float
     exact: bool = True
-    anchor: Evaluation | None = None
+    anchor: ObjectiveValue | None = None
 
     @property
     def existing(self) -> bool:
@@ -57,10 +57,10 @@ class Profiler:
 
         Steps straight for the end first; where these go astray, it is looked for by constrained fits.
         """
-        found = self._straight(c, side) if self.exact and self.existing else None
-        return self._searched(c, side) if found is None else found
+        found = self._venzon_moolgavkar(c, side) if self.exact and self.existing else None
+        return self._bracketed_newton(c, side) if found is None else found
 
-    def _straight(self, c: Array, side: int) -> float | None:
+    def _venzon_moolgavkar(self, c: Array, side: int) -> float | None:
         """Return the end by the method of Venzon and Moolgavkar, or None if it does not settle.
 
         At x the quadratic model of f, minimised subject to ``cᵀp = δ``, is
@@ -71,16 +71,16 @@ class Profiler:
         A = c[None, :]
         for _ in range(12):
             assert e.hessian is not None
-            tangent = Tangent.of(e.hessian, A)
-            if not (tangent.definite and tangent.factor.kept.all()):
+            kkt = KKTFactor.of(e.hessian, A)
+            if not (kkt.definite and kkt.factor.kept.all()):
                 return None
-            y = tangent.factor.solve(e.gradient)
-            k, slope = float(tangent.gram[0, 0]), float(c @ y)
+            y = kkt.factor.solve(e.gradient)
+            k, slope = float(kkt.schur[0, 0]), float(c @ y)
             under = k * (self.q - 2.0 * (e.value - self.best.value) + float(e.gradient @ y))
             if not under > 0.0:
                 return None
             delta = side * float(np.sqrt(under)) - slope
-            p = tangent.step(e.gradient, np.array([delta]))
+            p = kkt.step(e.gradient, np.array([delta]))
             size = float(np.sqrt(max(float(p @ (e.hessian @ p)), 0.0)))
             if not size < max(last, 2.0 * np.sqrt(self.q)):
                 return None
@@ -92,24 +92,24 @@ class Profiler:
                 return None
         return None
 
-    def _searched(self, c: Array, side: int) -> float:
+    def _bracketed_newton(self, c: Array, side: int) -> float:
         """Return the end by constrained fits: Newton's method on √D, kept inside a bracket.
 
         Each fit begins at the nearest one before it.
         """
-        x, v = self.best.w, self._first(c, side)
-        known: list[Minimum | Evaluation] = [self.best]
+        x, v = self.best.w, self._initial_distance(c, side)
+        known: list[Minimum | ObjectiveValue] = [self.best]
         if self.anchor is not None:
             known = [minimise(self.evaluate, self.anchor, c[None, :], tol=self.tol, max_iter=200)]
         inside, outside, start = 0.0, np.inf, v
         close = 1e-11 if self.existing else 1e-8
         for _ in range(100):
-            near = min(known, key=lambda point: abs(float(c @ (_place(point) - x)) - v))
+            near = min(known, key=lambda point: abs(float(c @ (_weights_of(point) - x)) - v))
             found = self.fit(near, c, v)
             D = np.inf if found is None else 2.0 * (found.e.value - self.best.value)
             inside, outside = (inside, abs(v)) if D > self.q else (abs(v), outside)
             if abs(D - self.q) <= close * max(1.0, self.q):
-                found = self._elsewhere(found, c, v)
+                found = self._find_other_branch(found, c, v)
                 if found is None:
                     return v
                 known, inside, outside = [], abs(v), np.inf
@@ -119,7 +119,7 @@ class Profiler:
             new = np.nan
             if found is not None:
                 known.append(found)
-                new = self._newton(found, c, side, abs(v), D)
+                new = self._newton_on_root(found, c, side, abs(v), D)
             if np.isinf(outside):
                 new = float(np.clip(new, 1.1 * inside, 8.0 * inside)) if np.isfinite(new) else 2.0 * inside
             elif not inside < new < outside:
@@ -129,7 +129,7 @@ class Profiler:
             v = side * new
         return float("nan")  # no number is better than a wrong one
 
-    def _elsewhere(self, end: Minimum | None, c: Array, v: float) -> Minimum | None:
+    def _find_other_branch(self, end: Minimum | None, c: Array, v: float) -> Minimum | None:
         """Return a minimum with ``cᵀ(x − x̂) = v`` that is inside the interval, although its ``end`` was found there.
 
         A penalised likelihood may have several along its profile. Those are looked at that are reached straight from
@@ -140,9 +140,9 @@ class Profiler:
             return None
         x, A = self.best.w, c[None, :]
         assert self.best.hessian is not None and end.e.hessian is not None
-        around = Tangent.of(self.best.hessian, A)
-        unit = float(around.gram[0, 0])
-        if max(abs(end.tangent.gram[0, 0] / unit - 1.0), abs(v**2 / (unit * self.q) - 1.0)) <= SAME_CURVATURE:
+        around = KKTFactor.of(self.best.hessian, A)
+        unit = float(around.schur[0, 0])
+        if max(abs(end.kkt.schur[0, 0] / unit - 1.0), abs(v**2 / (unit * self.q) - 1.0)) <= SAME_CURVATURE:
             return None  # the profile is almost Wald's parabola
         starts = [x + around.step(np.zeros_like(x), np.array([v]))]
         if c @ x != 0.0:
@@ -160,47 +160,59 @@ class Profiler:
                         return found
         return None
 
-    def _first(self, c: Array, side: int) -> float:
+    def _initial_distance(self, c: Array, side: int) -> float:
         """Return where the search begins: at Wald's end, with the curvature of the origin if there is no minimum.
 
         Then it begins at the origin itself if that is farther off, on this side.
         """
         around = self.best if self.anchor is None else self.anchor
         assert around.hessian is not None
-        unit = float(np.sqrt(Tangent.of(around.hessian, c[None, :]).gram[0, 0] * self.q))
+        unit = float(np.sqrt(KKTFactor.of(around.hessian, c[None, :]).schur[0, 0] * self.q))
         reached = 0.0 if self.anchor is None else float(c @ self.best.w)
         return side * max(unit, -side * reached)
 
-    def _newton(self, found: Minimum, c: Array, side: int, size: float, D: float) -> float:
+    def _newton_on_root(self, found: Minimum, c: Array, side: int, size: float, D: float) -> float:
         """Return the root of √D = √q on its tangent, whose slope is the multiplier of the constraint over √D."""
-        slope = side * float(found.tangent.multiplier(found.e.gradient)[0])
+        slope = side * float(found.kkt.multiplier(found.e.gradient)[0])
         root = float(np.sqrt(max(D, 0.0)))
         return size - (root - float(np.sqrt(self.q))) * root / slope if slope > 0.0 and root > 0.0 else np.nan
 
-    def fit(self, near: Minimum | Evaluation, c: Array, v: float) -> Minimum | None:
-        """Return the minimum with ``cᵀ(x − x̂) = v``, from a point near it; None if the way there ends.
+    def fit(self, near: Minimum | ObjectiveValue, c: Array, v: float) -> Minimum | None:
+        """Return the minimum with ``cᵀ(x − x̂) = v``, from a point near it; None if the way there ends."""
+        return self.fit_constrained(near, c[None, :], np.array([v]), self.best.w)
+
+    def fit_constrained(
+        self,
+        near: Minimum | ObjectiveValue,
+        A: Array,
+        v: Array,
+        around: Array,
+        *,
+        shortest: float = SHORTEST,
+        max_iter: int = 100,
+    ) -> Minimum | None:
+        """Return the minimum with ``A (x − around) = v``, from a point near it; None if the way there ends.
 
         A step that leaves the domain of the objective, or from which no minimum is found, is shortened, and taken again
         from the minimum there.
         """
-        A, share = c[None, :], 1.0
-        while share > SHORTEST:
-            e = near if isinstance(near, Evaluation) else near.e
+        share = 1.0
+        while share > shortest:
+            e = near if isinstance(near, ObjectiveValue) else near.e
             assert e.hessian is not None
-            tangent = near.tangent if isinstance(near, Minimum) else Tangent.of(e.hessian, A)
-            left = np.array([v]) - A @ (e.w - self.best.w)
-            f = self.evaluate(e.w + tangent.step(np.zeros_like(e.w), share * left))
+            kkt = near.kkt if isinstance(near, Minimum) else KKTFactor.of(e.hessian, A)
+            f = self.evaluate(e.w + kkt.step(np.zeros_like(e.w), share * (v - A @ (e.w - around))))
             found = None
             if np.isfinite(f.value):
-                found = minimise(self.evaluate, f, A, tol=self.tol, max_iter=100, exact=self.exact)
+                found = minimise(self.evaluate, f, A, tol=self.tol, max_iter=max_iter, exact=self.exact)
             if found is None or not found.converged:
                 share *= 0.5
-                continue
-            if share == 1.0:
+            elif share == 1.0:
                 return found
-            near, share = found, min(1.0, 2.0 * share)
+            else:
+                near, share = found, min(1.0, 2.0 * share)
         return None
 
 
-def _place(point: Minimum | Evaluation) -> Array:
-    return point.w if isinstance(point, Evaluation) else point.e.w
+def _weights_of(point: Minimum | ObjectiveValue) -> Array:
+    return point.w if isinstance(point, ObjectiveValue) else point.e.w

@@ -15,15 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
 from oddsmith.links import Link
 from oddsmith.numerics import Array, normal_density
+from oddsmith.protocols import Indices
 
+Integrand: TypeAlias = Callable[[Array, Indices], Array]
+"""A function of activations, and of the rows that they belong to."""
 NEAR = 3.0
 """Gaussians up to this standard deviation are integrated around their peak."""
 REACH = 10.0
@@ -53,7 +55,7 @@ class Side:
         """Return the slope of its logarithm."""
         return -self.link.score(-a)[1] if self.mirrored else self.link.score(a)[0]
 
-    def bend(self, a: Array) -> Array:
+    def curvature(self, a: Array) -> Array:
         """Return the second derivative of its logarithm."""
         return self.link.score_derivative(-a)[1] if self.mirrored else self.link.score_derivative(a)[0]
 
@@ -88,7 +90,7 @@ def probability_std(link: Link, mu: Array, sigma: Array, mean: Array) -> Array:
     """
     variance = np.zeros(len(mu))
     if not np.isinf(link.domain).all():
-        away = _within(link, lambda a, rows: (link.inverse(a) - mean[rows, 1:]) ** 2, mu, sigma)
+        away = _integrate_domain(link, lambda a, rows: (link.inverse(a) - mean[rows, 1:]) ** 2, mu, sigma)
         for end, sign in zip(link.domain, (1.0, -1.0), strict=True):  # beyond an end of its domain f is constant
             if np.isfinite(end):
                 beyond = special.ndtr(sign * (end - mu) / np.where(sigma > 0, sigma, 1.0))
@@ -98,11 +100,11 @@ def probability_std(link: Link, mu: Array, sigma: Array, mean: Array) -> Array:
     if narrow.any():
         centre = mean[narrow, 1]
 
-        def square(a: Array, rows: Any) -> Array:
+        def square(a: Array, rows: Indices) -> Array:
             away: Array = link.inverse(a) - centre[rows][:, None]
             return away * away
 
-        variance[narrow] = _around(square, mu[narrow], mu[narrow], sigma[narrow], _step(link, sigma[narrow]))
+        variance[narrow] = _integrate_around(square, mu[narrow], mu[narrow], sigma[narrow], _step(link, sigma[narrow]))
     for mirrored in (True, False):  # of two probabilities the smaller one: its square is not near its mean's
         smaller = (sigma > NEAR) & ((mean[:, 0] < mean[:, 1]) == mirrored)
         if smaller.any():
@@ -121,7 +123,7 @@ def expected_entropy(link: Link, mu: Array, sigma: Array) -> Array:
     [0.693147]
     """
 
-    def entropy(a: Array, rows: Any = None) -> Array:
+    def entropy(a: Array, rows: Indices | None = None) -> Array:
         total = np.zeros_like(a)
         for log_p in link.log_probability(a):
             total -= np.where(log_p > -700.0, np.exp(log_p) * np.maximum(log_p, -700.0), 0.0)
@@ -130,12 +132,12 @@ def expected_entropy(link: Link, mu: Array, sigma: Array) -> Array:
     result = np.empty(len(mu))
     point = sigma == 0
     if not np.isinf(link.domain).all():
-        return np.where(point, entropy(mu), _within(link, entropy, mu, sigma))
+        return np.where(point, entropy(mu), _integrate_domain(link, entropy, mu, sigma))
     result[point] = entropy(mu[point])
     wide = (sigma > NEAR) & (np.abs(mu) < REACH * sigma)
     near = ~(wide | point)
-    result[near] = _around(entropy, mu[near], mu[near], sigma[near], _step(link, sigma[near]))
-    a, da = _wide_nodes(link)
+    result[near] = _integrate_around(entropy, mu[near], mu[near], sigma[near], _step(link, sigma[near]))
+    a, da = _sinh_nodes(link)
     weight = entropy(a) * da
     for rows in _chunks(np.flatnonzero(wide), len(a)):
         z = (a - mu[rows, None]) / sigma[rows, None]
@@ -152,18 +154,18 @@ def _numerical(side: Side, mu: Array, sigma: Array, power: int = 1) -> Array:
     wide = (sigma > NEAR) & (np.abs(peak) < REACH * sigma)
     near = ~(wide | point)
 
-    def integrand(a: Array, rows: Any) -> Array:
+    def integrand(a: Array, rows: Indices | None) -> Array:
         return np.exp(power * side.log(a))
 
     if near.any():
         # A factor whose logarithm bends down makes the peak narrower than the Gaussian; sharper ones underflow.
-        bend = np.clip(side.bend(peak[near]), -1e3, 0.0)
-        width = (sigma[near] ** -2.0 - power * bend) ** -0.5
+        curvature = np.clip(side.curvature(peak[near]), -1e3, 0.0)
+        width = (sigma[near] ** -2.0 - power * curvature) ** -0.5
         # … and less like a Gaussian: there the points lie closer.
         width = np.where(width > 0.9 * sigma[near], width, 0.5 * width)
-        result[near] = _around(integrand, peak[near], mu[near], sigma[near], _step(side.link, width))
+        result[near] = _integrate_around(integrand, peak[near], mu[near], sigma[near], _step(side.link, width))
     if wide.any():
-        a, da = _wide_nodes(side.link)
+        a, da = _sinh_nodes(side.link)
         with np.errstate(under="ignore"):
             weight = power * np.exp(side.log(a)) ** (power - 1) * side.derivative(a) * da
             for rows in _chunks(np.flatnonzero(wide), len(a)):
@@ -177,7 +179,7 @@ def _peak(side: Side, mu: Array, sigma: Array, power: int) -> Array:
         return mu
     variance, score = power * sigma**2, side.score(mu)
     # The score falls, so the peak lies between mu and mu + variance · score. If that is near, Newton's step will do.
-    peak = mu + variance * score / (1.0 - variance * np.minimum(side.bend(mu), 0.0))
+    peak = mu + variance * score / (1.0 - variance * np.minimum(side.curvature(mu), 0.0))
     far = np.flatnonzero(variance * score > 2.0 * sigma)
     m, v = mu[far], variance[far]
     # A peak above zero lies below mu + variance · score(0).
@@ -194,7 +196,7 @@ def _step(link: Link, width: Array) -> Array:
     return np.minimum(0.7 * width, STEPS.get(link.name, 0.15))
 
 
-def _around(function: Callable[[Array, Any], Array], center: Array, mu: Array, sigma: Array, step: Array) -> Array:
+def _integrate_around(function: Integrand, center: Array, mu: Array, sigma: Array, step: Array) -> Array:
     """Return ``∫ function(a) N(a | mu, sigma²) da`` by the trapezoidal rule around ``center``."""
     result = np.empty(len(mu))
     # Rows are gathered by the number of points that they need, a power of two.
@@ -211,7 +213,7 @@ def _around(function: Callable[[Array, Any], Array], center: Array, mu: Array, s
     return result
 
 
-def _within(link: Link, function: Callable[[Array, Any], Array], mu: Array, sigma: Array) -> Array:
+def _integrate_domain(link: Link, function: Integrand, mu: Array, sigma: Array) -> Array:
     """Return ``∫ function(a) N(a | mu, sigma²) da`` over the domain of a link that ends (0 where sigma is 0).
 
     By the double exponential rule: at the ends the function need not be smooth.
@@ -228,21 +230,20 @@ def _within(link: Link, function: Callable[[Array, Any], Array], mu: Array, sigm
     return result
 
 
-def _wide_nodes(link: Link) -> tuple[Array, Array]:
+def _sinh_nodes(link: Link) -> tuple[Array, Array]:
     """Return points a = sinh(u), u equally spaced, and what each stands for, da."""
     far = FARTHEST.get(link.name, 40.0)
     u = np.arange(-far, far + 0.5 * WIDE_STEP, WIDE_STEP)
     return np.sinh(u), WIDE_STEP * np.cosh(u)
 
 
-def _chunks(rows: npt.NDArray[np.intp], points: int) -> list[npt.NDArray[np.intp]]:
+def _chunks(rows: Indices, points: int) -> list[Indices]:
     return np.array_split(rows, max(1, -(-len(rows) * points // CHUNK))) if len(rows) else []
 
 
 def _probit(side: Side, mu: Array, sigma: Array) -> Array:
     """``E[Φ(a)] = Φ(mu / √(1 + sigma²))``."""
-    result: Array = special.ndtr(mu / np.hypot(1.0, sigma))
-    return result
+    return np.asarray(special.ndtr(mu / np.hypot(1.0, sigma)))
 
 
 def _log(side: Side, mu: Array, sigma: Array) -> Array:
@@ -282,12 +283,7 @@ def _integrated_normal(z: Array) -> Array:
     for k in range(40, 1, -1):  # Laplace's continued fraction of φ/(1 − Φ) − z
         tail = far + k / tail
     left = normal_density(z) / tail / (far + 1.0 / tail)
-    result: Array = np.where(z < -5.0, left, z * special.ndtr(z) + normal_density(z))
-    return result
+    return np.asarray(np.where(z < -5.0, left, z * special.ndtr(z) + normal_density(z)))
 
 
-CLOSED_FORMS: dict[str, Callable[[Side, Array, Array], Array]] = {
-    "probit": _probit,
-    "log": _log,
-    "identity": _identity,
-}
+CLOSED_FORMS: dict[str, Callable[[Side, Array, Array], Array]] = {"probit": _probit, "log": _log, "identity": _identity}

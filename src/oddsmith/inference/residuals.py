@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
+from oddsmith.engines import one_blas_thread
+from oddsmith.inference.fit_record import FitRecord
+from oddsmith.inference.leave_out_step import curvatures
+from oddsmith.inference.sandwich import CovarianceKind, covariance
 from oddsmith.kernels.rowwise import Tile
 from oddsmith.numerics import Array
 from oddsmith.records import Table
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Diagnostics(Table):
     """What each row says about the fit, with R's definitions (dispersion 1) where there are two classes.
 
@@ -69,23 +72,25 @@ class Diagnostics(Table):
         return "\n".join(lines)
 
 
-def diagnose(tiles: Iterable[Tile], S: Array, k: int) -> Diagnostics:
-    """Return the diagnostics of rows, ``S`` (CP × CP) being the inverse information and ``k`` its rank.
-
-    Cost: one pass, O(N C² P²); memory O(N K) for the result.
-    """
-    parts = [_diagnose(tile, S, k) for tile in tiles]
-    return Diagnostics(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+def diagnostics(fit: FitRecord) -> Diagnostics:
+    """Return the diagnostics of the rows of a fit; see ``LogisticRegression.diagnostics``."""
+    state, kept = fit.state, fit.state.kept
+    with one_blas_thread():
+        S = np.zeros((state.x.size, state.x.size))
+        S[np.ix_(kept, kept)] = covariance(fit, CovarianceKind("information"))
+        parts = [_diagnose(tile, S, len(kept)) for tile in fit.tiles()]
+    columns = (np.concatenate(column) for column in zip(*parts, strict=True))
+    found = Diagnostics(**{field.name: column for field, column in zip(fields(Diagnostics), columns, strict=True)})
+    state.require_same_rows(-0.5 * float(found.deviance @ found.deviance))
+    return found
 
 
 @np.errstate(divide="ignore", invalid="ignore")  # a row of leverage 1 has no standardised residual
 def _diagnose(tile: Tile, S: Array, k: int) -> tuple[Array, ...]:
+    """Return the columns of some rows; ``S`` (CP × CP) is the inverse information and ``k`` its rank."""
     C, s, rows = tile.A.shape[1], tile.s, tile.rows
     B = tile.spread(S)
-    V = np.empty_like(B)
-    for j in range(C):
-        for m in range(C):
-            V[:, j, m] = rows.curvature(j, m)
+    V = curvatures(rows)
     r = -rows.gradient
     hat = s[:, None, None] * (V @ B)
     leverage = np.trace(hat, axis1=1, axis2=2)

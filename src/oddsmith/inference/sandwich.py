@@ -1,16 +1,18 @@
-"""Covariances of estimates that hold when the likelihood does not: the sandwich, and that of clusters."""
+"""Covariances of estimates: from the information, and robust ones (the sandwich, also by clusters)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from oddsmith.engines import MemorySource, one_blas_thread
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
-from oddsmith.kernels.rowwise import At, tiles
-from oddsmith.numerics import Array, SpdFactor
+from oddsmith.inference.fit_record import FitRecord, each_tile
+from oddsmith.kernels.rowwise import WeightPoint
+from oddsmith.numerics import Array, SpdFactor, factor_spd
+from oddsmith.protocols import Indices
+from oddsmith.statistics import ScoreScatter
 
 NAMES = ("information", "observed", "sandwich", "cluster")
 SANDWICHES = ("HC0", "HC1")
@@ -23,7 +25,7 @@ class CovarianceKind:
 
     name: str
     factor: str = ""
-    codes: npt.NDArray[np.intp] | None = None
+    codes: Indices | None = None
 
     @property
     def needs_rows(self) -> bool:
@@ -45,7 +47,7 @@ class CovarianceKind:
         return f"errors robust to {self.n_clusters} clusters ({self.factor})"
 
 
-def read_covariance(covariance: Any) -> CovarianceKind:
+def read_covariance(covariance: object) -> CovarianceKind:
     """Read ``"information"``, ``"sandwich"``, ``("sandwich", "HC1")``, ``("cluster", ids)`` or with a factor.
 
     >>> read_covariance("sandwich").factor
@@ -75,7 +77,7 @@ def read_covariance(covariance: Any) -> CovarianceKind:
     )
 
 
-def _codes(ids: Any) -> npt.NDArray[np.intp]:
+def _codes(ids: object) -> Indices:
     values = np.asarray(ids)
     if values.ndim != 1:
         raise InvalidInputError(f"The clusters have shape {values.shape}; expected one identifier a row.")
@@ -88,7 +90,26 @@ def _codes(ids: Any) -> npt.NDArray[np.intp]:
     return codes.astype(np.intp)
 
 
-def cluster_scatter(source: Any, at: At, codes: npt.NDArray[np.intp]) -> tuple[Array, float, int]:
+def covariance(fit: FitRecord, kind: CovarianceKind) -> Array:
+    """Return the covariance of the solver's estimated weights; robust kinds take one pass over the rows of the fit."""
+    state = fit.state
+    with one_blas_thread():
+        bread = factor_spd(state.objective_hessian(expected=kind.name != "observed"), tol=0.0)
+        if not kind.needs_rows:
+            V = bread.solve(np.eye(len(state.kept)))
+            return (V + V.T) / 2.0
+        source, clusters = fit.problem.source, 0
+        if kind.codes is None:
+            sums = fit.problem.engine.fold(ScoreScatter, source, fit.at)
+            meat, value = sums.meat, sums.value
+        else:
+            meat, value, clusters = cluster_scatter(fit.problem.memory_source, fit.at, kind.codes)
+        state.require_same_rows(-value)
+        n, kept = float(state.class_weight.sum()), state.kept
+        return sandwich(bread, meat[np.ix_(kept, kept)], kind, n=n, k=len(kept), clusters=clusters)
+
+
+def cluster_scatter(source: MemorySource, at: WeightPoint, codes: Indices) -> tuple[Array, float, int]:
     """Return ``Σ_g G_g G_gᵀ`` with ``G_g = Σ s · score`` over the rows of cluster g, ``Σ s ℓ``, and how many clusters.
 
     One pass; memory O(clusters × CP). Clusters whose rows all have weight 0 do not count.
@@ -97,13 +118,11 @@ def cluster_scatter(source: Any, at: At, codes: npt.NDArray[np.intp]) -> tuple[A
         raise InvalidInputError(f"{len(codes)} clusters were given for {source.n_rows} rows; every row needs one.")
     n = int(codes.max()) + 1
     sums, weight, value = np.zeros((n, at.x.size)), np.zeros(n), 0.0
-    for start, stop in source.slices():
-        block = source.block(start, stop)
-        for tile in tiles(block, at):
-            inside = codes[tile.start : tile.start + len(tile.Z)]
-            np.add.at(sums, inside, tile.scores() * tile.s[:, None])
-            np.add.at(weight, inside, tile.s)
-            value += tile.loss
+    for tile in each_tile(source, at):
+        inside = codes[tile.start : tile.start + len(tile.Z)]
+        np.add.at(sums, inside, tile.scores() * tile.s[:, None])
+        np.add.at(weight, inside, tile.s)
+        value += tile.loss
     meat: Array = sums.T @ sums
     return meat, value, int(np.count_nonzero(weight))
 
@@ -133,5 +152,4 @@ def sandwich(bread: SpdFactor, meat: Array, kind: CovarianceKind, *, n: float, k
     if kind.factor == "CR1S":
         factor *= (n - 1.0) / (n - k)
     half = bread.solve(bread.solve(meat).T)
-    V: Array = factor * (half + half.T) / 2.0
-    return V
+    return np.asarray(factor * (half + half.T) / 2.0)

@@ -1,4 +1,4 @@
-"""What a fit says about its weights: estimates, errors, tests and intervals in one table."""
+"""The summary of a fit: estimates, standard errors, tests and intervals in one table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from scipy import special
 
 from oddsmith.errors import InvalidInputError
-from oddsmith.inference.tables import ReportTable
+from oddsmith.inference.tables import ColumnTable
 from oddsmith.numerics import Array
 from oddsmith.records import Certificate
 
@@ -18,7 +18,7 @@ FREQUENTIST = ("estimate", "std_error", "z", "p_value", "lower", "upper")
 POSTERIOR = ("estimate", "posterior_sd", "credible_lower", "credible_upper")
 
 
-def check_level(level: Any) -> float:
+def check_level(level: object) -> float:
     """Return a checked level of confidence.
 
     >>> check_level(0.9)
@@ -44,8 +44,7 @@ def normal_p(z: Array) -> Array:
     >>> normal_p(np.array([0.0, 30.0])).tolist()
     [1.0, 9.81342785429749e-198]
     """
-    result: Array = special.erfc(np.abs(z) / np.sqrt(2.0))
-    return result
+    return np.asarray(special.erfc(np.abs(z) / np.sqrt(2.0)))
 
 
 def chi_square_p(statistic: float, df: float) -> float:
@@ -70,8 +69,8 @@ def wald_columns(estimate: Array, error: Array, level: float) -> dict[str, Array
     return dict(zip(FREQUENTIST, values, strict=True))
 
 
-@dataclass(frozen=True)
-class Summary(ReportTable):
+@dataclass(frozen=True, kw_only=True)
+class Summary(ColumnTable):
     """Estimates with errors and intervals, a row per weight, and the likelihood of the model.
 
     Columns are attributes too (arrays): ``term`` (the intercept first, called ``(intercept)``), before it ``class`` for
@@ -95,7 +94,10 @@ class Summary(ReportTable):
         How far from the optimum the fit can be.
 
     >>> columns = {"term": ["(intercept)"], **wald_columns(np.ones(1), np.full(1, 0.5), 0.95)}
-    >>> s = Summary(columns, "A model", -6.0, -8.0, 20, 1, 2, (), Certificate(True, 0.0, 0.0, 1.0, 3), ())
+    >>> likelihoods = {"log_likelihood": -6.0, "null_log_likelihood": -8.0}
+    >>> sizes = {"n_rows": 20, "n_parameters": 1, "n_classes": 2}
+    >>> certificate = Certificate(True, 0.0, 0.0, 1.0, 3)
+    >>> s = Summary(columns=columns, heading="A model", **likelihoods, **sizes, certificate=certificate)
     >>> s.aic, s.deviance, s.pseudo_r2, s.estimate.tolist()
     (14.0, 12.0, 0.25, [1.0])
     """
@@ -107,32 +109,15 @@ class Summary(ReportTable):
     n_rows: int
     n_parameters: int
     n_classes: int
-    aliased: tuple[str, ...]
     certificate: Certificate
-    remarks: tuple[str, ...]
+    aliased: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     level: float = 0.95
 
     @property
     def title(self) -> str:  # type: ignore[override]
         """The line above the table."""
         return self.heading
-
-    def _header(self, name: str) -> str:
-        if name.endswith(("lower", "upper")):
-            return f"{50 * (1 + self.level * (-1 if name.endswith('lower') else 1)):.4g}%"
-        return {"term": "", "p_value": "p"}.get(name, super()._header(name))
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "columns":
-            raise AttributeError(name)
-        for candidate in (name, f"credible_{name}"):
-            if candidate in self.columns:
-                return np.asarray(self.columns[candidate])
-        raise AttributeError(f"A summary has no {name!r}; its columns are {', '.join(self.columns)}.")
-
-    def to_dict(self) -> dict[str, list[Any]]:
-        """Return the columns as lists."""
-        return {name: np.asarray(values).tolist() for name, values in self.columns.items()}
 
     @property
     def is_posterior(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -131,6 +131,30 @@ class ReportTable(Table):
         lines = [rf"\begin{{tabular}}{{{layout}}}", r"\hline", line(header), r"\hline", *map(line, rows), r"\hline"]
         notes = [rf"\par {escape_latex(note)}" for note in self.notes]
         return "\n".join([*lines, r"\end{tabular}", *notes])
+
+
+class ColumnTable(ReportTable):
+    """A `ReportTable` that holds a mapping ``columns``, each of them an attribute too (an array)."""
+
+    columns: Mapping[str, Any]
+    level: float = 0.95
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "columns":
+            raise AttributeError(name)
+        for candidate in (name, f"credible_{name}"):
+            if candidate in self.columns:
+                return np.asarray(self.columns[candidate])
+        raise AttributeError(f"This table has no {name!r}; its columns are {', '.join(self.columns)}.")
+
+    def _header(self, name: str) -> str:
+        if name.endswith(("lower", "upper")):
+            return f"{50 * (1 + self.level * (-1 if name.endswith('lower') else 1)):.4g}%"
+        return {"term": "", "p_value": "p"}.get(name, super()._header(name))
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return the columns as lists."""
+        return {name: np.asarray(values).tolist() for name, values in self.columns.items()}
 
 
 _LATEX = {

@@ -19,8 +19,8 @@ from oddsmith.kernels.vectors import (
     add_sums,
     eight_dots,
     eight_dots_and_squares,
-    fill,
-    halve_rows,
+    pack,
+    pack_half_rows,
     value_at,
 )
 
@@ -35,8 +35,8 @@ AHEAD = uintp(384)
 def _dots_c(x: Any, base: Any, M: Any, u: Any, center: Any, U: Any, C: Any, a: Any, n: Any, ahead: Any) -> None:
     """a_i = Σ_j u_j (x_ij − c_j) for the n rows of length M that begin at x[base], eight at a time.
 
-    U and C are u and center in groups (`fill`), where rows are long enough for it. Meanwhile the first half of the tile
-    that begins at x[ahead] is called into the cache; `_add_c` calls the second half.
+    U and C are u and center in groups (`pack`), where rows are long enough for it. Meanwhile the first half of the tile
+    that begins at x[ahead] is prefetched; `_add_c` prefetches the second half.
     """
     i = uintp(0)
     if U.size:
@@ -99,10 +99,10 @@ def _longest(q: Any, s: Any, first: Any, n: Any) -> float:
 def _add_c(
     x: Any, base: Any, M: Any, r: Any, center: Any, C: Any, sums: Any, residuals: Any, g: Any, n: Any, ahead: Any
 ) -> None:
-    """g_j += Σ_i r_i (x_ij − c_j), while the second half of the tile at x[ahead] is called into the cache.
+    """g_j += Σ_i r_i (x_ij − c_j), while the second half of the tile at x[ahead] is prefetched.
 
-    C is center in groups, and ``sums`` collects theirs: `add_sums` adds them to g. ``residuals`` is room for residuals
-    in the precision of the sums.
+    C is center in groups, and ``sums`` collects theirs: `add_sums` adds them to g. ``residuals`` is scratch
+    for residuals in the precision of the sums.
     """
     i = uintp(0)
     if C.size and n >= uintp(4):
@@ -190,33 +190,33 @@ def logistic_c(
 ) -> tuple[float, float]:
     """Two classes, C order: add the gradient to ``g`` (intercept first); return loss and longest row.
 
-    ``wide`` is `room` for the columns in groups, ``residuals`` for those of a tile. The rows, centred and scaled by the
-    root of ``inverse``, go to ``half`` if it has room for them (all have weight 1). A ``run`` of rows counts in each
-    stretch of rows that are ``apart``.
+    ``wide`` is `scratch` for the columns in groups, ``residuals`` for those of a tile. The rows, centred and scaled by
+    the root of ``inverse``, go to ``half`` if it is not empty (all have weight 1). A ``run`` of rows counts in each
+    stretch of rows that are ``apart``; ``t``, ``s`` and ``offset`` have entries for those alone.
     """
     N, M, tile = uintp(X.shape[0]), uintp(X.shape[1]), residuals.size
     x, step, slopes = X.ravel(), uintp(tile), g[1:]
     a, sign, r, h = np.empty(tile), np.empty(tile), np.empty(tile), np.empty(tile)
-    fill(wide, u, center, inverse)
+    pack(wide, u, center, inverse)
     U, C, V, root, sums = wide[0], wide[1], wide[2], wide[3], np.zeros(wide.shape[1])
     value, longest = 0.0, 0.0
-    first, end = uintp(0), min(uintp(run), N)
+    first, end, seen = uintp(0), min(uintp(run), N), uintp(0)
     while first < N:
         n = min(step, end - first)
         following, last = _tile_after(first, n, end, uintp(run), uintp(apart), N)
         ahead = following * M if following + step <= N else first * M
         if inverse.size and not half.size:
             _dots_and_squares_c(x, first * M, M, u, center, inverse, wide, a, h, n, ahead)
-            longest = max(longest, _longest(h, s, first, n))
+            longest = max(longest, _longest(h, s, seen, n))
         else:
             _dots_c(x, first * M, M, u, center, U, C, a, n, ahead)
         if half.size:
-            longest = max(longest, halve_rows(x, first * M, n, M, C, V, root, half))
-        _signs(t, offset, first, n, sign, a)
-        value += _tile_residuals(a, b, sign, s, first, n, r, h)
+            longest = max(longest, pack_half_rows(x, first * M, n, M, C, V, root, half))
+        _signs(t, offset, seen, n, sign, a)
+        value += _tile_residuals(a, b, sign, s, seen, n, r, h)
         g[0] += sum_of(r, n)
         _add_c(x, first * M, M, r, center, C, sums, residuals, slopes, n, ahead)
-        first, end = following, last
+        first, end, seen = following, last, seen + n
     add_sums(sums, 64 // wide.itemsize, slopes)
     return value, longest
 
@@ -242,8 +242,8 @@ def _column_product(x: Any, k: Any, c: float, r: Any, n: Any) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _call(x: Any, k: Any, n: Any) -> None:
-    """Call n numbers from x[k] on into the cache, ahead of their use."""
+def _prefetch_range(x: Any, k: Any, n: Any) -> None:
+    """Prefetch n numbers from x[k] on."""
     for i in range(uintp(0), n, uintp(8)):
         prefetch(x, k + i)
 
@@ -262,7 +262,7 @@ def logistic_f(
         a[:n] = 0.0
         for j in range(M):
             _column_dots(x, j * stride + first, u[j], center[j], a, n)
-            _call(x, j * stride + first + step, n)
+            _prefetch_range(x, j * stride + first + step, n)
         if inverse.size:
             h[:n] = 0.0
             for j in range(M):
@@ -283,7 +283,7 @@ def logistic_f(
 def _csr_dot(data: Any, indices: Any, first: Any, last: Any, u: Any) -> float:
     """Σ_p data_p u[indices_p] from first to last, in four sums: one would wait for itself.
 
-    Meanwhile what comes some rows later is called into the cache.
+    Meanwhile what comes some rows later is prefetched.
     """
     s0 = s1 = s2 = s3 = 0.0
     p = first
@@ -314,7 +314,7 @@ def logistic_csr(
 ) -> float:
     """Two classes, CSR rows, not centred: add the gradient to ``g``; return the loss.
 
-    Curvatures go to ``h_out`` if it has room for them.
+    Curvatures go to ``h_out`` if it is not empty.
     """
     tile = 64
     N = indptr.size - 1
@@ -413,35 +413,36 @@ def logistic_hessian(
     g: Any,
     G: Any,
     wide: Any,
-    room: Any,
+    scratch: Any,
     run: Any,
     apart: Any,
 ) -> float:
     """Two classes, C order: add the gradient to ``g``, the lower half of the Hessian to ``G``; return the loss.
 
-    ``wide`` is `room` for the columns in groups, ``room`` for a tile of rows of the length that ``G`` has. A ``run`` of
-    rows counts in each stretch of rows that are ``apart``.
+    ``wide`` is `scratch` for the columns in groups, ``scratch`` for a tile of rows of the length that ``G`` has.
+    A ``run`` of rows counts in each stretch of rows that are ``apart``; ``t``, ``s`` and ``offset`` have entries for
+    those alone.
     """
     N, M, P, zero = uintp(X.shape[0]), uintp(X.shape[1]), uintp(G.shape[1]), uintp(0)
-    step = uintp(room.size) // P
+    step = uintp(scratch.size) // P
     x, slopes, flat = X.ravel(), g[1:], G.ravel()
     a, sign, r, h = np.empty(step), np.empty(step), np.empty(step), np.empty(step)
-    fill(wide, u, center, a[:0])
+    pack(wide, u, center, a[:0])
     U, C, sums, residuals = wide[0], wide[1], np.zeros(wide.shape[1]), np.empty(step)
     value = 0.0
-    first, end = zero, min(uintp(run), N)
+    first, end, seen = zero, min(uintp(run), N), zero
     while first < N:
         n = min(step, end - first)
         following, last = _tile_after(first, n, end, uintp(run), uintp(apart), N)
         ahead = following * M if following + step <= N else first * M
         _dots_c(x, first * M, M, u, center, U, C, a, n, ahead)
-        _signs(t, offset, first, n, sign, a)
-        value += _tile_rows(a, b, sign, s, first, n, r, h)
+        _signs(t, offset, seen, n, sign, a)
+        value += _tile_rows(a, b, sign, s, seen, n, r, h)
         g[0] += sum_of(r, n)
         _add_c(x, first * M, M, r, center, C, sums, residuals, slopes, n, ahead)
-        centred_rows(x, first * M, M, center, room, P, n)
-        add_gram(room, h, n, P, flat)
-        first, end = following, last
+        centred_rows(x, first * M, M, center, scratch, P, n)
+        add_gram(scratch, h, n, P, flat)
+        first, end, seen = following, last, seen + n
     add_sums(sums, 8, slopes)
     return value
 
@@ -466,7 +467,7 @@ def logistic_chunk(
     n, M, zero = uintp(Z.shape[0]), uintp(Z.shape[1]), uintp(0)
     a, sign, r, h = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     x = Z.ravel()
-    fill(wide, u, center, a[:0])
+    pack(wide, u, center, a[:0])
     C, sums = wide[1], np.zeros(wide.shape[1])
     _dots_c(x, zero, M, u, center, wide[0], C, a, n, zero)
     _signs(t, offset, zero, n, sign, a)

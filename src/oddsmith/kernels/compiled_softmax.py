@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit, uintp
 
 from oddsmith.kernels.scalar import EXACT, SUMS, exp_negative, exp_negative_single, log1p_unit, prefetch, sum_of
-from oddsmith.kernels.vectors import fill, halve_rows, value_at
+from oddsmith.kernels.vectors import pack, pack_half_rows, value_at
 
 MANY_CLASSES = 16
 
@@ -89,10 +89,10 @@ def _residuals(a: Any, t: Any, k: Any, others: Any, scale: Any, n: int) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath=EXACT, error_model="numpy")
-def _softmax_tile(A: Any, t: Any, n: int, loss: Any, room: Any) -> None:
+def _softmax_tile(A: Any, t: Any, n: int, loss: Any, scratch: Any) -> None:
     """Activations ``A`` (C × n, against class 0) become residuals, and losses go to ``loss``."""
     C = A.shape[0]
-    top, total, others, own, scale = room[0], room[1], room[2], room[3], room[4]
+    top, total, others, own, scale = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
     for i in range(n):
         own[i] = A[t[i] - 1, i] if t[i] > 0 else 0.0
         top[i] = others[i] = 0.0
@@ -129,8 +129,8 @@ def _centre(X: Any, first: int, n: int, center: Any, Z: Any) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _halve(Z: Any, n: int, wide: Any, half: Any) -> float:
-    return halve_rows(Z.ravel(), uintp(0), uintp(n), uintp(Z.shape[1]), wide[1], wide[2], wide[3], half)  # type: ignore[no-any-return]
+def _pack_half(Z: Any, n: int, wide: Any, half: Any) -> float:
+    return pack_half_rows(Z.ravel(), uintp(0), uintp(n), uintp(Z.shape[1]), wide[1], wide[2], wide[3], half)  # type: ignore[no-any-return]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -162,16 +162,16 @@ def softmax(
 ) -> tuple[float, float]:
     """Softmax: add the gradient to ``g`` (C × (M + 1)), return the loss and the longest row; products by BLAS.
 
-    The rows, centred and scaled by the root of ``inverse``, go to ``half`` if it has room for them; that needs `room`
+    The rows, centred and scaled by the root of ``inverse``, go to ``half`` if it is not empty; that needs `scratch`
     for the columns in groups, too.
     """
     N, M = X.shape
     if half.size:
-        fill(wide, center, np.zeros(M), inverse)
+        pack(wide, center, np.zeros(M), inverse)
     C = W.shape[0]
     V = np.ascontiguousarray(W.T)
     Z, A, R, G = np.zeros((tile, M)), np.empty((tile, C)), np.empty((C, tile)), np.empty((C, M))
-    loss, room = np.empty(tile), np.empty((5, tile))
+    loss, scratch = np.empty(tile), np.empty((5, tile))
     value, longest = 0.0, 0.0
     for first in range(0, N, tile):
         n = min(tile, N - first)
@@ -182,7 +182,7 @@ def softmax(
                 R[k, i] += b[k]
             if offset.size:
                 R[k, :n] += offset[first : first + n, k]
-        _softmax_tile(R, t[first : first + n], n, loss, room)
+        _softmax_tile(R, t[first : first + n], n, loss, scratch)
         if s.size:
             loss[:n] *= s[first : first + n]
         value += sum_of(loss, n)
@@ -194,7 +194,7 @@ def softmax(
         np.dot(R, Z, G)
         g[:, 1:] += G
         if half.size:
-            longest = max(longest, _halve(Z, n, wide, half[first * M : (first + n) * M]))
+            longest = max(longest, _pack_half(Z, n, wide, half[first * M : (first + n) * M]))
         elif inverse.size:
             for i in range(n):
                 if not s.size or s[first + i] > 0.0:
@@ -274,7 +274,7 @@ def _widen(x: Any, first: Any, begin: Any, end: Any, z: Any) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _single(x: Any, first: Any, count: Any, z: Any) -> None:
-    """Numbers of half precision from x[first] on in single precision; those after them are called into the cache."""
+    """Numbers of half precision from x[first] on in single precision; those after them are prefetched."""
     step = uintp(512)
     for begin in range(uintp(0), count, step):
         for j in range(begin, begin + step, uintp(32)):

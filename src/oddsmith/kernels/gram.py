@@ -19,7 +19,7 @@ from oddsmith.numerics import Array
 LANES = 8
 TILE_NUMBERS = 3072
 MOST_COLUMNS = 400
-"""Of more columns the sum does not stay in the second-level cache, and a library's product is as fast."""
+"""Of more columns the sum does not stay in L2, and a library's product is as fast."""
 
 
 def _products(groups: int) -> Any:
@@ -93,25 +93,25 @@ def centred_rows(x: Any, base: Any, M: Any, center: Any, z: Any, P: Any, n: Any)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_softmax_gram(Z: Any, Y: Any, others: Any, s: Any, G: Any, room: Any) -> None:
+def add_softmax_gram(Z: Any, Y: Any, others: Any, s: Any, G: Any, scratch: Any) -> None:
     """Add Σ s (diag(y) − y yᵀ)_jk (1, z)(1, z)ᵀ to G, pair after pair of classes k ≤ j but 0, the lower half of each.
 
-    ``others`` is 1 − Y without cancellation; ``room`` is for a tile of rows of the length that G has.
+    ``others`` is 1 − Y without cancellation; ``scratch`` is for a tile of rows of the length that G has.
     """
     N, M, P = uintp(Z.shape[0]), uintp(Z.shape[1]), uintp(G.shape[2])
-    step = uintp(room.size) // P
+    step = uintp(scratch.size) // P
     x, flat, center, h = Z.ravel(), G.ravel(), np.zeros(Z.shape[1]), np.empty(step)
     first = uintp(0)
     while first < N:
         n = min(step, N - first)
-        centred_rows(x, first * M, M, center, room, P, n)
+        centred_rows(x, first * M, M, center, scratch, P, n)
         pair = uintp(0)
         for j in range(1, Y.shape[1]):
             for k in range(1, j + 1):
                 for i in range(n):
                     weight = others[first + i, j] if j == k else -Y[first + i, k]
                     h[i] = weight * Y[first + i, j] * (s[first + i] if s.size else 1.0)
-                add_gram(room, h, n, P, flat[pair * P * P :])
+                add_gram(scratch, h, n, P, flat[pair * P * P :])
                 pair += uintp(1)
         first += step
 
@@ -121,11 +121,11 @@ def padded(P: int) -> int:
     return -(-P // LANES) * LANES
 
 
-def tile_room(P: int) -> Array:
+def tile_scratch(P: int) -> Array:
     """Return room for a tile of rows of P numbers, padded with zeros, that begins with a line of the cache."""
     rows = min(128, max(32, TILE_NUMBERS // padded(P)))
-    room = np.zeros(rows * padded(P) + LANES)
-    return room[-room.ctypes.data % 64 // 8 :][: rows * padded(P)]
+    scratch = np.zeros(rows * padded(P) + LANES)
+    return scratch[-scratch.ctypes.data % 64 // 8 :][: rows * padded(P)]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -141,7 +141,7 @@ def whole(G: Any, H: Any) -> None:
             pair += 1
 
 
-def both_halves(G: Array, C: int, P: int) -> Array:
+def symmetric_hessian(G: Array, C: int, P: int) -> Array:
     """Return a Hessian of C classes, CP × CP, of which G holds the lower halves of pairs."""
     H = np.empty((C, P, C, P))
     whole(G, H)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,50 +9,70 @@ from numpy.lib.stride_tricks import as_strided
 
 from oddsmith.block import Block
 from oddsmith.kernels import compiled, compiled_softmax, gram, reference, vectors
+from oddsmith.kernels.buffers import NO_BUFFERS, NO_HALF, NOTHING, RowBuffers
 from oddsmith.numerics import Array
+from oddsmith.rows import HalfRows, RunRows, SparseRows
 
 CHUNK_BYTES = 1 << 19
 MOST_ROWS = 2048
 """Rows of a chunk, at most, where a Hessian has more rows than that."""
-HALVES = vectors.has_halves()
+HALF_PRECISION = vectors.has_half_precision()
 """Whether this machine reads numbers of half precision as fast as others."""
-_NONE = np.empty(0)
-_NO_HALF = np.empty(0, np.uint16)
 _NO_OFFSET = np.empty((0, 1))
 
 
 def curvature(
-    block: Block, W: Array, b: Array, center: Array, order: int, inverse: Array | None
+    block: Block,
+    W: Array,
+    b: Array,
+    center: Array,
+    order: int,
+    inverse: Array | None,
+    buffers: RowBuffers = NO_BUFFERS,
 ) -> tuple[float, Array, Array | None, float]:
-    """Return value, gradient, Hessian (``order=2``) and the longest row under ``inverse`` (squared; else 0)."""
+    """Return value, gradient, Hessian (``order=2``) and the longest row under ``inverse`` (squared; else 0).
+
+    The kernel is chosen by the storage of the rows. ``buffers`` are filled at the rows of the block.
+    """
     C, M = W.shape
+    Phi = block.Phi
     if block.n_rows == 0:
         return 0.0, np.zeros((C, M + 1)), np.zeros((C * (M + 1),) * 2) if order >= 2 else None, 0.0
-    if block.is_sparse:
-        return _csr(block, W, b, center, order, inverse)
-    if block.runs is not None and not (C == 1 and M < gram.MOST_COLUMNS and block.Phi.flags.c_contiguous):
-        raise NotImplementedError("Runs of rows are for two classes, few columns, in C order.")
-    if block.Phi.dtype == np.float16 and order < 2 and C > 1 and _plain(block, center, inverse):
+    if isinstance(Phi, HalfRows) and order < 2 and C > 1 and _plain(block, center, inverse):
         return _softmax_half(block, W, b)
-    if block.Phi.dtype == np.float16 and not (C == 1 and order < 2):
-        block = replace(block, Phi=block.Phi.astype(np.float32))
+    in_place = isinstance(Phi, RunRows) and C == 1 and M < gram.MOST_COLUMNS and Phi.X.flags.c_contiguous
+    if not (in_place or (isinstance(Phi, HalfRows) and C == 1 and order < 2)):
+        block = block.concrete()
+    if block.is_sparse:
+        return _csr(block, W, b, center, order, inverse, buffers.curvature_of(block))
     if C == 1:
-        logistic = _logistic if order < 2 else _logistic_hessian
-        return logistic(block, W[0], float(b[0]), center, inverse)
-    softmax = _softmax if order < 2 else _softmax_hessian
-    return softmax(block, W, b, center, inverse)
+        if order >= 2:
+            return _logistic_hessian(block, W[0], float(b[0]), center, inverse)
+        return _logistic(block, W[0], float(b[0]), center, inverse, buffers.half_of(block))
+    if order >= 2:
+        return _softmax_hessian(block, W, b, center, inverse)
+    return _softmax(block, W, b, center, inverse, buffers.half_of(block))
 
 
-def curvature_product(block: Block, W: Array, b: Array, center: Array, V: Array, v: Array) -> Array:
-    """Return the Hessian at ``(b, W)`` times the direction ``(v, V)`` (C × (M+1))."""
+def curvature_product(
+    block: Block,
+    W: Array,
+    b: Array,
+    center: Array,
+    V: Array,
+    v: Array,
+    buffers: RowBuffers = NO_BUFFERS,
+) -> Array:
+    """Return the Hessian at ``(b, W)`` times the direction ``(v, V)`` (C × (M+1)), with row curvatures if known."""
     C, M = W.shape
+    block = block.concrete()
     g = np.zeros((C, M + 1))
     if block.is_sparse and C == 1:
-        X, (s, offset) = block.Phi, _optional(block)
+        X, (s, offset) = block.X, _optional(block)
         shift, turn = float(b[0] - W[0] @ center), float(v[0] - V[0] @ center)
         rows = (X.data, X.indices, X.indptr)
-        if block.memo is not None:
-            compiled.weighted_csr_product(*rows, block.memo, V[0], turn, g[0])
+        if buffers.curvature is not None:
+            compiled.weighted_csr_product(*rows, buffers.curvature_of(block), V[0], turn, g[0])
         else:
             compiled.logistic_csr_product(*rows, block.t, s, offset, W[0], shift, V[0], turn, g[0])
         g[0, 1:] -= center * g[0, 0]
@@ -62,7 +81,7 @@ def curvature_product(block: Block, W: Array, b: Array, center: Array, V: Array,
     for part_rows in _ranges(block, C):
         Z, part = _centred(block, part_rows, center)
         A, R, P = _activations(Z, block, part_rows, W, b, center)
-        compiled_softmax.softmax_chunk(A, block.t[part_rows], _NONE, P)
+        compiled_softmax.softmax_chunk(A, block.t[part_rows], NOTHING, P)
         dA = _product(Z, V, v, center)
         # y_j Σ_k y_k (da_j − da_k), the sums over the other classes alone: no cancellation where y_j is near 1.
         rest = dA * (P @ others)[:, 1:] - (P[:, 1:] * dA) @ others[1:, 1:]
@@ -73,41 +92,49 @@ def curvature_product(block: Block, W: Array, b: Array, center: Array, V: Array,
     return g
 
 
-def curvature_diagonal(block: Block, W: Array, b: Array, center: Array) -> tuple[Array, Array]:
+def curvature_diagonal(
+    block: Block,
+    W: Array,
+    b: Array,
+    center: Array,
+    buffers: RowBuffers = NO_BUFFERS,
+) -> tuple[Array, Array]:
     """Return the diagonal of the Hessian at ``(b, W)`` and its rows of the intercepts (C × (M+1) each)."""
     C, M = W.shape
-    if not (block.is_sparse and C == 1 and block.memo is not None and not center.any()):
+    if not (isinstance(block.Phi, SparseRows) and C == 1 and buffers.curvature is not None and not center.any()):
         return reference.curvature_diagonal(block, W, b, center)
-    X = block.Phi
+    X = block.X
     sums = np.zeros((M + 1, 2))
-    compiled.csr_squares(X.data, X.indices, X.indptr, block.memo, sums)
+    compiled.csr_squares(X.data, X.indices, X.indptr, buffers.curvature_of(block), sums)
     return sums[None, :, 0], sums[None, :, 1]
 
 
-def _runs(block: Block) -> tuple[int, int]:
-    """How many rows of each stretch count, and how long it is: all of one, mostly."""
-    n = max(1, int(block.Phi.shape[0]))
-    return (n, n) if block.runs is None else block.runs
+def _array(block: Block) -> tuple[Any, tuple[int, int]]:
+    """Return the array that rows are read from, how many rows of each run count, and the distance of the runs."""
+    if isinstance(block.Phi, RunRows):
+        return block.Phi.X, (block.Phi.length, block.Phi.distance)
+    X = block.Phi.X if isinstance(block.Phi, HalfRows) else block.X
+    n = max(1, block.n_rows)
+    return X, (n, n)
 
 
 def _optional(block: Block) -> tuple[Array, Array]:
-    s = _NONE if block.s is None else block.s
+    s = NOTHING if block.s is None else block.s
     return s, _NO_OFFSET if block.offset is None else block.offset
 
 
 def _logistic(
-    block: Block, u: Array, b: float, center: Array, inverse: Array | None
+    block: Block, u: Array, b: float, center: Array, inverse: Array | None, half: Any = NO_HALF
 ) -> tuple[float, Array, None, float]:
-    X, (s, offset) = block.Phi, _optional(block)
+    (X, runs), (s, offset) = _array(block), _optional(block)
     g = np.zeros(len(u) + 1)
-    extent = _NONE if inverse is None else inverse
+    extent = NOTHING if inverse is None else inverse
     if X.dtype == np.float16:
         X = np.ascontiguousarray(X).view(np.uint16)  # compiled code knows no other way to name them
     if X.flags.c_contiguous:
-        half = _half(block, inverse)
         tile = _tile_rows(max(1, X.itemsize * len(u)))
         residuals = np.empty(tile, np.float32 if X.itemsize == 2 else np.float64)
-        more = (g, vectors.room(X.itemsize, len(u)), residuals, half, *_runs(block))
+        more = (g, vectors.scratch(X.itemsize, len(u)), residuals, half, *runs)
         value, longest = compiled.logistic_c(X, block.t, s, offset, u, b, center, extent, *more)
     else:
         columns = X.strides[0] == X.itemsize and X.strides[1] >= 0 and X.strides[1] % X.itemsize == 0
@@ -134,12 +161,8 @@ def _flat(XT: Any) -> tuple[Any, int]:
     return as_strided(XT, (size,), (XT.itemsize,)), apart
 
 
-def _half(block: Block, inverse: Array | None) -> Any:
-    return _NO_HALF if block.half is None or inverse is None else block.half.reshape(-1).view(np.uint16)
-
-
 def _ranges(block: Block, C: int, least: int = 64) -> list[slice]:
-    width = block.n_columns if not block.is_sparse else max(1, block.Phi.nnz // max(1, block.n_rows))
+    width = block.n_columns if not block.is_sparse else max(1, block.X.nnz // max(1, block.n_rows))
     step = max(least, CHUNK_BYTES // (8 * max(width, 2 * C)))
     return [slice(i, min(i + step, block.n_rows)) for i in range(0, block.n_rows, step)]
 
@@ -147,8 +170,8 @@ def _ranges(block: Block, C: int, least: int = 64) -> list[slice]:
 def _centred(block: Block, rows: slice, center: Array) -> tuple[Any, Array | None]:
     s = None if block.s is None else block.s[rows]
     if block.is_sparse:
-        return block.Phi[rows], s
-    return np.subtract(block.Phi[rows], center, dtype=np.float64), s
+        return block.X[rows], s
+    return np.subtract(block.X[rows], center, dtype=np.float64), s
 
 
 def _product(Z: Any, V: Array, v: Array, center: Array) -> Array:
@@ -172,14 +195,13 @@ def _gradient(Z: Any, R: Array, center: Array) -> Array:
 
 
 def _softmax(
-    block: Block, W: Array, b: Array, center: Array, inverse: Array | None
+    block: Block, W: Array, b: Array, center: Array, inverse: Array | None, half: Any
 ) -> tuple[float, Array, None, float]:
     g, (s, offset) = np.zeros((len(W), block.n_columns + 1)), _optional(block)
     tile = min(block.n_rows, max(64, CHUNK_BYTES // (8 * max(W.shape[1], 2 * len(W)))))
-    extent = _NONE if inverse is None else inverse
-    half = _half(block, inverse)
-    more = (g, tile, half, vectors.room(8, W.shape[1]))
-    value, longest = compiled_softmax.softmax(block.Phi, block.t, s, offset, W, b, center, extent, *more)
+    extent = NOTHING if inverse is None else inverse
+    more = (g, tile, half, vectors.scratch(8, W.shape[1]))
+    value, longest = compiled_softmax.softmax(block.X, block.t, s, offset, W, b, center, extent, *more)
     return value, g, None, longest
 
 
@@ -191,7 +213,7 @@ def _softmax_half(block: Block, W: Array, b: Array) -> tuple[float, Array, None,
     """Softmax of plain rows in half precision."""
     g = np.zeros((len(W), block.n_columns + 1))
     tile = min(block.n_rows, max(64, CHUNK_BYTES // (16 * max(W.shape[1], 2 * len(W)))))
-    rows = np.ascontiguousarray(block.Phi).view(np.uint16)
+    rows = np.ascontiguousarray(_array(block)[0]).view(np.uint16)
     return compiled_softmax.softmax_half(rows, block.t, W, b, g, tile), g, None, 0.0
 
 
@@ -217,8 +239,8 @@ def _roots(block: Block, rows: slice, u: Array, b: float, center: Array, B: Arra
     """Fill ``B`` with the rows √h (1, z), add to the gradient ``g``, return the value."""
     s, offset = _optional(block)
     some, shift = (s[rows] if s.size else s), (offset[rows] if offset.size else offset)
-    at = np.ascontiguousarray(block.Phi[rows]), block.t[rows], some, shift
-    return float(compiled.logistic_chunk(*at, u, b, center, B, g, vectors.room(8, len(u))))
+    at = np.ascontiguousarray(block.X[rows]), block.t[rows], some, shift
+    return float(compiled.logistic_chunk(*at, u, b, center, B, g, vectors.scratch(8, len(u))))
 
 
 def curvature_root(block: Block, W: Array, b: Array, center: Array) -> Array:
@@ -232,12 +254,13 @@ def curvature_root(block: Block, W: Array, b: Array, center: Array) -> Array:
 def _few_columns(block: Block, u: Array, b: float, center: Array) -> tuple[float, Array, Array]:
     P, (s, offset) = len(u) + 1, _optional(block)
     value, g, G = 0.0, np.zeros(P), np.zeros((gram.padded(P),) * 2)
-    room = *(vectors.room(8, len(u)), gram.tile_room(P)), *_runs(block)
-    for rows in [slice(None)] if block.Phi.flags.c_contiguous else _ranges(block, 1):
+    X, runs = _array(block)
+    scratch = *(vectors.scratch(8, len(u)), gram.tile_scratch(P)), *runs
+    for rows in [slice(None)] if X.flags.c_contiguous else _ranges(block, 1):
         some, shift = (s[rows] if s.size else s), (offset[rows] if offset.size else offset)
-        at = np.ascontiguousarray(block.Phi[rows]), block.t[rows], some, shift
-        value += compiled.logistic_hessian(*at, u, b, center, g, G, *room)
-    return value, g[None], gram.both_halves(G[None], 1, P)
+        at = np.ascontiguousarray(X[rows]), block.t[rows], some, shift
+        value += compiled.logistic_hessian(*at, u, b, center, g, G, *scratch)
+    return value, g[None], gram.symmetric_hessian(G[None], 1, P)
 
 
 def _softmax_hessian(
@@ -250,18 +273,18 @@ def _softmax_hessian(
     others = np.ones((C + 1, C + 1)) - np.eye(C + 1)
     few = 4 <= M < gram.MOST_COLUMNS and not alike  # fewer columns would be mostly padding, for each pair of classes
     pairs = np.zeros((C * (C + 1) // 2 if few else 0, *(gram.padded(M + 1),) * 2))
-    room = gram.tile_room(M + 1)
+    scratch = gram.tile_scratch(M + 1)
     H: Array | None = None
     for rows in _ranges(block, C, least=64 if few else max(64, min(C * (M + 1), MOST_ROWS))):
         Z, s = _centred(block, rows, center)
         A, R, P = _activations(Z, block, rows, W, b, center)
-        value += compiled_softmax.softmax_chunk(A, block.t[rows], _NONE if s is None else s, P)
+        value += compiled_softmax.softmax_chunk(A, block.t[rows], NOTHING if s is None else s, P)
         g += _gradient(Z, R, center)
         if inverse is not None:
             squares = (Z * Z) @ inverse
             longest = max(longest, float((squares if s is None else squares * (s > 0)).max(initial=0.0)))
         if few:
-            gram.add_softmax_gram(Z, P, P @ others, _NONE if s is None else s, pairs, room)
+            gram.add_softmax_gram(Z, P, P @ others, NOTHING if s is None else s, pairs, scratch)
             continue
         if alike:
             B = np.concatenate([np.ones((len(Z), 1)), Z], axis=1) * (1.0 if s is None else np.sqrt(s)[:, None])
@@ -270,7 +293,7 @@ def _softmax_hessian(
             part = reference.softmax_hessian(Z, P, P @ others, s)
         H = part if H is None else np.add(H, part, out=H)
     if few:
-        H = gram.both_halves(pairs, C, M + 1)
+        H = gram.symmetric_hessian(pairs, C, M + 1)
     assert H is not None
     if alike:
         p = P[0, 1:]
@@ -279,23 +302,17 @@ def _softmax_hessian(
 
 
 def _csr(
-    block: Block, W: Array, b: Array, center: Array, order: int, inverse: Array | None
+    block: Block, W: Array, b: Array, center: Array, order: int, inverse: Array | None, h: Array
 ) -> tuple[float, Array, Array | None, float]:
     C, M = W.shape
-    X, (s, offset) = block.Phi, _optional(block)
-    if C == 1 and order < 2:
-        g = np.zeros(M + 1)
-        shift = float(b[0] - W[0] @ center)
-        memo = _NONE if block.memo is None else block.memo
-        value = compiled.logistic_csr(X.data, X.indices, X.indptr, block.t, s, offset, W[0], shift, g, memo)
-        g[1:] -= center * g[0]
-        return value, g[None], None, _csr_longest(X, s, center, inverse)
+    X, (s, offset) = block.X, _optional(block)
     if C == 1:
-        g, h = np.zeros(M + 1), np.empty(block.n_rows) if block.memo is None else block.memo
+        g = np.zeros(M + 1)
+        h = np.empty(block.n_rows) if order >= 2 and not h.size else h
         shift = float(b[0] - W[0] @ center)
         value = compiled.logistic_csr(X.data, X.indices, X.indptr, block.t, s, offset, W[0], shift, g, h)
         g[1:] -= center * g[0]
-        return value, g[None], _csr_block(X, h, center), _csr_longest(X, s, center, inverse)
+        return value, g[None], _csr_block(X, h, center) if order >= 2 else None, _csr_longest(X, s, center, inverse)
     A, R, P = _activations(X, block, slice(None), W, b, center)
     value = compiled_softmax.softmax_chunk(A, block.t, s, P)
     g2 = _gradient(X, R, center)
@@ -331,6 +348,6 @@ def _csr_longest(X: Any, s: Array, center: Array, inverse: Array | None) -> floa
     if inverse is None:
         return 0.0
     if len(inverse) and not center.any() and (inverse == inverse[0]).all():
-        center, inverse = _NONE, inverse[:1]
+        center, inverse = NOTHING, inverse[:1]
     base = float((center**2 * inverse).sum()) if center.size else 0.0
     return float(compiled.csr_longest(X.data, X.indices, X.indptr, s, center, inverse, base))

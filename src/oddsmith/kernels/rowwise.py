@@ -9,21 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from oddsmith.block import Block
 from oddsmith.links import Link
-from oddsmith.losses import Rows, link_rows, logistic_rows, softmax_rows
+from oddsmith.losses import RowLosses, row_losses
 from oddsmith.numerics import Array, log_normaliser, sigmoid
 
 TILE_ELEMENTS = 1 << 17
 
 
 @dataclass(frozen=True)
-class At:
+class WeightPoint:
     """Weights in the solver's coordinates, and these coordinates; ``link`` is None for the logit and for softmax."""
 
     x: Array
@@ -42,14 +41,12 @@ class Tile:
     A: Array
     t: npt.NDArray[np.int32]
     s: Array
-    at: At
+    at: WeightPoint
 
     @cached_property
-    def rows(self) -> Rows:
+    def rows(self) -> RowLosses:
         """Loss, gradient and expected curvature of each row."""
-        if self.at.link is not None:
-            return link_rows(self.A, self.t, self.at.link, expected=True)
-        return logistic_rows(self.A, self.t) if self.A.shape[1] == 1 else softmax_rows(self.A, self.t)
+        return row_losses(self.A, self.t, self.at.link, expected=True)
 
     @cached_property
     def gradient(self) -> Array:
@@ -90,17 +87,15 @@ class Tile:
         return B if C == 1 else T @ B @ T.T
 
 
-def tiles(block: Block, at: At) -> Iterator[Tile]:
+def tiles(block: Block, at: WeightPoint) -> Iterator[Tile]:
     """Yield the rows of a block in tiles that fit the cache, sparse ones made dense."""
-    n, M = block.n_rows, block.n_columns
+    block, n, M = block.concrete(), block.n_rows, block.n_columns
     step = max(256, TILE_ELEMENTS // max(1, M))
     for start in range(0, n, step):
         part = slice(start, min(start + step, n))
-        Phi: Any = block.Phi[part]
-        Phi = np.asarray(Phi.toarray() if block.is_sparse else Phi, dtype=np.float64)
-        Z = np.empty((len(Phi), M + 1))
+        Z = np.empty((part.stop - part.start, M + 1))
         Z[:, 0] = 1.0
-        np.subtract(Phi, at.center, out=Z[:, 1:])
+        np.subtract(block.Phi.dense(part.start, part.stop), at.center, out=Z[:, 1:])
         Z[:, 1:] /= at.scale
         A = Z @ (at.T @ at.x).T
         if block.offset is not None:

@@ -144,7 +144,7 @@ def sum_of(values: Any, n: int) -> float:
 
 @intrinsic
 def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
-    """Ask for the cache line of ``array[index]`` (a flat array) ahead of its use, into the second-level cache.
+    """Prefetch the cache line of ``array[index]`` (a flat array) into L2.
 
     The first level can have too few lines under way to keep memory busy.
     """

@@ -2,7 +2,7 @@
 
 A compiler that is left alone sums the columns that do not fill a register one by one, and adds up the parts of every
 row on its own. Here columns are taken in groups, the last of which overlaps the one before it (what both hold counts
-once, see `fill`), and the sums of eight rows are added up together. Rows of half precision are summed in single
+once, see `pack`), and the sums of eight rows are added up together. Rows of half precision are summed in single
 precision, all others in double precision.
 """
 
@@ -28,7 +28,7 @@ VOID = types.void
 N = types.uintp
 
 
-def has_halves() -> bool:
+def has_half_precision() -> bool:
     """Whether what is compiled for (mostly: this machine) has instructions for numbers of half precision."""
     _, _, features = cpu_target.target_context.codegen().magic_tuple()
     return "+f16c" in features or machine() in ("arm64", "aarch64")
@@ -63,8 +63,8 @@ class Build:
             values = self.builder.fpext(values, self.vector)
         return self.builder.fsub(values, center)
 
-    def call(self, pointer: Any, index: Any, count: int) -> None:
-        """Call so many numbers into the second-level cache, ahead of their use; none of it need be there.
+    def prefetch(self, pointer: Any, index: Any, count: int) -> None:
+        """Prefetch so many numbers into L2; the addresses need not exist.
 
         The first level can have too few lines under way to keep memory busy.
         """
@@ -90,7 +90,7 @@ class Build:
         first = self.builder.insert_element(blank, value, SHORT(0))
         return self.pick(first, blank, [0] * self.lanes)
 
-    def halves(self, left: Any, right: Any) -> Any:
+    def pairwise_add(self, left: Any, right: Any) -> Any:
         """Add neighbours: the sums of the pairs of ``left``, then those of ``right``."""
         width = left.type.count
         even = self.pick(left, right, [*range(0, 2 * width, 2)])
@@ -135,7 +135,7 @@ def _eight_sums(do: Build, weights: list[int], targets: list[int]) -> Any:
     def body(j: Any, _: Any, sums: list[Any]) -> list[Any]:
         column = builder.select(builder.icmp_unsigned("<", j, last), j, last)
         center, weight = do.load(c, j, do.number), [do.load(pointer, j, do.number) for pointer in u]
-        do.call(x, builder.add(ahead, builder.mul(j, INDEX(4))), 4 * do.lanes)
+        do.prefetch(x, builder.add(ahead, builder.mul(j, INDEX(4))), 4 * do.lanes)
         rows = [do.row(x, builder.add(start, column), center) for start in starts]
         added = [do.fused(total, z, weight[0]) for total, z in zip(sums, rows, strict=False)]
         if len(weight) > 1:
@@ -148,10 +148,10 @@ def _eight_sums(do: Build, weights: list[int], targets: list[int]) -> Any:
     for k, target in enumerate(targets):
         sums = found[ROWS * k : ROWS * (k + 1)]
         while len(sums) > 1:
-            sums = [do.halves(*sums[k : k + 2]) for k in range(0, len(sums), 2)]
+            sums = [do.pairwise_add(*sums[k : k + 2]) for k in range(0, len(sums), 2)]
         total = sums[0]
         if do.lanes > ROWS:
-            total = do.halves(total, total)
+            total = do.pairwise_add(total, total)
             total = builder.fpext(do.pick(total, total, [*range(ROWS)]), ir.VectorType(DOUBLE, ROWS))
         builder.store(total, do.address(do.pointer(target, DOUBLE), i, DOUBLE, ROWS), align=8)
     return do.context.get_dummy_value()
@@ -161,7 +161,7 @@ def _eight_sums(do: Build, weights: list[int], targets: list[int]) -> Any:
 def eight_dots(typingctx: Any, x: Any, first: Any, M: Any, center: Any, i: Any, ahead: Any, u: Any, a: Any) -> Any:
     """a[i:i+8] = Σ_j u_j (x_ij − c_j) for the eight rows of length M that begin at x[first]; u and c are in groups.
 
-    Meanwhile as many numbers as four rows have, from x[ahead] on, are called into the cache.
+    Meanwhile as many numbers as four rows have, from x[ahead] on, are prefetched.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -188,7 +188,7 @@ def add_columns(
 ) -> Any:
     """g[j:j+lanes] += Σ_i r_i (x_ij − c_j) over n rows, a multiple of four, of the columns that begin at x[first].
 
-    Meanwhile half as many numbers, from x[ahead] on, are called into the cache.
+    Meanwhile half as many numbers, from x[ahead] on, are prefetched.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -199,7 +199,7 @@ def add_columns(
 
         def body(i: Any, k: Any, sums: list[Any]) -> list[Any]:
             added = []
-            do.call(x, builder.add(ahead, builder.mul(i, INDEX(do.lanes // 2))), 2 * do.lanes)
+            do.prefetch(x, builder.add(ahead, builder.mul(i, INDEX(do.lanes // 2))), 2 * do.lanes)
             for row, total in enumerate(sums):
                 residual = builder.load(builder.gep(r, [builder.add(i, INDEX(row))]))
                 added.append(do.fused(total, do.row(x, k, center), do.same(residual)))
@@ -230,7 +230,7 @@ def value_at(typingctx: Any, x: Any, k: Any) -> Any:
 
 
 @intrinsic
-def halve_row(typingctx: Any, x: Any, k: Any, M: Any, center: Any, inverse: Any, root: Any, half: Any) -> Any:
+def pack_half_row(typingctx: Any, x: Any, k: Any, M: Any, center: Any, inverse: Any, root: Any, half: Any) -> Any:
     """Write (x − c) · root of the row of length M at x[k] to half[k:k+M]; return Σ inverse (x − c)².
 
     It does nothing where there is no half precision: code for that could not even be linked.
@@ -238,7 +238,7 @@ def halve_row(typingctx: Any, x: Any, k: Any, M: Any, center: Any, inverse: Any,
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         do = Build(context, builder, signature, arguments)
-        if do.stored == HALF or not has_halves():
+        if do.stored == HALF or not has_half_precision():
             return DOUBLE(0.0)
         _, k, M, _, _, _, _ = arguments
         x, half = do.pointer(0, do.stored), do.pointer(6, HALF)
@@ -255,30 +255,30 @@ def halve_row(typingctx: Any, x: Any, k: Any, M: Any, center: Any, inverse: Any,
 
         (total,) = do.loop(M, do.lanes, 1, body)
         for _ in range(3):
-            total = do.halves(total, total)
+            total = do.pairwise_add(total, total)
         return builder.extract_element(total, SHORT(0))
 
     return types.float64(x, N, N, center, inverse, root, half), codegen
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def halve_rows(x: Any, first: Any, n: Any, M: Any, center: Any, inverse: Any, root: Any, half: Any) -> float:
-    """Write n rows that begin at x[first] to the same place of ``half`` as `halve_row` does; return the longest."""
+def pack_half_rows(x: Any, first: Any, n: Any, M: Any, center: Any, inverse: Any, root: Any, half: Any) -> float:
+    """Write n rows that begin at x[first] to the same place of ``half`` as `pack_half_row` does; return the longest."""
     longest = 0.0
     for i in range(n):
-        longest = max(longest, halve_row(x, first + i * M, M, center, inverse, root, half))
+        longest = max(longest, pack_half_row(x, first + i * M, M, center, inverse, root, half))
     return longest
 
 
-def room(itemsize: int, M: int) -> Any:
-    """Return room for what `fill` makes of rows of M numbers of a size; none where they are too short for it."""
+def scratch(itemsize: int, M: int) -> Any:
+    """Return room for what `pack` makes of rows of M numbers of a size; none where they are too short for it."""
     lanes = 16 if itemsize == 2 else 8
     width = -(-M // lanes) * lanes if M >= lanes else 0
     return np.empty((4, width), np.float32 if itemsize == 2 else np.float64)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def fill(wide: Any, u: Any, center: Any, inverse: Any) -> None:
+def pack(wide: Any, u: Any, center: Any, inverse: Any) -> None:
     """Write u, center, inverse and its root in groups as they are taken, the last of which ends with the row's end.
 
     Of u and inverse, what a group has in common with the one before is zero the second time: it counts once.

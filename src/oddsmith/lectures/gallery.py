@@ -5,13 +5,16 @@ from __future__ import annotations
 import ast
 import io
 import runpy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.lectures.syllabus import Topic, documents, topics
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FORMATS = ("png", "svg", "pdf")
 SECTIONS = {
@@ -35,11 +38,7 @@ SECTIONS = {
 
 @cache
 def scripts() -> Mapping[str, Path]:
-    """Return the scripts by the name of their figure, section by section.
-
-    >>> scripts()["zigzag"].name
-    'plot_zigzag.py'
-    """
+    """Return the scripts by the name of their figure, section by section."""
     folder = documents() / "gallery"
     return {name: folder / f"plot_{name}.py" for names in SECTIONS.values() for name in names}
 
@@ -83,11 +82,7 @@ def draw(name: str) -> dict[str, Any]:
 
 
 def format_of(path: str | Path) -> str:
-    """Return the format that a file is to have; refuse one that is not known, or a folder that is not there.
-
-    >>> format_of("newton.SVG")
-    'svg'
-    """
+    """Return the format that a file is to have; refuse one that is not known, or a folder that is not there."""
     path = Path(path)
     kind = path.suffix.lower().removeprefix(".")
     if kind not in FORMATS:
@@ -97,7 +92,7 @@ def format_of(path: str | Path) -> str:
     return kind
 
 
-def save(figure: Any, path: str | Path, *, dpi: int = 200) -> None:
+def save(figure: Figure, path: str | Path, *, dpi: int = 200) -> None:
     """Write a figure; the ending of ``path`` is the format. The same figure gives the same bytes again."""
     import matplotlib
 
@@ -109,12 +104,16 @@ def save(figure: Any, path: str | Path, *, dpi: int = 200) -> None:
     path.write_bytes(page.getvalue())  # only a figure that is whole replaces one that was there
 
 
-def save_all(folder: str | Path, kind: str = "png", names: Any = None, *, dpi: int = 200) -> Iterator[tuple[str, Path]]:
+def save_all(
+    folder: str | Path, kind: str = "png", names: Iterable[str] | None = None, *, dpi: int = 200
+) -> Iterator[tuple[str, Path]]:
     """Draw the figures, all or those named, into a folder, and yield each name and file when it is there.
 
     An ``index.html`` with all of them comes last.
     """
-    from oddsmith.lectures.sheet import index_page
+    import matplotlib.pyplot as plt
+
+    from oddsmith.lectures.index_page import index_page
 
     chosen = list(scripts()) if names is None else list(names)
     for name in chosen:
@@ -125,8 +124,6 @@ def save_all(folder: str | Path, kind: str = "png", names: Any = None, *, dpi: i
     folder.mkdir(parents=True, exist_ok=True)
     files = {}
     for name in chosen:
-        import matplotlib.pyplot as plt
-
         files[name] = folder / f"{file_stem(name)}.{kind}"
         figure = draw(name)["figure"]
         save(figure, files[name], dpi=dpi)

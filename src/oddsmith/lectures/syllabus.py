@@ -21,7 +21,7 @@ _LINK = re.compile(r"\[([^\]]+)\]\([^)\s]+\)")
 _FIGURE = re.compile(r"!?\[([^\]]*)\]\(gallery/figures/(\w+)\.png\)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Topic:
     """A topic: its number, its name in a terminal and its title, then what its section of the page has.
 
@@ -97,9 +97,9 @@ def _read(number: int, name: str, title: str, section: str) -> Topic:
             "figure, in this order."
         )
     (caption, figure), *more = figures
-    idea, where = (re.sub(r"\s+", " ", _LINK.sub(r"\1", match[part])) for part in ("idea", "where"))
-    also = tuple(name for _, name in more)
-    return Topic(number, name, title, idea, match["equation"], where, match["example"], figure, caption, also)
+    texts = {part: re.sub(r"\s+", " ", _LINK.sub(r"\1", match[part])) for part in ("idea", "where")}
+    texts |= {"equation": match["equation"], "example": match["example"], "figure": figure, "caption": caption}
+    return Topic(number=number, name=name, title=title, also=tuple(name for _, name in more), **texts)
 
 
 def find_topic(wanted: str) -> Topic:

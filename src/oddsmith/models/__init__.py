@@ -1,26 +1,13 @@
 """The scikit-learn classifiers: fit = fold → solve → assign."""
 
-from oddsmith.models.base import MODELS
-from oddsmith.models.fisher import FisherDiscriminant
-from oddsmith.models.gaussian import GaussianClassifier
-from oddsmith.models.least_squares import LeastSquaresClassifier
-from oddsmith.models.logistic import LogisticRegression
-from oddsmith.models.multiclass import OneVsOne, OneVsRest
-from oddsmith.models.naive_bayes import NaiveBayes
-from oddsmith.models.perceptron import PerceptronClassifier
-from oddsmith.models.probit import ProbitRegression
-from oddsmith.models.recalibrated import RecalibratedClassifier
-
-__all__ = [
-    "MODELS",
-    "FisherDiscriminant",
-    "GaussianClassifier",
-    "LeastSquaresClassifier",
-    "LogisticRegression",
-    "NaiveBayes",
-    "OneVsOne",
-    "OneVsRest",
-    "PerceptronClassifier",
-    "RecalibratedClassifier",
-    "ProbitRegression",
-]
+from oddsmith.models.base import MODELS as MODELS
+from oddsmith.models.fisher import FisherDiscriminant as FisherDiscriminant
+from oddsmith.models.gaussian import GaussianClassifier as GaussianClassifier
+from oddsmith.models.least_squares import LeastSquaresClassifier as LeastSquaresClassifier
+from oddsmith.models.logistic import LogisticRegression as LogisticRegression
+from oddsmith.models.multiclass import OneVsOne as OneVsOne
+from oddsmith.models.multiclass import OneVsRest as OneVsRest
+from oddsmith.models.naive_bayes import NaiveBayes as NaiveBayes
+from oddsmith.models.perceptron import PerceptronClassifier as PerceptronClassifier
+from oddsmith.models.probit import ProbitRegression as ProbitRegression
+from oddsmith.models.recalibrated import RecalibratedClassifier as RecalibratedClassifier

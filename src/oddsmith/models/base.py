@@ -1,4 +1,4 @@
-"""What every classifier shares: reading of rows and labels, prediction by the largest value, the registry."""
+"""What every classifier shares: a fit that succeeds or changes nothing, prediction by the largest value, saving."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import ClassifierMixin
 
-from oddsmith.design.inputs import check_finite, read_rows, split_target
+from oddsmith.data_access.checkpoint import checkpointed
+from oddsmith.data_access.streamed_prediction import accuracy, streams
+from oddsmith.design.fitted_basis import takes_sparse
+from oddsmith.design.inputs import restored_on_error, split_target
 from oddsmith.engines.scan import is_elsewhere
-from oddsmith.errors import NotFittedError
-from oddsmith.models.answering import accuracy, answering
-from oddsmith.models.deciding import Deciding
-from oddsmith.models.expanding import expanded, input_names, takes_sparse
-from oddsmith.models.exporting import Exporting
-from oddsmith.models.reporting import Reporting
-from oddsmith.models.resuming import fitting
+from oddsmith.models.decision_mixin import DecisionMixin
+from oddsmith.models.estimator import Estimator
+from oddsmith.models.export_mixin import ExportMixin
+from oddsmith.models.report_mixin import ReportMixin
 from oddsmith.numerics import Array
+from oddsmith.protocols import Labels
 from oddsmith.registry import Registry
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,52 +33,20 @@ def all_or_nothing(fit: F) -> F:
     """Decorate a method that fits: if it raises, the estimator is as it was before."""
 
     @wraps(fit)
-    def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before = dict(self.__dict__)
-        try:
-            with fitting(self):
-                return fit(self, *args, **kwargs)
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+    def guarded(self: Estimator, *args: object, **kwargs: object) -> object:
+        with restored_on_error(self), checkpointed(self):
+            return fit(self, *args, **kwargs)
 
     return guarded  # type: ignore[return-value]
 
 
-class Classifier(Deciding, Exporting, Reporting, ClassifierMixin, BaseEstimator):
+class Classifier(DecisionMixin, ExportMixin, ReportMixin, ClassifierMixin, Estimator):
     """A scikit-learn classifier: the constructor stores its arguments, ``fit`` assigns what ends in ``_``."""
-
-    classes_: npt.NDArray[Any]
-    n_features_in_: int
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        answering(cls)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = takes_sparse(getattr(self, "basis", None))
+        tags.input_tags.sparse = takes_sparse(self.basis)
         return tags
-
-    def _names(self) -> npt.NDArray[Any]:
-        """Return the names of the columns that have weights: those of the basis, or of the data (``x0``, ``x1`` …)."""
-        expansion = getattr(self, "basis_", None)
-        return input_names(self) if expansion is None else expansion.names
-
-    def _check_fitted(self) -> None:
-        try:
-            check_is_fitted(self)
-        except ValueError:
-            name = type(self).__name__
-            raise NotFittedError(f"This {name} instance is not fitted yet. Call fit(X, y) first.") from None
-
-    def _rows(self, X: Any) -> Any:
-        """Return checked rows for prediction, seen through the basis where there is one."""
-        self._check_fitted()
-        rows = read_rows(self, X, reset=False)
-        check_finite(rows, getattr(self, "feature_names_in_", None))
-        return expanded(self, rows)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted model to a file, from which ``oddsmith.load(path)`` makes it again, to the bit.
@@ -93,7 +61,7 @@ class Classifier(Deciding, Exporting, Reporting, ClassifierMixin, BaseEstimator)
         ...     oddsmith.load(f"{folder}/m.odds").predict([[3.0]]).tolist()
         ['b']
         """
-        from oddsmith.models.saving import save
+        from oddsmith.persistence.model_file import save
 
         save(self, path)
 
@@ -101,14 +69,15 @@ class Classifier(Deciding, Exporting, Reporting, ClassifierMixin, BaseEstimator)
         """Return the value whose sign (two classes) or maximum (more) decides."""
         raise TypeError(f"{type(self).__name__} must define decision_function().")
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    @streams
+    def predict(self, X: Any) -> Labels:
         """Return the class of each row."""
         values = self.decision_function(X)
         codes = (values > 0).astype(np.intp) if values.ndim == 1 else values.argmax(axis=1)
-        labels: npt.NDArray[Any] = self.classes_[codes]
+        labels: Labels = self.classes_[codes]
         return labels
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> float:
         """Return the share of rows whose class is predicted; ``y`` may name a column, also of data in pieces.
 
         More scores, and how sure they are: `oddsmith.evaluate`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,24 +13,20 @@ import numpy.typing as npt
 from scipy import linalg
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
+from oddsmith.data_access.streamed_prediction import streams
 from oddsmith.decision.class_prior import read_class_prior
+from oddsmith.densities.class_sums import place
+from oddsmith.densities.covariance_checks import shrink
 from oddsmith.design.inputs import split_target
 from oddsmith.engines import one_blas_thread
+from oddsmith.engines.base import Source
 from oddsmith.errors import InvalidInputError, SeparationWarning
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
-from oddsmith.models.closed_form import (
-    check_threads,
-    fold,
-    null_vectors,
-    read_source,
-    smallest_norm,
-    warn_collinear,
-    without_traces,
-)
-from oddsmith.models.geometry import LinearGeometry
-from oddsmith.models.merging import Mergeable
-from oddsmith.models.singular import shrink
-from oddsmith.numerics import Array, factor_spd, log_softmax, softmax
+from oddsmith.models.estimator import check_threads
+from oddsmith.models.geometry_mixin import GeometryMixin
+from oddsmith.models.merge_mixin import MergeMixin
+from oddsmith.numerics import Array, factor_spd, log_softmax, null_vectors, smallest_norm, softmax, without_traces
+from oddsmith.protocols import Indices, Labels
 from oddsmith.statistics import Gram, Moments, MomentsParams
 
 LEAST_SPREAD = 1e-10
@@ -37,7 +34,7 @@ FAR = 100.0
 
 
 @MODELS.register("fisher")
-class FisherDiscriminant(Mergeable, LinearGeometry, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classifier):
+class FisherDiscriminant(MergeMixin, GeometryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classifier):
     """Fisher's discriminant: the projection that separates the class means most, compared with the spread within.
 
     With the scatter within the classes and between them (sums over rows, of weight s),
@@ -120,17 +117,16 @@ class FisherDiscriminant(Mergeable, LinearGeometry, ClassNamePrefixFeaturesOutMi
     explained_variance_ratio_: Array
     coef_: Array
     intercept_: Array
-    aliased_: list[str]
 
     def __init__(
         self,
         n_components: int | None = None,
         *,
-        class_prior: Any = None,
+        class_prior: Mapping[Any, float] | npt.ArrayLike | None = None,
         shrinkage: float | str = 0.0,
-        basis: Any = None,
+        basis: object = None,
         threads: int | None = None,
-        design: Any = None,
+        design: object = None,
     ) -> None:
         self.n_components = n_components
         self.class_prior = class_prior
@@ -140,7 +136,9 @@ class FisherDiscriminant(Mergeable, LinearGeometry, ClassNamePrefixFeaturesOutMi
         self.design = design
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **how: Any) -> FisherDiscriminant:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None, **how: object
+    ) -> FisherDiscriminant:
         """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
 
         ``X`` may be a path, a folder, or a data frame of Dask or Spark: see `scan`, also for ``how`` it is read.
@@ -150,9 +148,9 @@ class FisherDiscriminant(Mergeable, LinearGeometry, ClassNamePrefixFeaturesOutMi
         ['b']
         """
         self._check_parameters()
-        classes, source = read_source(self, X, y, sample_weight, how)
+        classes, source = self._read_source(X, y, sample_weight, how)
         with one_blas_thread():
-            moments = within(fold(self, source, Gram, source.shape))
+            moments = within(self._fold(source, Gram, source.shape))
             found = self._directions(moments)
             if found.aliased.any() or found.unbounded or found.eigenvalues[0] > FAR:
                 # Most of the scatter is between the classes: what is left within is summed by itself.
@@ -160,8 +158,8 @@ class FisherDiscriminant(Mergeable, LinearGeometry, ClassNamePrefixFeaturesOutMi
             self._settle(classes, moments)
         return self
 
-    def _sum(self, source: Any) -> Moments:
-        return fold(self, source, Moments, MomentsParams(source.K, "pooled"))
+    def _sum(self, source: Source) -> Moments:
+        return self._fold(source, Moments, MomentsParams(source.shape.K, "pooled"))
 
     @staticmethod
     def _weights(moments: Moments) -> Array:
@@ -172,11 +170,11 @@ class FisherDiscriminant(Mergeable, LinearGeometry, ClassNamePrefixFeaturesOutMi
         Sigma, _ = shrink(moments.scatter[0] / weight, self.shrinkage, weight)
         return directions(Sigma, moments.mean, moments.weight / weight)
 
-    def _solve(self, classes: npt.NDArray[Any], moments: Moments) -> None:
+    def _solve(self, classes: Labels, moments: Moments) -> None:
         share = moments.weight / moments.weight.sum()
         prior = share if self.class_prior is None else read_class_prior(self.class_prior, classes)
         found = self._directions(moments)
-        n = self._count(len(classes), found)
+        n = self._n_directions(len(classes), found)
         self.classes_, self._sums = classes, moments
         self.means_, self.mean_, self.covariance_ = moments.mean, found.center, found.Sigma
         self.scalings_ = found.W[:, :n]
@@ -188,14 +186,12 @@ class FisherDiscriminant(Mergeable, LinearGeometry, ClassNamePrefixFeaturesOutMi
         self._warn(found)
 
     @staticmethod
-    def _on_classes(moments: Moments, where: npt.NDArray[np.intp], K: int) -> Moments:
-        weight, mean = np.zeros(K), np.zeros((K, moments.mean.shape[1]))
-        weight[where], mean[where] = moments.weight, moments.mean
+    def _on_classes(moments: Moments, where: Indices, K: int) -> Moments:
+        weight, mean = place(moments.weight, where, K), place(moments.mean, where, K)
         return replace(moments, weight=weight, mean=mean, group=np.zeros(K, dtype=np.intp))
 
     def _warn(self, found: Directions) -> None:
-        warn_collinear(
-            self.aliased_,
+        self._warn_collinear(
             "the directions are those of smallest norm (pseudo-inverse)",
             "Leave them out, or use shrinkage, such as shrinkage='oas'.",
             stacklevel=7,
@@ -218,7 +214,7 @@ class FisherDiscriminant(Mergeable, LinearGeometry, ClassNamePrefixFeaturesOutMi
         if shrinkage != "oas" and not (isinstance(shrinkage, int | float | np.number) and 0.0 <= shrinkage <= 1.0):
             raise InvalidInputError(f"shrinkage must be a number from 0 to 1 or 'oas', found {shrinkage!r}.")
 
-    def _count(self, K: int, found: Directions) -> int:
+    def _n_directions(self, K: int, found: Directions) -> int:
         possible = len(found.eigenvalues)
         if self.n_components is None:
             return possible
@@ -251,7 +247,7 @@ class FisherDiscriminant(Mergeable, LinearGeometry, ClassNamePrefixFeaturesOutMi
         rows = self._rows(X)
         return np.asarray(rows @ self.scalings_ - self.mean_ @ self.scalings_)
 
-    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None) -> Array:
         """Fit, and return the projected rows.
 
         >>> FisherDiscriminant().fit_transform([[0.0], [2.0], [4.0], [6.0]], [0, 0, 1, 1]).ravel().tolist()
@@ -260,6 +256,7 @@ class FisherDiscriminant(Mergeable, LinearGeometry, ClassNamePrefixFeaturesOutMi
         X, y = split_target(X, y)
         return self.fit(X, y, sample_weight).transform(X)
 
+    @streams
     def predict_log_proba(self, X: Any) -> Array:
         """Return the log posterior of each class, N × K.
 
@@ -270,6 +267,7 @@ class FisherDiscriminant(Mergeable, LinearGeometry, ClassNamePrefixFeaturesOutMi
         A = self.decision_function(X)
         return log_softmax(np.column_stack([np.zeros(len(A)), A]) if A.ndim == 1 else A)
 
+    @streams
     def predict_proba(self, X: Any) -> Array:
         """Return the posterior of each class, N × K.
 
@@ -280,7 +278,7 @@ class FisherDiscriminant(Mergeable, LinearGeometry, ClassNamePrefixFeaturesOutMi
         A = self.decision_function(X)
         return softmax(np.column_stack([np.zeros(len(A)), A]) if A.ndim == 1 else A)
 
-    def with_class_prior(self, class_prior: Any) -> FisherDiscriminant:
+    def with_class_prior(self, class_prior: Mapping[Any, float] | npt.ArrayLike) -> FisherDiscriminant:
         """Return a copy of this fitted model with other class priors: the boundaries move parallel to themselves.
 
         >>> model = FisherDiscriminant().fit([[0.0], [2.0], [4.0], [6.0]], [0, 0, 1, 1])
@@ -294,7 +292,7 @@ class FisherDiscriminant(Mergeable, LinearGeometry, ClassNamePrefixFeaturesOutMi
         return other
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Directions:
     """All directions W (D × components), eigenvalues, the centre, dependent columns, and whether J is unbounded."""
 
@@ -353,7 +351,7 @@ def directions(Sigma: Array, means: Array, share: Array) -> Directions:
         W[:, tied] = W[:, tied] @ linalg.qr(((means - center) @ W[:, tied]).T, mode="economic")[0]
     trend = (share * (np.arange(K) - share @ np.arange(K))) @ (means - center) @ W  # 5
     W = W * np.where(trend < 0, -1.0, 1.0)
-    return Directions(Sigma, W, eigenvalues, center, ~kept, unbounded)
+    return Directions(Sigma=Sigma, W=W, eigenvalues=eigenvalues, center=center, aliased=~kept, unbounded=unbounded)
 
 
 def within(gram: Gram) -> Moments:

@@ -4,62 +4,43 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from oddsmith.data_access.streamed_fit import Stream, read_stream
+from oddsmith.data_access.streamed_prediction import streams
+from oddsmith.densities.class_sums import Folded, on_classes, place
+from oddsmith.densities.covariance_checks import Names, check_full, check_observed, check_variances, shrink
+from oddsmith.densities.gaussian import LOG_2PI, GaussianDensities, QuadraticForm
+from oddsmith.densities.rows import LARGE, RowMatrix, by_rows, has_missing, infinite_error, is_large
+from oddsmith.design.fitted_basis import as_source, has_basis, learn_basis, learn_rows
 from oddsmith.design.inputs import nonfinite_error, read_rows
 from oddsmith.design.labels import union_of_classes
 from oddsmith.engines import engine_of
+from oddsmith.engines.base import Source
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, UnknownNameError
+from oddsmith.likelihood.messages import column_list
 from oddsmith.models.base import MODELS, Classifier
-from oddsmith.models.closed_form import LARGEST_SCATTER
-from oddsmith.models.densities import LOG_2PI, GaussianDensities, QuadraticForm
-from oddsmith.models.expanding import as_source, has_basis, learn_basis, learn_rows
-from oddsmith.models.generative import (
-    LARGE,
-    Folded,
-    Generative,
-    Labels,
-    by_rows,
-    has_missing,
-    infinite_error,
-    is_large,
-    on_classes,
-    place,
-)
-from oddsmith.models.geometry import LinearGeometry
-from oddsmith.models.singular import Names, check_full, check_observed, check_variances, shrink
-from oddsmith.models.streaming import Stream, read_stream
+from oddsmith.models.generative_mixin import GenerativeMixin
+from oddsmith.models.geometry_mixin import GeometryMixin
+from oddsmith.models.merge_mixin import LARGEST_SCATTER
 from oddsmith.numerics import Array
+from oddsmith.protocols import Labels
+from oddsmith.records import Boundary
 from oddsmith.statistics import Features, FeaturesParams, Moments, MomentsParams
 
 OVERFLOW = "The squares of the values add up to more than a float64 can hold: rescale them."
 
 
-@dataclass(frozen=True)
-class Structure:
-    """The form of the covariances, and whether all classes share one."""
-
-    form: str
-    shared: bool
-
-
-STRUCTURES = {
-    "shared": Structure("full", True),
-    "separate": Structure("full", False),
-    "diagonal": Structure("diagonal", False),
-    "spherical": Structure("spherical", False),
-    "shared-diagonal": Structure("diagonal", True),
-    "shared-spherical": Structure("spherical", True),
-}
+STRUCTURES = ("shared", "separate", "diagonal", "spherical", "shared-diagonal", "shared-spherical")
 
 
 @MODELS.register("gaussian")
-class GaussianClassifier(Generative, LinearGeometry, Classifier):
+class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
     """Classes with Gaussian densities and Bayes' rule: linear or quadratic discriminant analysis.
 
     Maximises the joint likelihood, a sum over rows,
@@ -148,14 +129,14 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
 
     def __init__(
         self,
-        covariance: Any = "shared",
-        class_prior: Any = None,
-        shrinkage: Any = 0.0,
+        covariance: str | Mapping[Any, Any] = "shared",
+        class_prior: Mapping[Any, float] | npt.ArrayLike | None = None,
+        shrinkage: float | str = 0.0,
         *,
         missing: str = "auto",
-        basis: Any = None,
+        basis: object = None,
         threads: int | None = None,
-        design: Any = None,
+        design: object = None,
     ) -> None:
         self.covariance = covariance
         self.class_prior = class_prior
@@ -167,15 +148,12 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = not isinstance(self.covariance, Mapping) and self._columnwise()
+        tags.input_tags.allow_nan = self._columnwise()
         return tags
 
     def _columnwise(self) -> bool:
         """Whether columns are independent, so that missing values can be fitted."""
-        named = isinstance(self.covariance, str) and self.covariance in STRUCTURES
-        return named and STRUCTURES[self.covariance].form != "full"
-
-    # ------------------------------------------------------------------------------------------ fitting
+        return isinstance(self.covariance, str) and self.covariance.endswith(("diagonal", "spherical"))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -186,13 +164,14 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
             )
         if isinstance(self.covariance, str) and self.covariance not in STRUCTURES:
             raise UnknownNameError("covariance", self.covariance, STRUCTURES)
-        number = isinstance(self.shrinkage, Real) and not isinstance(self.shrinkage, bool)
-        if self.shrinkage != "oas" and not (number and 0.0 <= self.shrinkage <= 1.0):
-            raise InvalidInputError(f"shrinkage must be a number from 0 to 1 or 'oas', found {self.shrinkage!r}.")
+        share = self.shrinkage
+        number = isinstance(share, Real) and not isinstance(share, bool)
+        if share != "oas" and not (number and 0.0 <= float(share) <= 1.0):
+            raise InvalidInputError(f"shrinkage must be a number from 0 to 1 or 'oas', found {share!r}.")
         if self.missing not in ("auto", "marginalise"):
             raise UnknownNameError("way with missing values", self.missing, ["auto", "marginalise"])
 
-    def _read(self, X: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, Any]:
+    def _read(self, X: object, sample_weight: object, *, reset: bool) -> tuple[RowMatrix, None]:
         rows = learn_rows(self, read_rows(self, X, reset=reset), sample_weight, reset=reset)
         self._check_width(rows.shape[1])
         return rows, None
@@ -204,63 +183,58 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
                 "or NaiveBayes."
             )
 
-    def _fold(self, rows: Any, plan: Any, classes: Labels, t: npt.NDArray[np.int32], s: Array | None) -> Folded:
+    def _fold(self, rows: RowMatrix, plan: None, classes: Labels, t: npt.NDArray[np.int32], s: Array | None) -> Folded:
         source = as_source(rows, t, len(classes), s)
-        return self._folded_from(source, classes, is_large(rows), self._bad_values(rows))
+        return self._fold_source(source, classes, is_large(rows), lambda: self._bad_value(rows))
 
     def _fold_stream(self, stream: Stream) -> Folded:
         read = read_stream(self, self.design, stream, reset=True, missing=self._columnwise())
         source = learn_basis(self, read.source)
         self._check_width(source.shape.M)
         large = source.n_rows * source.shape.M >= LARGE
-        return self._folded_from(source, read.classes, large, lambda: InvalidInputError(OVERFLOW))
+        return self._fold_source(source, read.classes, large, lambda: InvalidInputError(OVERFLOW))
 
-    def _folded_from(
-        self, source: Any, classes: Labels, large: bool, explain: Callable[[], InvalidInputError]
+    def _fold_source(
+        self, source: Source, classes: Labels, large: bool, explain: Callable[[], InvalidInputError]
     ) -> Folded:
         K, D = len(classes), source.shape.M
         engine = engine_of(source, self.threads)
         if self._columnwise():
-            features = engine.fold(Features, source, FeaturesParams(K, moments=range(D), large=large))
-            if not np.isfinite(features.mean).all():
-                raise explain()
-            return Folded(classes, features)
-        moments = engine.fold(Moments, source, replace(self._moments_params(classes), large=large))
-        if not (np.isfinite(moments.mean).all() and np.isfinite(moments.scatter).all()):
+            stat: Features | Moments = engine.fold(Features, source, FeaturesParams(K, moments=range(D), large=large))
+        else:
+            stat = engine.fold(Moments, source, replace(self._moments_params(classes), large=large))
+        if not (np.isfinite(stat.mean).all() and (self._columnwise() or np.isfinite(stat.scatter).all())):
             raise explain()
-        return Folded(classes, moments)
-
-    def _bad_values(self, rows: Any) -> Callable[[], InvalidInputError]:
-        """Return what looks for the value that made a sum infinite."""
-        return lambda: infinite_error(rows, self._names()) if self._columnwise() else self._not_finite(rows)
+        return Folded(classes, stat)
 
     def _moments_params(self, classes: Labels) -> MomentsParams:
-        K = len(classes)
-        if isinstance(self.covariance, Mapping):
-            return MomentsParams(K, groups=self._groups(classes))
-        return MomentsParams(K, "pooled" if self.covariance == "shared" else "full")
-
-    def _groups(self, classes: Labels) -> tuple[int, ...]:
-        """Return the group of each class; the numbering depends on the mapping alone, not on the rows."""
-        numbers: dict[Any, int] = {}
-        for group in self.covariance.values():
-            numbers.setdefault(group, len(numbers))
-        lost = [label for label in classes.tolist() if label not in self.covariance]
-        if lost:
+        """Return how scatter is summed; the numbers of groups depend on the mapping alone, not on the rows."""
+        K, labels, group = len(classes), classes.tolist(), self.covariance
+        if isinstance(group, str):
+            return MomentsParams(K, "pooled" if group == "shared" else "full")
+        ungrouped = [label for label in labels if label not in group]
+        if ungrouped:
             raise InvalidInputError(
-                f"covariance assigns no group to class {lost[0]!r}; it names {', '.join(map(repr, self.covariance))}. "
+                f"covariance assigns no group to class {ungrouped[0]!r}; it names {', '.join(map(repr, group))}. "
                 "Give every class a group."
             )
-        return tuple(numbers[self.covariance[label]] for label in classes.tolist())
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(group.values()))}
+        return MomentsParams(K, groups=tuple(numbers[group[label]] for label in labels))
 
-    def _not_finite(self, rows: Any) -> InvalidInputError:
+    def _bad_value(self, rows: RowMatrix) -> InvalidInputError:
+        """Return the error that names the value that made a sum infinite."""
+        if self._columnwise():
+            return infinite_error(rows, self._names())
         if not has_missing(rows, self._names):
             return InvalidInputError(OVERFLOW)
-        found = str(nonfinite_error(rows, getattr(self, "feature_names_in_", None))).split(" Drop those")[0]
         return InvalidInputError(
-            f"{found} A full covariance needs complete rows: drop or fill those that are not, or use "
-            "covariance='diagonal' or NaiveBayes, which fit what there is. (At prediction missing values are fine.)"
+            f"{self._missing_value(rows)} A full covariance needs complete rows: drop or fill those that are not, or "
+            "use covariance='diagonal' or NaiveBayes, which fit what there is. (At prediction missing values are fine.)"
         )
+
+    def _missing_value(self, rows: RowMatrix) -> str:
+        """Return a sentence that names the first missing value."""
+        return str(nonfinite_error(rows, self._feature_names())).split(" Drop those")[0]
 
     def _join(self, a: Folded, b: Folded) -> Folded:
         classes, i, j = union_of_classes(a.classes, b.classes)
@@ -287,62 +261,56 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
         for g in np.unique(moments.group):
             S[g], shares[g] = shrink(S[g], self.shrinkage, total[g])
         kept = check_full(S, shares, moments, names, set_aside=self.covariance == "shared")
-        return GaussianDensities(moments.mean, S, moments.group, kept, shares)
+        return GaussianDensities(mean=moments.mean, Sigma=S, group=moments.group, kept=kept, shares=shares)
 
     def _estimate_columns(self, stat: Features, names: Names) -> GaussianDensities:
-        structure = STRUCTURES[self.covariance]
-        K, D = stat.mean.shape
+        (K, D), structure = stat.mean.shape, str(self.covariance)
         check_observed(stat.observed, names)
-        group = np.zeros(K, dtype=np.intp) if structure.shared else np.arange(K)
-        observed, scatter = stat.observed, stat.scatter
-        if structure.shared:
+        group, observed, scatter = np.arange(K), stat.observed, stat.scatter
+        if structure.startswith("shared"):
+            group = np.zeros(K, dtype=np.intp)
             observed, scatter = observed.sum(axis=0, keepdims=True), scatter.sum(axis=0, keepdims=True)
-        if structure.form == "spherical":
+        if structure.endswith("spherical"):
             # Shrinking a multiple of the unit matrix towards one changes nothing.
             variance, shares = scatter.sum(axis=1) / observed.sum(axis=1), np.zeros(len(observed))
             check_variances(np.repeat(variance[:, None], D, axis=1), stat, names)
         else:
-            pairs = [
-                shrink(v, self.shrinkage, float(n.mean())) for v, n in zip(scatter / observed, observed, strict=True)
-            ]
-            variance, shares = np.stack([v for v, _ in pairs]), np.array([share for _, share in pairs])
+            shrunk = [shrink(v, self.shrinkage, n.mean()) for v, n in zip(scatter / observed, observed, strict=True)]
+            variance, shares = np.stack([v for v, _ in shrunk]), np.array([share for _, share in shrunk])
             check_variances(variance, stat, names)
-        return GaussianDensities(stat.mean, variance, group, np.ones(D, dtype=bool), shares)
+        return GaussianDensities(
+            mean=stat.mean, Sigma=variance, group=group, kept=np.ones(D, dtype=bool), shares=shares
+        )
 
     def _warn(self) -> None:
-        out = np.flatnonzero(~self._solved().densities.kept)
-        if not len(out):
+        if not self.aliased_:
             return
-        names, K, D = Names(self._names(), self.classes_), len(self.classes_), len(self._names())
-        rows = float(self._weights(self._folded).sum())
+        K, D, rows = len(self.classes_), len(self._names()), self._fitted_sums().statistic.weight.sum()
         why = "they do not vary inside any class"
         if rows - K < D:
             why = f"{rows:g} rows of {K} classes are too few for a covariance of {D} columns"
-        what = f"Column {names.list(out)} was" if len(out) == 1 else f"Columns {names.list(out)} were"
         warnings.warn(
-            f"{what} set aside, since {why}. Use shrinkage='oas' (or a number such as 0.1), or covariance='diagonal', "
-            "to have all columns.",
+            f"{column_list(self.aliased_)} {'was' if len(self.aliased_) == 1 else 'were'} set aside, since {why}. Use "
+            "shrinkage='oas' (or a number such as 0.1), or covariance='diagonal', to have all columns.",
             CollinearityWarning,
             stacklevel=4,
         )
 
-    # --------------------------------------------------------------------------------------- predicting
-
-    def _rows(self, X: Any, *, deciding: bool = False) -> Any:
+    def _rows(self, X: object, *, deciding: bool = False) -> Any:
         self._check_fitted()
         if has_basis(self):
             return Classifier._rows(self, X)
         rows = read_rows(self, X, reset=False)
         missing = has_missing(rows, self._names)
         if missing and deciding and self.missing == "auto" and not self._columnwise():
-            found = str(nonfinite_error(rows, getattr(self, "feature_names_in_", None))).split(" Drop those")[0]
             raise InvalidInputError(
-                f"{found} predict() decides on complete rows. Take the probabilities given the other columns from "
-                "predict_proba(X), fill the values, or construct the model with missing='marginalise' to decide by "
-                "those probabilities."
+                f"{self._missing_value(rows)} predict() decides on complete rows. Take the probabilities given the "
+                "other columns from predict_proba(X), fill the values, or construct the model with "
+                "missing='marginalise' to decide by those probabilities."
             )
         return rows
 
+    @streams
     def decision_function(self, X: Any) -> Array:
         """Return the log odds of ``classes_[1]`` (two classes), or the functions ``a_k(x)`` of ``quadratic_``, N × K.
 
@@ -352,8 +320,8 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
         """
         solution = self._solved()
         if len(solution.prior) == 2:
-            return Generative.decision_function(self, X)
-        densities, rows = solution.densities, self._rows(X)
+            return GenerativeMixin.decision_function(self, X)
+        densities, rows = self._densities, self._rows(X)
         A: Array = by_rows(densities.activations, rows, self.threads) + np.log(solution.prior)
         if not densities.is_linear or (not has_basis(self) and has_missing(rows, self._names)):
             return A + 0.5 * LOG_2PI * len(self._names())
@@ -374,67 +342,51 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
         return self._distance(self._rows(X, deciding=True))
 
     def _linear_only(self, what: str) -> None:
-        if not self._solved().densities.is_linear:
+        if not self._densities.is_linear:
             raise AttributeError(
                 f"{what} is for hyperplanes, and with covariance={self.covariance!r} the boundaries are quadratic: "
                 "see quadratic_."
             )
 
-    # --------------------------------------------------------------------------------------- attributes
+    @property
+    def _densities(self) -> GaussianDensities:
+        densities: GaussianDensities = self._solved().densities
+        return densities
 
     @property
     def means_(self) -> Array:
         """The mean of each class, K × D."""
-        means: Array = self._solved().densities.mean
-        return means
+        return self._densities.mean
 
     @property
     def covariances_(self) -> Array:
         """The covariance of each class: K × D × D, or K × D variances (diagonal), or K (spherical)."""
-        densities = self._solved().densities
-        covariances: Array = densities.Sigma[densities.group]
-        return covariances
+        return self._densities.Sigma[self._densities.group]
 
     @property
     def shrinkage_(self) -> Array:
         """The share by which the covariance of each class was moved towards a multiple of the unit matrix."""
-        densities = self._solved().densities
-        shares: Array = densities.shares[densities.group]
-        return shares
+        return self._densities.shares[self._densities.group]
 
     @property
     def aliased_(self) -> list[str]:
         """Columns that were set aside."""
-        return [str(name) for name in self._names()[~self._solved().densities.kept]]
+        return [str(name) for name in self._names()[~self._densities.kept]]
 
-    @property
-    def quadratic_(self) -> QuadraticForm:
-        """``(W, w, w0)`` of the functions ``a_k(x) = xᵀ W_k x + w_kᵀ x + w_k0`` whose softmax is the posterior."""
-        W = self._solved().densities.quadratic()
+    def _quadratic_form(self) -> QuadraticForm:
+        W = self._densities.quadratic()
         return QuadraticForm(W[1:] - W[:1] if len(W) == 2 else W, *self._linear_parts())
 
-    @property
-    def coef_(self) -> Array:
-        """The weights of the linear functions, K × D; 1 × D for the log odds of two classes."""
-        self._has_linear_part()
-        return self._linear_parts()[0]
-
-    @property
-    def intercept_(self) -> Array:
-        """The constants of the linear functions, K; 1 for the log odds of two classes."""
-        self._has_linear_part()
-        return self._linear_parts()[1]
-
     def _linear_parts(self) -> tuple[Array, Array]:
-        solution = self._solved()
-        if len(self.classes_) == 2:
-            w, w0 = solution.densities.linear_odds()
-            return w, w0 + np.log(solution.prior[1] / solution.prior[0])
-        w, w0 = solution.densities.linear()
-        return w, w0 + np.log(solution.prior)
+        prior = self.class_prior_
+        if len(prior) == 2:
+            w, w0 = self._densities.linear_odds()
+            return w, w0 + np.log(prior[1] / prior[0])
+        w, w0 = self._densities.linear()
+        return w, w0 + np.log(prior)
 
-    def _has_linear_part(self) -> None:
-        group = self._solved().densities.group
+    def _check_linear(self) -> None:
+        group = self._densities.group
         if len(np.unique(group)) == len(group):
             raise AttributeError(
                 f"With covariance={self.covariance!r} no two classes share a covariance, so no log odds are linear. "
@@ -442,14 +394,14 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
             )
 
     @property
-    def boundary_(self) -> Any:
+    def boundary_(self) -> Boundary:
         """The separating hyperplanes, if all classes share a covariance."""
         self._linear_only("boundary_")
         return super().boundary_
 
     def _squared_separation(self) -> float | None:
         """Return the squared Mahalanobis distance of the means, if there are two classes of one covariance."""
-        densities = self._solved().densities
+        densities = self._densities
         if len(self.classes_) != 2 or not densities.is_linear:
             return None
         delta = densities.mean[1:] - densities.mean[:1]
@@ -458,6 +410,5 @@ class GaussianClassifier(Generative, LinearGeometry, Classifier):
     @property
     def log_likelihood_(self) -> float:
         """The log likelihood of rows and labels together at the estimate, a sum over rows."""
-        solution, stat = self._solved(), self._folded.statistic
-        labels = float(self._weights(self._folded) @ np.log(solution.prior))
-        return labels + float(solution.densities.log_likelihood(stat))
+        stat = self._fitted_sums().statistic
+        return float(stat.weight @ np.log(self.class_prior_)) + self._densities.log_likelihood(stat)

@@ -9,28 +9,22 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.engines import one_blas_thread
+from oddsmith.engines.base import Source
 from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
-from oddsmith.models.closed_form import (
-    check_threads,
-    fold,
-    null_vectors,
-    read_source,
-    smallest_norm,
-    warn_collinear,
-    without_traces,
-)
-from oddsmith.models.geometry import LinearGeometry
-from oddsmith.models.merging import Mergeable
-from oddsmith.numerics import Array, factor_spd
+from oddsmith.models.estimator import check_threads
+from oddsmith.models.geometry_mixin import GeometryMixin
+from oddsmith.models.merge_mixin import MergeMixin
+from oddsmith.numerics import Array, factor_spd, null_vectors, smallest_norm, without_traces
 from oddsmith.priors import GaussianPrior, as_prior
+from oddsmith.protocols import Indices, Labels
 from oddsmith.statistics import Gram
 
 TARGETS = ("one-hot", "fisher")
 
 
 @MODELS.register("least-squares")
-class LeastSquaresClassifier(Mergeable, LinearGeometry, Classifier):
+class LeastSquaresClassifier(MergeMixin, GeometryMixin, Classifier):
     """A linear discriminant for each class, fitted to indicator targets by least squares.
 
     Minimises the sum over rows of squared errors, half of it, and with a prior the penalty on top:
@@ -39,11 +33,11 @@ class LeastSquaresClassifier(Mergeable, LinearGeometry, Classifier):
 
     Without a prior the solution is the pseudo-inverse's, ``W̃ = Φ̃† T`` with ``Φ̃ = (1, Φ)``; if columns depend on
     others it is the solution of smallest norm, intercept included. The noise of the targets is taken to have
-    variance 1, so that a prior of width σ is the ridge penalty ``½‖w_k‖²/σ²``; the intercepts are not penalised
+    variance 1, so that a prior of scale σ is the ridge penalty ``½‖w_k‖²/σ²``; the intercepts are not penalised
     unless the covariance of the prior covers them.
 
-    The targets are no probabilities and the error is no likelihood: rows far on the right side of the boundary
-    count as errors and pull it towards them. `LogisticRegression` does not mind such rows.
+    The targets are not probabilities and the error is not a likelihood: rows far on the right side of the boundary
+    count as errors and pull it towards them. They do not affect `LogisticRegression`.
 
     Parameters
     ----------
@@ -100,18 +94,17 @@ class LeastSquaresClassifier(Mergeable, LinearGeometry, Classifier):
 
     coef_: Array
     intercept_: Array
-    aliased_: list[str]
     n_parameters_: int
 
     def __init__(
         self,
         targets: str = "one-hot",
-        prior: Any = None,
+        prior: float | GaussianPrior | None = None,
         *,
-        basis: Any = None,
+        basis: object = None,
         fit_intercept: bool = True,
         threads: int | None = None,
-        design: Any = None,
+        design: object = None,
     ) -> None:
         self.targets = targets
         self.prior = prior
@@ -121,7 +114,9 @@ class LeastSquaresClassifier(Mergeable, LinearGeometry, Classifier):
         self.design = design
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **how: Any) -> LeastSquaresClassifier:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None, **how: object
+    ) -> LeastSquaresClassifier:
         """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
 
         ``X`` may be a path, a folder, or a data frame of Dask or Spark: see `scan`, also for ``how`` it is read.
@@ -131,7 +126,7 @@ class LeastSquaresClassifier(Mergeable, LinearGeometry, Classifier):
         ['a', 'b']
         """
         self._check_parameters()
-        classes, source = read_source(self, X, y, sample_weight, how)
+        classes, source = self._read_source(X, y, sample_weight, how)
         with one_blas_thread():
             self._settle(classes, self._sum(source))
         return self
@@ -142,14 +137,14 @@ class LeastSquaresClassifier(Mergeable, LinearGeometry, Classifier):
         check_threads(self.threads)
         as_prior(self.prior)
 
-    def _sum(self, source: Any) -> Gram:
-        return fold(self, source, Gram, source.shape)
+    def _sum(self, source: Source) -> Gram:
+        return self._fold(source, Gram, source.shape)
 
     @staticmethod
     def _weights(gram: Gram) -> Array:
         return gram.class_weight
 
-    def _solve(self, classes: npt.NDArray[Any], gram: Gram) -> None:
+    def _solve(self, classes: Labels, gram: Gram) -> None:
         prior = as_prior(self.prior)
         V = self._target_values(gram, classes)
         W, b, aliased = solve(gram, V, prior, intercept=bool(self.fit_intercept))
@@ -160,20 +155,19 @@ class LeastSquaresClassifier(Mergeable, LinearGeometry, Classifier):
         self.aliased_ = [str(name) for name in self._names()[aliased]]
         columns = W.shape[1] - int(aliased.sum()) + int(bool(self.fit_intercept))
         self.n_parameters_ = (len(classes) - 1) * columns
-        warn_collinear(
-            self.aliased_,
+        self._warn_collinear(
             "the weights are those of smallest norm (pseudo-inverse)" if prior is None else "they have weight 0",
             "Leave them out, or use a prior." if prior is None else "Leave them out, or use a narrower prior.",
             stacklevel=6,
         )
 
     @staticmethod
-    def _on_classes(gram: Gram, where: npt.NDArray[np.intp], K: int) -> Gram:
+    def _on_classes(gram: Gram, where: Indices, K: int) -> Gram:
         class_weight, PhiT = np.zeros(K), np.zeros((len(gram.mean), K))
         class_weight[where], PhiT[:, where] = gram.class_weight, gram.PhiT
         return replace(gram, class_weight=class_weight, PhiT=PhiT)
 
-    def _target_values(self, gram: Gram, classes: npt.NDArray[Any]) -> Array:
+    def _target_values(self, gram: Gram, classes: Labels) -> Array:
         """Return the K × C values that the targets take, a row per class."""
         K = len(classes)
         if self.targets == "one-hot":

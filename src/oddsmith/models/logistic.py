@@ -7,47 +7,49 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils.metaestimators import available_if
 
+from oddsmith.data_access.streamed_fit import refuse_pieces
+from oddsmith.data_access.streamed_prediction import streams
+from oddsmith.data_access.training_data import read_data
+from oddsmith.design.fitted_basis import learn_basis, learn_rows, split_basis, through_basis, whole
+from oddsmith.design.fitted_design import through_design
 from oddsmith.design.inputs import check_class_weights, check_finite, read_offset, read_rows, read_weights
-from oddsmith.design.reading import through_design
-from oddsmith.engines import one_blas_thread
+from oddsmith.engines import MemoryEngine, MemorySource, one_blas_thread
 from oddsmith.errors import (
     CollinearityWarning,
     ConvergenceWarning,
     InvalidInputError,
     InvalidTypeError,
     SeparationWarning,
-    UnavailableError,
     UnknownNameError,
 )
-from oddsmith.inference.separation import Separation
-from oddsmith.links import LINKS, Link
+from oddsmith.likelihood.barrier import fit_bounded
+from oddsmith.likelihood.coordinates import is_large
+from oddsmith.likelihood.firth import fit_firth
+from oddsmith.likelihood.fit import LikelihoodFit, fit_likelihood, resume, seeded
+from oddsmith.likelihood.fitted_state import TrainingDataRef
+from oddsmith.likelihood.messages import column_list, link_log_proba, remedy, separation_message
+from oddsmith.likelihood.null_model import null_log_likelihood
+from oddsmith.likelihood.online import OnlineState, encode_labels, read_classes, run_epoch
+from oddsmith.likelihood.problem import Problem
+from oddsmith.likelihood.separation import Separation
+from oddsmith.likelihood.separation_search import find_separation
+from oddsmith.links import LINKS
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
-from oddsmith.models.bayesian import Bayesian
-from oddsmith.models.bounded import fit_bounded
-from oddsmith.models.coordinates import is_large
-from oddsmith.models.expanding import learn_basis, learn_rows, split_basis, through_basis, whole
-from oddsmith.models.firth import fit_firth
-from oddsmith.models.geometry import LinearGeometry
-from oddsmith.models.inferring import Inferring
-from oddsmith.models.learned import Learned, Recall, needs_rows
-from oddsmith.models.likelihood import Fit, Problem, fit_likelihood, relearn, resume, seeded
-from oddsmith.models.nearest import find_separation
-from oddsmith.models.null import null_log_likelihood
-from oddsmith.models.reading import read_data
-from oddsmith.models.streaming import refuse_pieces
-from oddsmith.models.trouble import column_list, link_log_proba, remedy, separation_message
+from oddsmith.models.bayesian_mixin import BayesianMixin
+from oddsmith.models.geometry_mixin import GeometryMixin
+from oddsmith.models.inference_mixin import InferenceMixin
 from oddsmith.numerics import Array, log_softmax, softmax
-from oddsmith.priors import JeffreysPrior, split_prior
+from oddsmith.priors import GaussianPrior, JeffreysPrior, as_prior, split_prior
+from oddsmith.protocols import Labels
 from oddsmith.records import Certificate, Trace
-from oddsmith.solvers import SGD, SOLVERS
+from oddsmith.solvers import SGD, SOLVERS, Plan
 from oddsmith.statistics import Counts
 
 
-def has_logit(model: Any) -> bool:
-    """Whether a model has the logit link, or say what that is needed for."""
+def has_logit(model: LogisticRegression) -> bool:
+    """Whether a model can be fitted by `partial_fit`, or say why not."""
     if model.link != "logit" and model.link in tuple(LINKS):
         raise AttributeError(f"partial_fit is for link='logit', found link={model.link!r}. Use fit(X, y).")
     if isinstance(model.prior, JeffreysPrior):
@@ -55,13 +57,8 @@ def has_logit(model: Any) -> bool:
     return True
 
 
-def find_link(name: str) -> Link | None:
-    """Return the link of a name, None for the logit."""
-    return None if name == "logit" else LINKS[name]
-
-
 @MODELS.register("logistic")
-class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
+class LogisticRegression(InferenceMixin, BayesianMixin, GeometryMixin, Classifier):
     """Logistic regression for two classes, softmax regression for more.
 
     Minimises the sum over rows (never a mean) of the cross-entropy, minus the log of the prior:
@@ -122,7 +119,9 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
     certificate_ : Certificate
         How far from the optimum the result can be.
     trace_ : Trace
-        A record per iteration.
+        A record per iteration, with the stage that it belongs to.
+    plan_ : Plan
+        Which way was chosen and why, with the expected passes, time and memory.
     boundary_ : Boundary
         The separating hyperplanes.
 
@@ -150,23 +149,24 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
     aliased_: list[str]
     certificate_: Certificate
     trace_: Trace
-    _learned: Learned | None
+    plan_: Plan
+    _sgd_state: OnlineState | None = None
 
     def __init__(
         self,
-        prior: Any = None,
+        prior: object = None,
         *,
         link: str = "logit",
-        basis: Any = None,
+        basis: object = None,
         fit_intercept: bool = True,
-        reference: Any = None,
-        solver: Any = "auto",
+        reference: object = None,
+        solver: object = "auto",
         tol: float = 1e-8,
         max_iter: int = 200,
         seed: int | None = None,
         warm_start: bool = False,
         threads: int | None = None,
-        design: Any = None,
+        design: object = None,
     ) -> None:
         self.prior = prior
         self.link = link
@@ -188,7 +188,7 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
 
     @all_or_nothing
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None, **how: Any
+        self, X: Any, y: Any = None, sample_weight: object = None, offset: object = None, **how: object
     ) -> LogisticRegression:
         """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
 
@@ -203,24 +203,29 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         self._check_pieces(X)
         classes, problem = self._problem(X, y, sample_weight, offset, how, reset=True)
         with one_blas_thread():
-            problem = self._with_width(problem)
+            problem = self._with_scale(problem)
+        self._solve_and_assign(problem, classes, (X, y, sample_weight, offset))
+        return self
+
+    def _solve_and_assign(self, problem: Problem, classes: Labels, data: tuple[object, ...]) -> None:
+        """Solve a problem and assign what it found; ``data`` are the arguments of the fit."""
+        with one_blas_thread():
             fit, verdict = self._solve(problem, classes)
         self._assign(fit, classes, problem, verdict)
-        self._recall = Recall.of(X, y, sample_weight, offset)
+        self._recall = TrainingDataRef.of(*data)
         self._warn(verdict, fit.rounded)
-        return self
 
     def _problem(
         self,
         X: Any,
         y: Any,
-        sample_weight: Any = None,
-        offset: Any = None,
-        how: Any = None,
+        sample_weight: object = None,
+        offset: object = None,
+        how: dict[str, Any] | None = None,
         *,
         reset: bool = False,
         known: bool = False,
-    ) -> tuple[npt.NDArray[Any], Problem]:
+    ) -> tuple[Labels, Problem]:
         """Read rows and labels as in `read_data`, seen through the basis, as a problem to solve."""
         data = read_data(self, X, y, sample_weight, offset, how, reset=reset, known=known, draw=True)
         classes, source = data.classes, data.source
@@ -242,54 +247,32 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
             class_weight = engine.fold(Counts, source, source.shape).weight
         if not known:
             check_class_weights(class_weight, classes)
-        prior, jeffreys = split_prior(self.prior if reset else getattr(self, "prior_", self.prior))
+        prior, jeffreys = split_prior(self.prior if reset else self.prior_)
+        link = self.link if reset else self.link_
         problem = Problem(
-            engine,
-            source,
-            prior,
-            bool(self.fit_intercept),
-            self._reference_code(classes),
-            seeded(self.solver, self.seed),
-            float(self.tol),
-            int(self.max_iter),
-            class_weight,
-            self._warm(classes, source.shape.M if mix is None else mix.shape[1]) if reset else None,
-            data.explain,
-            self._names,
-            link=find_link(self.link) if reset else self._link(),
-            mix=mix,
+            engine=engine,
+            source=source,
+            prior=prior,
             jeffreys=jeffreys,
+            intercept=bool(self.fit_intercept),
+            reference=self._reference_code(classes),
+            solver=seeded(self.solver, self.seed),
+            tol=float(self.tol),
+            max_iter=int(self.max_iter),
+            class_weight=class_weight,
+            start=self._warm(classes, source.shape.M if mix is None else mix.shape[1]) if reset else None,
+            explain=data.explain,
+            names=self._names,
+            link=None if link == "logit" else LINKS[link],
+            whitening=mix,
         )
         if data.explain is not None and not is_large(source):  # large rows are checked by the sums of the first pass
             data.explain()
         return classes, problem
 
-    def _link(self) -> Link | None:
-        """Return the link of the fit, None for the logit, which two classes share with softmax."""
-        return find_link(self.link_)
-
-    def _curved(self, X: Any = None, y: Any = None, sample_weight: Any = None, offset: Any = None) -> Learned:
-        """Return what the fit learned, its Hessian included: one pass over its rows if that was not formed yet."""
-        self._check_fitted()
-        if self._learned is None:
-            raise UnavailableError(
-                "partial_fit leaves the weights near an optimum, not at one, and this needs an optimum: use fit(X, y)."
-            )
-        if self._learned.hessian is not None:
-            return self._learned
-        self._learned.require_optimum()
-        arguments = self._recall() if X is None and self._recall is not None else (X, y, sample_weight, offset)
-        if arguments is None or arguments[0] is None:
-            raise UnavailableError(needs_rows(self._learned))
-        _, problem = self._problem(*arguments)
-        coef, intercept = self._against_first()
-        with one_blas_thread():
-            self._learned = relearn(problem, coef, intercept, self._learned, self.certificate_.gap)
-        return self._learned
-
     def __getstate__(self) -> Any:
-        # The rows of the fit are held weakly, and stay behind.
-        return {**super().__getstate__(), "_recall": None} if hasattr(self, "_recall") else super().__getstate__()
+        state = super().__getstate__()
+        return {**state, "_recall": None} if "_recall" in state else state  # weak references stay behind
 
     def _check_parameters(self) -> None:
         LINKS[self.link]
@@ -312,11 +295,11 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
             refuse_pieces(X, "Stochastic gradient descent", "Use solver='auto'")
         if not np.isinf(LINKS[self.link].domain).all():
             refuse_pieces(X, f"A fit with link={self.link!r}", "Use link='logit'")
-        scale = getattr(self.prior, "scale", None)
+        scale = self.prior.scale if isinstance(self.prior, GaussianPrior) else None
         if isinstance(scale, str) and scale != "evidence":
             refuse_pieces(X, f"The choice of a width by {scale!r}", "Use scale='evidence'")
 
-    def _reference_code(self, classes: npt.NDArray[Any]) -> int | None:
+    def _reference_code(self, classes: Labels) -> int | None:
         if self.reference is None:
             return None
         where = np.flatnonzero([self.reference == c for c in classes.tolist()])
@@ -324,12 +307,14 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
             raise UnknownNameError("reference class", self.reference, classes.tolist())
         return int(where[0])
 
-    def _warm(self, classes: npt.NDArray[Any], D: int) -> tuple[Array, Array] | None:
-        if not (self.warm_start and hasattr(self, "coef_")):
+    def _warm(self, classes: Labels, D: int) -> tuple[Array, Array] | None:
+        if not (self.warm_start and self._is_fitted()):
             return None
-        if not np.array_equal(classes, self.classes_) or self.coef_.shape[1] != D:
-            return None
-        return self._against_first()
+        same = np.array_equal(classes, self.classes_) and self.coef_.shape[1] == D
+        return self._against_first() if same else None
+
+    def _is_fitted(self) -> bool:
+        return hasattr(self, "classes_")
 
     def _against_first(self) -> tuple[Array, Array]:
         """Return coefficients and intercepts against the first class."""
@@ -337,7 +322,7 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
             return self.coef_, self.intercept_
         return self.coef_[1:] - self.coef_[0], self.intercept_[1:] - self.intercept_[0]
 
-    def _solve(self, problem: Problem, classes: npt.NDArray[Any]) -> tuple[Fit, Separation | None]:
+    def _solve(self, problem: Problem, classes: Labels) -> tuple[LikelihoodFit, Separation | None]:
         if problem.jeffreys:
             return fit_firth(problem), None
         if problem.link is not None and not np.isinf(problem.link.domain).all():
@@ -358,34 +343,30 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         # Far enough along the way to infinity that the fitted probabilities are those of the limit.
         return resume(replace(problem, max_iter=min(problem.max_iter, 15)), fit), verdict
 
-    def _assign(self, fit: Fit, classes: npt.NDArray[Any], problem: Problem, verdict: Separation | None) -> None:
-        coef, intercept = fit.coef, fit.intercept
+    def _assign_weights(
+        self, classes: Labels, coef: Array, intercept: Array, common: Array, reference: int | None
+    ) -> None:
+        """Assign weights against class 0 as they are reported: of K > 2 classes they sum to ``common``, or one is 0."""
         if len(classes) > 2:
             coef = np.vstack([np.zeros(coef.shape[1]), coef])
             intercept = np.concatenate([[0.0], intercept])
-            if problem.reference is None:
-                coef = coef - coef.mean(axis=0) + fit.common[1:]
-                intercept = intercept - intercept.mean() + fit.common[0]
+            if reference is None:
+                coef = coef - coef.mean(axis=0) + common[1:]
+                intercept = intercept - intercept.mean() + common[0]
             else:
-                coef, intercept = coef - coef[problem.reference], intercept - intercept[problem.reference]
+                coef, intercept = coef - coef[reference], intercept - intercept[reference]
+        self.classes_, self.coef_, self.intercept_ = classes, coef, intercept
+
+    def _assign(self, fit: LikelihoodFit, classes: Labels, problem: Problem, verdict: Separation | None) -> None:
+        self._assign_weights(classes, fit.coef, fit.intercept, fit.common, problem.reference)
         certificate = fit.certificate
         if verdict is not None:
-            certificate = Certificate(
-                False,
-                np.inf,
-                certificate.gradient_norm,
-                certificate.condition,
-                certificate.passes,
-                True,
-                False,
-            )
-        self.classes_ = classes
-        self.coef_, self.intercept_ = coef, intercept
+            certificate = replace(certificate, converged=False, gap=np.inf, rigorous=True, optimum_exists=False)
         self.log_likelihood_ = fit.result.final.log_likelihood
-        columns = coef.shape[1] - int(fit.aliased.sum()) + int(problem.intercept)
+        columns = self.coef_.shape[1] - int(fit.aliased.sum()) + int(problem.intercept)
         self.n_parameters_ = (len(classes) - 1) * columns
         self.aliased_ = [str(name) for name in self._names()[fit.aliased]] if fit.aliased.any() else []
-        self.certificate_, self.trace_ = certificate, fit.result.trace
+        self.certificate_, self.trace_, self.plan_ = certificate, fit.result.trace, fit.plan
         self.n_iter_ = max(1, len(fit.result.trace) - 1)
         self.class_prior_ = problem.class_weight / problem.class_weight.sum()
         self.link_ = self.link
@@ -393,17 +374,17 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         self._separation = verdict
         self._learned = replace(fit.learned, null_log_likelihood=null_log_likelihood(problem))
 
-    def _warn(self, verdict: Separation | None, rounded: bool = False) -> None:
+    def _warn(self, verdict: Separation | None, rounded: bool) -> None:
         if self.aliased_:
             warnings.warn(
                 f"{column_list(self.aliased_)} {'is a' if len(self.aliased_) == 1 else 'are'} linear "
                 f"combination{'' if len(self.aliased_) == 1 else 's'} of earlier columns (or constant): set aside with "
                 "weight 0, as in aliased_. Leave them out, or use a prior.",
                 CollinearityWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         if verdict is not None:
-            warnings.warn(separation_message(verdict, self.classes_), SeparationWarning, stacklevel=4)
+            warnings.warn(separation_message(verdict, self.classes_), SeparationWarning, stacklevel=5)
         elif not self.certificate_.converged:
             what = f"The fit stopped after {self.n_iter_} iterations"
             then = remedy(self.solver, self.max_iter)
@@ -413,12 +394,12 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
             warnings.warn(
                 f"{what}, at most {self.certificate_.gap:.3g} above the optimum (asked: {self.tol:g} relative). {then}",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     @available_if(has_logit)
     @all_or_nothing
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> LogisticRegression:
+    def partial_fit(self, X: Any, y: Any, classes: object = None, sample_weight: object = None) -> LogisticRegression:
         """Take one epoch of stochastic gradient steps over these rows; the first call needs all ``classes``.
 
         Columns are scaled by the moments of the first call's rows, and step sizes go on falling from call to call; the
@@ -429,20 +410,42 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         >>> LogisticRegression(seed=0).partial_fit(X, y, classes=[0, 1]).coef_.shape
         (1, 1)
         """
-        from oddsmith.models.online import partial_fit
-
         self._check_parameters()
-        first = not hasattr(self, "classes_")
-        if first and classes is None:
-            raise InvalidInputError("The first call of partial_fit needs classes=, the list of all labels.")
+        first = not self._is_fitted()
+        known = read_classes(classes, None if first else self.classes_)
         X, y, sample_weight, _ = through_design(self, self.design, X, y, sample_weight, reset=first)
         rows = read_rows(self, X, reset=first)
-        check_finite(rows, getattr(self, "feature_names_in_", None))
+        check_finite(rows, vars(self).get("feature_names_in_"))
         rows = whole(learn_rows(self, rows, sample_weight, reset=first))
-        partial_fit(self, rows, y, classes, read_weights(sample_weight, rows.shape[0]))
+        n, K, reference = rows.shape[0], len(known), self._reference_code(known)
+        s = read_weights(sample_weight, n)
+        problem = Problem(
+            engine=MemoryEngine(self.threads),
+            source=MemorySource(rows, encode_labels(known, y, n), K, s),
+            prior=as_prior(self.prior),
+            intercept=bool(self.fit_intercept),
+            reference=reference,
+            solver="sgd",
+            tol=self.tol,
+            max_iter=1,
+            class_weight=np.ones(K) * (n if s is None else s.sum()) / K,
+            start=None if first else self._against_first(),
+            names=self._names,
+        )
+        solver = self.solver if isinstance(self.solver, SGD) else SGD()
+        state, common, result = run_epoch(problem, self._sgd_state, solver, self.seed)
+        self._assign_weights(known, *state.coordinates.to_user(state.average), common, reference)
+        self.log_likelihood_ = result.final.log_likelihood
+        self.n_parameters_ = (K - 1) * (self.coef_.shape[1] + int(bool(self.fit_intercept)))
+        self.aliased_ = []
+        self.certificate_, self.trace_ = result.certificate, result.trace
+        self.n_iter_, self.link_ = state.steps, "logit"
+        self.class_prior_ = None  # the shares of all batches are not kept
+        self._sgd_state, self._learned, self._recall = state, None, None
         return self
 
-    def decision_function(self, X: Any, offset: Any = None) -> Array:
+    @streams
+    def decision_function(self, X: Any, offset: object = None) -> Array:
         """Return the activations: log-odds of ``classes_[1]`` for two classes, N × K for more.
 
         With another link, the activation less that of probability ½ (0 for symmetric links): its sign decides.
@@ -459,7 +462,7 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
         W, b, pairs = super()._hyperplanes()
         return W, b - self._middle(), pairs
 
-    def _activation(self, X: Any, offset: Any) -> Array:
+    def _activation(self, X: Any, offset: object) -> Array:
         """Return ``φᵀw + w₀`` (+ offset): length N for two classes, N × K for more."""
         rows = self._rows(X)
         A = np.asarray(rows @ self.coef_.T + self.intercept_)
@@ -469,14 +472,16 @@ class LogisticRegression(Inferring, Bayesian, LinearGeometry, Classifier):
             A = A + (added if len(self.classes_) == 2 else np.column_stack([np.zeros(len(A)), added]))
         return A[:, 0] if A.shape[1] == 1 else A
 
-    def predict_log_proba(self, X: Any, offset: Any = None) -> Array:
+    @streams
+    def predict_log_proba(self, X: Any, offset: object = None) -> Array:
         """Return the log probability of each class, N × K."""
         A = self._activation(X, offset)
         if (link := self._link()) is not None:
             return link_log_proba(link, A)
         return log_softmax(np.column_stack([np.zeros(len(A)), A]) if A.ndim == 1 else A)
 
-    def predict_proba(self, X: Any, offset: Any = None) -> Array:
+    @streams
+    def predict_proba(self, X: Any, offset: object = None) -> Array:
         """Return the probability of each class, N × K."""
         A = self._activation(X, offset)
         if (link := self._link()) is not None:

@@ -1,81 +1,57 @@
-"""Several classes from rules for two: one class against the rest, and each pair of classes."""
+"""Reductions of K classes to two: one class against the rest, and one class against another."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import nullcontext
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from joblib import effective_n_jobs
-from sklearn.base import clone, is_regressor
-from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_array, has_fit_parameter, validate_data
 
-from oddsmith.design.inputs import (
-    Encoded,
-    _with_names,
-    as_table,
-    check_class_weights,
-    read_labels,
-    read_rows,
-    read_weights,
-)
-from oddsmith.design.reading import through_design
+from oddsmith.data_access.class_views import Sides, fit_views
+from oddsmith.data_access.streamed_fit import open_stream
+from oddsmith.data_access.streamed_prediction import streams
+from oddsmith.decision.activations import TINY, first_method
+from oddsmith.densities.rows import RowMatrix
+from oddsmith.design.fitted_basis import has_basis, learn_rows, whole
+from oddsmith.design.fitted_design import through_design
+from oddsmith.design.inputs import Encoded, read_labels, read_rows
 from oddsmith.engines import one_blas_thread
-from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
-from oddsmith.models.expanding import has_basis, learn_rows, whole
-from oddsmith.models.geometry import LinearGeometry, lengths
-from oddsmith.models.logistic import LogisticRegression
-from oddsmith.models.streaming import open_stream
-from oddsmith.models.viewing import Sides, fit_views
+from oddsmith.models.decision_mixin import is_probabilistic
+from oddsmith.models.geometry_mixin import GeometryMixin, lengths
+from oddsmith.models.wrapper_mixin import Trainable, WrapperMixin, fit_copy
 from oddsmith.numerics import Array
+from oddsmith.protocols import Indices, Labels, ProbabilisticClassifierLike
 
 LEAST_PROBABILITY = 1e-9
 CHUNK_NUMBERS = 1 << 22
 
-
-def _parts_have(method: str) -> Callable[[Any], bool]:
-    def check(self: Reduction) -> bool:
-        fitted = getattr(self, "_parts", None)
-        return all(hasattr(part, method) for part in (fitted if fitted is not None else [self._template()]))
-
-    return check
+R = TypeVar("R", bound="Reduction")
 
 
-class Reduction(LinearGeometry, Classifier):
+def _parts_are_probabilistic(model: Reduction) -> bool:
+    return all(map(is_probabilistic, model._parts or [model._template()]))
+
+
+class Reduction(WrapperMixin, GeometryMixin, Classifier):
     """What both reductions share: fitting of the two-class models, their answers, and the geometry of linear ones."""
 
     class_prior_: Array
-    _parts: list[Any]
+    _parts: Sequence[Any] = ()
 
-    def __init__(self, model: Any = None, *, basis: Any = None, n_jobs: int | None = None) -> None:
+    def __init__(self, model: object = None, *, basis: object = None, n_jobs: int | None = None) -> None:
         self.model = model
         self.basis = basis
         self.n_jobs = n_jobs
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        inner = get_tags(self._template()).input_tags
-        tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
-        return tags
-
-    def _template(self) -> Any:
-        """Return the model that is fitted for each two-class problem."""
-        model = LogisticRegression(prior=1.0) if self.model is None else self.model
-        if isinstance(model, type) or not (hasattr(model, "fit") and hasattr(model, "predict")) or is_regressor(model):
-            raise InvalidTypeError(
-                f"{type(self).__name__} needs a classifier, an instance such as LogisticRegression(); found {model!r}."
-            )
-        return model
-
     @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **how: Any) -> Any:
+    def fit(self: R, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None, **how: object) -> R:
         """Fit a model for each two-class problem; rows are passed on as they are, labels as 0 and 1.
 
         ``y`` may be the name of a column of the table ``X``. ``sample_weight`` is for models that take it. ``X`` may be
@@ -91,29 +67,21 @@ class Reduction(LinearGeometry, Classifier):
             self.classes_, self.class_prior_, self._parts = fit_views(self, stream, model)
             return self
         # A part that would make a design of its own gets numbers, from one design for all.
-        design = None if getattr(model, "design", False) is None else False
+        design = None if vars(model).get("design", False) is None else False
         X, y, sample_weight, _ = through_design(self, design, X, y, sample_weight, reset=True)
         rows = self._input(X, reset=True)
         if self.basis is None:
             self.__dict__.pop("basis_", None)
         else:
             rows = whole(learn_rows(self, read_rows(self, X, reset=True), sample_weight, reset=True))
-        n = rows.shape[0]
-        classes, t = read_labels(y, n)
-        s = read_weights(sample_weight, n)
-        if s is not None:
-            if not has_fit_parameter(model, "sample_weight"):
-                raise InvalidInputError(
-                    f"sample_weight was given, but {type(model).__name__}.fit takes none. Leave it out, or use a model "
-                    "that has it."
-                )
-            check_class_weights(np.bincount(t, weights=s, minlength=len(classes)).astype(np.float64), classes)
+        classes, t = read_labels(y, rows.shape[0])
+        s = self._read_weights(sample_weight, t, classes)
         problems = self._problems(t, classes.tolist())
         threads = effective_n_jobs(self.n_jobs)
         # Models fitted side by side on threads must not each change the number of BLAS threads.
         with one_blas_thread() if threads > 1 else nullcontext():
             parts = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-                delayed(_fit_part)(model, rows, inside, target, s, what) for inside, target, what in problems
+                delayed(_fit_part)(model, rows, s, *problem) for problem in problems
             )
         weight = np.bincount(t, weights=s, minlength=len(classes))
         self.classes_, self.class_prior_ = classes, weight / weight.sum()
@@ -124,7 +92,7 @@ class Reduction(LinearGeometry, Classifier):
         """Return for each two-class problem the code of the class that is 1, and those of the classes that are 0."""
         raise TypeError(f"{type(self).__name__} must define _sides().")
 
-    def _problems(self, t: npt.NDArray[np.int32], labels: list[Any]) -> list[tuple[Any, Any, str]]:
+    def _problems(self, t: npt.NDArray[np.int32], labels: list[Any]) -> list[tuple[Indices | None, Labels, str]]:
         """Return for each two-class problem its rows (None: all), targets 0 and 1, and a description."""
         problems = []
         for (k,), negative in self._sides(len(labels)):
@@ -136,34 +104,27 @@ class Reduction(LinearGeometry, Classifier):
             problems.append((inside, target.astype(np.int64), f"class {labels[k]!r} against {against}"))
         return problems
 
-    def _input(self, X: Any, *, reset: bool) -> Any:
-        """Return rows for the parts, who check values: tables as they are, all else as an array or CSR matrix."""
-        if isinstance(X, Encoded) or hasattr(self, "design_"):
+    def _input(self, X: object, *, reset: bool) -> Any:
+        if isinstance(X, Encoded) or "design_" in vars(self):
             return read_rows(self, X, reset=reset)
-        table = as_table(X)
-        with as_input_errors():
-            if table is None:
-                X = check_array(
-                    X, accept_sparse="csr", dtype=None, ensure_all_finite=False, estimator=type(self).__name__
-                )
-            validate_data(self, X if table is None else _with_names(table), reset=reset, skip_check_array=True)
-        return X
+        return super()._input(X, reset=reset)
 
-    def _rows(self, X: Any) -> Any:
+    def _rows(self, X: object) -> Any:
         self._check_fitted()
         return whole(super()._rows(X)) if has_basis(self) else self._input(X, reset=False)
 
-    def _answers(self, rows: Any) -> npt.NDArray[np.bool_]:
+    def _answers(self, rows: RowMatrix) -> npt.NDArray[np.bool_]:
         """Return what each part answers, N × parts: whether it says 1."""
         return np.column_stack([np.asarray(part.predict(rows)) == 1 for part in self._parts])
 
-    def _values(self, rows: Any) -> Array:
+    def _values(self, rows: RowMatrix) -> Array:
         """Return how strongly each part says 1, N × parts; above zero where it does."""
         columns = []
         for part in self._parts:
-            if hasattr(part, "decision_function"):
+            method = first_method(part, "decision_function", "predict_proba")
+            if method == "decision_function":
                 columns.append(np.asarray(part.decision_function(rows), dtype=np.float64).ravel())
-            elif hasattr(part, "predict_proba"):
+            elif method == "predict_proba":
                 columns.append(_probability(part, rows) - 0.5)
             else:
                 columns.append(np.where(np.asarray(part.predict(rows)) == 1, 0.5, -0.5))
@@ -179,7 +140,7 @@ class Reduction(LinearGeometry, Classifier):
         """Intercepts of the parts, if they are linear."""
         return np.concatenate([np.atleast_1d(self._linear(part, "intercept_")) for part in self._parts])
 
-    def _linear(self, part: Any, name: str) -> Any:
+    def _linear(self, part: Trainable, name: str) -> Any:
         value = getattr(part, name, None)
         if value is None or len(np.atleast_1d(value)) != 1:
             raise AttributeError(f"{type(part).__name__} is not linear: {type(self).__name__} has no {name} with it.")
@@ -278,6 +239,7 @@ class OneVsRest(Reduction):
         """
         return np.asarray(self.votes(X).sum(axis=1) != 1)
 
+    @streams
     def decision_function(self, X: Any) -> Array:
         """Return the value of each class's model, N × K; for two classes that of the one model.
 
@@ -289,7 +251,8 @@ class OneVsRest(Reduction):
         values = self._values(self._rows(X))
         return values[:, 0] if len(self.classes_) == 2 else values
 
-    @available_if(_parts_have("predict_proba"))
+    @available_if(_parts_are_probabilistic)
+    @streams
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class, N × K: the models' probabilities divided by their sum.
 
@@ -393,6 +356,7 @@ class OneVsOne(Reduction):
         votes = self.votes(X)
         return np.asarray((votes == votes.max(axis=1, keepdims=True)).sum(axis=1) > 1)
 
+    @streams
     def decision_function(self, X: Any) -> Array:
         """Return the value of each class, N × K; for two classes that of the one model.
 
@@ -404,16 +368,16 @@ class OneVsOne(Reduction):
         rows = self._rows(X)
         if len(self.classes_) == 2:
             return self._values(rows)[:, 0]
-        if hasattr(self, "predict_proba"):
-            P: Array = self.predict_proba(X)
-            return np.asarray(np.log(np.maximum(P, np.finfo(np.float64).tiny)))
+        if is_probabilistic(self):
+            return np.asarray(np.log(np.maximum(self.predict_proba(X), TINY)))
         margin = np.zeros((rows.shape[0], len(self.classes_)))
         for (i, j), value in zip(self._pairs(), self._values(rows).T, strict=True):
             margin[:, j] += value
             margin[:, i] -= value
         return self.votes(X) + margin / (3.0 * (np.abs(margin) + 1.0))
 
-    @available_if(_parts_have("predict_proba"))
+    @available_if(_parts_are_probabilistic)
+    @streams
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class, N × K, coupled from those of the pairs.
 
@@ -463,21 +427,14 @@ def _couple(second: Array, K: int) -> Array:
     return result
 
 
-def _fit_part(model: Any, rows: Any, inside: Any, target: Any, s: Array | None, what: str) -> Any:
-    weights = {} if s is None else {"sample_weight": s if inside is None else s[inside]}
+def _fit_part(model: Trainable, X: object, s: Array | None, inside: Indices | None, target: Labels, what: str) -> Any:
     try:
-        return clone(model).fit(rows if inside is None else _take(rows, inside), target, **weights)
+        return fit_copy(model, X, inside, target, s)
     except Exception as error:
         error.add_note(f"This happened in the fit of {what}.")
         raise
 
 
-def _take(rows: Any, inside: npt.NDArray[np.intp]) -> Any:
-    table = as_table(rows)
-    return rows[inside] if table is None else table[inside].to_native()
-
-
-def _probability(part: Any, rows: Any) -> Array:
+def _probability(part: ProbabilisticClassifierLike, rows: RowMatrix) -> Array:
     """Return a part's probability of the answer 1."""
-    P: Array = np.asarray(part.predict_proba(rows), dtype=np.float64)[:, 1]
-    return P
+    return np.asarray(part.predict_proba(rows), dtype=np.float64)[:, 1]

@@ -3,52 +3,47 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from oddsmith.data_access.shards import fit_shards
+from oddsmith.data_access.streamed_fit import Stream
+from oddsmith.densities.class_sums import Folded, on_classes
+from oddsmith.densities.families import CategoricalColumns
+from oddsmith.densities.gaussian import QuadraticForm
+from oddsmith.densities.mixed_columns import (
+    ColumnPlan,
+    NaiveDensities,
+    Smoothing,
+    check_domain,
+    encode,
+    estimate,
+    join_column_plans,
+    make_column_plan,
+    more_rows,
+    params_of,
+    recast,
+)
+from oddsmith.densities.rows import RowMatrix, has_missing, infinite_error, is_large
 from oddsmith.design.columns import Columns, read_columns
+from oddsmith.design.fitted_basis import as_source, has_basis, learn_rows
 from oddsmith.design.inputs import read_rows
 from oddsmith.design.labels import union_of_classes
 from oddsmith.engines import MemoryEngine
 from oddsmith.errors import InvalidInputError, OddsmithWarning
 from oddsmith.models.base import MODELS, Classifier
-from oddsmith.models.columnwise import (
-    NaiveDensities,
-    Plan,
-    Smoothing,
-    check_domain,
-    encode,
-    estimate,
-    is_inside,
-    join_plans,
-    make_plan,
-    more_rows,
-    params_of,
-    recast,
-)
-from oddsmith.models.densities import QuadraticForm
-from oddsmith.models.expanding import as_source, has_basis, learn_rows
-from oddsmith.models.generative import (
-    Folded,
-    Generative,
-    Labels,
-    has_missing,
-    infinite_error,
-    is_large,
-    on_classes,
-)
-from oddsmith.models.sharding import fit_shards
-from oddsmith.models.streaming import Stream
+from oddsmith.models.generative_mixin import GenerativeMixin
 from oddsmith.numerics import Array
+from oddsmith.protocols import Labels
 from oddsmith.statistics import Features
 
 
 @MODELS.register("naive-bayes")
-class NaiveBayes(Generative, Classifier):
+class NaiveBayes(GenerativeMixin, Classifier):
     """Bayes' rule with columns that are independent within a class, each of its own family.
 
     Maximises the joint likelihood, a sum over rows and columns,
@@ -62,7 +57,7 @@ class NaiveBayes(Generative, Classifier):
     family        values                     estimate in class k (N: weight of the rows that have a value)
     ============  =========================  ===================================================================
     gaussian      numbers                    mean; variance + ``variance_smoothing`` × largest column variance
-    bernoulli     0 and 1, truth values      p = (Σx + α) / (N + 2α)
+    bernoulli     0 and 1, booleans          p = (Σx + α) / (N + 2α)
     categorical   anything with L levels     p_l = (N_l + α) / (N + αL)
     poisson       counts                     rate = (Σx + αm) / (N + α), m the mean of the column, kept off zero
     multinomial   counts, all such columns   share_j = (Σx_j + α) / Σ_i (Σx_i + α), given the total of the row
@@ -74,8 +69,8 @@ class NaiveBayes(Generative, Classifier):
     Parameters
     ----------
     features : "auto", family, list of families, or mapping from column (name or number) to family
-        ``"auto"``, also for columns that a mapping does not name, chooses by type: truth values are ``"bernoulli"``,
-        words and categories ``"categorical"``, floats ``"gaussian"``. Whole numbers are ``"bernoulli"`` if they are all
+        ``"auto"``, also for columns that a mapping does not name, chooses by type: booleans are ``"bernoulli"``,
+        text and categories ``"categorical"``, floats ``"gaussian"``. Whole numbers are ``"bernoulli"`` if they are all
         0 or 1, ``"poisson"`` if none is negative and their variance within classes is between half and twice their
         mean, as that of counts is, else ``"gaussian"``. An array of floats is ``"gaussian"`` throughout.
     class_prior : mapping from class to probability, or sequence in the order of the classes, optional
@@ -135,12 +130,12 @@ class NaiveBayes(Generative, Classifier):
 
     def __init__(
         self,
-        features: Any = "auto",
-        class_prior: Any = None,
+        features: str | Sequence[str] | Mapping[Any, str] = "auto",
+        class_prior: Mapping[Any, float] | npt.ArrayLike | None = None,
         *,
         smoothing: float = 1.0,
         variance_smoothing: float = 1e-9,
-        basis: Any = None,
+        basis: object = None,
         threads: int | None = None,
     ) -> None:
         self.features = features
@@ -155,8 +150,6 @@ class NaiveBayes(Generative, Classifier):
         tags.input_tags.allow_nan = True
         return tags
 
-    # ------------------------------------------------------------------------------------------ fitting
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         for name in ("smoothing", "variance_smoothing"):
@@ -165,13 +158,13 @@ class NaiveBayes(Generative, Classifier):
             if not (number and 0.0 <= float(value) < np.inf):
                 raise InvalidInputError(f"{name} must be a number of at least 0, found {value!r}.")
 
-    def _read(self, X: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, Any]:
+    def _read(self, X: object, sample_weight: object, *, reset: bool) -> tuple[RowMatrix, ColumnPlan]:
         columns = self._columns(X, sample_weight, reset=reset)
-        plan = make_plan(columns, self.features) if reset else more_rows(self._folded.plan, columns)
+        plan = make_column_plan(columns, self.features) if reset else more_rows(self._fitted_sums().plan, columns)
         rows, plan, _ = encode(columns, plan, extend=True)
         return rows, plan
 
-    def _columns(self, X: Any, sample_weight: Any = None, *, reset: bool) -> Columns:
+    def _columns(self, X: object, sample_weight: object = None, *, reset: bool) -> Columns:
         """Return the columns of ``X``, or those that the basis makes of them: floats."""
         if self.basis is None if reset else not has_basis(self):
             self.__dict__.pop("basis_", None)
@@ -179,13 +172,15 @@ class NaiveBayes(Generative, Classifier):
         rows = learn_rows(self, read_rows(self, X, reset=reset), sample_weight, reset=reset)
         return Columns(tuple(map(str, self._names())), np.full(rows.shape[1], "float"), rows)
 
-    def _fold(self, rows: Any, plan: Any, classes: Labels, t: npt.NDArray[np.int32], s: Array | None) -> Folded:
+    def _fold(
+        self, rows: RowMatrix, plan: ColumnPlan, classes: Labels, t: npt.NDArray[np.int32], s: Array | None
+    ) -> Folded:
         K = len(classes)
         params = params_of(plan, K, large=is_large(rows))
         stat = MemoryEngine(self.threads).fold(Features, as_source(rows, t, K, s), params)
         if not (np.isfinite(stat.mean).all() and np.isfinite(stat.total).all()):
             raise infinite_error(rows, plan.all_names())
-        check_domain(stat, plan, rows)
+        check_domain(rows, plan, stat.outside)
         return Folded(classes, stat, plan)
 
     def _fold_stream(self, stream: Stream) -> Folded:
@@ -193,17 +188,16 @@ class NaiveBayes(Generative, Classifier):
             raise InvalidInputError(
                 "NaiveBayes takes no basis for data in pieces. Leave it out, or use GaussianClassifier('diagonal')."
             )
-        shard = fit_shards(self, stream)
-        for name in ("feature_names_in_", "n_features_in_"):
+        shard: NaiveBayes = fit_shards(self, stream)
+        for name in ("feature_names_in_", "n_features_in_", "basis_"):
             self.__dict__.pop(name, None)
-            if hasattr(shard, name):
-                setattr(self, name, getattr(shard, name))
-        self.__dict__.pop("basis_", None)
-        return shard._folded  # type: ignore[no-any-return]
+            if name in vars(shard):
+                setattr(self, name, vars(shard)[name])
+        return shard._fitted_sums()
 
     def _join(self, a: Folded, b: Folded) -> Folded:
         classes, i, j = union_of_classes(a.classes, b.classes)
-        plan, K = join_plans(a.plan, b.plan), len(classes)
+        plan, K = join_column_plans(a.plan, b.plan), len(classes)
         one, other = recast(a.statistic, a.plan, plan), recast(b.statistic, b.plan, plan)
         return Folded(classes, on_classes(one, i, K).merge(on_classes(other, j, K)), plan)
 
@@ -211,13 +205,9 @@ class NaiveBayes(Generative, Classifier):
         smoothing = Smoothing(float(self.smoothing), float(self.variance_smoothing))
         return estimate(folded.statistic, folded.plan, smoothing, folded.classes)
 
-    # --------------------------------------------------------------------------------------- predicting
-
-    def _rows(self, X: Any, *, deciding: bool = False) -> Any:
-        self._check_fitted()
-        plan = self._solved().densities.plan
-        columns = self._columns(X, reset=False)
-        rows, _, unknown = encode(columns, plan, extend=False)
+    def _rows(self, X: object, *, deciding: bool = False) -> Any:
+        plan = self._densities.plan
+        rows, _, unknown = encode(self._columns(X, reset=False), plan, extend=False)
         if not has_basis(self):
             has_missing(rows, plan.all_names)
         for name, values in unknown.items():
@@ -228,69 +218,53 @@ class NaiveBayes(Generative, Classifier):
                 OddsmithWarning,
                 stacklevel=4,
             )
-        self._check_values(rows, plan)
+        check_domain(rows, plan)
         return rows
 
-    def _check_values(self, rows: Any, plan: Plan) -> None:
-        """Refuse values that a family does not have, as in fitting."""
-        if not is_inside(rows, plan):
-            one = as_source(rows, np.zeros(rows.shape[0], dtype=np.int32), 1, None)
-            sums = replace(params_of(plan, 1), moments=(), levels=())
-            check_domain(MemoryEngine(self.threads).fold(Features, one, sums), plan, rows)
-
-    # --------------------------------------------------------------------------------------- attributes
+    @property
+    def _densities(self) -> NaiveDensities:
+        densities: NaiveDensities = self._solved().densities
+        return densities
 
     @property
     def features_(self) -> dict[str, str]:
         """The family of each column."""
-        plan = self._solved().densities.plan
+        plan = self._densities.plan
         return {plan.name(j): plan.family(j) for j in range(len(plan))}
 
     @property
     def levels_(self) -> dict[str, list[Any]]:
         """The levels of each categorical column."""
-        plan = self._solved().densities.plan
+        plan = self._densities.plan
         return {plan.name(j): list(levels) for j, levels in plan.levels.items()}
 
     @property
     def parameters_(self) -> dict[str, dict[str, Array]]:
         """What was estimated for each column, by name."""
-        densities = self._solved().densities
-        found = {int(j): part.parameters(i) for part in densities.parts for i, j in enumerate(part.columns)}
-        return {densities.plan.name(j): found[j] for j in range(len(densities.plan))}
+        densities = self._densities
+        by_column = {int(j): part.parameters(i) for part in densities.parts for i, j in enumerate(part.columns)}
+        return {densities.plan.name(j): by_column[j] for j in range(len(densities.plan))}
 
-    @property
-    def quadratic_(self) -> QuadraticForm:
-        """``(W, w, w0)`` of the functions ``a_k(x) = xᵀ W_k x + w_kᵀ x + w_k0`` whose softmax is the posterior."""
-        diagonal, w, w0 = self._form()
-        return QuadraticForm(diagonal[:, :, None] * np.eye(diagonal.shape[1]), w, w0)
-
-    @property
-    def coef_(self) -> Array:
-        """The weights of the linear functions, K × D; 1 × D for the log odds of two classes."""
-        self._linear_only()
-        return self._form()[1]
-
-    @property
-    def intercept_(self) -> Array:
-        """The constants of the linear functions, K; 1 for the log odds of two classes."""
-        self._linear_only()
-        return self._form()[2]
-
-    def _linear_only(self) -> None:
+    def _check_linear(self) -> None:
         curved = [name for name, family in self.features_.items() if family == "gaussian"]
         if curved:
             raise AttributeError(f"The log odds are quadratic in {curved[0]!r}, which is Gaussian: see quadratic_.")
 
+    def _quadratic_form(self) -> QuadraticForm:
+        diagonal, w, w0 = self._form()
+        return QuadraticForm(diagonal[:, :, None] * np.eye(diagonal.shape[1]), w, w0)
+
+    def _linear_parts(self) -> tuple[Array, Array]:
+        return self._form()[1:]
+
     def _form(self) -> tuple[Array, Array, Array]:
         """Return the diagonals of W, w and w0 of the classes, or of the log odds of two."""
-        solution = self._solved()
-        words = list(self.levels_)
-        if words:
-            raise AttributeError(f"The log odds are no function of numbers, since {words[0]!r} has categories.")
         K, D = len(self.classes_), len(self._names())
-        diagonal, w, w0 = np.zeros((K, D)), np.zeros((K, D)), np.log(solution.prior)
-        for part in solution.densities.parts:
+        diagonal, w, w0 = np.zeros((K, D)), np.zeros((K, D)), np.log(self.class_prior_)
+        for part in self._densities.parts:
+            if isinstance(part, CategoricalColumns):
+                name = self._densities.plan.name(part.columns[0])
+                raise AttributeError(f"The log odds are no function of numbers, since {name!r} has categories.")
             diagonal[:, part.columns], w[:, part.columns], constant = part.form()
             w0 = w0 + constant
         if K > 2:

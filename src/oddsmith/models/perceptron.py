@@ -10,14 +10,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from oddsmith.data_access.streamed_fit import refuse_pieces
+from oddsmith.densities.rows import RowMatrix, dense
+from oddsmith.design.fitted_basis import has_basis, learn_rows, whole
+from oddsmith.design.fitted_design import through_design
 from oddsmith.design.inputs import check_finite, read_labels, read_rows
-from oddsmith.design.reading import through_design
 from oddsmith.errors import ConvergenceWarning, InvalidInputError
 from oddsmith.kernels.perceptron import Walk, correct, margins, rounding, run_epoch
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
-from oddsmith.models.expanding import has_basis, learn_rows, whole
-from oddsmith.models.geometry import LinearGeometry
-from oddsmith.models.streaming import refuse_pieces
+from oddsmith.models.geometry_mixin import GeometryMixin
 from oddsmith.numerics import Array
 from oddsmith.records import Trace
 
@@ -25,7 +26,7 @@ COLUMNS = ("iteration", "objective", "mistakes", "errors", "best_errors", "secon
 
 
 @MODELS.register("perceptron")
-class PerceptronClassifier(LinearGeometry, Classifier):
+class PerceptronClassifier(GeometryMixin, Classifier):
     """The perceptron: go through the rows and correct the weights at each mistake, until there is none.
 
     From weights of zero, a row φ (with a constant 1) of class t = ±1 is a mistake if ``t wᵀφ ≤ 0``, and then
@@ -110,7 +111,6 @@ class PerceptronClassifier(LinearGeometry, Classifier):
     n_errors_: int
     n_iter_: int
     trace_: Trace
-    basis_: Any
 
     def __init__(
         self,
@@ -118,9 +118,9 @@ class PerceptronClassifier(LinearGeometry, Classifier):
         *,
         max_epochs: int = 200,
         seed: int | None = 0,
-        basis: Any = None,
+        basis: object = None,
         fit_intercept: bool = True,
-        design: Any = None,
+        design: object = None,
     ) -> None:
         self.step_size = step_size
         self.max_epochs = max_epochs
@@ -140,11 +140,10 @@ class PerceptronClassifier(LinearGeometry, Classifier):
         refuse_pieces(X, "PerceptronClassifier", "Use LogisticRegression")
         X, y, _, _ = through_design(self, self.design, X, y, reset=True)
         rows = read_rows(self, X, reset=True)
-        check_finite(rows, getattr(self, "feature_names_in_", None))
+        check_finite(rows, self._feature_names())
         classes, t = read_labels(y, rows.shape[0])
         Phi = whole(learn_rows(self, rows, reset=True))
-        Phi = Phi.tocsr() if sparse.issparse(Phi) else np.ascontiguousarray(Phi)
-        Phi = Phi.astype(np.float64, copy=False)
+        Phi = (Phi.tocsr() if sparse.issparse(Phi) else np.ascontiguousarray(Phi)).astype(np.float64, copy=False)
         if has_basis(self):
             check_finite(Phi, self._names())
         walk, converged, records = self._walk(Phi, t, len(classes))
@@ -164,7 +163,7 @@ class PerceptronClassifier(LinearGeometry, Classifier):
         if not (isinstance(epochs, int | np.integer) and epochs >= 1):
             raise InvalidInputError(f"max_epochs must be a whole number of at least 1, found {epochs!r}.")
 
-    def _walk(self, Phi: Any, t: npt.NDArray[np.int32], K: int) -> tuple[Walk, bool, list[tuple[Any, ...]]]:
+    def _walk(self, Phi: RowMatrix, t: npt.NDArray[np.int32], K: int) -> tuple[Walk, bool, list[tuple[Any, ...]]]:
         """Run the epochs.
 
         1. Visit the rows in this epoch's order and correct each mistake.
@@ -189,7 +188,7 @@ class PerceptronClassifier(LinearGeometry, Classifier):
             doubtful = m <= rounding(Phi, walk.V, bias) if errors == 0 else m <= 0.0
             if walk.mistakes == before and doubtful.any():  # 4
                 for i in np.flatnonzero(doubtful):
-                    x = Phi[[i]].toarray()[0] if sparse.issparse(Phi) else Phi[i]
+                    x = dense(Phi[[i]])[0]
                     correct(x, int(t[i]), int(rival[i]), step_size, bias, walk.V)
                     walk.mistakes += 1
             objective = float(-m[m <= 0.0].sum())
@@ -202,11 +201,9 @@ class PerceptronClassifier(LinearGeometry, Classifier):
     def _warn(self, n_rows: int) -> None:
         if self.converged_:
             return
-        wrong = (
-            f"{self.n_errors_} of {n_rows} rows are wrong"
-            if self.n_errors_
-            else "no row is wrong, but some are right by no more than rounding"
-        )
+        wrong = f"{self.n_errors_} of {n_rows} rows are wrong"
+        if not self.n_errors_:
+            wrong = "no row is wrong, but some are right by no more than rounding"
         warnings.warn(
             f"After {self.n_iter_} epochs and {self.n_mistakes_} corrections there are still mistakes; the weights are "
             f"the best that were seen ({wrong}). If detect_separation(X, y) says 'complete', raise max_epochs or scale "

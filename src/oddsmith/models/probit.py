@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from oddsmith.models.base import MODELS
 from oddsmith.models.logistic import LogisticRegression
 
@@ -23,18 +21,18 @@ class ProbitRegression(LogisticRegression):
 
     def __init__(
         self,
-        prior: Any = None,
+        prior: object = None,
         *,
-        basis: Any = None,
+        basis: object = None,
         fit_intercept: bool = True,
-        reference: Any = None,
-        solver: Any = "auto",
+        reference: object = None,
+        solver: object = "auto",
         tol: float = 1e-8,
         max_iter: int = 200,
         seed: int | None = None,
         warm_start: bool = False,
         threads: int | None = None,
-        design: Any = None,
+        design: object = None,
     ) -> None:
         super().__init__(
             prior,

@@ -2,7 +2,7 @@
 
 ``codec`` turns values into JSON nodes and tensors, ``arrays`` holds the rules for arrays, ``file`` writes and reads,
 and ``schema`` knows the versions. None of them knows a model: types are looked up in a registry that
-`oddsmith.models.saving` fills. The format is described in ``docs/model_file.md``.
+`oddsmith.persistence.model_file` fills. The format is described in ``docs/model_file.md``.
 """
 
 from oddsmith.persistence.codec import decode, encode, register

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import re
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from oddsmith.errors import ModelFileError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -29,64 +32,52 @@ _DTYPE = re.compile(
 _LAST_CHARACTER = 0x10FFFF
 
 
-def as_dtype(text: Any) -> np.dtype[Any]:
-    """Return the type of a name, if arrays of that type are kept in model files.
-
-    >>> as_dtype("<U3"), as_dtype("<M8[ns]")
-    (dtype('<U3'), dtype('<M8[ns]'))
-    """
+def as_dtype(text: object) -> np.dtype[Any]:
+    """Return the type of a name, if arrays of that type are kept in model files."""
     if not isinstance(text, str) or not _DTYPE.fullmatch(text):
         raise ModelFileError(f"It holds an array of type {text!r}, which is none of a model file.")
     return np.dtype(text)
 
 
 def is_kept(dtype: np.dtype[Any]) -> bool:
-    """Whether arrays of a type can be kept in a model file.
-
-    >>> is_kept(np.dtype("float32")), is_kept(np.dtype("O")), is_kept(np.dtype([("a", "f8")]))
-    (True, False, False)
-    """
+    """Whether arrays of a type can be kept in a model file."""
     return _DTYPE.fullmatch(dtype.str) is not None
 
 
 def to_tensor(array: npt.NDArray[Any]) -> tuple[dict[str, Any], npt.NDArray[Any]]:
-    """Return what the JSON says of an array, and the tensor that holds its numbers, in C order.
+    """Return the description of an array in JSON, and the tensor that holds its numbers, in C order.
 
-    >>> said, tensor = to_tensor(np.array(["no", "yes"]))
-    >>> said, tensor.dtype, tensor.shape
+    >>> description, tensor = to_tensor(np.array(["no", "yes"]))
+    >>> description, tensor.dtype, tensor.shape
     ({'dtype': '<U3', 'shape': [2], 'order': 'C'}, dtype('uint8'), (24,))
     """
     order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
-    said = {"dtype": array.dtype.str, "shape": list(array.shape), "order": order}
+    description = {"dtype": array.dtype.str, "shape": list(array.shape), "order": order}
     flat = np.array(array.T if order == "F" else array, order="C", copy=None)
-    return said, flat if array.dtype.str in TENSOR_TYPES.values() else np.frombuffer(flat.tobytes(), dtype=np.uint8)
+    if array.dtype.str not in TENSOR_TYPES.values():
+        flat = np.frombuffer(flat.tobytes(), dtype=np.uint8)
+    return description, flat
 
 
-def from_bytes(buffer: Bytes, said: dict[str, Any]) -> npt.NDArray[Any]:
-    """Return the array that ``said`` describes, in the memory of its bytes.
+def from_bytes(buffer: Bytes, description: dict[str, Any]) -> npt.NDArray[Any]:
+    """Return the array of a description, in the memory of its bytes.
 
     >>> from_bytes(np.frombuffer(b"abc", dtype=np.uint8), {"dtype": "|S1", "shape": [3], "order": "C"}).tolist()
     [b'a', b'b', b'c']
     """
-    dtype, shape, order = as_dtype(said["dtype"]), as_shape(said["shape"]), said["order"]
+    dtype, shape, order = as_dtype(description["dtype"]), as_shape(description["shape"]), description["order"]
     if order not in ("C", "F") or prod(shape) * dtype.itemsize != len(buffer):
         raise ModelFileError(f"An array of type {dtype.str} and shape {shape} does not fit into {len(buffer)} bytes.")
     array = buffer.view(dtype)
-    # Python and NumPy take these for granted, and may do anything where they do not hold.
-    wrong = dtype.kind == "b" and (buffer > 1).any()
-    if dtype.kind == "U":
-        wrong = (buffer.view(dtype.str[0] + "u4") > _LAST_CHARACTER).any()
-    if wrong:
+    # Python and NumPy rely on these limits, and may do anything where they do not hold.
+    numbers, most = (buffer.view(dtype.str[0] + "u4"), _LAST_CHARACTER) if dtype.kind == "U" else (buffer, 1)
+    if dtype.kind in "bU" and (numbers > most).any():
         raise ModelFileError(f"An array of type {dtype.str} holds values that are none.")
     return array.reshape(shape, order=order)
 
 
-def as_shape(sizes: Any) -> tuple[int, ...]:
-    """Return a shape, checked to be one.
-
-    >>> as_shape([2, 3])
-    (2, 3)
-    """
+def as_shape(sizes: object) -> tuple[int, ...]:
+    """Return a shape, checked to be one."""
     if not isinstance(sizes, list) or len(sizes) > 32 or not all(type(size) is int and size >= 0 for size in sizes):
         raise ModelFileError(f"It says that an array has shape {sizes!r:.60}, which is no shape.")
     return tuple(sizes)
@@ -104,12 +95,7 @@ def pack_texts(texts: list[str]) -> tuple[Bytes, npt.NDArray[np.int64]]:
 
 
 def unpack_texts(joined: Bytes, lengths: Bytes, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """Return an object array of the texts that ``pack_texts`` made bytes of.
-
-    >>> joined, lengths = pack_texts(["a", "bc"])
-    >>> unpack_texts(joined, lengths.view(np.uint8), (2,)).tolist()
-    ['a', 'bc']
-    """
+    """Return an object array of the texts in the bytes of ``pack_texts``."""
     sizes = lengths.view("<i8")
     ends = np.cumsum(sizes)
     strange = (sizes < 0).any() or (sizes > len(joined)).any()
@@ -121,29 +107,18 @@ def unpack_texts(joined: Bytes, lengths: Bytes, shape: tuple[int, ...]) -> npt.N
 
 
 def fill(values: list[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """Return an object array of a shape with these values, whatever they are.
-
-    >>> fill([(1, 2), (3, 4)], (2,)).tolist()
-    [(1, 2), (3, 4)]
-    """
+    """Return an object array of a shape with these values, whatever they are."""
     if len(values) != prod(shape):
         raise ModelFileError(f"It says that {len(values)} values have shape {shape}.")
-    array = np.empty(len(values), dtype=object)
-    for place, value in enumerate(values):
-        array[place] = value
-    return array.reshape(shape)
+    return np.fromiter(values, dtype=object, count=len(values)).reshape(shape)
 
 
 def is_arrow_table(kind: type[Any]) -> bool:
-    """Whether a type is that of Arrow tables, asked without loading Arrow.
-
-    >>> is_arrow_table(dict)
-    False
-    """
+    """Whether a type is that of Arrow tables, without loading Arrow."""
     return kind.__name__ == "Table" and kind.__module__.partition(".")[0] == "pyarrow"
 
 
-def pack_table(table: Any) -> Bytes:
+def pack_table(table: pa.Table) -> Bytes:
     """Return an Arrow table as the bytes of an IPC stream.
 
     >>> import pyarrow as pa
@@ -159,7 +134,7 @@ def pack_table(table: Any) -> Bytes:
     return np.frombuffer(sink.getvalue(), dtype=np.uint8)
 
 
-def unpack_table(buffer: Bytes) -> Any:
+def unpack_table(buffer: Bytes) -> pa.Table:
     """Return the Arrow table of an IPC stream."""
     import pyarrow as pa
 

@@ -1,22 +1,22 @@
 """Values as JSON nodes and tensors, and back: what comes out is what went in, types included.
 
-A node is plain JSON where JSON says it all (null, booleans, whole numbers, finite floats, texts, lists); all else is an
-object whose first key tells what it is: ``{"tuple": […]}``, ``{"array": "coef_", …}``, ``{"type": "Trace", …}``.
+A node is plain JSON where that suffices (null, booleans, whole numbers, finite floats, texts, lists); all else is an
+object whose first key is its tag: ``{"tuple": […]}``, ``{"array": "coef_", …}``, ``{"type": "Trace", …}``.
 
-An object of a class becomes its fields, and is made again without a call of its constructor. No name in a file is ever
+An object becomes its fields, and is restored without a call of its constructor. No name in a file is ever
 imported, only looked up among the registered types: reading a file runs no code of its choosing.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import MISSING, Field, fields, is_dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, fields, is_dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import Enum
 from functools import cached_property
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,9 @@ from oddsmith.persistence.arrays import (
 )
 from oddsmith.registry import Registry
 
+T = TypeVar("T")
 Node = Any
+"""JSON: None, a number, a text, a list of nodes, or an object whose first key is a tag."""
 Tensors = dict[str, npt.NDArray[Any]]
 
 DEEPEST = 100
@@ -57,7 +59,19 @@ VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 STRINGS = np.dtypes.StringDType()
 """The type of arrays of texts of any length; another one of its kind, with a mark for what is missing, is refused."""
 
-# The states of these are numbers in any range: a broken one is refused by NumPy, where others would be believed.
+
+def _float(value: float) -> Node:
+    return value if isfinite(value) else {"float": repr(value)}
+
+
+PLAIN: dict[type[Any], Callable[[Any], Node]] = {
+    complex: lambda value: {"complex": [_float(value.real), _float(value.imag)]},
+    range: lambda value: {"range": [value.start, value.stop, value.step]},
+    date: lambda value: {"date": value.isoformat()},
+    timedelta: lambda value: {"timedelta": [value.days, value.seconds, value.microseconds]},
+}
+
+# The states of these are numbers in any range: a broken one is refused by NumPy, where others would be accepted.
 GENERATORS = {kind.__name__: kind for kind in (np.random.PCG64, np.random.PCG64DXSM)}
 
 
@@ -82,18 +96,13 @@ def register(kind: type[Any], name: str | None = None) -> type[Any]:
 
 
 def name_of(kind: type[Any]) -> str:
-    """Return the name under which a class is registered, or refuse it.
-
-    >>> from oddsmith.records import Certificate
-    >>> name_of(register(Certificate))
-    'Certificate'
-    """
+    """Return the name under which a class is registered, or refuse it."""
     if kind not in _NAMES:
         raise InvalidTypeError(f"{kind.__qualname__} of {kind.__module__} is not registered for files.")
     return _NAMES[kind]
 
 
-def register_value(value: Any, name: str) -> Any:
+def register_value(value: T, name: str) -> T:
     """Let one object (a link, a function) be kept by its name, and return it: what is read is the object itself.
 
     >>> decode(*encode({"root": register_value(np.sqrt, "a root")}))["root"](9.0)
@@ -105,7 +114,7 @@ def register_value(value: Any, name: str) -> Any:
     return value
 
 
-def encode(value: Any) -> tuple[Node, Tensors]:
+def encode(value: object) -> tuple[Node, Tensors]:
     """Return a value as a JSON node, and the tensors that the node names.
 
     >>> encode((1, 2.5, None))
@@ -138,17 +147,17 @@ class Encoder:
     def __init__(self) -> None:
         self.tensors: Tensors = {}
         self._met: dict[int, Node] = {}
-        self._alive: list[Any] = []  # an id stands for its object only while that lives
+        self._alive: list[object] = []  # an id stands for its object only while that lives
         self._numbers = 0
         self._depth = 0
 
-    def node(self, value: Any, path: str) -> Node:
+    def node(self, value: object, path: str) -> Node:
         """Return the node of a value; ``path`` is where it stands in the model."""
         kind = type(value)
         if value is None or kind in (bool, int, str):
             return value
-        if kind is float:
-            return value if isfinite(value) else {"float": repr(value)}
+        if kind is float and isinstance(value, float):
+            return _float(value)
         if self._depth >= DEEPEST:
             raise InvalidInputError(f"{path[:200]} is too deep for a model file; does something hold itself?")
         self._depth += 1
@@ -162,17 +171,14 @@ class Encoder:
         if kind in (tuple, set, frozenset):
             return {kind.__name__: self._items(value, path)}
         if kind is dict:
-            return {"dict": [self._pair(pair, f"{path}[{place}]") for place, pair in enumerate(value.items())]}
-        if kind is range:
-            return {"range": [value.start, value.stop, value.step]}
+            pairs = [(f"{path}[{place}]", key, part) for place, (key, part) in enumerate(value.items())]
+            return {"dict": [[self.node(key, f"{at}.key"), self.node(part, at)] for at, key, part in pairs]}
+        if kind in PLAIN:
+            return PLAIN[kind](value)
         if kind is bytes:
             return self._bytes(value, path)
-        if kind is complex:
-            return {"complex": [self.node(value.real, path), self.node(value.imag, path)]}
-        if kind is date or (kind is datetime and value.tzinfo in (None, UTC)):
-            return {kind.__name__: value.isoformat()}
-        if kind is timedelta:
-            return {"timedelta": [value.days, value.seconds, value.microseconds]}
+        if kind is datetime and value.tzinfo in (None, UTC):
+            return {"datetime": value.isoformat()}
         if isinstance(value, np.generic) and is_kept(np.array(value).dtype):
             return {"scalar": np.array(value).tobytes().hex(), "dtype": np.array(value).dtype.str}
         if is_arrow_table(kind):
@@ -186,11 +192,8 @@ class Encoder:
             return self._array(value, path)
         return self._object(value, kind, path)
 
-    def _items(self, values: Any, path: str) -> list[Node]:
+    def _items(self, values: Iterable[object], path: str) -> list[Node]:
         return [self.node(value, f"{path}[{place}]") for place, value in enumerate(values)]
-
-    def _pair(self, pair: tuple[Any, Any], path: str) -> list[Node]:
-        return [self.node(pair[0], f"{path}.key"), self.node(pair[1], path)]
 
     def _bytes(self, value: bytes, path: str) -> Node:
         if len(value) <= LONG_BYTES:
@@ -200,8 +203,8 @@ class Encoder:
 
     def _array(self, array: npt.NDArray[Any], path: str) -> Node:
         if is_kept(array.dtype):
-            said, self.tensors[path] = to_tensor(array)
-            return self._remember(array, {"array": path, **said})
+            description, self.tensors[path] = to_tensor(array)
+            return self._remember(array, {"array": path, **description})
         if array.dtype.kind != "O" and array.dtype != STRINGS:
             raise refusal(array, path, f"an array of type {array.dtype}")
         values, shape = array.ravel().tolist(), list(array.shape)
@@ -231,19 +234,19 @@ class Encoder:
             node["number"] = self._numbers
         return {"same": node["number"]}
 
-    def _remember(self, value: Any, node: Node) -> Node:
+    def _remember(self, value: object, node: Node) -> Node:
         self._met[id(value)] = node
         self._alive.append(value)
         return node
 
 
 class Decoder:
-    """One run of `decode`: the bytes of the tensors, and the objects that were made, in order."""
+    """One run of `decode`: the bytes of the tensors, and the objects read so far."""
 
     def __init__(self, tensors: dict[str, Any]) -> None:
         self._tensors = {name: np.ascontiguousarray(t).reshape(-1).view(np.uint8) for name, t in tensors.items()}
         self._arrays: dict[str, npt.NDArray[Any]] = {}
-        self._made: dict[int, Any] = {}
+        self._objects: dict[int, Any] = {}
         self._depth = 0
         self._readers: dict[str, Callable[[Any], Any]] = {
             "float": lambda node: {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}[node["float"]],
@@ -267,7 +270,7 @@ class Decoder:
             "generator": self._generator,
             "member": lambda node: self._type(node, Enum)[node["member"]],
             "type": self._object,
-            "same": lambda node: self._made[node["same"]],
+            "same": lambda node: self._objects[node["same"]],
         }
 
     def value(self, node: Node) -> Any:
@@ -287,7 +290,7 @@ class Decoder:
         self._depth -= 1
         return value
 
-    def _items(self, nodes: Any) -> list[Any]:
+    def _items(self, nodes: object) -> list[Any]:
         if not isinstance(nodes, list):
             raise ModelFileError("It holds something else where a list should be.")
         return [self.value(node) for node in nodes]
@@ -332,15 +335,15 @@ class Decoder:
         if issubclass(kind, Enum):
             raise ModelFileError(f"It gives {node['type']!r} fields, which it has not.")
         state = {name: self.value(part) for name, part in node["fields"].items()}
-        made = kind.__new__(kind)
+        value = kind.__new__(kind)
         for name, part in complete(kind, state).items():
-            object.__setattr__(made, name, part)  # frozen or not, and no code of the class
-        self._made[node.get("number", 0)] = made
-        return made
+            object.__setattr__(value, name, part)  # frozen or not, and no code of the class
+        self._objects[node.get("number", 0)] = value
+        return value
 
 
 def state_of(value: Any) -> dict[str, Any]:
-    """Return what an object is made of: the fields of a dataclass, the attributes of an estimator, but no caches."""
+    """Return the state of an object: the fields of a dataclass, the attributes of an estimator, but no caches."""
     if is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in fields(value)}
     state = {name: part for name, part in value.__getstate__().items() if not _is_cache(type(value), name)}
@@ -349,15 +352,10 @@ def state_of(value: Any) -> dict[str, Any]:
 
 
 def complete(kind: type[Any], state: dict[str, Any]) -> dict[str, Any]:
-    """Return the state of an object with the defaults of what came into its class later, or refuse it.
-
-    >>> from oddsmith.records import Certificate
-    >>> read = dict(converged=True, gap=0.0, gradient_norm=0.0, condition=1.0, passes=3)
-    >>> complete(Certificate, read)["optimum_exists"]
-    True
-    """
+    """Return the state of an object with the defaults of what came into its class later, or refuse it."""
     if is_dataclass(kind):
-        known = {field.name: _default(field) for field in fields(kind)}
+        factories = {f.name: f.default_factory for f in fields(kind) if f.default_factory is not MISSING}
+        known = {f.name: factories[f.name]() if f.name in factories else f.default for f in fields(kind)}
         strange = [name for name in state if name not in known]
     else:
         defaults = {p.name: p.default for p in inspect.signature(kind).parameters.values() if p.kind not in VARIADIC}
@@ -370,10 +368,6 @@ def complete(kind: type[Any], state: dict[str, Any]) -> dict[str, Any]:
     return {**{name: default for name, default in known.items() if name not in state}, **state}
 
 
-def _default(field: Field[Any]) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
-
-
 def _is_cache(kind: type[Any], name: str) -> bool:
     return isinstance(inspect.getattr_static(kind, name, None), cached_property)
 
@@ -383,8 +377,8 @@ def _is_defined(kind: type[Any], name: str) -> bool:
     return name.startswith("__") or hasattr(inspect.getattr_static(kind, name, None), "__get__")
 
 
-def refusal(value: Any, path: str, what: str | None = None) -> InvalidTypeError:
-    """Return the error that says which part of a model cannot be kept in a file, and what to do."""
+def refusal(value: object, path: str, what: str | None = None) -> InvalidTypeError:
+    """Return the error for a part of a model that a file cannot hold."""
     kind = type(value)
     if kind.__module__.partition(".")[0] == "sklearn":
         advice = (

@@ -1,4 +1,4 @@
-"""One safetensors file: written whole or not at all, and believed only if it agrees with its own checksum.
+"""One safetensors file: written whole or not at all, and used only if it agrees with its own checksum.
 
     8 bytes   length of the header
     header    JSON: for each tensor its type, shape and place; under ``__metadata__`` the document, a JSON text
@@ -108,16 +108,15 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Bytes]
     So nothing is allocated that is larger than the file. It is not mapped into memory: being cut short while it is read
     would end the process.
     """
-    with _open(path) as file:
+    # Checked before it is opened: opening a pipe would wait for somebody to write into it.
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise ModelFileError("It is a folder or a device, not a file.")
+    with open(path, "rb") as file:
         return _read(file, os.fstat(file.fileno()).st_size)
 
 
 def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, Bytes]]:
-    """Return the document in the bytes that `pack` made, and the bytes of each tensor; as `read`, from memory.
-
-    >>> unpack(pack({"schema": 1}, {}))[0]["schema"]
-    1
-    """
+    """Return the document in the bytes of `pack`, and the bytes of each tensor; as `read`, from memory."""
     return _read(BytesIO(data), len(data))
 
 
@@ -188,7 +187,7 @@ def _place(entry: dict[str, Any]) -> tuple[int, int]:
 
 @contextmanager
 def named(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Put the name of the file before what is said of it."""
+    """Put the name of the file into errors."""
     try:
         yield
     except ModelFileError as error:
@@ -197,20 +196,9 @@ def named(path: str | os.PathLike[str]) -> Iterator[None]:
         raise ModelFileError(f"{os.fspath(path)!r} cannot be read ({error.strerror or error}).") from error
 
 
-@contextmanager
-def _open(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    # Asked before it is opened: opening a pipe would wait for somebody to write into it.
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise ModelFileError("It is a folder or a device, not a file.")
-    with open(path, "rb") as file:
-        yield file
-
-
 def _sync_folder(folder: Path) -> None:
     """Write the new name to the disk as well, where the system can."""
-    if not hasattr(os, "O_DIRECTORY"):
-        return
-    with suppress(OSError):
+    with suppress(OSError, AttributeError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(descriptor)

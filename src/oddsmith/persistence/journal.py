@@ -1,10 +1,9 @@
 """A fit that can be interrupted: the result of every fold goes into a small file, and is not folded again.
 
-Which folds a fit asks for depends on nothing but the results of those before. So a fit that is run again, with the
-results that it had answered from the file, walks the same way up to where it was stopped, and goes on from there: with
-the same bits, as if it had never been stopped.
+Which folds a fit needs depends only on the results of those before. So a fit that is run again with the results from
+the file repeats its steps up to where it was stopped, and continues from there with the same bits.
 
-The file is a header and a frame for each fold, each a message (``messages``) after the eight bytes of its length.
+The file is a header and a frame for each fold, each sealed (``sealed_bytes``) after the eight bytes of its length.
 """
 
 from __future__ import annotations
@@ -16,11 +15,13 @@ from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, TypeVar
 
 import oddsmith
-from oddsmith.engines.base import Engine, Progress
-from oddsmith.engines.parted import PartedSource
+from oddsmith.design.data_summary import DataSummary
+from oddsmith.engines.base import Engine, Progress, Source
+from oddsmith.engines.partitioned import PartedSource
 from oddsmith.errors import MessageError
 from oddsmith.persistence.codec import name_of
-from oddsmith.persistence.messages import digest, seal, unseal, write_bytes
+from oddsmith.persistence.file import write
+from oddsmith.persistence.sealed_bytes import digest, seal, unseal
 from oddsmith.statistic import Statistic
 
 S = TypeVar("S", bound=Statistic)
@@ -28,16 +29,16 @@ Place = tuple[int, int]
 """Where a frame begins in a file, and where it ends."""
 
 LENGTH = 8
-"""Bytes that say how long a frame is."""
+"""Bytes that hold the length of a frame."""
 
 
-def fold_key(statistic: type[Any], source: PartedSource, params: Any) -> str:
+def fold_key(statistic: type[Any], source: PartedSource, params: object) -> str:
     """Return what stands for a fold: a statistic, its parameters, and how the rows are read and seen."""
     return digest((name_of(statistic), params, source.encode, source.transform, source.parts.columns))
 
 
 class Journal:
-    """An engine that asks another one, and keeps what it answers in a file: what is there is not asked for again.
+    """An engine that folds by another one and keeps the results in a file: what is there is not folded again.
 
     Parameters
     ----------
@@ -46,7 +47,7 @@ class Journal:
     engine : Engine
         The engine that folds.
     about : dict
-        Texts by which a fit is told from others. The software's version is added.
+        Texts that identify the fit. The software's version is added.
     trusted : bool
         Whether ``about`` tells other data apart. If not, the first folds are done again on resuming, and compared.
 
@@ -67,7 +68,9 @@ class Journal:
         try:
             found = _contents(self._file, self.path)
             if found.about != about:
-                self._check_ended(found, about)
+                if not found.ended:
+                    what = next(name for name in [*about, *found.about] if found.about.get(name) != about.get(name))
+                    raise MessageError(_refusal(self.path, what, found.about.get(what), about.get(what)))
                 self._file.close()
                 self._begin(about)
                 self._file = _locked(self.path)
@@ -81,10 +84,12 @@ class Journal:
     def __len__(self) -> int:
         return len(self._places)
 
-    def fold(self, statistic: type[S], source: Any, params: Any, *, progress: Progress | None = None) -> S:
+    def fold(self, statistic: type[S], source: Source, params: object, *, progress: Progress | None = None) -> S:
         """Return the statistic of the source, from the file if it is there."""
-        inner = replace(source, parts=source.parts.parts) if isinstance(source, PartedSource) else source
-        if self._file is None or inner is source:
+        if not isinstance(source, PartedSource):
+            return self.engine.fold(statistic, source, params, progress=progress)
+        inner = replace(source, parts=source.parts.parts)
+        if self._file is None:
             return self.engine.fold(statistic, inner, params, progress=progress)
         key = fold_key(statistic, source, params)
         if key in self._places and not self._doubted:
@@ -92,8 +97,8 @@ class Journal:
         total = self.engine.fold(statistic, inner, params, progress=progress)
         if key in self._places and digest(total) != digest(self._kept(key)):
             self._forget()
-        # A survey that has drawn no rows tells little of them: then the next fold is done again, too.
-        self._doubted = self._doubted and not getattr(total, "drawn", True)
+        # A summary that has drawn no rows tells little of them: then the next fold is done again, too.
+        self._doubted = self._doubted and isinstance(total, DataSummary) and not total.drawn
         if key not in self._places:
             self._places[key] = self._append(seal("fold", {"key": key}, total))
         # As it will be read when the fit is resumed: the order of an array in memory can move the last bit of a sum.
@@ -120,11 +125,11 @@ class Journal:
     def _begin(self, about: dict[str, str]) -> None:
         # Whole or not at all: a file without a whole header is somebody else's, and is not touched.
         header = seal("journal", about, None)
-        write_bytes(self.path, _length(header) + header)
+        write(self.path, _length(header) + header)
 
     def _append(self, data: bytes) -> Place:
         assert self._file is not None
-        with _said(self.path, "written"):
+        with _naming(self.path, "written"):
             self._file.seek(self._end)
             self._file.truncate()
             self._file.write(_length(data))
@@ -140,19 +145,14 @@ class Journal:
         self._file.seek(start)
         return unseal("fold", self._file.read(end - start))[1]
 
-    def _check_ended(self, found: _Contents, about: dict[str, str]) -> None:
-        if not found.ended:
-            what = next(name for name in [*about, *found.about] if found.about.get(name) != about.get(name))
-            raise MessageError(_refusal(self.path, what, found.about.get(what), about.get(what)))
-
 
 def _length(data: bytes) -> bytes:
     return len(data).to_bytes(LENGTH, "little")
 
 
 @contextmanager
-def _said(path: str, what: str) -> Iterator[None]:
-    """Say of which file an error of the operating system speaks."""
+def _naming(path: str, what: str) -> Iterator[None]:
+    """Name the file in errors of the operating system."""
     try:
         yield
     except OSError as error:
@@ -163,7 +163,7 @@ def _said(path: str, what: str) -> Iterator[None]:
 
 def _locked(path: str) -> BinaryIO:
     """Open a journal for this process alone, where the system can."""
-    with _said(path, "opened"):
+    with _naming(path, "opened"):
         file = open(path, "r+b")
     with suppress(ImportError, OSError):
         import fcntl
@@ -178,9 +178,9 @@ def _locked(path: str) -> BinaryIO:
     return file
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Contents:
-    """What a journal says of itself, the place of each fold, and where its header and its last whole frame end."""
+    """What a journal is about, the place of each fold, and where its header and its last whole frame end."""
 
     about: dict[str, Any]
     places: dict[str, Place]
@@ -198,7 +198,7 @@ def _contents(file: BinaryIO, path: str) -> _Contents:
         raise MessageError(
             f"{path!r} is no journal of a fit, and was not touched. Give resume= the name of a new file."
         ) from None
-    found = _Contents(about, {}, False, file.tell(), file.tell())
+    found = _Contents(about=about, places={}, ended=False, start=file.tell(), end=file.tell())
     for start, data in frames:
         try:
             found.places[str(unseal("fold", data)[0].get("key"))] = (start, file.tell())
@@ -222,7 +222,7 @@ def _frames(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         yield start, file.read(length)
 
 
-def _refusal(path: str, what: str, found: Any, given: Any) -> str:
+def _refusal(path: str, what: str, found: object, given: object) -> str:
     return (
         f"The journal {path!r} is of another fit that has not ended: its {what} is {found!s:.300}, and now it is "
         f"{given!s:.300}. Resume that fit, or give resume= the name of a new file."

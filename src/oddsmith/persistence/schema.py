@@ -19,7 +19,7 @@ MIGRATIONS: dict[int, Callable[[Document], Document]] = {}
 """For each older version, the function from its document to that of the next one."""
 
 
-def write_model(path: str | os.PathLike[str], model: Any, provenance: dict[str, Any]) -> None:
+def write_model(path: str | os.PathLike[str], model: object, provenance: dict[str, Any]) -> None:
     """Write an object of registered types, and where it comes from (plain JSON).
 
     >>> import tempfile
@@ -42,7 +42,7 @@ def read_model(path: str | os.PathLike[str]) -> Any:
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return what a model file says of itself, without making the model: its type, version and provenance.
+    """Return the type, version and provenance in a model file, without loading the model.
 
     >>> import tempfile
     >>> from oddsmith import LogisticRegression

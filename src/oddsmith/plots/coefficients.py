@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from oddsmith.errors import InvalidInputError, InvalidTypeError
-from oddsmith.models.reported import INTERCEPT
+from oddsmith.inference.fit_record import INTERCEPT
+from oddsmith.inference.summary import Summary
+from oddsmith.models.logistic import LogisticRegression
 from oddsmith.numerics import Array
-from oddsmith.plots.style import QUIET, Display, color_of, legend_above, marker_of, plain
+from oddsmith.plots.style import QUIET, AxesLike, Display, color_of, legend_above, marker_of, plain
+from oddsmith.protocols import ClassifierLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class CoefficientDisplay(Display):
     """Estimates with intervals, a line per term; an interval that goes to infinity ends in an arrow.
 
@@ -46,10 +52,10 @@ class CoefficientDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, model: Any, X: Any = None, y: Any = None, *, intercept: bool = False, **options: Any
+        cls, model: ClassifierLike, X: Any = None, y: Any = None, *, intercept: bool = False, **options: Any
     ) -> Self:
         """Take the summary of a fitted model; ``options`` go to ``model.summary`` (``level``, ``intervals``, …)."""
-        if not hasattr(model, "summary"):
+        if not isinstance(model, LogisticRegression):
             raise InvalidTypeError(
                 f"{type(model).__name__} has no summary(), where estimates and intervals come from. Use "
                 "LogisticRegression or ProbitRegression."
@@ -57,32 +63,29 @@ class CoefficientDisplay(Display):
         return cls.from_summary(model.summary(X, y, **options), intercept=intercept)
 
     @classmethod
-    def from_summary(cls, summary: Any, *, intercept: bool = False) -> Self:
+    def from_summary(cls, summary: Summary, *, intercept: bool = False) -> Self:
         """Take a summary that was made before."""
         table = summary.to_dict()
         kept = [i for i, term in enumerate(table["term"]) if intercept or term != INTERCEPT]
         if not kept:
             raise InvalidInputError("The model has an intercept alone: pass intercept=True to see it.")
         prefix = "credible_" if summary.is_posterior else ""
-        columns = [
-            np.asarray(table[name], dtype=np.float64)[kept] for name in ("estimate", f"{prefix}lower", f"{prefix}upper")
-        ]
-        classes = [table["class"][i] for i in kept] if "class" in table else None
-        kind = "credible" if summary.is_posterior else "confidence"
-        terms = [str(table["term"][i]) for i in kept]
-        estimate, lower, upper = columns
-        return cls(terms, classes, estimate, lower, upper, summary.level, kind)
+        names = {"estimate": "estimate", "lower": f"{prefix}lower", "upper": f"{prefix}upper"}
+        return cls(
+            terms=[str(table["term"][i]) for i in kept],
+            classes=[table["class"][i] for i in kept] if "class" in table else None,
+            level=summary.level,
+            kind="credible" if summary.is_posterior else "confidence",
+            **{name: np.asarray(table[column], dtype=np.float64)[kept] for name, column in names.items()},
+        )
 
-    def plot(self, ax: Any = None, *, sort: bool = False, odds_ratio: bool = False) -> Self:
+    def plot(self, ax: AxesLike = None, *, sort: bool = False, odds_ratio: bool = False) -> Self:
         """Draw the terms from top to bottom; ``odds_ratio`` has a log scale of exp(weight)."""
         terms = list(dict.fromkeys(self.terms))
         groups = [None] if self.classes is None else list(dict.fromkeys(self.classes))
         if sort:
-            size = {
-                t: max(np.nan_to_num(abs(e)) for u, e in zip(self.terms, self.estimate, strict=True) if u == t)
-                for t in terms
-            }
-            terms.sort(key=lambda term: -size[term])
+            size = np.abs(np.nan_to_num(self.estimate))
+            terms.sort(key=lambda term: -max(e for other, e in zip(self.terms, size, strict=True) if other == term))
         place = {term: -i for i, term in enumerate(terms)}
         height = max(2.2, 0.9 + (0.24 + 0.1 * (len(groups) - 1)) * len(terms))
         low, high = self._limits()
@@ -113,7 +116,7 @@ class CoefficientDisplay(Display):
         pad = 0.05 * max(float(values.max() - values.min()), 1e-12)
         return float(values.min()) - pad, float(values.max()) + pad
 
-    def _draw(self, ax: Any, rows: list[int], where: Array, k: int, label: str, low: float, high: float) -> None:
+    def _draw(self, ax: Axes, rows: list[int], where: Array, k: int, label: str, low: float, high: float) -> None:
         lower, upper = np.maximum(self.lower[rows], low), np.minimum(self.upper[rows], high)
         color = color_of(k)
         ax.hlines(where, lower, upper, color=color, lw=1.6)
@@ -124,7 +127,7 @@ class CoefficientDisplay(Display):
                 ax.plot(np.full(away.sum(), side), where[away], arrow, color=color, ms=6, clip_on=False)
 
 
-def _as_odds(ax: Any, low: float, high: float) -> None:
+def _as_odds(ax: Axes, low: float, high: float) -> None:
     """Label the axis of weights with odds ratios: 1, 2, 5, 10 … where these fit, else powers of ten."""
     powers = 10.0 ** np.arange(-300, 301)
     fine = np.ravel(powers[:, None] * np.array([1.0, 2.0, 5.0]))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from oddsmith.decision.loss import LossLike
 from oddsmith.design.inputs import split_target
 from oddsmith.errors import InvalidInputError
 from oddsmith.evaluation.curves import (
@@ -17,11 +19,15 @@ from oddsmith.evaluation.curves import (
     risk_coverage_curve,
     roc_curve,
 )
-from oddsmith.evaluation.reading import codes_of
-from oddsmith.plots.style import QUIET, Display, color_of, dashes_of, legend_above, marker_of, named, plain
+from oddsmith.evaluation.model_output import class_codes
+from oddsmith.plots.style import QUIET, AxesLike, Display, color_of, dashes_of, legend_above, marker_of, named, plain
+from oddsmith.protocols import ClassifierLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+Models = ClassifierLike | Mapping[str, ClassifierLike]
+"""A fitted classifier, or several by name."""
 
 
 @dataclass(eq=False)
@@ -37,7 +43,7 @@ class CurveDisplay(Display):
     curves: dict[str, Curve]
 
     @classmethod
-    def from_curve(cls, curves: Any) -> Self:
+    def from_curve(cls, curves: Curve | Mapping[str, Curve]) -> Self:
         """Take a curve that was computed before, or several, ``{name: curve}``."""
         return cls(named(curves, ""))
 
@@ -52,6 +58,11 @@ class CurveDisplay(Display):
             legend_above(ax)
 
 
+def _set_square(ax: Axes, xlabel: str, ylabel: str) -> None:
+    ax.set(xlabel=xlabel, ylabel=ylabel, xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    ax.set_aspect("equal")
+
+
 class RocDisplay(CurveDisplay):
     """The ROC curve: true positives over false positives, for every threshold.
 
@@ -63,17 +74,16 @@ class RocDisplay(CurveDisplay):
     """
 
     @classmethod
-    def from_estimator(cls, models: Any, X: Any, y: Any, *, label: Any = None) -> Self:
+    def from_estimator(cls, models: Models, X: Any, y: Any, *, label: object = None) -> Self:
         """Compute the curve of a fitted classifier, or of several ``{name: model}``, for the class ``label``."""
         return cls({name: roc_curve(model, X, y, label) for name, model in named(models).items()})
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: AxesLike = None) -> Self:
         """Draw the curves and the diagonal of a guess; the legend has the areas."""
         with self._canvas(ax, size=(4.6, 4.6)) as (ax,):
             ax.plot([0, 1], [0, 1], color=QUIET, lw=0.8, zorder=0)
             self._lines(ax, "false_positive_rate", "true_positive_rate", "area", "AUC")
-            ax.set(xlabel="false positive rate", ylabel="true positive rate", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-            ax.set_aspect("equal")
+            _set_square(ax, "false positive rate", "true positive rate")
         return self
 
 
@@ -90,22 +100,21 @@ class PrecisionRecallDisplay(CurveDisplay):
     share: float | None = None
 
     @classmethod
-    def from_estimator(cls, models: Any, X: Any, y: Any, *, label: Any = None) -> Self:
+    def from_estimator(cls, models: Models, X: Any, y: Any, *, label: object = None) -> Self:
         """Compute the curve of a fitted classifier, or of several ``{name: model}``, for the class ``label``."""
         several = named(models)
         curves = {name: precision_recall_curve(model, X, y, label) for name, model in several.items()}
         classes = np.asarray(next(iter(several.values())).classes_)
         positive = 1 if label is None else classes.tolist().index(label)
-        return cls(curves, float(np.mean(codes_of(split_target(X, y)[1], classes) == positive)))
+        return cls(curves, float(np.mean(class_codes(split_target(X, y)[1], classes) == positive)))
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: AxesLike = None) -> Self:
         """Draw the curves as the steps that they are; the legend has the average precisions."""
         with self._canvas(ax, size=(4.6, 4.6)) as (ax,):
             if self.share is not None:
                 ax.axhline(self.share, color=QUIET, lw=0.8, zorder=0)
             self._lines(ax, "recall", "precision", "average_precision", "AP", drawstyle="steps-post")
-            ax.set(xlabel="recall", ylabel="precision", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-            ax.set_aspect("equal")
+            _set_square(ax, "recall", "precision")
         return self
 
 
@@ -122,11 +131,11 @@ class ReliabilityDisplay(CurveDisplay):
     """
 
     @classmethod
-    def from_estimator(cls, models: Any, X: Any, y: Any, *, bins: int = 10, level: float = 0.95) -> Self:
+    def from_estimator(cls, models: Models, X: Any, y: Any, *, bins: int = 10, level: float = 0.95) -> Self:
         """Compute the diagram of a fitted classifier, or of several ``{name: model}`` for two classes."""
         return cls({name: reliability_curve(m, X, y, bins=bins, level=level) for name, m in named(models).items()})
 
-    def plot(self, ax: Any = None, *, band: bool = True) -> Self:
+    def plot(self, ax: AxesLike = None, *, band: bool = True) -> Self:
         """Draw frequency over probability, the band of the frequency, and the diagonal of a calibrated model."""
         lines = []
         for name, curve in self.curves.items():
@@ -140,10 +149,9 @@ class ReliabilityDisplay(CurveDisplay):
                 p, color = curve.probability[own], color_of(k)
                 if band:
                     ax.fill_between(p, curve.lower[own], curve.upper[own], color=color, alpha=0.16, linewidth=0)
-                mark = {"marker": marker_of(k), "ms": 5.5, "mec": "white", "mew": 0.6}
+                mark: dict[str, Any] = {"marker": marker_of(k), "ms": 5.5, "mec": "white", "mew": 0.6}
                 ax.plot(p, curve.frequency[own], color=color, ls=dashes_of(k), label=plain(name) or None, **mark)
-            ax.set(xlabel="probability said", ylabel="frequency seen", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-            ax.set_aspect("equal")
+            _set_square(ax, "probability said", "frequency seen")
             if ax.get_legend_handles_labels()[1]:
                 legend_above(ax)
         return self
@@ -160,22 +168,22 @@ class CostDisplay(CurveDisplay):
     """
 
     @classmethod
-    def from_estimator(cls, models: Any, X: Any, y: Any, loss: Any = None) -> Self:
+    def from_estimator(cls, models: Models, X: Any, y: Any, loss: LossLike = None) -> Self:
         """Compute the curve of a fitted classifier, or of several ``{name: model}``; ``loss`` as in ``decide``."""
         return cls({name: cost_curve(model, X, y, loss) for name, model in named(models).items()})
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: AxesLike = None) -> Self:
         """Draw the costs as the steps that they are, and the threshold that is right if the probabilities are."""
         with self._canvas(ax) as (ax,):
             for k, (name, curve) in enumerate(self.curves.items()):
                 threshold = np.append(np.clip(curve.threshold, 0.0, 1.0), 1.0)
                 cost = np.append(curve.cost, curve.cost[-1])
-                line = {"color": color_of(k), "ls": dashes_of(k), "drawstyle": "steps-post"}
+                line: dict[str, Any] = {"color": color_of(k), "ls": dashes_of(k), "drawstyle": "steps-post"}
                 ax.plot(threshold, cost, label=plain(name) or None, **line)
             for right in dict.fromkeys(curve.right_threshold for curve in self.curves.values()):
                 ax.axvline(right, color=QUIET, lw=1.0, ls=":", label=f"right threshold {right:.3g}")
             for k, curve in enumerate(self.curves.values()):
-                mark = {"color": color_of(k), "mec": "white", "ms": 8, "ls": "", "zorder": 4}
+                mark: dict[str, Any] = {"color": color_of(k), "mec": "white", "ms": 8, "ls": "", "zorder": 4}
                 ax.plot(curve.right_threshold, curve.cost_there, marker=marker_of(k), **mark)
             ax.set(xlabel="threshold of the probability", ylabel="mean cost of a row", xlim=(0, 1), ylim=(0, None))
             legend_above(ax)
@@ -193,11 +201,11 @@ class RiskCoverageDisplay(CurveDisplay):
     """
 
     @classmethod
-    def from_estimator(cls, models: Any, X: Any, y: Any, loss: Any = None) -> Self:
+    def from_estimator(cls, models: Models, X: Any, y: Any, loss: LossLike = None) -> Self:
         """Compute the curve of a fitted classifier, or of several ``{name: model}``; ``loss`` as in ``decide``."""
         return cls({name: risk_coverage_curve(model, X, y, loss) for name, model in named(models).items()})
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: AxesLike = None) -> Self:
         """Draw risk over coverage; the legend has the areas."""
         with self._canvas(ax) as (ax,):
             self._lines(ax, "coverage", "risk", "area", "area")

@@ -8,15 +8,21 @@ from typing import Any, Self
 
 import numpy as np
 
+from oddsmith.data_access.streamed_prediction import columns_of
+from oddsmith.design.fitted_basis import input_names
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.inference.laplace import Laplace, laplace
-from oddsmith.models.expanding import input_names
+from oddsmith.models.gaussian import GaussianClassifier
+from oddsmith.models.naive_bayes import NaiveBayes
 from oddsmith.numerics import Array
-from oddsmith.plots.grid import columns_of, limits_of, numbers_of
-from oddsmith.plots.style import INK, QUIET, Display, color_of, dashes_of, legend_above, plain
+from oddsmith.plots.grid import limits_of, numbers_of, read_columns
+from oddsmith.plots.style import INK, QUIET, AxesLike, Display, Look, color_of, dashes_of, legend_above, plain
+from oddsmith.protocols import ClassifierLike
+
+Limits = tuple[float, float] | None
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class ClassDensityDisplay(Display):
     """Bayes' rule in a picture: the densities of the classes times their priors, and the posterior that they make.
 
@@ -49,9 +55,11 @@ class ClassDensityDisplay(Display):
     name: str
 
     @classmethod
-    def from_estimator(cls, model: Any, X: Any = None, *, limits: Any = None, resolution: int = 400) -> Self:
-        """Ask a fitted generative model of one column; limits are those of ``X``, or of samples of the model."""
-        if not hasattr(model, "log_density") or not hasattr(model, "sample"):
+    def from_estimator(
+        cls, model: ClassifierLike, X: Any = None, *, limits: Limits = None, resolution: int = 400
+    ) -> Self:
+        """Evaluate a fitted generative model of one column; limits are those of ``X``, or of samples of the model."""
+        if not isinstance(model, GaussianClassifier | NaiveBayes):
             raise InvalidTypeError(
                 f"{type(model).__name__} has no class densities. Use a generative model, such as GaussianClassifier."
             )
@@ -63,25 +71,25 @@ class ClassDensityDisplay(Display):
                 "use PosteriorMapDisplay."
             )
         if limits is None:
-            seen = columns_of(model.sample(2000, seed=0)[0] if X is None else X, model)
+            seen = read_columns(model.sample(2000, seed=0)[0] if X is None else X, model)
             limits = limits_of(numbers_of(seen[names[0]], names[0]))
         x = np.linspace(limits[0], limits[1], resolution)
-        rows = x[:, None]
-        if hasattr(model, "feature_names_in_"):
+        rows: Any = x[:, None]
+        if columns_of(model) is not None:
             import pyarrow
 
             rows = pyarrow.table({names[0]: x})
         joint = np.exp(model.log_density(rows)) * model.class_prior_
         P = np.asarray(model.predict_proba(rows))
-        best = P.argmax(axis=1)
-        return cls(x, joint, P, _crossings(x, P, best), np.asarray(model.classes_).tolist(), names[0])
+        classes = np.asarray(model.classes_).tolist()
+        return cls(x=x, joint=joint, posterior=P, boundaries=_crossings(x, P), classes=classes, name=names[0])
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: AxesLike = None) -> Self:
         """Draw densities times priors above, the posterior below; the hatched area is the probability of error."""
         with self._canvas(ax, 2, size=(6.0, 5.0), sharex=True) as (top, below):
             for k, label in enumerate(self.classes):
                 top.fill_between(self.x, self.joint[:, k], color=color_of(k), alpha=0.18, linewidth=0)
-                line = {"color": color_of(k), "ls": dashes_of(k), "label": plain(label)}
+                line: Look = {"color": color_of(k), "ls": dashes_of(k), "label": plain(label)}
                 top.plot(self.x, self.joint[:, k], **line)
                 below.plot(self.x, self.posterior[:, k], **line)
             error = self.joint.sum(axis=1) - self.joint.max(axis=1)
@@ -95,16 +103,16 @@ class ClassDensityDisplay(Display):
         return self
 
 
-def _crossings(x: Array, P: Array, best: Any) -> Array:
+def _crossings(x: Array, P: Array) -> Array:
     """Return where the largest column changes, interpolated."""
-    places = []
+    places, best = [], P.argmax(axis=1)
     for i in np.flatnonzero(np.diff(best)):
         gap = P[i : i + 2, best[i]] - P[i : i + 2, best[i + 1]]
         places.append(x[i] + (x[i + 1] - x[i]) * gap[0] / (gap[0] - gap[1]))
     return np.array(places)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class LaplaceDisplay(Display):
     """A density of one variable and Laplace's Gaussian, which has its mode and the curvature there.
 
@@ -128,7 +136,7 @@ class LaplaceDisplay(Display):
 
     @classmethod
     def from_density(
-        cls, log_density: Callable[[float], float], start: float, *, limits: Any = None, name: str = "x"
+        cls, log_density: Callable[[float], float], start: float, *, limits: Limits = None, name: str = "x"
     ) -> Self:
         """Approximate ``exp(log_density)``; default limits are four standard deviations from the mode."""
         found = laplace(log_density, start)
@@ -139,19 +147,20 @@ class LaplaceDisplay(Display):
         x = np.linspace(low, high, 601)
         values = np.array([log_density(float(v)) for v in x])
         p = np.exp(values - values.max())
-        return cls(x, p / np.trapezoid(p, x), np.exp(found.logpdf(x)), found, name)
+        density, gaussian = p / np.trapezoid(p, x), np.exp(found.logpdf(x))
+        return cls(x=x, density=density, gaussian=gaussian, approximation=found, name=name)
 
     @property
     def log_density(self) -> Array:
-        """Minus the logarithm is what the expansion is about."""
+        """Logarithm of the density, whose expansion gives the Gaussian."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.density))
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: AxesLike = None) -> Self:
         """Draw both densities on the left and minus their logarithms, of which one is a parabola, on the right."""
         with self._canvas(ax, 2, 2, (6.6, 3.2)) as (left, right):
             for k, (label, p) in enumerate((("density", self.density), ("Laplace's Gaussian", self.gaussian))):
-                line = {"color": color_of(2 * k), "ls": dashes_of(k), "label": label}
+                line: Look = {"color": color_of(2 * k), "ls": dashes_of(k), "label": label}
                 left.plot(self.x, p, **line)
                 with np.errstate(divide="ignore"):
                     right.plot(self.x, -np.log(p), **line)

@@ -1,35 +1,37 @@
-"""Grids over one or two columns of the data, the other columns held fixed."""
+"""Grids over two columns of the data, the other columns held fixed, and what the displays over such grids share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from oddsmith.data_access.streamed_prediction import columns_of
 from oddsmith.design.inputs import as_table, split_target
 from oddsmith.errors import InvalidInputError, UnknownNameError
-from oddsmith.evaluation.reading import codes_of
+from oddsmith.evaluation.model_output import class_codes
 from oddsmith.models.base import Classifier
 from oddsmith.numerics import Array
+from oddsmith.plots.style import Display, plain, scatter_classes
+from oddsmith.protocols import ClassifierLike, Indices
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Columns = Sequence[str | int]
+"""Names or numbers of columns."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plane:
-    """A grid of m × n points over two columns.
+    """A grid of m × n points over two columns, and the samples there (N × 2) with the codes of their classes.
 
-    Attributes
-    ----------
-    x, y : arrays of length n and m
-        Values of the two columns.
-    rows : array or table with m · n rows
-        What a model is asked about, of the type of the data; row i n + j is the point (x_j, y_i).
-    names : names of the two columns
-    points, codes : samples, N × 2, and the codes of their classes, or None
+    ``rows`` are of the type of the data; row i n + j is the point (x_j, y_i).
     """
 
     x: Array
@@ -37,7 +39,7 @@ class Plane:
     rows: Any
     names: tuple[str, str]
     points: Array
-    codes: npt.NDArray[np.intp] | None
+    codes: Indices | None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -46,13 +48,13 @@ class Plane:
 
 
 def make_plane(
-    model: Any,
+    model: ClassifierLike,
     X: Any,
     y: Any = None,
     *,
-    columns: Any = None,
+    columns: Columns | None = None,
     at: Mapping[Any, Any] | None = None,
-    limits: Any = None,
+    limits: npt.ArrayLike | None = None,
     resolution: int = 200,
 ) -> Plane:
     """Return a grid over two columns of ``X``; the others are at their median (words: the most frequent), or ``at``.
@@ -68,7 +70,7 @@ def make_plane(
         model._check_fitted() if isinstance(model, Classifier) else None
         raise InvalidInputError(f"{type(model).__name__} is not a fitted classifier. Call fit(X, y) first.")
     X, y = split_target(X, y)
-    data = columns_of(X, model)
+    data = read_columns(X, model)
     two = _chosen(list(data), columns)
     values = [numbers_of(data[name], name) for name in two]
     ends = [limits_of(v) for v in values] if limits is None else _read_limits(limits)
@@ -78,30 +80,100 @@ def make_plane(
     grid: dict[str, Any] = {two[0]: np.tile(x, len(height)), two[1]: np.repeat(height, len(x))}
     whole = {name: grid[name] if name in grid else np.repeat(held[name], n) for name in data}
     table = as_table(X)
-    rows = (
-        np.column_stack(list(whole.values()))
-        if table is None
-        else nw.from_dict(whole, backend=table.implementation).to_native()
-    )
-    codes = None if y is None else codes_of(y, np.asarray(model.classes_))
-    return Plane(x, height, rows, (two[0], two[1]), np.column_stack(values), codes)
+    if table is None:
+        rows: Any = np.column_stack(list(whole.values()))
+    else:
+        rows = nw.from_dict(whole, backend=table.implementation).to_native()
+    codes = None if y is None else class_codes(y, np.asarray(model.classes_))
+    return Plane(x=x, y=height, rows=rows, names=(two[0], two[1]), points=np.column_stack(values), codes=codes)
 
 
-def columns_of(X: Any, model: Any) -> dict[str, npt.NDArray[Any]]:
+@dataclass(eq=False, kw_only=True)
+class PlaneDisplay(Display):
+    """What the displays over the plane of two columns share; attributes as in `DecisionRegionDisplay`."""
+
+    resolution: ClassVar[int] = 200
+    x: Array
+    y: Array
+    classes: list[Any]
+    names: tuple[str, str]
+    points: Array | None = None
+    codes: Indices | None = None
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: ClassifierLike,
+        X: Any,
+        y: Any = None,
+        *,
+        columns: Columns | None = None,
+        at: Mapping[Any, Any] | None = None,
+        limits: npt.ArrayLike | None = None,
+        resolution: int | None = None,
+    ) -> Self:
+        """Let a fitted classifier, ours or scikit-learn's, predict a grid of points.
+
+        Parameters
+        ----------
+        model : fitted classifier
+        X, y : rows and labels
+            They give the limits, and are drawn. ``y`` may be the name of a column of ``X``, or missing.
+        columns : two names or numbers of columns
+            Needed where there are more than two.
+        at : mapping from column to value
+            Where the other columns are held; default: their median, or most frequent word.
+        limits : ((left, right), (bottom, top)), optional
+        resolution : int
+            Points along each axis.
+        """
+        cls._check(model)
+        points = cls.resolution if resolution is None else resolution
+        plane = make_plane(model, X, y, columns=columns, at=at, limits=limits, resolution=points)
+        return cls(
+            x=plane.x,
+            y=plane.y,
+            classes=np.asarray(model.classes_).tolist(),
+            names=plane.names,
+            points=None if plane.codes is None else plane.points,
+            codes=plane.codes,
+            **cls._predictions(model, plane),
+        )
+
+    @classmethod
+    def _check(cls, model: ClassifierLike) -> None:
+        """Refuse a model that does not have what is drawn."""
+
+    @classmethod
+    def _predictions(cls, model: ClassifierLike, plane: Plane) -> dict[str, Any]:
+        """Return what the model predicts on the grid, by attribute."""
+        raise TypeError(f"{cls.__name__} must define _predictions().")
+
+    def _scatter(self, ax: Axes, samples: bool = True, **options: float) -> bool:
+        """Draw the samples if there are some and they are wanted, and say whether."""
+        if not samples or self.points is None or self.codes is None:
+            return False
+        scatter_classes(ax, self.points, self.codes, self.classes, **options)
+        return True
+
+    def _set_axes(self, ax: Axes) -> None:
+        ax.set(xlabel=plain(self.names[0]), ylabel=plain(self.names[1]))
+        ax.set(xlim=(self.x[0], self.x[-1]), ylim=(self.y[0], self.y[-1]))
+
+
+def read_columns(X: Any, model: ClassifierLike) -> dict[str, npt.NDArray[Any]]:
     """Return the columns of the data that a model was fitted to, by name."""
-    table = as_table(X)
+    table, known = as_table(X), columns_of(model)
     if table is not None:
-        known = [str(name) for name in getattr(model, "feature_names_in_", table.columns)]
-        names = [name for name in table.columns if name in known] or table.columns
+        names = [name for name in table.columns if known is None or name in known] or table.columns
         return {name: table[name].to_numpy() for name in names}
     rows = np.asarray(X.toarray() if sparse.issparse(X) else X)
     if rows.ndim != 2:
         raise InvalidInputError(f"X has {rows.ndim} dimensions; expected rows × columns.")
-    names = [str(name) for name in getattr(model, "feature_names_in_", [f"x{j}" for j in range(rows.shape[1])])]
-    return dict(zip(names, rows.T, strict=True))
+    return dict(zip(known or [f"x{j}" for j in range(rows.shape[1])], rows.T, strict=True))
 
 
-def _chosen(names: list[str], columns: Any) -> list[str]:
+def _chosen(names: list[str], columns: Columns | None) -> list[str]:
     if columns is None:
         if len(names) == 2:
             return names
@@ -140,7 +212,7 @@ def limits_of(values: Array) -> tuple[float, float]:
     return low - pad, high + pad
 
 
-def _read_limits(limits: Any) -> list[tuple[float, float]]:
+def _read_limits(limits: npt.ArrayLike) -> list[tuple[float, float]]:
     ends = np.asarray(limits, dtype=np.float64)
     if ends.shape != (2, 2) or not np.isfinite(ends).all() or not (ends[:, 0] < ends[:, 1]).all():
         raise InvalidInputError(f"limits must be ((left, right), (bottom, top)), each rising; found {limits!r}.")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from oddsmith.errors import InvalidInputError
-from oddsmith.links import LINKS
+from oddsmith.links import LINKS, Link
 from oddsmith.numerics import Array
-from oddsmith.plots.style import QUIET, Display, color_of, dashes_of, legend_above
+from oddsmith.plots.style import QUIET, AxesLike, Display, color_of, dashes_of, legend_above
+
+WIDE = (-6.0, 6.0)
 
 
 @dataclass(eq=False)
@@ -36,7 +38,11 @@ class LinkDisplay(Display):
 
     @classmethod
     def from_links(
-        cls, links: str | Iterable[str] = ("logit", "probit"), *, limits: Any = (-6.0, 6.0), match_slopes: bool = False
+        cls,
+        links: str | Iterable[str] = ("logit", "probit"),
+        *,
+        limits: tuple[float, float] = WIDE,
+        match_slopes: bool = False,
     ) -> Self:
         """Compute inverse links by name; ``match_slopes`` rescales activations so that all are as steep at zero."""
         names = [links] if isinstance(links, str) else list(links)
@@ -44,11 +50,12 @@ class LinkDisplay(Display):
         curves = {}
         for name in names:
             scale = _scale(name) if match_slopes else 1.0
-            curves[_label(name, scale)] = _inverse(LINKS[name], scale * a)
+            label = name if np.isclose(scale, 1.0) else f"{name} of {scale:.3g} a"
+            curves[label] = _inverse(LINKS[name], scale * a)
         return cls(a, curves, "activation a")
 
     @classmethod
-    def from_lengths(cls, lengths: Iterable[float], *, link: str = "logit", limits: Any = (-6.0, 6.0)) -> Self:
+    def from_lengths(cls, lengths: Iterable[float], *, link: str = "logit", limits: tuple[float, float] = WIDE) -> Self:
         """Compute ``f(‖w‖ x)`` for several lengths of w: the longer, the steeper."""
         x = np.linspace(limits[0], limits[1], 601)
         values = [float(length) for length in lengths]
@@ -56,7 +63,7 @@ class LinkDisplay(Display):
             raise InvalidInputError(f"lengths must be numbers that are not negative, found {values}.")
         return cls(x, {f"‖w‖ = {w:g}": _inverse(LINKS[link], w * x) for w in values}, "distance from the boundary")
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: AxesLike = None) -> Self:
         """Draw the curves with the lines of ½ and of zero."""
         with self._canvas(ax) as (ax,):
             ax.axhline(0.5, color=QUIET, lw=0.6, zorder=0)
@@ -77,13 +84,7 @@ def _scale(name: str) -> float:
     return slopes[0] / slopes[1]
 
 
-def _label(name: str, scale: float) -> str:
-    return name if np.isclose(scale, 1.0) else f"{name} of {scale:.3g} a"
-
-
-def _inverse(link: Any, a: Array) -> Array:
+def _inverse(link: Link, a: Array) -> Array:
     """Return the inverse link; NaN where an activation has no probability (links log and identity)."""
     low, high = link.domain
-    inside = (a >= low) & (a <= high)
-    result: Array = np.where(inside, link.inverse(np.clip(a, low, high)), np.nan)
-    return result
+    return np.where((a >= low) & (a <= high), link.inverse(np.clip(a, low, high)), np.nan)

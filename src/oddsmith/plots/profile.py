@@ -6,21 +6,25 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
+from oddsmith.inference.fit_record import LikelihoodModel
 from oddsmith.inference.profile import Profiler
+from oddsmith.inference.profile_intervals import make_profiler
 from oddsmith.inference.summary import check_level, normal_quantile
-from oddsmith.models.profiling import make_profiler
-from oddsmith.models.reported import Weights
 from oddsmith.numerics import Array
-from oddsmith.plots.style import INK, QUIET, Display, color_of, legend_above, plain
+from oddsmith.plots.style import INK, QUIET, AxesLike, Display, color_of, legend_above, plain
+from oddsmith.protocols import ClassifierLike
 
+Term = str | tuple[Any, str]
+"""A term, or a class and a term."""
 WIDEST = 1.3
 """How far beyond the ends of the interval the profile is drawn."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class ProfileDisplay(Display):
     """How much the deviance rises when a weight is held away from its estimate and the others are fitted again.
 
@@ -64,17 +68,25 @@ class ProfileDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, model: Any, X: Any, y: Any, term: Any, *, level: float = 0.95, points: int = 60, **rows: Any
+        cls,
+        model: ClassifierLike,
+        X: Any,
+        y: Any,
+        term: Term,
+        *,
+        level: float = 0.95,
+        points: int = 60,
+        **rows: ArrayLike,
     ) -> Self:
         """Profile a term of a fitted model (``(class, term)`` for more than two classes) with the rows of its fit.
 
         ``rows`` are ``sample_weight`` and ``offset``, if the fit had them.
         """
-        if not hasattr(model, "_again"):
+        if not isinstance(model, LikelihoodModel):
             raise InvalidTypeError(f"{type(model).__name__} is fitted by no likelihood, so there is no profile.")
         summary = model.summary(X, y, intervals="profile", level=level, **rows)
-        learned = model._curved(X, y, **rows)
-        weights = Weights.of(learned, model._names(), model.classes_.tolist())
+        fit = model._fit_record(X, y, rows.get("sample_weight"), rows.get("offset"))
+        weights = fit.weights
         if term not in weights.labels:
             raise UnknownNameError("term", term, weights.labels)
         i = weights.labels.index(term)
@@ -86,21 +98,29 @@ class ProfileDisplay(Display):
                 f"The profile of {term!r} does not end on both sides, or the column was set aside as aliased: there is "
                 "no interval to draw. Use prior=JeffreysPrior()."
             )
-        c = np.zeros(learned.x.size)
-        c[learned.kept] = weights.J[i]
+        c = np.zeros(fit.state.x.size)
+        c[fit.state.kept] = weights.J[i]
         half = normal_quantile(level) * error
         left, right = (WIDEST * max(abs(end - estimate), half) for end in ends)
         middle = points // 2
         value = estimate + np.append(np.linspace(-left, 0.0, middle), np.linspace(0.0, right, points - middle + 1)[1:])
         with one_blas_thread():
-            problem = model._again(X, y, rows.get("sample_weight"), rows.get("offset"))
-            profiler = make_profiler(learned, problem, cutoff, existing=True)
-            deviance = _along(profiler, c, value - estimate)
-        wald = ((value - estimate) / error) ** 2
-        name = term if isinstance(term, str) else " ".join(map(str, term))
-        return cls(value, deviance, wald, estimate, *ends, estimate - half, estimate + half, cutoff, float(level), name)
+            deviance = _along(make_profiler(fit, cutoff), c, value - estimate)
+        return cls(
+            value=value,
+            deviance=deviance,
+            wald=((value - estimate) / error) ** 2,
+            estimate=estimate,
+            lower=ends[0],
+            upper=ends[1],
+            wald_lower=estimate - half,
+            wald_upper=estimate + half,
+            cutoff=cutoff,
+            level=float(level),
+            term=term if isinstance(term, str) else " ".join(map(str, term)),
+        )
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: AxesLike = None) -> Self:
         """Draw the profile, Wald's parabola, and the intervals where they cross the quantile."""
         with self._canvas(ax) as (ax,):
             ax.axhline(self.cutoff, color=QUIET, lw=0.9, ls=":")
@@ -124,7 +144,7 @@ class ProfileDisplay(Display):
 
 def _along(profiler: Profiler, c: Array, shifts: Array) -> Array:
     """Return the rise of the deviance at each shift of ``cᵀx``, each fit from the one before."""
-    rise = np.full(len(shifts), np.nan)
+    rise: Array = np.full(len(shifts), np.nan)
     for side in (-1.0, 1.0):
         near: Any = profiler.best
         own = np.flatnonzero(side * shifts >= 0.0)
@@ -133,5 +153,4 @@ def _along(profiler: Profiler, c: Array, shifts: Array) -> Array:
             if found is None:
                 break
             near, rise[i] = found, 2.0 * (found.e.value - profiler.best.value)
-    result: Array = np.maximum(rise, 0.0)
-    return result
+    return np.clip(rise, 0.0, None)

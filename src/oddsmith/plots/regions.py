@@ -8,14 +8,16 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.evaluation.reading import codes_of
+from oddsmith.evaluation.model_output import class_codes
+from oddsmith.models.multiclass import OneVsOne, OneVsRest
 from oddsmith.numerics import Array
-from oddsmith.plots.grid import make_plane
-from oddsmith.plots.style import INK, QUIET, Display, color_of, legend_above, plain, scatter_classes
+from oddsmith.plots.grid import Plane, PlaneDisplay
+from oddsmith.plots.style import INK, QUIET, AxesLike, color_of, legend_above, plain
+from oddsmith.protocols import ClassifierLike, Indices
 
 
-@dataclass(eq=False)
-class DecisionRegionDisplay(Display):
+@dataclass(eq=False, kw_only=True)
+class DecisionRegionDisplay(PlaneDisplay):
     """The class that a model decides for, all over the plane of two columns.
 
     Attributes
@@ -42,65 +44,25 @@ class DecisionRegionDisplay(Display):
     ('a', 'b')
     """
 
-    x: Array
-    y: Array
-    regions: npt.NDArray[np.intp]
+    regions: Indices
     lead: Array
-    classes: list[Any]
-    names: tuple[str, str]
-    points: Array | None = None
-    codes: npt.NDArray[np.intp] | None = None
     ambiguous: npt.NDArray[np.bool_] | None = None
 
     @classmethod
-    def from_estimator(
-        cls,
-        model: Any,
-        X: Any,
-        y: Any = None,
-        *,
-        columns: Any = None,
-        at: Any = None,
-        limits: Any = None,
-        resolution: int = 200,
-    ) -> Self:
-        """Ask a fitted classifier, ours or scikit-learn's, about a grid of points.
-
-        Parameters
-        ----------
-        model : fitted classifier
-        X, y : rows and labels
-            They give the limits, and are drawn. ``y`` may be the name of a column of ``X``, or missing.
-        columns : two names or numbers of columns
-            Needed where there are more than two.
-        at : mapping from column to value
-            Where the other columns are held; default: their median, or most frequent word.
-        limits : ((left, right), (bottom, top)), optional
-        resolution : int
-            Points along each axis.
-        """
-        plane = make_plane(model, X, y, columns=columns, at=at, limits=limits, resolution=resolution)
+    def _predictions(cls, model: ClassifierLike, plane: Plane) -> dict[str, Any]:
         classes = np.asarray(model.classes_)
-        codes = codes_of(np.asarray(model.predict(plane.rows)), classes)
-        lead = _lead(model, plane.rows, codes, len(classes))
-        unclear = np.asarray(model.ambiguous(plane.rows)).reshape(plane.shape) if hasattr(model, "ambiguous") else None
-        return cls(
-            plane.x,
-            plane.y,
-            codes.reshape(plane.shape),
-            lead.reshape(*plane.shape, -1),
-            classes.tolist(),
-            plane.names,
-            None if plane.codes is None else plane.points,
-            plane.codes,
-            unclear,
-        )
+        codes = class_codes(np.asarray(model.predict(plane.rows)), classes)
+        lead = _lead(model, plane.rows, codes, len(classes)).reshape(*plane.shape, -1)
+        unclear = None
+        if isinstance(model, OneVsRest | OneVsOne):
+            unclear = np.asarray(model.ambiguous(plane.rows)).reshape(plane.shape)
+        return {"regions": codes.reshape(plane.shape), "lead": lead, "ambiguous": unclear}
 
     def class_at(self, x: float, y: float) -> Any:
         """Return the class of the grid point nearest to ``(x, y)``."""
         return self.classes[self.regions[np.abs(self.y - y).argmin(), np.abs(self.x - x).argmin()]]
 
-    def plot(self, ax: Any = None, *, samples: bool = True, legend: bool = True, title: str = "") -> Self:
+    def plot(self, ax: AxesLike = None, *, samples: bool = True, legend: bool = True, title: str = "") -> Self:
         """Draw the regions in light colours, their boundary as a line, the samples, and where no class is unique."""
         with self._canvas(ax) as (ax,):
             for k in range(len(self.classes)):
@@ -113,13 +75,10 @@ class DecisionRegionDisplay(Display):
                 unclear = self.ambiguous * 1.0
                 ax.contourf(self.x, self.y, unclear, levels=[0.5, 1.5], colors="white", alpha=0.8, zorder=2.4)
                 ax.contourf(self.x, self.y, unclear, levels=[0.5, 1.5], colors="none", hatches=["////"], zorder=2.5)
-            if samples and self.points is not None and self.codes is not None:
-                scatter_classes(ax, self.points, self.codes, self.classes)
-            else:
+            if not self._scatter(ax, samples):
                 for k, label in enumerate(self.classes):
                     ax.fill([], [], color=color_of(k), alpha=0.4, label=plain(label))
-            ax.set(xlabel=plain(self.names[0]), ylabel=plain(self.names[1]))
-            ax.set(xlim=(self.x[0], self.x[-1]), ylim=(self.y[0], self.y[-1]))
+            self._set_axes(ax)
             if title:
                 ax.set_title(title)
             if legend:
@@ -129,7 +88,7 @@ class DecisionRegionDisplay(Display):
         return self
 
 
-def _lead(model: Any, rows: Any, codes: npt.NDArray[np.intp], K: int) -> Array:
+def _lead(model: ClassifierLike, rows: object, codes: Indices, K: int) -> Array:
     """Return by how much each class leads, from the model's values where these decide, else +1 and −1."""
     values = np.full((len(codes), K), np.nan)
     for method in ("decision_function", "predict_proba"):

@@ -1,24 +1,31 @@
-"""What single rows say: residuals over fitted probabilities, and influence over leverage."""
+"""Diagnostics of single rows: residuals over fitted probabilities, and influence over leverage."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+import narwhals as nw
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
-from oddsmith.design.inputs import split_target
+from oddsmith.design.inputs import as_table, split_target
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
-from oddsmith.evaluation.reading import codes_of
+from oddsmith.evaluation.model_output import class_codes
 from oddsmith.evaluation.sums import bin_of
+from oddsmith.inference.residuals import Diagnostics
+from oddsmith.models.logistic import LogisticRegression
 from oddsmith.numerics import Array
-from oddsmith.plots.style import INK, QUIET, Display, color_of, legend_above, marker_of, plain, thinned
+from oddsmith.plots.style import INK, QUIET, AxesLike, Display, Look, color_of, legend_above, marker_of, plain, thinned
+from oddsmith.protocols import ClassifierLike, Indices
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
-def _diagnose(model: Any, X: Any, y: Any, rows: dict[str, Any]) -> Any:
-    if not hasattr(model, "diagnostics"):
+def _diagnose(model: ClassifierLike, X: Any, y: Any, rows: dict[str, Any]) -> Diagnostics:
+    if not isinstance(model, LogisticRegression):
         raise InvalidTypeError(
             f"{type(model).__name__} has no diagnostics(X, y), which these residuals come from. Use LogisticRegression "
             "or ProbitRegression."
@@ -26,7 +33,14 @@ def _diagnose(model: Any, X: Any, y: Any, rows: dict[str, Any]) -> Any:
     return model.diagnostics(X, y, **rows)
 
 
-@dataclass(eq=False)
+def row_names(X: object, numbers: Sequence[int]) -> list[Any]:
+    """Return the names of rows: those of a pandas index, else their numbers."""
+    table = as_table(X)
+    index = None if table is None else nw.maybe_get_index(table)
+    return list(numbers if index is None else index)
+
+
+@dataclass(eq=False, kw_only=True)
 class ResidualDisplay(Display):
     """Residuals over the fitted probability, and their means in bins, which a model that fits keeps near zero.
 
@@ -52,7 +66,7 @@ class ResidualDisplay(Display):
 
     fitted: Array
     residual: Array
-    codes: npt.NDArray[np.intp]
+    codes: Indices
     middle: Array
     mean: Array
     limit: Array
@@ -60,7 +74,7 @@ class ResidualDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, model: Any, X: Any, y: Any, *, label: Any = None, bins: int | None = None, **rows: Any
+        cls, model: ClassifierLike, X: Any, y: Any, *, label: object = None, bins: int | None = None, **rows: ArrayLike
     ) -> Self:
         """Take the diagnostics of a fit with its rows; ``label`` names the class where there are more than two.
 
@@ -73,7 +87,7 @@ class ResidualDisplay(Display):
         if label is not None and label not in labels:
             raise UnknownNameError("class", label, labels)
         k = 1 if label is None else labels.index(label)
-        t = codes_of(split_target(X, y)[1], np.asarray(model.classes_)) == k
+        t = class_codes(split_target(X, y)[1], np.asarray(model.classes_)) == k
         P, r = found.fitted, found.pearson
         fitted, residual = (P[:, k], r[:, k]) if P.ndim == 2 else (P, r) if k == 1 else (1.0 - P, -r)
         cell = bin_of(fitted, int(np.clip(np.sqrt(len(t)), 2, 40)) if bins is None else bins)
@@ -81,23 +95,28 @@ class ResidualDisplay(Display):
         mean = np.bincount(cell, weights=t - fitted) / count
         limit = 2.0 * np.sqrt(np.bincount(cell, weights=fitted * (1.0 - fitted))) / count
         rest = str(labels[1 - k]) if len(labels) == 2 else f"not {labels[k]}"
-        middle = np.bincount(cell, weights=fitted) / count
-        return cls(fitted, residual, t.astype(np.intp), middle, mean, limit, [rest, str(labels[k])])
+        return cls(
+            fitted=fitted,
+            residual=residual,
+            codes=t.astype(np.intp),
+            middle=np.bincount(cell, weights=fitted) / count,
+            mean=mean,
+            limit=limit,
+            classes=[rest, str(labels[k])],
+        )
 
-    def plot(self, ax: Any = None, *, legend: bool = True) -> Self:
+    def plot(self, ax: AxesLike = None, *, legend: bool = True) -> Self:
         """Draw single rows above and the means of bins, with two standard errors, below."""
         with self._canvas(ax, 2, size=(6.0, 5.0), sharex=True) as (top, below):
             shown = thinned(len(self.codes))
             for k, label in enumerate(self.classes):
                 own = shown[self.codes[shown] == k]
-                dots = {"s": 14, "c": color_of(k), "marker": marker_of(k), "alpha": 0.7, "linewidths": 0}
+                dots: Look = {"s": 14, "c": color_of(k), "marker": marker_of(k), "alpha": 0.7, "linewidths": 0}
                 top.scatter(self.fitted[own], self.residual[own], label=plain(label), **dots)
-            below.fill_between(
-                self.middle, -self.limit, self.limit, color=QUIET, alpha=0.2, linewidth=0, label="two standard errors"
-            )
-            below.plot(
-                self.middle, self.mean, "D-", color=color_of(2), ms=5, lw=1.0, mec="white", label="mean of a bin"
-            )
+            band: Look = {"color": QUIET, "alpha": 0.2, "linewidth": 0, "label": "two standard errors"}
+            below.fill_between(self.middle, -self.limit, self.limit, **band)
+            line: Look = {"color": color_of(2), "ms": 5, "lw": 1.0, "mec": "white", "label": "mean of a bin"}
+            below.plot(self.middle, self.mean, "D-", **line)
             for one in (top, below):
                 one.axhline(0.0, color=INK, lw=0.8, zorder=0)
             top.set(ylabel="Pearson residual")
@@ -109,7 +128,7 @@ class ResidualDisplay(Display):
         return self
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class InfluenceDisplay(Display):
     """Residual over leverage with Cook's distance: rows on which the fit depends are far out on both.
 
@@ -137,75 +156,60 @@ class InfluenceDisplay(Display):
     residual: Array
     cooks_distance: Array
     n_weights: float
-    codes: npt.NDArray[np.intp]
+    codes: Indices
     classes: list[Any]
     rows: Sequence[Any]
     what: str = "standardised Pearson residual"
 
     @classmethod
-    def from_estimator(cls, model: Any, X: Any, y: Any, **rows: Any) -> Self:
+    def from_estimator(cls, model: ClassifierLike, X: Any, y: Any, **rows: ArrayLike) -> Self:
         """Take the diagnostics of a fit with its rows; rows have the names of the table's index, else their numbers."""
         found = _diagnose(model, X, y, rows)
         two = found.standardized_pearson.ndim == 1
-        residual = found.standardized_pearson if two else found.standardized_deviance
-        codes = codes_of(split_target(X, y)[1], np.asarray(model.classes_))
-        names = list(X.index) if hasattr(X, "iloc") else list(range(len(found)))
-        what = "standardised Pearson residual" if two else "standardised deviance residual"
-        weights = float(found.leverage.sum())
         return cls(
-            found.leverage,
-            residual,
-            found.cooks_distance,
-            weights,
-            codes,
-            np.asarray(model.classes_).tolist(),
-            names,
-            what,
+            leverage=found.leverage,
+            residual=found.standardized_pearson if two else found.standardized_deviance,
+            cooks_distance=found.cooks_distance,
+            n_weights=float(found.leverage.sum()),
+            codes=class_codes(split_target(X, y)[1], np.asarray(model.classes_)),
+            classes=np.asarray(model.classes_).tolist(),
+            rows=row_names(X, range(len(found))),
+            what="standardised Pearson residual" if two else "standardised deviance residual",
         )
 
     def most(self, n: int) -> list[Any]:
         """Return the names of the n most influential rows."""
         return [self.rows[i] for i in self._order()[:n]]
 
-    def _order(self) -> npt.NDArray[np.intp]:
+    def _order(self) -> Indices:
         return np.argsort(-np.nan_to_num(self.cooks_distance), kind="stable")
 
-    def plot(self, ax: Any = None, *, annotate: int = 3) -> Self:
+    def plot(self, ax: AxesLike = None, *, annotate: int = 3) -> Self:
         """Draw rows with an area that is their Cook's distance, and name the most influential ones."""
+        from matplotlib.collections import PathCollection
+
         with self._canvas(ax) as (ax,):
             largest = max(float(np.nanmax(self.cooks_distance)), 1e-300)
             area = 10.0 + 240.0 * np.nan_to_num(self.cooks_distance) / largest
             shown = thinned(len(self.codes), keep=self._order()[:100])
             for k, label in enumerate(self.classes):
                 own = shown[self.codes[shown] == k]
-                look = {
-                    "c": color_of(k),
-                    "marker": marker_of(k),
-                    "alpha": 0.65,
-                    "edgecolors": "white",
-                    "linewidths": 0.6,
-                }
+                look: Look = {"c": color_of(k), "marker": marker_of(k), "alpha": 0.65, "ec": "white", "lw": 0.6}
                 ax.scatter(self.leverage[own], self.residual[own], s=area[own], label=plain(label), **look)
             ax.margins(0.09)
             self._contours(ax)
             ax.axhline(0.0, color=INK, lw=0.8, zorder=0)
             for i in self._order()[:annotate]:
-                up = 1 if self.residual[i] >= 0 else -1
-                ax.annotate(
-                    plain(self.rows[i]),
-                    (self.leverage[i], self.residual[i]),
-                    (9, 5 * up),
-                    textcoords="offset points",
-                    fontsize=9,
-                    va="center",
-                )
+                place, up = (self.leverage[i], self.residual[i]), 1 if self.residual[i] >= 0 else -1
+                text = plain(self.rows[i])
+                ax.annotate(text, place, (9, 5 * up), textcoords="offset points", fontsize=9, va="center")
             ax.set(xlabel="leverage", ylabel=self.what)
-            legend: Any = legend_above(ax)
-            for handle in (h for h in legend.legend_handles if hasattr(h, "set_sizes")):
-                handle.set_sizes([30.0])
+            for handle in legend_above(ax).legend_handles:
+                if isinstance(handle, PathCollection):
+                    handle.set_sizes([30.0])
         return self
 
-    def _contours(self, ax: Any) -> None:
+    def _contours(self, ax: Axes) -> None:
         """Draw lines of equal Cook's distance, r² h / ((1 − h) k)."""
         left, right = max(ax.get_xlim()[0], 0.0), min(ax.get_xlim()[1], 0.999)
         bottom, top = ax.get_ylim()

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.numerics import Array
+from oddsmith.protocols import Indices
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.legend import Legend
+
+AxesLike: TypeAlias = "Axes | Sequence[Axes] | npt.NDArray[Any] | None"
+"""Axes to draw on, as many as there are panels; None for those of a new figure."""
+Look: TypeAlias = dict[str, Any]
+"""Keyword arguments of matplotlib: colours, widths, labels."""
 
 # The first four differ by 20 in lightness (CIE L*), so that they are apart in grey too; all are apart for all kinds of
 # colour vision. Markers tell classes apart where colours cannot.
@@ -115,10 +121,9 @@ def new_axes(rows: int = 1, columns: int = 1, size: tuple[float, float] | None =
     return flat
 
 
-def figure_of(axes: Any) -> Figure:
-    """Return the figure that axes, or the first of several, belong to."""
-    figure: Figure = np.ravel(axes)[0].figure
-    return figure
+def figure_of(ax: Axes) -> Figure:
+    """Return the figure that axes belong to."""
+    return cast("Figure", ax.figure)
 
 
 class Display:
@@ -134,9 +139,11 @@ class Display:
 
     @contextmanager
     def _canvas(
-        self, ax: Any, panels: int = 1, columns: int = 1, size: tuple[float, float] | None = None, **layout: Any
-    ) -> Iterator[list[Any]]:
+        self, ax: AxesLike, panels: int = 1, columns: int = 1, size: tuple[float, float] | None = None, **layout: Any
+    ) -> Iterator[list[Axes]]:
         """Yield axes in our look, one for each panel: those given, or those of a new figure."""
+        from matplotlib.axes import Axes
+
         with style():
             if ax is None:
                 axes = new_axes(-(-panels // columns), columns, size, **layout)
@@ -150,13 +157,13 @@ class Display:
                     f"{type(self).__name__} has {panels} panels here and {len(axes)} axes were given. "
                     "Pass one for each, or none for a new figure."
                 )
-            if not all(hasattr(one, "plot") for one in axes):
+            if not all(isinstance(one, Axes) for one in axes):
                 raise InvalidTypeError(f"ax must be matplotlib axes, found {type(axes[0]).__name__}.")
             self.axes_ = np.array(axes, dtype=object)
-            self.ax_, self.figure_ = axes[0], figure_of(axes)
+            self.ax_, self.figure_ = axes[0], figure_of(axes[0])
             yield axes
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: AxesLike = None) -> Self:
         """Draw on new axes or those given, and return this display."""
         raise TypeError(f"{type(self).__name__} must define plot().")
 
@@ -171,7 +178,7 @@ def legend_above(ax: Axes, *others: Axes) -> Legend:
     labels = _shortened([label for _, labels in found for label in labels])
     width, height = ax.get_position().size * figure_of(ax).get_size_inches()
     columns = columns_that_fit(labels, width)
-    look: dict[str, Any] = {"handletextpad": 0.5, "columnspacing": 1.4, "borderaxespad": 0.3}
+    look: Look = {"handletextpad": 0.5, "columnspacing": 1.4, "borderaxespad": 0.3}
     if len(labels) <= MOST_LINES * columns:
         return ax.legend(handles, labels, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=columns, **look)
     handles, labels = _first(handles, labels, max(2, int(height / 0.19)))
@@ -221,7 +228,7 @@ def _first(handles: list[Any], labels: list[str], most: int) -> tuple[list[Any],
 
 
 def shortened(text: str, longest: int) -> str:
-    """Return a text of at most so many letters: of a longer one the ends, which tell names apart.
+    """Return a text of at most so many characters; a longer one keeps its two ends.
 
     >>> shortened("class_17", 24), shortened("a class with a rather long name", 13)
     ('class_17', 'a clas…g name')
@@ -232,8 +239,8 @@ def shortened(text: str, longest: int) -> str:
     return f"{text[:half]}…{text[-half:]}".replace("\\…", "…")  # never half of an escaped sign
 
 
-def plain(label: Any) -> str:
-    r"""Return a name from the data as text that matplotlib takes for no formula, and lists in a legend.
+def plain(label: object) -> str:
+    r"""Return a name from the data with the characters escaped that matplotlib would interpret.
 
     >>> plain("$x$"), plain("_hidden"), plain(3)
     ('\\$x\\$', ' _hidden', '3')
@@ -242,7 +249,7 @@ def plain(label: Any) -> str:
     return f" {text}" if text.startswith("_") else text
 
 
-def named(things: Any, default: str | None = None) -> dict[str, Any]:
+def named(things: object, default: str | None = None) -> dict[str, Any]:
     """Return one thing or a mapping of things as ``{name: thing}``; one alone is named by its type.
 
     >>> named({"a": 1}), named(1.5), named(1.5, "")
@@ -255,7 +262,7 @@ def named(things: Any, default: str | None = None) -> dict[str, Any]:
     return {type(things).__name__ if default is None else default: things}
 
 
-def thinned(n: int, keep: npt.NDArray[np.intp] | None = None) -> npt.NDArray[np.intp]:
+def thinned(n: int, keep: Indices | None = None) -> Indices:
     """Return which of n samples are drawn: all, or evenly spaced ones and those to ``keep``.
 
     >>> len(thinned(100)), len(thinned(1_000_000)), 7 in thinned(1_000_000, np.array([7]))
@@ -265,20 +272,12 @@ def thinned(n: int, keep: npt.NDArray[np.intp] | None = None) -> npt.NDArray[np.
     return shown if keep is None else np.union1d(shown, keep)
 
 
-def scatter_classes(ax: Axes, points: Array, codes: npt.NDArray[Any], classes: Sequence[Any], **more: Any) -> None:
+def scatter_classes(ax: Axes, points: Array, codes: Indices, classes: Sequence[Any], **options: float) -> None:
     """Draw samples, each class with its colour and marker; the more there are, the smaller."""
     shown = thinned(len(points))
     points, codes = points[shown], codes[shown]
     size = float(np.clip(4500.0 / max(len(points), 1), 12.0, 26.0))
     for k, label in enumerate(classes):
         own = points[codes == k]
-        options: dict[str, Any] = {
-            "s": size,
-            "c": color_of(k),
-            "marker": marker_of(k),
-            "edgecolors": "white",
-            "linewidths": 0.5,
-            "label": plain(label),
-            "zorder": 3,
-        }
-        ax.scatter(own[:, 0], own[:, 1], **{**options, **more})
+        look: Look = {"s": size, "edgecolors": "white", "linewidths": 0.5, "zorder": 3, **options}
+        ax.scatter(own[:, 0], own[:, 1], c=color_of(k), marker=marker_of(k), label=plain(label), **look)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,7 +11,12 @@ import numpy.typing as npt
 
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.numerics import Array
-from oddsmith.plots.style import INK, Display, color_of, dashes_of, legend_above, marker_of, named, plain
+from oddsmith.plots.style import INK, AxesLike, Display, color_of, dashes_of, legend_above, marker_of, named, plain
+from oddsmith.protocols import ClassifierLike
+from oddsmith.solvers.general import Optimum
+
+Path = Optimum | npt.ArrayLike
+"""What an optimiser returned, or the points that it visited."""
 
 AXIS = {
     "iteration": "iteration",
@@ -43,7 +48,7 @@ class TraceDisplay(Display):
     traces: dict[str, dict[str, Array]]
 
     @classmethod
-    def from_estimator(cls, models: Any) -> Self:
+    def from_estimator(cls, models: ClassifierLike | Mapping[str, ClassifierLike]) -> Self:
         """Take the traces of a fitted model, or of several, ``{name: model}``."""
         traces = {}
         for name, model in named(models).items():
@@ -56,7 +61,7 @@ class TraceDisplay(Display):
 
     def plot(
         self,
-        ax: Any = None,
+        ax: AxesLike = None,
         *,
         what: str = "log_likelihood",
         over: str = "iteration",
@@ -77,7 +82,7 @@ class TraceDisplay(Display):
                     # What is left at the end is rounding: a log scale has no place for zero.
                     values = np.where(values == best, np.nan, np.abs(values - best))
                 every = max(1, len(values) // 12)
-                mark = {"marker": marker_of(k), "ms": 5, "markevery": every, "mec": "white", "mew": 0.6}
+                mark: dict[str, Any] = {"marker": marker_of(k), "ms": 5, "markevery": every, "mec": "white", "mew": 0.6}
                 ax.plot(columns[over], values, color=color_of(k), ls=dashes_of(k), label=plain(name), **mark)
             label = AXIS.get(what, what)
             ax.set(xlabel=AXIS.get(over, over), ylabel=f"distance from the best {label}" if gap else label)
@@ -88,7 +93,7 @@ class TraceDisplay(Display):
         return self
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class PathDisplay(Display):
     """The paths of optimisers over the contours of a function of two variables.
 
@@ -121,36 +126,39 @@ class PathDisplay(Display):
     def from_paths(
         cls,
         function: Callable[[Array], float],
-        paths: Any,
+        paths: Path | Mapping[str, Path],
         *,
         names: tuple[str, str] = ("w₁", "w₂"),
-        limits: Any = None,
+        limits: npt.ArrayLike | None = None,
         resolution: int = 80,
     ) -> Self:
         """Take results of `newton_raphson` or `gradient_descent` (or arrays of points), ``{name: result}``."""
-        found = {name: np.asarray(getattr(p, "path", p), dtype=np.float64) for name, p in named(paths).items()}
+        found = {
+            name: np.asarray(p.path if isinstance(p, Optimum) else p, dtype=np.float64)
+            for name, p in named(paths).items()
+        }
         for name, path in found.items():
             if path.ndim != 2 or path.shape[1] != 2 or not np.isfinite(path).all():
                 raise InvalidInputError(f"The path {name!r} has shape {path.shape}; expected finite points × 2.")
-        points = np.vstack(list(found.values()))
         if limits is None:
-            low, high = points.min(axis=0), points.max(axis=0)
+            visited = np.vstack(list(found.values()))
+            low, high = visited.min(axis=0), visited.max(axis=0)
             pad = 0.15 * max(float((high - low).max()), 1e-6)
-            limits = [(low[0] - pad, high[0] + pad), (low[1] - pad, high[1] + pad)]
-        x, y = (np.linspace(low, high, resolution) for low, high in limits)
+            limits = np.column_stack([low - pad, high + pad])
+        x, y = (np.linspace(low, high, resolution) for low, high in np.asarray(limits))
         values = np.array([[float(function(np.array([a, b]))) for a in x] for b in y])
-        return cls(x, y, values, found, names)
+        return cls(x=x, y=y, values=values, paths=found, names=names)
 
-    def plot(self, ax: Any = None, *, levels: int = 14) -> Self:
+    def plot(self, ax: AxesLike = None, *, levels: int = 14) -> Self:
         """Draw contours, closer near the minimum, and the paths with a mark at each step."""
         with self._canvas(ax, size=(6.0, 4.2)) as (ax,):
-            ax.contour(
-                self.x, self.y, self.values, levels=_levels(self.values, levels), colors="#AAAAAA", linewidths=0.7
-            )
+            rings = _levels(self.values, levels)
+            ax.contour(self.x, self.y, self.values, levels=rings, colors="#AAAAAA", linewidths=0.7)
             for k, (name, path) in enumerate(self.paths.items()):
                 steps = len(path) - 1
                 label = f"{plain(name)}: {steps} step{'' if steps == 1 else 's'}"
-                mark = {"marker": marker_of(k), "ms": 5 if steps < 40 else 3, "mec": "white", "mew": 0.5}
+                size = 5 if steps < 40 else 3
+                mark: dict[str, Any] = {"marker": marker_of(k), "ms": size, "mec": "white", "mew": 0.5}
                 ax.plot(path[:, 0], path[:, 1], color=color_of(2 * k), lw=1.2, ls=dashes_of(k), label=label, **mark)
             first = next(iter(self.paths.values()))
             start, end = first[0], next(reversed(self.paths.values()))[-1]

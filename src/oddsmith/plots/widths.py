@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.evaluation.scale_comparison import WidthComparison
 from oddsmith.numerics import Array
-from oddsmith.plots.style import Display, color_of, dashes_of, legend_above, marker_of
+from oddsmith.plots.style import AxesLike, Display, color_of, dashes_of, legend_above, marker_of
+from oddsmith.protocols import ClassifierLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 CRITERIA = {"log_evidence": "log evidence", "loo": "leave-one-out", "cv": "cross-validation"}
 
@@ -41,7 +46,7 @@ class WidthDisplay(Display):
     chosen: dict[str, float]
 
     @classmethod
-    def from_comparison(cls, comparison: Any) -> Self:
+    def from_comparison(cls, comparison: WidthComparison) -> Self:
         """Take what `compare_widths` returned."""
         curve = {name: np.asarray(values, dtype=np.float64) for name, values in comparison.curve.items()}
         chosen = {"log_evidence" if m == "evidence" else m: float(s.width) for m, s in comparison.selections.items()}
@@ -49,7 +54,7 @@ class WidthDisplay(Display):
         return cls(curve["width"], {name: curve[name] for name in CRITERIA}, errors, chosen)
 
     @classmethod
-    def from_estimator(cls, model: Any) -> Self:
+    def from_estimator(cls, model: ClassifierLike) -> Self:
         """Take the widths that a fit with ``GaussianPrior(scale="loo")`` or ``"cv"`` tried."""
         selection = getattr(model, "selection_", None)
         if selection is None:
@@ -64,11 +69,10 @@ class WidthDisplay(Display):
             )
         table = {name: np.asarray(values, dtype=np.float64) for name, values in selection.table.items()}
         method = selection.method
-        return cls(
-            table["width"], {method: table["log_loss"]}, {method: table["std_error"]}, {method: float(selection.width)}
-        )
+        losses, errors = {method: table["log_loss"]}, {method: table["std_error"]}
+        return cls(table["width"], losses, errors, {method: float(selection.width)})
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: AxesLike = None) -> Self:
         """Draw the evidence, if there is one, above the losses, which have a band of one standard error."""
         losses = [name for name in self.criteria if name != "log_evidence"]
         panels = [["log_evidence"], losses] if "log_evidence" in self.criteria else [losses]
@@ -85,7 +89,7 @@ class WidthDisplay(Display):
             legend_above(*axes)
         return self
 
-    def _draw(self, ax: Any, name: str) -> None:
+    def _draw(self, ax: Axes, name: str) -> None:
         k = list(CRITERIA).index(name)
         values, color = self.criteria[name], color_of(k)
         label = f"{CRITERIA[name]}: σ = {self.chosen[name]:.3g}"
@@ -98,7 +102,7 @@ class WidthDisplay(Display):
         ax.axvline(best, color=color, lw=0.9, ls=":", zorder=0)
         ax.plot(best, height, marker_of(k), color=color, ms=8, mec="white", zorder=4)
 
-    def _lift(self, ax: Any) -> None:
+    def _lift(self, ax: Axes) -> None:
         """Show the top of the evidence: its fall towards narrow priors would flatten it."""
         values = self.criteria["log_evidence"]
         top, low = float(values.max()), float(max(values.min(), values.max() - 3.0 * (values.max() - values[-1])))

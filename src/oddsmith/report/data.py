@@ -9,8 +9,8 @@ import numpy as np
 
 from oddsmith.design.frame import KIND_WORDS, Frame
 from oddsmith.numerics import Array
-from oddsmith.report.html import Markup, clean, join, named, number, percent, tag
-from oddsmith.report.subject import MOST_COLUMNS, Subject
+from oddsmith.report.context import MOST_COLUMNS, ReportContext
+from oddsmith.report.html import Markup, clean, join, name_tag, number, percent, tag
 from oddsmith.report.svg import Axis, Plot, figure, histogram
 from oddsmith.report.tables import Column, table
 
@@ -19,56 +19,45 @@ MOST_LEVELS = 12
 MOST_CLASSES = 30
 
 
-def data_section(subject: Subject) -> Markup:
-    """Return what the data are: how many rows and columns, the balance of the classes, each column."""
-    frame, total = subject.frame, subject.total_columns
-    cells = subject.n_rows * total
-    words = [f"{subject.n_rows:,} rows and {total:,} columns that the model reads. "]
-    if subject.total_missing:
+def data_section(context: ReportContext) -> Markup:
+    """Describe the data: numbers of rows and columns, the balance of the classes, each column."""
+    frame, total = context.frame, context.total_columns
+    cells = context.n_rows * total
+    words = [f"{context.n_rows:,} rows and {total:,} columns that the model reads. "]
+    missing = context.total_missing
+    text = f"{missing:,} of {cells:,} values are missing ({percent(missing / max(cells, 1))}). "
+    words.append(text if missing else "No value is missing. ")
+    if context.kept is not None:
         words.append(
-            f"{subject.total_missing:,} of {cells:,} values are missing ({percent(subject.total_missing / cells)}). "
-        )
-    else:
-        words.append("No value is missing. ")
-    if subject.kept is not None:
-        words.append(
-            f"The model reads complete rows only: {subject.n_rows - len(subject.kept):,} rows with a missing value are "
+            f"The model reads complete rows only: {context.n_rows - len(context.kept):,} rows with a missing value are "
             "described here and left out of everything below. "
         )
-    if subject.weights is not None:
+    if context.weights is not None:
         words.append(
-            f"Rows have weights, {number(float(subject.weights.sum()))} in all. Classes and scores count "
-            f"{'them' if subject.counted else 'every row once, because they are no whole numbers'}; the columns below "
+            f"Rows have weights, {number(float(context.weights.sum()))} in all. Classes and scores count "
+            f"{'them' if context.counted else 'every row once, because they are no whole numbers'}; the columns below "
             "count every row once."
         )
-    parts: list[Any] = [tag("p", join(words)), tag("h3", "Classes"), _classes(subject), tag("h3", "Columns")]
-    if total > MOST_COLUMNS:
-        parts.append(tag("p", f"The first {MOST_COLUMNS} of {total:,} columns.", class_="note"))
-    parts.append(_columns(frame))
-    return join(parts)
+    first = tag("p", f"The first {MOST_COLUMNS} of {total:,} columns.", class_="note") if total > MOST_COLUMNS else ""
+    classes = tag("h3", "Classes"), _classes(context)
+    return join([tag("p", join(words)), *classes, tag("h3", "Columns"), first, _columns(frame)])
 
 
-def _classes(subject: Subject) -> Markup:
-    counts = np.bincount(subject.found.t, minlength=subject.K)
-    share = counts / counts.sum()
-    shown = np.argsort(-counts, kind="stable")[:MOST_CLASSES] if subject.K > MOST_CLASSES else np.arange(subject.K)
-    labels = [subject.classes[k] for k in shown]
-    plot = Plot(
-        Axis("rows", 0.0, 1.08 * float(counts.max())),
-        Axis("", names=[str(label) for label in labels]),
-        height=52 + 26 * len(shown),
-        left=160,
-    )
+def _classes(context: ReportContext) -> Markup:
+    counts, share = context.counts, context.counts / context.counts.sum()
+    shown = np.argsort(-counts, kind="stable")[:MOST_CLASSES] if context.K > MOST_CLASSES else np.arange(context.K)
+    x, y = Axis("rows", 0.0, 1.08 * float(counts.max())), Axis("", names=[str(context.classes[k]) for k in shown])
+    plot = Plot(x=x, y=y, height=52 + 26 * len(shown), left=160)
     plot.bars(np.zeros(len(shown)), counts[shown], np.arange(len(shown)))
-    texts = [f"{clean(subject.classes[k])}: {int(counts[k]):,} rows, {percent(share[k])}" for k in shown]
+    texts = [f"{clean(context.classes[k])}: {int(counts[k]):,} rows, {percent(share[k])}" for k in shown]
     plot.read(counts[shown], np.arange(len(shown)), texts)
     columns = [
-        Column.names("class", subject.classes),
+        Column.names("class", context.classes),
         Column.numbers("rows", counts.tolist()),
-        Column("share", [percent(p) for p in share], share.tolist()),
+        Column.shares("share", share),
     ]
     description = f"Bars: rows of each class. {'; '.join(texts[:8])}."
-    caption = f"Rows of each class{f', the {len(shown)} largest' if subject.K > len(shown) else ''}."
+    caption = f"Rows of each class{f', the {len(shown)} largest' if context.K > len(shown) else ''}."
     return figure(plot, caption, description, table=table("Rows of each class", columns))
 
 
@@ -78,7 +67,7 @@ def _columns(frame: Frame) -> Markup:
     columns = [
         Column.names("column", [row["name"] for row in rows]),
         Column("holds", [row["kind"] for row in rows]),
-        Column("missing", [_count(n, frame.n_rows) for n in missing], missing),
+        Column("missing", [f"{n:,} ({percent(n / frame.n_rows)})" if n else "0" for n in missing], missing),
         Column("distribution", [row["picture"] for row in rows]),
         Column("smallest … median … largest, or levels", [row["range"] for row in rows]),
         Column.numbers("mean", [row["mean"] for row in rows]),
@@ -87,13 +76,9 @@ def _columns(frame: Frame) -> Markup:
     return table("Each column that the model reads", columns)
 
 
-def _count(n: int, total: int) -> str:
-    return "0" if not n else f"{n:,} ({percent(n / total)})"
-
-
 @np.errstate(over="ignore", invalid="ignore")  # the spread of the largest numbers is none that floats can hold
 def _describe(frame: Frame, name: str) -> dict[str, Any]:
-    """Return what stands in the table about one column."""
+    """Return the cells of the table for one column."""
     kind = frame.kinds[name]
     missing = int(frame.missing(name).sum())
     row: dict[str, Any] = {"name": name, "kind": KIND_WORDS[kind], "missing": missing}
@@ -136,11 +121,8 @@ def _levels(frame: Frame, name: str) -> dict[str, Any]:
     counts = coded.weights(None)[:-1]
     order = np.argsort(-counts, kind="stable")
     there = max(float(counts.sum()), 1.0)
-    words: list[Any] = []
-    for i in order[:4]:
-        words += [", " if words else "", named(coded.levels[i]), f" {percent(counts[i] / there)}"]
-    if len(counts) > 4:
-        words.append(f" and {len(counts) - 4:,} more")
+    shares = [join([name_tag(coded.levels[i]), f" {percent(counts[i] / there)}"]) for i in order[:4]]
+    words = [Markup(", ".join(shares)), f" and {len(counts) - 4:,} more" if len(counts) > 4 else ""]
     described = f"{len(counts):,} levels of {clean(name)}, the most frequent first."
     return {"picture": histogram(counts[order][:BINS], described), "range": tag("span", join(words), class_="levels")}
 

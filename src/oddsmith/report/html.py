@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from html import escape as entities
-from typing import Any
+from math import isfinite
 
 LONGEST = 200
 """Characters of a name that are shown."""
@@ -32,23 +31,22 @@ class Markup(str):
     __slots__ = ()
 
 
-def clean(value: Any) -> str:
-    r"""Return a text in which characters that cannot be seen are written out, and which is not endless.
+def clean(value: object) -> str:
+    r"""Return a text of limited length in which invisible characters are written out.
 
     >>> clean("a\u202eb\x00"), len(clean("x" * 1000))
     ('a⟨U+202E⟩b⟨U+0000⟩', 200)
     """
     text = str(value)
-    short = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
-    return visible(short)
+    return visible(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…")
 
 
 def visible(text: str) -> str:
-    """Return a text with characters that cannot be seen written out, of any length."""
+    """Return a text in which invisible characters are written out."""
     return _UNSEEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
 
 
-def escape(value: Any) -> Markup:
+def escape(value: object) -> Markup:
     """Return a text as HTML that reads the same, between tags and inside of quoted attributes.
 
     >>> escape('<b title="x">')
@@ -57,8 +55,8 @@ def escape(value: Any) -> Markup:
     return value if isinstance(value, Markup) else Markup(entities(visible(str(value)), quote=True))
 
 
-def tag(element: str, /, *children: Any, **attributes: Any) -> Markup:
-    """Return an element; what is no `Markup` inside of it is escaped.
+def tag(element: str, /, *children: object, **attributes: object) -> Markup:
+    """Return an element; children that are not `Markup` are escaped.
 
     Attributes are written with ``-`` for ``_`` and lose one at their end; None and False leave one out.
 
@@ -75,7 +73,7 @@ def tag(element: str, /, *children: Any, **attributes: Any) -> Markup:
     return Markup(start + EMPTY[element] if element in EMPTY else f"{start}>{join(children)}</{element}>")
 
 
-def join(parts: Iterable[Any]) -> Markup:
+def join(parts: Iterable[object]) -> Markup:
     """Return parts, escaped, one after the other.
 
     >>> join(["<", Markup("<br>")])
@@ -84,27 +82,28 @@ def join(parts: Iterable[Any]) -> Markup:
     return Markup("".join(escape(part) for part in parts))
 
 
-def named(value: Any) -> Markup:
-    """Return a name from the data: shortened, and apart from the direction in which the text around it runs.
+def name_tag(value: object) -> Markup:
+    """Return a name from the data, shortened and isolated from the text direction around it.
 
-    >>> named("<age>_at_3")
+    >>> name_tag("<age>_at_3")
     '<bdi>&lt;age&gt;_<wbr>at_<wbr>3</bdi>'
     """
     # A long name may be broken behind its joints.
-    first, *rest = _JOINT.split(clean(value))
-    parts: list[Any] = [first]
-    for part in rest:
-        parts += [tag("wbr"), part]
-    return tag("bdi", *parts)
+    return tag("bdi", Markup(tag("wbr").join(map(escape, _JOINT.split(clean(value))))))
 
 
-def as_json(values: Any) -> str:
-    """Return values as JSON for an attribute that the page's own script reads."""
-    return json.dumps(values, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+def name_list(values: Iterable[object]) -> Markup:
+    """Return names from the data, with commas between them."""
+    return Markup(", ".join(map(name_tag, values)))
 
 
-def number(value: Any, digits: int = 4) -> str:
-    """Return a number as it is read: some digits, thousands apart, a true minus; nothing for NaN.
+def absent(text: object) -> Markup:
+    """Return the sentence that stands for a part of the page that does not apply."""
+    return tag("p", text, class_="absent")
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Return a number as text: a few digits, thousands separators, a true minus sign; nothing for NaN.
 
     >>> number(1234567), number(-0.0123456), number(float("nan")), number(float("inf")), number(3e-12)
     ('1,234,567', '−0.01235', '', '∞', '3e−12')
@@ -115,10 +114,8 @@ def number(value: Any, digits: int = 4) -> str:
         text = f"{value:,}"
     else:
         x = float(value) + 0.0  # no negative zero
-        if x != x:
-            return ""
-        if x in (float("inf"), float("-inf")):
-            return "∞" if x > 0 else "−∞"
+        if not isfinite(x):
+            return "" if x != x else "∞" if x > 0 else "−∞"
         text = f"{x:.{digits}g}" if x == 0.0 or 1e-4 <= abs(x) < 1e5 else f"{x:.{max(digits - 2, 0)}e}"
         if 1e5 <= abs(x) < 1e9:
             text = f"{x:,.0f}"
@@ -132,15 +129,4 @@ def percent(share: float) -> str:
     >>> percent(0.3333), percent(1.0), percent(1e-5)
     ('33.3%', '100%', '0.001%')
     """
-    if share != share:
-        return ""
-    return f"{100 * share:.3g}%"
-
-
-def rows_of(count: int) -> str:
-    """Return a number of rows in words.
-
-    >>> rows_of(1), rows_of(1200)
-    ('1 row', '1,200 rows')
-    """
-    return f"{int(count):,} row{'' if count == 1 else 's'}"
+    return "" if share != share else f"{100 * share:.3g}%"

@@ -1,4 +1,4 @@
-"""The page: its parts in order, one file with style and script inside, and a policy that lets nothing else in."""
+"""The page: one file with style and script inside, and a policy that admits nothing else."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _hash(text: str) -> str:
 
 
 def policy() -> str:
-    """Return the Content-Security-Policy: nothing is loaded, and only our own style and script count."""
+    """Return the Content-Security-Policy: nothing is loaded, and only our own style and script apply."""
     style, script = _hash(_asset("style.css")), _hash(_asset("script.js"))
     return f"default-src 'none'; style-src {style}; script-src {script}; base-uri 'none'; form-action 'none'"
 
@@ -69,7 +69,7 @@ def make_page(title: str, lead: str, sections: list[Section]) -> str:
         )
         for part in sections
     )
-    made = datetime.now(UTC).strftime("%d %B %Y")
+    date = datetime.now(UTC).strftime("%d %B %Y")
     body = tag(
         "body",
         tag("a", "To the report", href="#main", class_="skip"),
@@ -77,7 +77,7 @@ def make_page(title: str, lead: str, sections: list[Section]) -> str:
             "div",
             tag(
                 "header",
-                tag("p", f"Model report · {made}", class_="kicker"),
+                tag("p", f"Model report · {date}", class_="kicker"),
                 tag("h1", tag("bdi", clean(title))),
                 tag("p", lead, class_="lead"),
                 tag("button", "Theme: system", id="theme", type="button", hidden=True),

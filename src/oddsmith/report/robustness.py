@@ -1,4 +1,4 @@
-"""The parts of the page on what the results hang on: single rows, the class prior, the choice of the model."""
+"""The parts of the page on what the results depend on: single rows, the class prior, the choice of the model."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.decision.acting import REJECT, decide_by
-from oddsmith.decision.loss import read_reject
-from oddsmith.evaluation.comparing import Comparison
+from oddsmith.decision.actions import REJECT, decide_by
+from oddsmith.evaluation.comparison import Comparison
 from oddsmith.numerics import Array
 from oddsmith.plots.comparison import WORDS, ComparisonDisplay
 from oddsmith.plots.style import thinned
-from oddsmith.report.html import Markup, clean, join, named, number, percent, tag
+from oddsmith.protocols import Labels
+from oddsmith.report.context import ReportContext
+from oddsmith.report.html import Markup, absent, clean, join, name_list, name_tag, number, percent, tag
+from oddsmith.report.parameters import class_prior
 from oddsmith.report.performance import NO_PROBABILITIES
-from oddsmith.report.subject import Subject
 from oddsmith.report.svg import Axis, Plot, figure
 from oddsmith.report.tables import Column, table
 
@@ -31,21 +32,21 @@ MOST_CLASSES = 12
 HEADERS = {"brier": "Brier score", "auc": "AUC", "std_error": "error", "fit_seconds": "seconds of fit"}
 
 
-def influence_section(subject: Subject) -> Markup:
+def influence_section(context: ReportContext) -> Markup:
     """Return the rows on which the weights depend most."""
-    display = subject.influence
+    display = context.influence
     if isinstance(display, str):
-        return tag("p", display, class_="absent")
+        return absent(display)
     cook = display.cooks_distance
     order = np.argsort(-cook, kind="stable")[:MOST_INFLUENTIAL]
-    plot = Plot(
-        Axis.around("leverage", display.leverage, at_zero=True), Axis.around(display.what, display.residual), left=56
-    )
+    axis = Axis.around("leverage", display.leverage, at_zero=True)
+    plot = Plot(x=axis, y=Axis.around(display.what, display.residual), left=56)
     plot.rule(y=0.0)
-    shown = _sampled(len(cook), order)
+    even = thinned(len(cook))
+    shown = np.union1d(even[:: max(1, len(even) // MOST_DOTS)], order)
     finite = shown[np.isfinite(display.residual[shown])]
     size = 2.4 + 7.0 * np.sqrt(cook / max(float(cook.max(initial=0.0)), 1e-300))
-    for k in range(subject.K):
+    for k in range(context.K):
         own = finite[display.codes[finite] == k]
         plot.dots(display.leverage[own], display.residual[own], k, size=size[own])
     texts = [
@@ -55,7 +56,7 @@ def influence_section(subject: Subject) -> Markup:
     plot.read(display.leverage[order], display.residual[order], texts)
     columns = [
         Column.names("row", [display.rows[i] for i in order]),
-        Column.names("class", [subject.classes[display.codes[i]] for i in order]),
+        Column.names("class", [context.classes[display.codes[i]] for i in order]),
         Column.numbers("Cook's distance", cook[order]),
         Column.numbers("leverage", display.leverage[order]),
         Column.numbers("residual", display.residual[order]),
@@ -66,118 +67,101 @@ def influence_section(subject: Subject) -> Markup:
         if largest < MUCH
         else f"The largest distance of Cook is {number(largest)}: without that row the weights would be clearly others."
     )
-    some = (
-        f" {len(finite):,} of {len(cook):,} rows are drawn, the most influential among them."
-        if len(finite) < len(cook)
-        else ""
-    )
+    some = f" {len(finite):,} of {len(cook):,} rows are drawn, the most influential among them."
+    some = some if len(finite) < len(cook) else ""
     caption = (
         f"{display.what[0].upper()}{display.what[1:]} over leverage; the larger a mark, the more the row moves the "
         f"weights.{some} Rows have the names of the table's index, or their numbers from 0."
     )
-    legend = [(k, label) for k, label in enumerate(subject.classes)] if subject.K <= 8 else []
-    made = table(f"The {len(order)} most influential rows", columns)
-    return join([tag("p", verdict), figure(plot, caption, caption, legend=legend), made])
+    legend = [(k, label) for k, label in enumerate(context.classes)] if context.K <= 8 else []
+    values = table(f"The {len(order)} most influential rows", columns)
+    return join([tag("p", verdict), figure(plot, caption, caption, legend=legend), values])
 
 
-def _sampled(n: int, keep: Any) -> Any:
-    """Return which rows are drawn: evenly spaced ones, and those to keep."""
-    even = thinned(n)
-    return np.union1d(even[:: max(1, len(even) // MOST_DOTS)], keep)
-
-
-def class_prior_section(subject: Subject) -> Markup:
+def class_prior_section(context: ReportContext) -> Markup:
     """Return how decisions and their cost change if the classes are more or less frequent than in the fit."""
-    if not subject.probabilistic:
-        return tag("p", NO_PROBABILITIES.format(subject.name, "another class prior"), class_="absent")
-    prior = getattr(subject.model, "class_prior_", None)
+    if not context.probabilistic:
+        return absent(NO_PROBABILITIES.format(context.name, "another class prior"))
+    prior = class_prior(context.model)
     if prior is None:
-        return tag("p", f"This {subject.name} does not know the shares of the classes in its fit.", class_="absent")
+        return absent(f"This {context.name} does not know the shares of the classes in its fit.")
     prior = np.asarray(prior, dtype=np.float64)
-    chosen = [1] if subject.K == 2 else np.argsort(-prior, kind="stable")[:MOST_CLASSES].tolist()
-    factors = FACTORS if subject.K <= FEW_CLASSES else FACTORS[1::4]
-    rows = [_moved(subject, prior, k, factor) for k in chosen for factor in factors]
+    chosen = [1] if context.K == 2 else np.argsort(-prior, kind="stable")[:MOST_CLASSES].tolist()
+    factors = FACTORS if context.K <= FEW_CLASSES else FACTORS[1::4]
+    settings = [(k, factor) for k in chosen for factor in factors]
+    share, changed, stale, moved = zip(*(_shift(context, prior, k, factor) for k, factor in settings), strict=True)
     columns = [
-        Column.names("class", [row["class"] for row in rows]),
-        Column.numbers("its odds times", [row["factor"] for row in rows]),
-        Column("its share then", [percent(row["share"]) for row in rows], [row["share"] for row in rows]),
-        Column("decisions that change", [percent(row["changed"]) for row in rows], [row["changed"] for row in rows]),
-        Column.numbers("loss, model as it is", [row["stale"] for row in rows]),
-        Column.numbers("loss, model moved", [row["moved"] for row in rows]),
+        Column.names("class", [context.classes[k] for k, _ in settings]),
+        Column.numbers("its odds times", [factor for _, factor in settings]),
+        Column.shares("its share then", share),
+        Column.shares("decisions that change", changed),
+        Column.numbers("loss, model as it is", stale),
+        Column.numbers("loss, model moved", moved),
     ]
-    start = "was moved to a place" if subject.moved else "was fitted"
+    start = "was moved to a place" if context.moved else "was fitted"
     text = (
         f"The model {start} where the classes have certain shares. Where they are others and the classes look the "
         "same otherwise, with_class_prior moves the model without a new fit. The table says how many decisions that "
         "changes, and what a row costs with and without it."
     )
-    made = table("If the class prior is another one", columns)
-    if subject.K > 2 or len(np.unique(subject.found.t)) < 2:
-        return join([tag("p", text), made])
-    return join([tag("p", text), _prior_plot(subject, prior), made])
+    plots = [] if context.K > 2 or len(np.unique(context.answers.t)) < 2 else [_prior_plot(context, prior)]
+    return join([tag("p", text), *plots, table("If the class prior is another one", columns)])
 
 
-def _prior_plot(subject: Subject, prior: Array) -> Markup:
+def _prior_plot(context: ReportContext, prior: Array) -> Markup:
     grid = np.exp(np.linspace(np.log(0.05), np.log(20.0), 25))
-    rows = [_moved(subject, prior, 1, float(factor)) for factor in grid]
-    share, stale, moved = (np.array([row[name] for row in rows]) for name in ("share", "stale", "moved"))
-    plot = Plot(
-        Axis.around(f"share of {clean(subject.classes[1])}", share),
-        Axis.around("mean loss of a row", stale, moved, at_zero=True),
-    )
+    share, _, stale, moved = np.array([_shift(context, prior, 1, float(factor)) for factor in grid]).T
+    axis = Axis.around(f"share of {clean(context.classes[1])}", share)
+    plot = Plot(x=axis, y=Axis.around("mean loss of a row", stale, moved, at_zero=True))
     plot.rule(x=float(prior[1]), quiet=False)
     for k, (name, values) in enumerate((("as it is", stale), ("moved", moved))):
         plot.line(share, values, k)
-        plot.read(
-            share, values, [f"share {percent(a)}, {name}: loss {number(b)}" for a, b in zip(share, values, strict=True)]
-        )
+        texts = [f"share {percent(a)}, {name}: loss {number(b)}" for a, b in zip(share, values, strict=True)]
+        plot.read(share, values, texts)
     caption = (
-        f"Mean loss of a row over the share of {clean(subject.classes[1])}, with the model as it is and moved to that "
-        f"share. The dashed line is the share that the model {'was moved to' if subject.moved else 'was fitted with'}, "
+        f"Mean loss of a row over the share of {clean(context.classes[1])}, with the model as it is and moved to that "
+        f"share. The dashed line is the share that the model {'was moved to' if context.moved else 'was fitted with'}, "
         f"{percent(float(prior[1]))}."
     )
     return figure(plot, caption, caption, legend=[(0, "model as it is"), (1, "model moved to the class prior")])
 
 
-def _moved(subject: Subject, prior: Array, k: int, factor: float) -> dict[str, Any]:
-    """Return what happens if the odds of class k are so many times larger, the others keeping their proportions.
+def _shift(context: ReportContext, prior: Array, k: int, factor: float) -> tuple[float, float, float, float]:
+    """Return what changes if the odds of class k are multiplied by a factor and the others keep their proportions.
 
+    That is its share then, the share of decisions that change, and the loss of a row without and with the change:
     ``p'(C | x) ∝ p(C | x) π'_C / π_C``; the loss is the mean over classes, by π', of that of the rows of each.
     """
-    P, t = subject.found.P, subject.found.t
-    assert P is not None
+    assert context.answers.P is not None
     new = prior.copy()
     new[k] *= factor
     new /= new.sum()
-    Q = P * (new / prior)
+    Q = context.answers.P * (new / prior)
     Q /= Q.sum(axis=1, keepdims=True)
-    before, after = subject.decisions, decide_by(Q, subject.loss, subject.reject)
-    losses = [_mean_loss(subject, actions, t, new) for actions in (before, after)]
-    changed = float(np.mean(before != after))
-    found = {"class": subject.classes[k], "factor": factor, "share": float(new[k]), "changed": changed}
-    return found | {"stale": losses[0], "moved": losses[1]}
+    before, after = context.decisions, decide_by(Q, context.loss, context.reject)
+    losses = [_mean_loss(context, actions, new) for actions in (before, after)]
+    return float(new[k]), float(np.mean(before != after)), losses[0], losses[1]
 
 
-def _mean_loss(subject: Subject, actions: Any, t: Any, prior: Array) -> float:
-    """Return the loss of a row if classes have these shares; NaN if a class has no rows to say so."""
-    counts = np.bincount(t, minlength=subject.K)
-    if not counts.all():
+def _mean_loss(context: ReportContext, actions: Labels, prior: Array) -> float:
+    """Return the mean loss of a row if classes have these shares; NaN if a class has no rows."""
+    if not context.counts.all():
         return float("nan")
-    known, L = subject.loss.actions.tolist(), subject.loss.values
-    total = np.zeros(subject.K)
-    for j, action in enumerate(known):
-        total += L[:, j] * np.bincount(t[np.array(actions == action, dtype=bool)], minlength=subject.K)
-    if subject.reject is not None:
-        out = np.array([action is REJECT for action in actions.tolist()])
-        total += read_reject(subject.reject, subject.loss.classes) * np.bincount(t[out], minlength=subject.K)
-    return float(prior @ (total / counts))
+    t, total = context.answers.t, np.zeros(context.K)
+    for j, action in enumerate(context.loss.actions.tolist()):
+        chosen = t[np.array(actions == action, dtype=bool)]
+        total += context.loss.values[:, j] * np.bincount(chosen, minlength=context.K)
+    if context.reject_costs is not None:
+        rejected = t[np.array([action is REJECT for action in actions.tolist()])]
+        total += context.reject_costs * np.bincount(rejected, minlength=context.K)
+    return float(prior @ (total / context.counts))
 
 
 def comparison_section(comparison: Comparison | None) -> Markup:
     """Return how models compare on the same folds."""
     if comparison is None:
         text = "No comparison of models was run. oddsmith.compare(models, X, y) makes one; pass it as comparison=."
-        return tag("p", text, class_="absent")
+        return absent(text)
     display = ComparisonDisplay.from_comparison(comparison)
     shown = np.flatnonzero(np.isfinite(display.difference))
     parts: list[Any] = [tag("p", _verdict(comparison))]
@@ -186,12 +170,8 @@ def comparison_section(comparison: Comparison | None) -> Markup:
         middle = display.difference[shown]
         names = [display.models[i] for i in shown]
         label = f"{WORDS.get(display.by, display.by)} above that of the best"
-        plot = Plot(
-            Axis.around(label, middle - half, middle + half, [0.0]),
-            Axis("", names=names),
-            height=62 + 24 * len(shown),
-            left=168,
-        )
+        axis = Axis.around(label, middle - half, middle + half, [0.0])
+        plot = Plot(x=axis, y=Axis("", names=names), height=62 + 24 * len(shown), left=168)
         plot.rule(x=0.0)
         place = np.arange(len(shown))
         plot.ranges(middle - half, middle + half, place)
@@ -201,20 +181,16 @@ def comparison_section(comparison: Comparison | None) -> Markup:
         parts.append(figure(plot, caption, caption))
     columns = comparison.to_dict()
     numbers = ("log_loss", "brier", "accuracy", "auc", "difference", "std_error", "fit_seconds")
-    made = [Column.names(name, columns[name]) for name in ("model", "verdict")]
-    made += [Column.numbers(HEADERS.get(name) or name.replace("_", " "), columns[name]) for name in numbers]
-    parts.append(table("Models on rows that they were not fitted to", made))
-    said = [tag("p", named(name), ": ", clean(text), class_="note") for name, text in comparison.notes.items()]
-    return join([*parts, *said])
+    cells = [Column.names(name, columns[name]) for name in ("model", "verdict")]
+    cells += [Column.numbers(HEADERS.get(name) or name.replace("_", " "), columns[name]) for name in numbers]
+    notes = [tag("p", name_tag(name), ": ", clean(text), class_="note") for name, text in comparison.notes.items()]
+    return join([*parts, table("Models on rows that they were not fitted to", cells), *notes])
 
 
 def _verdict(comparison: Comparison) -> Markup:
     if comparison.best is None:
         return join([comparison.title])
-    words: list[Any] = [f"Best by {WORDS.get(comparison.by, comparison.by)}: ", named(comparison.best), "."]
+    words: list[Any] = [f"Best by {WORDS.get(comparison.by, comparison.by)}: ", name_tag(comparison.best), "."]
     if comparison.within_noise:
-        words.append(" Within noise of it: ")
-        for i, name in enumerate(comparison.within_noise):
-            words += [", " if i else "", named(name)]
-        words.append(".")
+        words += [" Within noise of it: ", name_list(comparison.within_noise), "."]
     return join(words)

@@ -5,18 +5,24 @@ Colours are variables of the page, so that they follow its dark mode; values are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith.numerics import Array
-from oddsmith.report.html import Markup, as_json, clean, join, named, number, tag
+from oddsmith.protocols import Indices
+from oddsmith.report.html import Markup, clean, join, name_tag, number, tag
 
+Values = npt.ArrayLike
 COLOURS = 8
 MOST_VERTICES = 400
 """Vertices of a drawn line; a longer one is thinned to these, evenly along its way."""
+MOST_READ = 80
+"""Vertices of a line at which values are read."""
 LONGEST_LABEL = 22
 
 
@@ -30,8 +36,8 @@ class Axis:
     names: Sequence[str] = ()
 
     @classmethod
-    def around(cls, label: str, *values: Any, at_zero: bool = False) -> Axis:
-        """Return an axis on which all finite values have room.
+    def around(cls, label: str, *values: Values, at_zero: bool = False) -> Axis:
+        """Return an axis that covers all finite values, with a margin.
 
         >>> axis = Axis.around("x", [1.0, 3.0, np.inf])
         >>> axis.low < 1.0 and axis.high > 3.0
@@ -40,8 +46,8 @@ class Axis:
         found = np.concatenate([np.ravel(np.asarray(v, dtype=np.float64)) for v in values])
         found = found[np.isfinite(found)]
         low, high = (float(found.min()), float(found.max())) if len(found) else (0.0, 1.0)
-        room = 0.06 * (high - low) or 0.5 * abs(high) or 0.5
-        return cls(label, min(low, 0.0) if at_zero else low - room, high + room)
+        margin = 0.06 * (high - low) or 0.5 * abs(high) or 0.5
+        return cls(label, min(low, 0.0) if at_zero else low - margin, high + margin)
 
     def ticks(self, most: int = 6) -> list[float]:
         """Return round numbers on the axis.
@@ -58,19 +64,14 @@ class Axis:
         return [float(f"{i * step:.12g}") for i in range(first, last + 1)]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Plot:
     """A drawing on two axes, to which lines, bands and dots are added.
 
-    Attributes
-    ----------
-    x, y : Axis
-    width, height : int
-        In units of the drawing, which is scaled to the page.
-    left, bottom : int
-        Room for the numbers and names of the axes.
+    Its size is in units of the drawing, which is scaled to the page; ``left`` and ``bottom`` are the room for the
+    numbers and names of the axes.
 
-    >>> plot = Plot(Axis("x"), Axis("y"))
+    >>> plot = Plot(x=Axis("x"), y=Axis("y"))
     >>> plot.line(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
     >>> "<path" in plot.svg("A line")
     True
@@ -85,7 +86,7 @@ class Plot:
     marks: list[Markup] = field(default_factory=list)
     values: list[tuple[float, float, str]] = field(default_factory=list)
 
-    def at(self, x: Any, y: Any) -> tuple[Array, Array]:
+    def at(self, x: Values, y: Values) -> tuple[Array, Array]:
         """Return the places of points in the drawing, those outside moved to its edge."""
         X = np.clip((np.asarray(x, dtype=np.float64) - self.x.low) / (self.x.high - self.x.low), 0.0, 1.0)
         Y = np.clip((np.asarray(y, dtype=np.float64) - self.y.low) / (self.y.high - self.y.low), 0.0, 1.0)
@@ -94,39 +95,47 @@ class Plot:
         inner = self.width - self.left - 14, self.height - self.bottom - 10
         return self.left + X * inner[0], 10 + (1.0 - Y) * inner[1]
 
-    def line(self, x: Any, y: Any, k: int = 0, *, steps: bool = False, dashed: int | None = None) -> None:
+    def line(self, x: Values, y: Values, k: int = 0, *, steps: bool = False) -> None:
         """Draw a line in colour and dashes ``k``; ``steps``: each value holds until the next."""
-        X, Y = thinned(*self.at(x, y))
+        X, Y = self.at(x, y)
+        kept = spaced_vertices(X, Y, MOST_VERTICES)
+        X, Y = X[kept], Y[kept]
         if steps:
             X, Y = np.repeat(X, 2)[1:], np.repeat(Y, 2)[:-1]
         if len(X):
-            self._add("path", d=_path(X, Y), class_=f"line c{k % COLOURS} d{(k if dashed is None else dashed) % 6}")
+            self._add("path", d=_path(X, Y), class_=f"line c{k % COLOURS} d{k % 6}")
 
-    def band(self, x: Any, lower: Any, upper: Any, k: int = 0) -> None:
+    def curve(self, x: Array, y: Array, text: Callable[[int], str], k: int = 0, *, steps: bool = False) -> None:
+        """Draw a line; the reader sees ``text(i)`` at some of its vertices."""
+        self.line(x, y, k, steps=steps)
+        read = spaced_vertices(x, y, MOST_READ)
+        self.read(x[read], y[read], list(map(text, read)))
+
+    def band(self, x: Values, lower: Values, upper: Values, k: int = 0) -> None:
         """Fill what lies between two lines."""
         X, low = self.at(x, lower)
         _, high = self.at(x, upper)
         outline = np.append(X, X[::-1]), np.append(low, high[::-1])
         self._add("path", d=f"{_path(*outline)}Z", class_=f"band c{k % COLOURS}")
 
-    def dots(self, x: Any, y: Any, k: int = 0, *, texts: Sequence[str] | None = None, size: Any = 4.0) -> None:
-        """Draw marks of the shape and colour ``k``; ``texts`` are read at them."""
+    def dots(self, x: Values, y: Values, k: int = 0, *, texts: Sequence[str] | None = None, size: Values = 4.0) -> None:
+        """Draw marks of the shape and colour ``k``; the reader sees ``texts`` at them."""
         X, Y = self.at(x, y)
         sizes = np.broadcast_to(np.asarray(size, dtype=np.float64), X.shape)
         for px, py, r in zip(X, Y, sizes, strict=True):
             self._add("path", d=_marker(px, py, r, k), class_=f"dot c{k % COLOURS}")
         self.read(x, y, texts or [])
 
-    def bars(self, left: Any, right: Any, place: Any, k: int = 0, *, half: float = 0.32) -> None:
+    def bars(self, left: Values, right: Values, place: Values, k: int = 0) -> None:
         """Draw bars along the first axis, one at each place of names."""
         start, middle = self.at(left, place)
         end, _ = self.at(right, place)
-        tall = half * 2 * (self.height - self.bottom - 10) / max(len(self.y.names), 1)
+        tall = 0.64 * (self.height - self.bottom - 10) / max(len(self.y.names), 1)
         for a, b, c in zip(start, end, middle, strict=True):
             box = {"x": _short(a), "y": _short(c - tall / 2), "width": _short(max(b - a, 0.5)), "height": _short(tall)}
             self._add("rect", class_=f"bar c{k % COLOURS}", **box)
 
-    def ranges(self, lower: Any, upper: Any, place: Any, k: int = 0) -> None:
+    def ranges(self, lower: Values, upper: Values, place: Values, k: int = 0) -> None:
         """Draw intervals along the first axis; an end that lies outside is an arrow."""
         start, middle = self.at(lower, place)
         end, _ = self.at(upper, place)
@@ -139,19 +148,17 @@ class Plot:
 
     def rule(self, *, x: float | None = None, y: float | None = None, quiet: bool = True) -> None:
         """Draw a line across at a value of one axis."""
-        ends = ([x, x], [self.y.low, self.y.high]) if x is not None else ([self.x.low, self.x.high], [y, y])
-        if x is not None and self.y.names:
-            X, Y = self.at(ends[0], [-0.5, len(self.y.names) - 0.5])
-        else:
-            X, Y = self.at(*ends)
+        across = [self.x.low, self.x.high]
+        down = [-0.5, len(self.y.names) - 0.5] if self.y.names else [self.y.low, self.y.high]
+        X, Y = self.at([x, x], down) if x is not None else self.at(across, np.full(2, y, dtype=np.float64))
         self._add("path", d=_path(X, Y), class_="rule" if quiet else "rule strong")
 
     def diagonal(self) -> None:
         """Draw the line from one corner to the other."""
         self._add("path", d=_path(*self.at([self.x.low, self.x.high], [self.y.low, self.y.high])), class_="rule")
 
-    def read(self, x: Any, y: Any, texts: Sequence[str]) -> None:
-        """Let values be read at points."""
+    def read(self, x: Values, y: Values, texts: Sequence[str]) -> None:
+        """Show texts at points, by hover, touch or arrow keys."""
         X, Y = self.at(x, y)
         for a, b, text in zip(X, Y, texts, strict=False):
             if np.isfinite([a, b]).all():
@@ -159,12 +166,11 @@ class Plot:
 
     def svg(self, description: str) -> Markup:
         """Return the drawing, with a description for those who do not see it."""
-        box = f"0 0 {self.width} {self.height}"
         ring = tag("circle", class_="ring", r=7, cx=-20, cy=-20)
-        content = join([*self._frame(), *self.marks, ring])
-        return tag("svg", content, viewBox=box, role="img", aria_label=description)
+        box = f"0 0 {self.width} {self.height}"
+        return tag("svg", *self._frame(), *self.marks, ring, viewBox=box, role="img", aria_label=description)
 
-    def _add(self, element: str, **attributes: Any) -> None:
+    def _add(self, element: str, **attributes: object) -> None:
         self.marks.append(tag(element, **attributes))
 
     def _frame(self) -> list[Markup]:
@@ -175,7 +181,7 @@ class Plot:
             parts.append(tag("path", d=f"M{px} {base}v4", class_="axis"))
             parts.append(tag("text", number(value), x=px, y=base + 17, class_="tick mid"))
         if self.y.names:
-            for i, name in enumerate(told_apart(self.y.names)):
+            for i, name in enumerate(abbreviate(self.y.names)):
                 py = float(self.at(self.x.low, i)[1])
                 parts.append(tag("text", name, x=self.left - 8, y=_short(py + 4), class_="tick end"))
         else:
@@ -183,38 +189,29 @@ class Plot:
                 py = float(self.at(self.x.low, value)[1])
                 parts.append(tag("path", d=f"M{self.left} {_short(py)}H{right}", class_="grid"))
                 parts.append(tag("text", number(value), x=self.left - 7, y=_short(py + 4), class_="tick end"))
-            middle = (10 + base) / 2
-            turned = f"translate(13 {_short(middle)}) rotate(-90)"
-            parts.append(tag("text", shortened(self.y.label, 48), transform=turned, class_="name mid"))
+            turned = f"translate(13 {_short((10 + base) / 2)}) rotate(-90)"
+            parts.append(tag("text", truncate(self.y.label, 48), transform=turned, class_="name mid"))
         middle = (self.left + right) / 2
-        parts.append(tag("text", shortened(self.x.label, 60), x=_short(middle), y=self.height - 7, class_="name mid"))
+        parts.append(tag("text", truncate(self.x.label, 60), x=_short(middle), y=self.height - 7, class_="name mid"))
         return parts
 
 
 def figure(
-    plot: Plot, caption: Any, description: str, *, legend: Sequence[tuple[int, Any]] = (), table: Any = None
+    plot: Plot, caption: str, description: str, *, legend: Sequence[tuple[int, Any]] = (), table: Markup | None = None
 ) -> Markup:
     """Return a plot with its legend, the line where values are read, a caption and the values as a table."""
-    content: list[Any] = []
-    if legend:
-        content.append(tag("ul", join(tag("li", _swatch(k), named(label)) for k, label in legend), class_="legend"))
-    label = f"{caption_start(description)}. Arrow keys read the values."
-    box = {"class_": "plot", "tabindex": 0, "role": "group", "aria_label": label}
-    content.append(tag("div", plot.svg(description), data_values=as_json(plot.values), **box))
-    content.append(tag("p", " ", class_="readout", aria_live="polite"))
-    content.append(tag("figcaption", caption))
-    if table is not None:
-        content.append(tag("details", tag("summary", "Values as a table"), table))
-    return tag("figure", join(content))
-
-
-def caption_start(description: str) -> str:
-    """Return what a plot is, without what it shows.
-
-    >>> caption_start("ROC curve: true against false positives.")
-    'ROC curve'
-    """
-    return description.partition(":")[0].partition(". ")[0].rstrip(".")
+    items = (tag("li", _swatch(k), name_tag(label)) for k, label in legend)
+    what = description.partition(":")[0].partition(". ")[0].rstrip(".")  # and not what it shows
+    values = json.dumps(plot.values, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    box = {"class_": "plot", "tabindex": 0, "role": "group", "aria_label": f"{what}. Arrow keys read the values."}
+    return tag(
+        "figure",
+        tag("ul", join(items), class_="legend") if legend else "",
+        tag("div", plot.svg(description), data_values=values, **box),
+        tag("p", " ", class_="readout", aria_live="polite"),
+        tag("figcaption", caption),
+        "" if table is None else tag("details", tag("summary", "Values as a table"), table),
+    )
 
 
 def histogram(counts: Array, description: str) -> Markup:
@@ -234,19 +231,13 @@ def histogram(counts: Array, description: str) -> Markup:
     return tag("svg", join(bars), viewBox="0 0 108 26", class_="spark", role="img", aria_label=description)
 
 
-def thinned(x: Array, y: Array, most: int = MOST_VERTICES) -> tuple[Array, Array]:
-    """Return at most so many vertices of a line, evenly along its way, its ends among them.
+def spaced_vertices(x: Array, y: Array, most: int) -> Indices:
+    """Return which vertices of a line to keep: at most so many, evenly along its way, its ends among them.
 
-    >>> x, y = thinned(np.arange(10_000.0), np.zeros(10_000), 100)
-    >>> len(x) <= 100, x[0], x[-1]
-    (True, np.float64(0.0), np.float64(9999.0))
+    >>> kept = spaced_vertices(np.arange(10_000.0), np.zeros(10_000), 100)
+    >>> len(kept) <= 100, kept[0], kept[-1]
+    (True, np.int64(0), np.int64(9999))
     """
-    kept = evenly(x, y, most)
-    return x[kept], y[kept]
-
-
-def evenly(x: Array, y: Array, most: int) -> Any:
-    """Return which vertices of a line to keep for that."""
     if len(x) <= most:
         return np.arange(len(x))
     way = np.append(0.0, np.cumsum(np.abs(np.diff(x)) + np.abs(np.diff(y))))
@@ -254,36 +245,36 @@ def evenly(x: Array, y: Array, most: int) -> Any:
     return np.unique(np.append(found, len(x) - 1))
 
 
-def shortened(name: Any, most: int = LONGEST_LABEL) -> str:
-    """Return a name that has room beside an axis.
+def truncate(name: object, most: int = LONGEST_LABEL) -> str:
+    """Return a name that fits beside an axis.
 
-    >>> shortened("a_very_long_name_of_a_column"), shortened("age")
+    >>> truncate("a_very_long_name_of_a_column"), truncate("age")
     ('a_very_long_name_of_a…', 'age')
     """
     text = clean(name)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def told_apart(names: Sequence[Any], most: int = LONGEST_LABEL) -> list[str]:
-    """Return names that have room beside an axis, cut where they can still be told apart: at the end or around it.
+def abbreviate(names: Sequence[Any], most: int = LONGEST_LABEL) -> list[str]:
+    """Return names that fit beside an axis, shortened so that they stay distinct.
 
-    >>> told_apart(["mean_consumption_of_week_1_kwh", "mean_consumption_of_week_2_kwh"])
+    >>> abbreviate(["mean_consumption_of_week_1_kwh", "mean_consumption_of_week_2_kwh"])
     ['mean_consum…week_1_kwh', 'mean_consum…week_2_kwh']
     """
     full = [clean(name) for name in names]
     start, end = _alike(full), _alike([text[::-1] for text in full])
-    room = max(most - 2 - (max(map(len, full)) - start - end), 0)  # for some of what they have in common
-    start, end = max(start - room * 2 // 3, 0), max(end - room // 3, 0)
+    spare = max(most - 2 - (max(map(len, full)) - start - end), 0)  # for some of what they have in common
+    start, end = max(start - spare * 2 // 3, 0), max(end - spare // 3, 0)
     ways = (
-        [shortened(text, most) for text in full],
+        [truncate(text, most) for text in full],
         [text if len(text) <= most else f"{text[: most // 2]}…{text[most // 2 - most + 1 :]}" for text in full],
-        [f"{'…' if start else ''}{shortened(text[start : len(text) - end], most - 2)}…" for text in full],
+        [f"{'…' if start else ''}{truncate(text[start : len(text) - end], most - 2)}…" for text in full],
     )
     return next((way for way in ways if len(set(way)) == len(set(full))), ways[0])
 
 
 def _alike(texts: Sequence[str]) -> int:
-    """Return how many letters all texts begin with alike."""
+    """Return the length of the common prefix."""
     return next((i for i, letters in enumerate(zip(*texts, strict=False)) if len(set(letters)) > 1), 0)
 
 
@@ -297,20 +288,18 @@ def _path(X: Array, Y: Array) -> str:
 
 def _marker(x: float, y: float, r: float, k: int) -> str:
     """Return the outline of a mark: round, square, triangles, diamond."""
-    a, b = _short(x), _short(y)
     shape = k % 5
     if shape == 0:
         half = f"a{_short(r)} {_short(r)} 0 1 0"
-        return f"M{_short(x - r)} {b}{half} {_short(2 * r)} 0{half} {_short(-2 * r)} 0Z"
+        return f"M{_short(x - r)} {_short(y)}{half} {_short(2 * r)} 0{half} {_short(-2 * r)} 0Z"
     if shape == 1:
-        return f"M{_short(x - 0.9 * r)} {_short(y - 0.9 * r)}h{_short(1.8 * r)}v{_short(1.8 * r)}h{_short(-1.8 * r)}Z"
-    if shape == 2:
-        return f"M{a} {_short(y - 1.1 * r)}L{_short(x + 1.1 * r)} {_short(y + r)}H{_short(x - 1.1 * r)}Z"
+        side = _short(1.8 * r)
+        return f"M{_short(x - 0.9 * r)} {_short(y - 0.9 * r)}h{side}v{side}h{_short(-1.8 * r)}Z"
     if shape == 3:
-        return (
-            f"M{a} {_short(y - 1.3 * r)}L{_short(x + 1.3 * r)} {b}L{a} {_short(y + 1.3 * r)}L{_short(x - 1.3 * r)} {b}Z"
-        )
-    return f"M{a} {_short(y + 1.1 * r)}L{_short(x + 1.1 * r)} {_short(y - r)}H{_short(x - 1.1 * r)}Z"
+        corners = (x, x + 1.3 * r, x, x - 1.3 * r), (y - 1.3 * r, y, y + 1.3 * r, y)
+        return f"{_path(*map(np.array, corners))}Z"
+    up = 1.0 if shape == 2 else -1.0
+    return f"M{_short(x)} {_short(y - up * 1.1 * r)}L{_short(x + 1.1 * r)} {_short(y + up * r)}H{_short(x - 1.1 * r)}Z"
 
 
 def _swatch(k: int) -> Markup:

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from oddsmith.report.html import Markup, clean, join, named, number, tag
+from oddsmith.report.html import Markup, clean, join, name_tag, number, percent, tag
 
+Fact = tuple[str, object]
+"""A name and its value."""
 LONG = 30
 """Rows of a table from which it is scrolled on its own, below its header."""
 WIDE = 8
@@ -18,33 +21,32 @@ WIDE = 8
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: a header, cells as they are read, and the values that they are sorted by.
+    """A column of a table: a header, cells as they are read, and the values that sort them (None: the text does)."""
 
-    Attributes
-    ----------
-    header : str
-    cells : list of text or Markup
-    values : list of numbers, or None to sort by the text
-    """
-
-    header: Any
-    cells: Sequence[Any]
+    header: str
+    cells: Sequence[str]
     values: Sequence[float] | None = None
 
     @classmethod
-    def numbers(cls, header: Any, values: Any, digits: int = 4) -> Column:
+    def numbers(cls, header: str, values: npt.ArrayLike) -> Column:
         """Return a column of numbers."""
         found = np.asarray(values).tolist()
-        return cls(header, [number(value, digits) for value in found], [float(value) for value in found])
+        return cls(header, [number(value) for value in found], [float(value) for value in found])
 
     @classmethod
-    def names(cls, header: Any, values: Sequence[Any]) -> Column:
+    def shares(cls, header: str, values: npt.ArrayLike) -> Column:
+        """Return a column of shares, in per cent."""
+        found = np.asarray(values, dtype=np.float64).tolist()
+        return cls(header, [percent(value) for value in found], found)
+
+    @classmethod
+    def names(cls, header: str, values: Sequence[Any]) -> Column:
         """Return a column of names from the data."""
-        return cls(header, [named(value) for value in values])
+        return cls(header, [name_tag(value) for value in values])
 
     @classmethod
-    def of(cls, header: Any, values: Sequence[Any], cells: Sequence[str] | None = None) -> Column:
-        """Return a column of whatever kind its values are; ``cells`` are their texts, where those are known."""
+    def of(cls, header: str, values: Sequence[Any], cells: Sequence[str] | None = None) -> Column:
+        """Return a column of numbers or names, by the type of its values; ``cells`` are texts of numbers, if known."""
         if all(isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in values):
             own = cls.numbers(header, values)
             return own if cells is None else cls(header, [cell.replace("-", "−") for cell in cells], own.values)
@@ -54,33 +56,27 @@ class Column:
 def table(caption: str, columns: Sequence[Column], *, sortable: bool = True) -> Markup:
     """Return a table; the first column names its rows.
 
-    >>> made = table("Classes", [Column.names("class", ["a", "b"]), Column.numbers("rows", [3, 4])])
-    >>> made.count("<button"), made.count("<tr>"), 'data-v="3.0"' in made
+    >>> html = table("Classes", [Column.names("class", ["a", "b"]), Column.numbers("rows", [3, 4])])
+    >>> html.count("<button"), html.count("<tr>"), 'data-v="3.0"' in html
     (2, 3, True)
     """
     head = join(_header(column, sortable and len(column.cells) > 1) for column in columns)
-    body = join(tag("tr", join(_cell(column, i, j) for j, column in enumerate(columns))) for i in _rows(columns))
+    rows = range(len(columns[0].cells))
+    body = join(tag("tr", join(_cell(column, i, j) for j, column in enumerate(columns))) for i in rows)
     content = tag("caption", caption), tag("thead", tag("tr", head)), tag("tbody", body)
     kind = f"scroll{' long' if len(columns[0].cells) > LONG else ''}{' wide' if len(columns) > WIDE else ''}"
     # It can be scrolled by the keyboard too, so it takes the focus and has a name.
     return tag("div", tag("table", *content), class_=kind, role="region", tabindex=0, aria_label=clean(caption))
 
 
-def facts(pairs: Sequence[tuple[Any, Any]], *, many: bool = False) -> Markup:
-    """Return names with what they are, one a line; ``many`` short ones side by side.
+def facts(pairs: Sequence[Fact], *, many: bool = False) -> Markup:
+    """Return names with their values, one a line; with ``many``, short ones side by side.
 
     >>> facts([("rows", 3)])
     '<dl><div><dt>rows</dt><dd>3</dd></div></dl>'
     """
-    return tag(
-        "dl",
-        join(tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs),
-        class_="many" if many else None,
-    )
-
-
-def _rows(columns: Sequence[Column]) -> range:
-    return range(len(columns[0].cells))
+    items = (tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs)
+    return tag("dl", join(items), class_="many" if many else None)
 
 
 def _header(column: Column, sortable: bool) -> Markup:

@@ -1,23 +1,33 @@
-"""Closed form, Newton (IRLS), truncated Newton, gradient descent and SGD: each returns weights, trace, certificate."""
+"""A plan (facts → stages, with their cost), then the stages: each solver returns weights, trace and certificate."""
 
-from oddsmith.solvers.base import SOLVERS, Evaluation, Objective, Solver, SolverResult
+from oddsmith.solvers.base import SOLVERS, Objective, ObjectiveValue, Solver, SolverResult
 from oddsmith.solvers.certificate import certify, gap_bound
+from oddsmith.solvers.diagonal_lbfgs import DiagonalLBFGS
 from oddsmith.solvers.general import Optimum, gradient_descent, newton_raphson
 from oddsmith.solvers.gradient import Gradient
 from oddsmith.solvers.newton import Newton
+from oddsmith.solvers.plan import Facts, Machine, Plan
+from oddsmith.solvers.policy import Policy
 from oddsmith.solvers.sgd import SGD
-from oddsmith.solvers.truncated import TruncatedNewton
+from oddsmith.solvers.subsampled import SubsampledQuasiNewton
+from oddsmith.solvers.truncated_newton import TruncatedNewton
 
 __all__ = [
     "SGD",
     "SOLVERS",
-    "Evaluation",
+    "DiagonalLBFGS",
+    "Facts",
     "Gradient",
+    "Machine",
     "Newton",
     "Objective",
+    "ObjectiveValue",
     "Optimum",
+    "Plan",
+    "Policy",
     "Solver",
     "SolverResult",
+    "SubsampledQuasiNewton",
     "TruncatedNewton",
     "certify",
     "gap_bound",

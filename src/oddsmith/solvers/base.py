@@ -1,23 +1,25 @@
-"""What a solver sees and what it returns. A solver knows nothing of data."""
+"""What a solver sees and what it returns. A solver knows nothing of data.
+
+An `Objective` is what every solver takes. What only some objectives can do is a protocol of its own, which a solver
+names in its signature: `ColumnCurvature`, `CurvatureBound`, `Subsampled`, `LowPrecision`, `Stochastic`.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from oddsmith.numerics import EPS, Array
+from oddsmith.numerics import Array
 from oddsmith.records import TRACE_COLUMNS, Certificate, Trace
 from oddsmith.registry import Registry
 
-LEAST = 1e-6
-"""Share of a diagonal that is left when the intercept is eliminated: what is below may be rounding."""
 
-
-@dataclass(frozen=True)
-class Evaluation:
+@dataclass(frozen=True, kw_only=True)
+class ObjectiveValue:
     """The objective at the point ``w``: value, log likelihood, gradient, and the Hessian if it was asked for.
 
     ``rounding`` is what an entry of the gradient may be off by here, beyond the objective's own.
@@ -32,8 +34,8 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class Curb:
-    """What keeps the optimum near: decrement and the constant ρ of self-concordance.
+class DecrementBound:
+    """Newton decrement λ and self-concordance constant ρ: together they bound the distance from the optimum.
 
     ``exact`` is false when these are estimates rather than bounds.
     """
@@ -44,58 +46,65 @@ class Curb:
 
 
 class Solves(Protocol):
-    """What a Hessian is nearly, and can be solved with."""
+    """A matrix that can be solved with: close to a Hessian, or its factor."""
 
-    def solve(self, r: Array, /) -> Array:
-        """Return the step for a residual."""
+    def solve(self, b: Array, /) -> Array:
+        """Return ``A⁻¹ b``."""
         ...
 
 
-@dataclass(frozen=True)
-class Preconditioner:
-    """What a Hessian is nearly: its intercepts eliminated, the rest diagonal.
+class Preconditioner(Solves, Protocol):
+    """A positive definite matrix close to a Hessian."""
 
-    Weights of columns that are not centred pull at the intercept all together; the ``shift`` (C × M) that each of them
-    gives to it, one for one, is taken out of the way. ``rest`` (C × (M + 1)) is the diagonal that is left, with the
-    curvature of the intercepts in its first column; ``cross`` (C × M) is the Hessian's row of each intercept.
-
-    >>> diagonal, cross = np.array([[4.0, 9.0]]), np.array([[2.0]])
-    >>> Preconditioner.of(diagonal, cross).solve(np.array([6.0, 11.0])).round(12).tolist()
-    [1.0, 1.0]
-    """
-
-    rest: Array
-    shift: Array
-    cross: Array
-
-    @classmethod
-    def of(cls, diagonal: Array, cross: Array) -> Preconditioner:
-        """Return it for a Hessian's diagonal (C × (M + 1)) and its rows of the intercepts (C × M)."""
-        diagonal = np.maximum(diagonal, EPS)
-        first, others = diagonal[:, :1], diagonal[:, 1:]
-        shift = cross / first
-        left = np.maximum(others - first * shift**2, LEAST * others)
-        return cls(np.concatenate([first, left], axis=1), shift, cross)
-
-    def solve(self, r: Array) -> Array:
-        """Return the step for a residual."""
-        R = r.reshape(self.rest.shape)
-        z = R / self.rest
-        z[:, 1:] -= self.shift * R[:, :1] / self.rest[:, 1:]
-        z[:, 0] -= (self.shift * z[:, 1:]).sum(axis=1)
-        return z.ravel()
+    def norm(self, b: Array, /) -> float:
+        """Return ``sqrt(bᵀ A⁻¹ b)``."""
+        ...
 
 
-class Objective(Protocol):
+class Evaluates(Protocol):
+    """A function with its gradient: all that L-BFGS asks for."""
+
+    def evaluate(self, w: Array, order: int = 1) -> ObjectiveValue:
+        """Return value and gradient (``order=1``) or these and the Hessian (``order=2``)."""
+        ...
+
+
+class HessianProducts(Protocol):
+    """A Hessian that is never formed: all that conjugate gradients ask for."""
+
+    def hessian_product(self, w: Array, v: Array) -> Array:
+        """Return the Hessian at ``w`` times ``v``."""
+        ...
+
+
+class Objective(HessianProducts, Protocol):
     """A smooth convex function to be minimised, the prior already in it.
 
-    ``reach`` bounds how fast its curvature can change: along any direction ``d`` the third derivative is at
-    most ``reach · ‖d‖`` times the second (0 for a quadratic, infinite when no bound is known). ``rounding``
+    ``self_concordance`` bounds how fast its curvature can change: along any direction ``d`` the third derivative is at
+    most ``self_concordance · ‖d‖`` times the second (0 for a quadratic, infinite when no bound is known). ``rounding``
     bounds the rounding error of an entry of the gradient. ``convex`` says that its Hessian is never indefinite;
     ``canonical`` that observed and expected Hessian are the same, else ``evaluate`` takes ``expected=True``.
     """
 
-    passes: int
+    @property
+    def size(self) -> int:
+        """Number of coordinates, C · P."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Class contrasts × (1 + columns), C × P; the intercept comes first."""
+        ...
+
+    @property
+    def weight(self) -> float:
+        """Total weight of the rows: dividing by it gives the mean objective of lectures."""
+        ...
+
+    @property
+    def has_prior(self) -> bool:
+        """Whether a prior is in it, so that an optimum exists."""
+        ...
 
     @property
     def convex(self) -> bool:
@@ -108,17 +117,7 @@ class Objective(Protocol):
         ...
 
     @property
-    def size(self) -> int:
-        """Number of coordinates."""
-        ...
-
-    @property
-    def weight(self) -> float:
-        """Total weight of the rows: dividing by it gives the mean objective of lectures."""
-        ...
-
-    @property
-    def reach(self) -> float:
+    def self_concordance(self) -> float:
         """See above."""
         ...
 
@@ -127,24 +126,153 @@ class Objective(Protocol):
         """See above."""
         ...
 
-    def evaluate(self, w: Array, order: int = 1) -> Evaluation:
+    @property
+    def passes(self) -> int:
+        """Passes over the data so far."""
+        ...
+
+    def evaluate(self, w: Array, order: int = 1, *, expected: bool = False) -> ObjectiveValue:
         """Return value and gradient (``order=1``) or these and the Hessian (``order=2``)."""
         ...
 
-    def hessian_product(self, w: Array, v: Array) -> Array:
-        """Return the Hessian at ``w`` times ``v`` without forming it."""
+    def log_likelihood(self, w: Array, value: float) -> float:
+        """Return the log likelihood at ``w``, where the objective is ``value``."""
         ...
 
     def preconditioner(self, w: Array) -> Preconditioner:
-        """Return what is close to the Hessian and easily solved with."""
+        """Return the Hessian's diagonal at ``w`` with the intercepts eliminated."""
         ...
 
-    def curb(self, e: Evaluation) -> Curb:
-        """Return what is known of the curvature at ``e`` without forming the Hessian."""
+    def decrement_bound(self, e: ObjectiveValue) -> DecrementBound:
+        """Return what is known of the decrement at ``e`` without forming the Hessian."""
         ...
 
 
-@dataclass(frozen=True)
+class InverseBounds(Protocol):
+    """An upper bound of ``rᵀ H⁻¹ r`` for any r, with the self-concordance constant in its norm."""
+
+    @property
+    def rho(self) -> float:
+        """The self-concordance constant."""
+        ...
+
+    @property
+    def noise(self) -> float:
+        """What rounding of the gradient adds to a decrement."""
+        ...
+
+    def square(self, r: Array) -> float:
+        """Return the bound of ``rᵀ H⁻¹ r``."""
+        ...
+
+
+@runtime_checkable
+class CurvatureBound(Protocol):
+    """An objective whose inverse Hessian is bounded by its prior."""
+
+    def inverse_bound(self, e: ObjectiveValue, preconditioner: Preconditioner | None = None) -> InverseBounds | None:
+        """Return the bound at ``e``, None where there is none."""
+        ...
+
+
+class ColumnCurvature(Objective, Protocol):
+    """An objective that knows its curvature column by column."""
+
+    def column_curvature(self) -> tuple[Array, Array]:
+        """Return B (C × C) and d (P) of the Kronecker sum ``B ⊗ 1 + 1 ⊗ diag(d)`` that the Hessian nearly is."""
+        ...
+
+
+class ImplicitCurvature(HessianProducts, Protocol):
+    """A lower bound of the Hessian at one point, as products."""
+
+    def inverse_bound(self, self_concordance: float, rounding: float) -> InverseBounds | None:
+        """Return a bound of its inverse, None where there is none."""
+        ...
+
+
+class Subsample(ColumnCurvature, Protocol):
+    """The objective over a part of the rows, scaled up to all of them."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        ...
+
+    @property
+    def sampling_fraction(self) -> float:
+        """Their share of the weight of all rows."""
+        ...
+
+    def hessian_lower_bound(self, e: ObjectiveValue) -> Array:
+        """Return a lower bound of the Hessian of all rows from one of the subsample: other rows can only add to it."""
+        ...
+
+    def eigenvalue_bound(self, H: Array) -> float:
+        """Return a simple lower bound of the smallest eigenvalue of a Hessian, 0 where there is none."""
+        ...
+
+    def implicit_lower_bound(self, e: ObjectiveValue) -> ImplicitCurvature | None:
+        """Return the same lower bound without forming it, None where that is not possible."""
+        ...
+
+    def activation_change(self, step: Array, bound: float) -> float:
+        """Return by how much a step changes activations of a row against each other, at most ``bound``."""
+        ...
+
+    def observed_part(self, w: Array) -> Subsample:
+        """Return the objective with the weights held that these rows do not determine."""
+        ...
+
+
+class Subsampled(ColumnCurvature, Protocol):
+    """An objective over many rows, of which a part can be had."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        ...
+
+    def subsample(self, rows: int, seed: int) -> Subsample:
+        """Return the objective over about so many rows from across the data."""
+        ...
+
+    def batches(self, ends: Sequence[float]) -> Iterator[Subsample]:
+        """Yield the objective over disjoint parts of the rows; ``ends`` are fractions of them."""
+        ...
+
+    def count_pass(self) -> None:
+        """Count a pass that batches made together."""
+        ...
+
+
+class LowPrecision(Subsampled, Protocol):
+    """An objective of which a copy in half precision can be had."""
+
+    def low_precision(self, w: Array) -> tuple[Objective, ObjectiveValue]:
+        """Return nearly the same objective over rows in half precision, and the exact evaluation at ``w``."""
+        ...
+
+
+class Stochastic(Objective, Protocol):
+    """An objective that can take a step for each row."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        ...
+
+    @property
+    def mean_square(self) -> float:
+        """Mean squared length of a scaled row, the intercept included."""
+        ...
+
+    def sgd_epoch(self, w: Array, rng: np.random.Generator, steps: Array) -> tuple[Array, Array]:
+        """Return the weights after an epoch over the rows in random order, and the mean of the iterates."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
 class SolverResult:
     """Weights, trace, certificate, and the evaluation at the weights (with its Hessian where one was formed).
 
@@ -154,50 +282,66 @@ class SolverResult:
     w: Array
     trace: Trace
     certificate: Certificate
-    final: Evaluation
+    final: ObjectiveValue
     diverging: bool = False
 
 
 @dataclass
 class Recorder:
-    """Collects the trace of a running solver."""
+    """Collects the trace of a running solver: a record an iteration, with the stage that it belongs to.
 
-    objective: Any
+    Iterations on a part of the rows come first, one record for each such stage.
+    """
+
+    objective: Objective
+    stage: str
     columns: tuple[str, ...] = TRACE_COLUMNS
     records: list[tuple[Any, ...]] = field(default_factory=list)
+    subsample_records: list[tuple[Any, ...]] = field(default_factory=list)
     began: float = field(default_factory=time.perf_counter)
     last: Array | None = None
 
-    def add(self, e: Evaluation, step_size: float, *more: Any) -> None:
+    def add(self, e: ObjectiveValue, step_size: float, *more: object) -> None:
         """Note one iteration, and ``more`` where there are columns for it; a point that is noted already once."""
+        if self.last is None or self.last is not e.w:
+            self.last = e.w
+            self.records.append(self._record(e, step_size, self.stage, *more))
+
+    def end_with(self, e: ObjectiveValue, stage: str) -> None:
+        """Note the last iteration, or that the last one noted belongs to another stage."""
         if self.last is not None and self.last is e.w:
-            return
-        self.last = e.w
+            self.records.pop()
+        self.records.append(self._record(e, 1.0, stage))
+
+    def add_subsample(self, e: ObjectiveValue, stage: str) -> None:
+        """Note the end of a stage on a part of the rows: its objective is an estimate of that of all rows."""
+        self.subsample_records.append(self._record(e, 1.0, stage))
+
+    def _record(self, e: ObjectiveValue, step_size: float, stage: str, *more: object) -> tuple[Any, ...]:
+        norm = float(np.sqrt(e.gradient @ e.gradient))
         seconds = time.perf_counter() - self.began
-        self.records.append(
-            (
-                len(self.records),
-                e.value,
-                e.log_likelihood,
-                float(np.sqrt(e.gradient @ e.gradient)),
-                step_size,
-                self.objective.passes,
-                seconds,
-                *more,
-            )[: len(self.columns)]
-        )
+        record = (e.value, e.log_likelihood, norm, step_size, self.objective.passes, seconds, stage, *more)
+        return record[: len(self.columns) - 1]
 
     def trace(self) -> Trace:
-        """Return what was noted."""
-        return Trace(tuple(self.records), self.columns)
+        """Return what was noted, numbered."""
+        rows = [(number, *row) for number, row in enumerate((*self.subsample_records, *self.records))]
+        blank = ("",) * len(self.columns)
+        return Trace(tuple((row + blank)[: len(self.columns)] for row in rows), self.columns)
 
 
-class Solver(Protocol):
+O_contra = TypeVar("O_contra", bound=Objective, contravariant=True)
+
+
+class Solver(Protocol[O_contra]):
     """A configured method: a frozen record with one function."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The name under which it is registered."""
+        ...
 
-    def minimise(self, objective: Any, w: Array, *, tol: float, max_iter: int) -> SolverResult:
+    def minimise(self, objective: O_contra, w: Array, *, tol: float, max_iter: int) -> SolverResult:
         """Return the minimiser as far as it was found, with its certificate."""
         ...
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.records import Certificate
-from oddsmith.solvers.base import Curb, Evaluation, Objective
+from oddsmith.solvers.base import DecrementBound, Objective, ObjectiveValue
 
 
 def gap_bound(decrement: float, rho: float) -> float:
@@ -38,44 +38,46 @@ def gap_bound(decrement: float, rho: float) -> float:
     return float((u + (1.0 - u) * np.log1p(-u)) / rho**2)
 
 
-def curb_from(factor: SpdFactor, e: Evaluation, objective: Objective, smallest: float | None = None) -> Curb:
+def decrement_bound(
+    factor: SpdFactor, e: ObjectiveValue, objective: Objective, smallest: float | None = None
+) -> DecrementBound:
     """Return decrement and constants from the factor of the Hessian, or of a matrix below it.
 
     ``smallest`` is a bound of its smallest eigenvalue, where that is known already.
     """
     smallest = factor.smallest_eigenvalue if smallest is None else smallest
     if not (smallest > 0.0 and factor.complete):  # nothing bounds a direction without curvature
-        return Curb(np.inf, np.inf, exact=True)
-    rigorous = bool(np.isfinite(objective.reach))
+        return DecrementBound(np.inf, np.inf, exact=True)
+    rigorous = bool(np.isfinite(objective.self_concordance))
     # The rounding of the gradient is added, so that the bound holds for the exact objective.
     noise = (objective.rounding + e.rounding) * np.sqrt(len(e.gradient) / smallest)
-    rho = objective.reach / np.sqrt(smallest) if rigorous else 0.0
-    return Curb(factor.norm(e.gradient) + noise, rho, exact=rigorous)
+    rho = objective.self_concordance / np.sqrt(smallest) if rigorous else 0.0
+    return DecrementBound(factor.norm(e.gradient) + noise, rho, exact=rigorous)
 
 
-def certify(objective: Objective, e: Evaluation, tol: float, factor: SpdFactor | None = None) -> Certificate:
+def certify(objective: Objective, e: ObjectiveValue, tol: float, factor: SpdFactor | None = None) -> Certificate:
     """Return the certificate of the point at which ``e`` was evaluated.
 
     It uses the given factor, or the evaluation's Hessian, or what the objective knows of its own curvature.
     """
     if factor is None and e.hessian is not None:
         factor = factor_spd(e.hessian, tol=0.0)
-    curb = objective.curb(e) if factor is None else curb_from(factor, e, objective)
-    return certificate_from(curb, objective, e, tol, factor)
+    bound = objective.decrement_bound(e) if factor is None else decrement_bound(factor, e, objective)
+    return certificate_from(bound, objective, e, tol, factor)
 
 
 def certificate_from(
-    curb: Curb, objective: Objective, e: Evaluation, tol: float, factor: SpdFactor | None = None
+    bound: DecrementBound, objective: Objective, e: ObjectiveValue, tol: float, factor: SpdFactor | None = None
 ) -> Certificate:
-    """Return the certificate that a curb gives; the factor is asked for its condition only."""
-    gap = gap_bound(curb.decrement, curb.rho)
+    """Return the certificate that a bound of the decrement gives; the factor gives the condition alone."""
+    gap = gap_bound(bound.decrement, bound.rho)
     return Certificate(
         converged=bool(np.isfinite(gap) and gap <= tol * max(1.0, abs(e.value))),
         gap=float(gap),
         gradient_norm=float(np.linalg.norm(e.gradient)),
         condition=np.nan if factor is None else factor.condition,
         passes=objective.passes,
-        rigorous=curb.exact,
+        rigorous=bound.exact,
     )
 
 
@@ -87,7 +89,9 @@ class InverseBound:
     rest, ``rho`` the constant of self-concordance in the norm that the bound gives.
 
     >>> columns = np.array([[[4.0, 2.0]]])
-    >>> InverseBound.eliminating(columns, np.array([1.0]), reach=1.0, rounding=0.0).norm(np.array([4.0, 2.0]))
+    >>> InverseBound.eliminating(columns, np.array([1.0]), self_concordance=1.0, rounding=0.0).norm(
+    ...     np.array([4.0, 2.0])
+    ... )
     2.0
     """
 
@@ -98,17 +102,21 @@ class InverseBound:
     noise: float
 
     @classmethod
-    def eliminating(cls, columns: Array, prior: Array, reach: float, rounding: float) -> InverseBound:
+    def eliminating(cls, columns: Array, prior: Array, self_concordance: float, rounding: float) -> InverseBound:
         """Return the bound from the Hessian's columns of the intercepts (C × C × P; zero: there are none)."""
         C, _, P = columns.shape
-        floor = float(prior.min())
-        noise = rounding * float(np.sqrt(C * P / floor))
+        smallest_prior = float(prior.min())
+        noise = rounding * float(np.sqrt(C * P / smallest_prior))
         B, cross = columns[:, :, 0], columns[:, :, 1:].reshape(C, -1)
         if not B.any():
-            return cls(np.eye(C), cross, prior, reach / float(np.sqrt(floor)), noise)
+            return cls(np.eye(C), cross, prior, self_concordance / float(np.sqrt(smallest_prior)), noise)
         smallest = float(np.linalg.eigvalsh((B + B.T) / 2)[0])
         shift = float(np.linalg.norm(np.linalg.solve(B, cross)))
-        rho = float(np.sqrt(2.0 / smallest + (reach + shift) ** 2 / floor)) if smallest > 0 else np.inf
+        rho = (
+            float(np.sqrt(2.0 / smallest + (self_concordance + shift) ** 2 / smallest_prior))
+            if smallest > 0
+            else np.inf
+        )
         return cls(B, cross, prior, rho, noise)
 
     def square(self, r: Array) -> float:

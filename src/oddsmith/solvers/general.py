@@ -13,6 +13,7 @@ from scipy import linalg
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.numerics import Array
 from oddsmith.records import Table, format_value
+from oddsmith.solvers.line_search import backtrack
 
 Function = Callable[[Any], Any]
 
@@ -130,12 +131,15 @@ def gradient_descent(
         if converged or len(path) > max_iter:
             return _optimum(f, g, path, scalar, converged)
         if step_size is None:
-            eta *= 2.0
-            while (trial := float(_call(f, x - eta * g, scalar))) > value - 1e-4 * eta * float(g @ g):
-                eta *= 0.5
-                if eta < 1e-18:
-                    return _optimum(f, g, path, scalar, False)
-            value = trial
+            found = backtrack(
+                lambda step, x=x, g=g: float(_call(f, x - step * g, scalar)),  # type: ignore[misc]
+                lambda trial, step, value=value, g=g: trial <= value - 1e-4 * step * float(g @ g),  # type: ignore[misc]
+                2.0 * eta,
+                smallest=1e-18,
+            )
+            if found is None:
+                return _optimum(f, g, path, scalar, False)
+            value, eta = found
         x = x - eta * g  # 3
         path.append(x)
 

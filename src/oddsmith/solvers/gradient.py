@@ -8,10 +8,11 @@ import numpy as np
 
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import EPS, Array
-from oddsmith.solvers.base import SOLVERS, Evaluation, Objective, Recorder, SolverResult
+from oddsmith.solvers import policy
+from oddsmith.solvers.base import SOLVERS, Objective, ObjectiveValue, Recorder, SolverResult
 from oddsmith.solvers.certificate import certify
-from oddsmith.solvers.newton import ARMIJO
-from oddsmith.solvers.truncated import LARGEST_HESSIAN, certified
+from oddsmith.solvers.line_search import backtrack
+from oddsmith.solvers.truncated_newton import certified
 
 
 @SOLVERS.register("gradient")
@@ -39,7 +40,7 @@ class Gradient:
 
     def minimise(self, objective: Objective, w: Array, *, tol: float, max_iter: int) -> SolverResult:
         """Return the minimiser as far as it was found, with its certificate."""
-        recorder = Recorder(objective)
+        recorder = Recorder(objective, "gradient descent")
         e = objective.evaluate(w)  # 1
         eta = 1.0 / max(float(np.linalg.norm(e.gradient)), EPS)
         asked, recent, step = np.inf, [e.value], 0.0
@@ -68,26 +69,27 @@ class Gradient:
         return certified(objective, e, recorder, tol)
 
     @staticmethod
-    def _close_enough(objective: Objective, e: Evaluation, tol: float) -> bool:
-        if e.w.size > LARGEST_HESSIAN:
+    def _close_enough(objective: Objective, e: ObjectiveValue, tol: float) -> bool:
+        if e.w.size > policy.POLICY.largest_hessian:
             return certify(objective, e, tol).converged
         certificate = certify(objective, objective.evaluate(e.w, order=2), tol)
         return float(np.sqrt(2.0 * certificate.gap)) <= max(tol, 1e-7)
 
 
-def _secant(e: Evaluation, f: Evaluation) -> float:
+def _secant(e: ObjectiveValue, f: ObjectiveValue) -> float:
     """Return the step that the change of the gradient between two points suggests."""
     dw, dg = f.w - e.w, f.gradient - e.gradient
     along = float(dw @ dg)
     return float(dw @ dw) / along if along > 0 else 1.0 / max(float(np.linalg.norm(f.gradient)), EPS)
 
 
-def _descend(objective: Objective, e: Evaluation, eta: float, reference: float) -> tuple[Evaluation, float] | None:
-    slope = float(e.gradient @ e.gradient)
-    noise = 8.0 * EPS * abs(e.value)
-    for _ in range(60):
-        f = objective.evaluate(e.w - eta * e.gradient)
-        if np.isfinite(f.value) and f.value <= reference - ARMIJO * eta * slope + noise:
-            return f, eta
-        eta *= 0.5
-    return None
+def _descend(
+    objective: Objective, e: ObjectiveValue, eta: float, reference: float
+) -> tuple[ObjectiveValue, float] | None:
+    """Return the point of the longest step up to ``eta`` that falls enough below ``reference``, and the step."""
+    slope, noise = float(e.gradient @ e.gradient), 8.0 * EPS * abs(e.value)
+
+    def falls(f: ObjectiveValue, step: float) -> bool:
+        return bool(np.isfinite(f.value) and f.value <= reference - policy.POLICY.armijo * step * slope + noise)
+
+    return backtrack(lambda step: objective.evaluate(e.w - step * e.gradient), falls, eta, smallest=eta * 2.0**-60)

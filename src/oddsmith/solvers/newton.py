@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from oddsmith.numerics import EPS, Array, SpdFactor, factor_spd
+from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.records import TRACE_COLUMNS, Certificate
-from oddsmith.solvers.base import SOLVERS, Evaluation, Objective, Recorder, SolverResult
-from oddsmith.solvers.certificate import certify, curb_from, gap_bound
-
-ARMIJO = 1e-4
-SMALLEST_STEP = 2.0**-30
-SAME = 1e-9
-"""A step that changes activations by no more than this leaves the Hessian as it is, to nine digits."""
+from oddsmith.solvers import policy
+from oddsmith.solvers.base import SOLVERS, Objective, ObjectiveValue, Recorder, SolverResult
+from oddsmith.solvers.certificate import certify, decrement_bound, gap_bound
+from oddsmith.solvers.line_search import line_search
 
 
 @SOLVERS.register("newton")
@@ -33,8 +29,8 @@ class Newton:
 
     Cost: one pass and O(M³) an iteration. It returns early, as ``diverging``, when the decrements fall by the
     constant ratio that separated classes produce, so that the caller can look into it. ``stop`` is a
-    larger decrement to stop at, for a sample whose own error is larger still. Without ``strict`` it ends as soon as the
-    certificate is within ``tol`` of the objective.
+    larger decrement to stop at, for a subsample whose own error is larger still. Without ``strict`` it ends as soon as
+    the certificate is within ``tol`` of the objective.
     """
 
     watch_divergence: bool = True
@@ -44,60 +40,81 @@ class Newton:
 
     def minimise(self, objective: Objective, w: Array, *, tol: float, max_iter: int) -> SolverResult:
         """Return the minimiser with its certificate."""
-        recorder = Recorder(objective, TRACE_COLUMNS if objective.canonical else (*TRACE_COLUMNS, "hessian"))
+        columns = TRACE_COLUMNS if objective.canonical else (*TRACE_COLUMNS, "hessian")
+        recorder = Recorder(objective, "Newton", columns)
         e = objective.evaluate(w, order=2)  # 1
-        step, decrements, diverging = 0.0, [], False
+        step, diverging = 0.0, False
+        decrements: list[float] = []
         while True:
             factor, observed = definite_factor(objective, e)  # 2
             p = factor.solve(e.gradient)
             slope = float(p @ e.gradient)
             decrements.append(float(np.sqrt(max(slope, 0.0))))
             recorder.add(e, step, "observed" if observed else "expected")
-            if decrements[-1] <= max(0.01 * tol, self.stop) or stalled(decrements, e.value, tol):  # 3
+            if self._ends(decrements, e.value, tol, max_iter):  # 3
                 break
-            if len(decrements) > max_iter:
-                break
-            near = self.strict and observed and objective.reach * float(np.linalg.norm(p)) <= SAME
-            if near or (not self.strict and 0.5 * slope <= tol * max(1.0, abs(e.value))):  # 5
-                final, certificate = leap(objective, e, factor, tol)
-                if certificate.converged and not (self.strict and certificate.gradient_norm > 0.01 * tol):
-                    return SolverResult(final.w, recorder.trace(), certificate, final)
-            diverging = self.watch_divergence and looks_separated(decrements)
-            if diverging:
-                break
-            moved = line_search(objective, e, p, slope, order=2)  # 4
+            last = self._last_step(objective, e, factor, p, tol) if observed or not self.strict else None  # 5
+            if last is not None:
+                return SolverResult(w=last[0].w, trace=recorder.trace(), certificate=last[1], final=last[0])
+            diverging = self._diverges(decrements)
+            moved = None if diverging else line_search(objective, e, p, slope, order=2)  # 4
             if moved is None:
                 break
             e, step = moved
         certificate = certify(objective, e, tol, factor)
-        if diverging or not observed:  # without curvature of its own a point is no optimum
-            certificate = replace(certificate, converged=False)
-        return SolverResult(e.w, recorder.trace(), certificate, e, diverging)
+        # Without curvature of its own a point is no optimum.
+        certificate = replace(certificate, converged=certificate.converged and observed and not diverging)
+        return SolverResult(w=e.w, trace=recorder.trace(), certificate=certificate, final=e, diverging=diverging)
+
+    def _diverges(self, decrements: list[float]) -> bool:
+        return self.watch_divergence and looks_separated(decrements)
+
+    def _ends(self, decrements: list[float], value: float, tol: float, max_iter: int) -> bool:
+        small = decrements[-1] <= max(0.01 * tol, self.stop)
+        return small or stalled(decrements, value, tol) or len(decrements) > max_iter
+
+    def _last_step(
+        self, objective: Objective, e: ObjectiveValue, factor: SpdFactor, p: Array, tol: float
+    ) -> tuple[ObjectiveValue, Certificate] | None:
+        """Return the end of a fit and its certificate, if one more step is sure to be the last."""
+        if self.strict:
+            change = objective.self_concordance * float(np.linalg.norm(p))
+            is_last = change <= policy.POLICY.same_activation
+        else:
+            is_last = 0.5 * float(p @ e.gradient) <= tol * max(1.0, abs(e.value))
+        if not is_last:
+            return None
+        final, certificate = unchecked_newton_step(objective, e, factor, tol)
+        enough = certificate.converged and not (self.strict and certificate.gradient_norm > 0.01 * tol)
+        return (final, certificate) if enough else None
 
 
-def definite_factor(objective: Any, e: Evaluation) -> tuple[SpdFactor, bool]:
+def definite_factor(objective: Objective, e: ObjectiveValue) -> tuple[SpdFactor, bool]:
     """Return the factor of the Hessian, or of the expected one where that is not positive definite, and which it is."""
     assert e.hessian is not None
     factor = factor_spd(e.hessian, tol=0.0)
     if objective.canonical or factor.complete:
         return factor, True
     expected = objective.evaluate(e.w, order=2, expected=True).hessian
+    assert expected is not None
     return factor_spd(expected, tol=0.0), False
 
 
-def leap(objective: Any, e: Evaluation, factor: SpdFactor, tol: float) -> tuple[Evaluation, Certificate]:
+def unchecked_newton_step(
+    objective: Objective, e: ObjectiveValue, factor: SpdFactor, tol: float
+) -> tuple[ObjectiveValue, Certificate]:
     """Take a Newton step without a pass to check it: self-concordance says how little is left.
 
     A step of decrement λ leaves one of at most e^(ρλ) ρλ²/2. Where that proves nothing the point itself is returned
     with its own certificate.
     """
     certificate = certify(objective, e, tol, factor)
-    curb = curb_from(factor, e, objective)
-    u = curb.rho * curb.decrement
-    left = 0.5 * u * curb.decrement * float(np.exp(min(u, 1.0)))
-    noise = curb.decrement - factor.norm(e.gradient)
-    gap = gap_bound(left + noise, curb.rho)
-    if not (curb.exact and gap < certificate.gap):
+    bound = decrement_bound(factor, e, objective)
+    u = bound.rho * bound.decrement
+    left = 0.5 * u * bound.decrement * float(np.exp(min(u, 1.0)))
+    noise = bound.decrement - factor.norm(e.gradient)
+    gap = gap_bound(left + noise, bound.rho)
+    if not (bound.exact and gap < certificate.gap):
         return e, certificate
     p = factor.solve(e.gradient)
     w, value = e.w - p, e.value - 0.5 * float(p @ e.gradient)
@@ -106,12 +123,16 @@ def leap(objective: Any, e: Evaluation, factor: SpdFactor, tol: float) -> tuple[
     return final, replace(certificate, converged=bool(converged), gap=gap, gradient_norm=float(left))
 
 
-def go_on(newton: Newton, objective: Any, w: Array, recorder: Recorder, tol: float, max_iter: int) -> SolverResult:
+def continue_with_newton(
+    newton: Newton, objective: Objective, w: Array, recorder: Recorder, tol: float, max_iter: int
+) -> SolverResult:
     """Go on with Newton's method, its iterations appended to those recorded (of which its start may be the last)."""
     result = newton.minimise(objective, w, tol=tol, max_iter=max_iter)
-    known = recorder.records[:-1] if recorder.last is w else recorder.records
-    later = tuple((len(known) + record[0], *record[1:]) for record in result.trace.records)
-    return replace(result, trace=replace(result.trace, records=(*known, *later)))
+    if recorder.last is w:
+        recorder.records.pop()
+    recorder.records.extend(record[1:] for record in result.trace.records)
+    recorder.columns = result.trace.columns
+    return replace(result, trace=recorder.trace())
 
 
 def looks_separated(decrements: list[float]) -> bool:
@@ -131,20 +152,3 @@ def stalled(decrements: list[float], value: float, tol: float) -> bool:
     if len(decrements) < 2 or decrements[-1] < 0.5 * decrements[-2]:
         return False
     return 0.5 * decrements[-1] ** 2 <= min(tol, 1e-10) * max(1.0, abs(value))
-
-
-def line_search(
-    objective: Objective, e: Evaluation, p: Array, slope: float, *, order: int, rounding: float = 8.0 * EPS
-) -> tuple[Evaluation, float] | None:
-    """Return the first of the points w − p, w − p/2, … at which the objective falls enough, or None.
-
-    ``slope`` is gᵀp > 0. A fall smaller than the (relative) rounding counts as one, or the last steps would be refused.
-    """
-    step = 1.0
-    noise = rounding * abs(e.value)
-    while step > SMALLEST_STEP:
-        f = objective.evaluate(e.w - step * p, order=order)
-        if np.isfinite(f.value) and f.value <= e.value - ARMIJO * step * slope + noise:
-            return f, step
-        step *= 0.5
-    return None

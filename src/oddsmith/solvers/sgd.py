@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
-from oddsmith.solvers.base import SOLVERS, Recorder, SolverResult
-from oddsmith.solvers.truncated import certified
+from oddsmith.solvers.base import SOLVERS, Recorder, SolverResult, Stochastic
+from oddsmith.solvers.truncated_newton import certified
 
 
 @SOLVERS.register("sgd")
@@ -40,9 +39,9 @@ class SGD:
         if self.epochs < 1:
             raise InvalidInputError(f"epochs must be at least 1, found {self.epochs!r}.")
 
-    def minimise(self, objective: Any, w: Array, *, tol: float, max_iter: int) -> SolverResult:
+    def minimise(self, objective: Stochastic, w: Array, *, tol: float, max_iter: int) -> SolverResult:
         """Return the averaged weights with their certificate."""
-        recorder = Recorder(objective)
+        recorder = Recorder(objective, "SGD")
         rng = np.random.default_rng(self.seed)
         epochs = min(self.epochs, max_iter)
         recorder.add(objective.evaluate(w), 0.0)
@@ -59,7 +58,7 @@ class SGD:
                 recorder.add(objective.evaluate(w), float(self.steps(objective, tau)[-1]))
         return certified(objective, objective.evaluate(average), recorder, tol)
 
-    def steps(self, objective: Any, tau: int) -> Array:
+    def steps(self, objective: Stochastic, tau: int) -> Array:
         """Return the step sizes of the epoch that begins at step ``tau``."""
         first = self.step_size or 1.0 / objective.mean_square
         decay = self.decay or float(objective.n_rows)

@@ -2,7 +2,6 @@
 
 from oddsmith.statistics.counts import Counts
 from oddsmith.statistics.curvature import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
-from oddsmith.statistics.extent import Extent, ExtentParams
 from oddsmith.statistics.features import Features, FeaturesParams
 from oddsmith.statistics.gram import Gram
 from oddsmith.statistics.losses import Losses, LossesParams
@@ -16,8 +15,6 @@ __all__ = [
     "CurvatureDiagonal",
     "CurvatureParams",
     "CurvatureProduct",
-    "Extent",
-    "ExtentParams",
     "Features",
     "FeaturesParams",
     "Gram",

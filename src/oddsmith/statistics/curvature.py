@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from oddsmith.block import Block
 from oddsmith.kernels import reference
+from oddsmith.kernels.buffers import RowBuffers
 from oddsmith.links import LINKS, Link
 from oddsmith.numerics import Array
 from oddsmith.statistic import STATISTICS, Shape
@@ -21,9 +23,9 @@ class CurvatureParams:
 
     ``a_k = b_k + w_kᵀ (φ − center) + offset_k`` for the classes k = 1 … C against class 0; C = 1 is logistic
     regression, C > 1 softmax. ``order`` 1 gives value and gradient, 2 the Hessian too. ``V``, ``v`` are the
-    direction of a Hessian product (`CurvatureProduct` only). With ``inverse`` the longest row is looked for on the
-    way, ``max_n Σ_j inverse_j z_nj²``. ``large`` chooses the compiled kernels. ``link`` is that of two classes, None
-    for the logit; with ``expected`` the curvature is that expected under the model.
+    direction of a Hessian product (`CurvatureProduct` only). With ``inverse`` the longest row is found on the way,
+    ``max_n Σ_j inverse_j z_nj²``. ``large`` chooses the compiled kernels, which write and read ``buffers``. ``link`` is
+    that of two classes, None for the logit; with ``expected`` the curvature is that expected under the model.
     """
 
     W: Array
@@ -36,6 +38,7 @@ class CurvatureParams:
     large: bool = False
     link: Link | None = None
     expected: bool = False
+    buffers: RowBuffers | None = None
 
     @property
     def size(self) -> tuple[int, int]:
@@ -71,9 +74,11 @@ class Curvature:
     @classmethod
     def of(cls, block: Block, params: CurvatureParams) -> Curvature:
         """Return the sums over a block (one pass over its rows)."""
-        at = (block, params.W, params.b, params.center, params.order, params.inverse)
         rows = block.n_rows if block.s is None else int(np.count_nonzero(block.s))
-        return cls(rows, *_kernel(params).curvature(*at, *_model(params)))
+        at = (block, params.W, params.b, params.center, params.order, params.inverse)
+        if _compiled(params):
+            return cls(rows, *_large().curvature(*at, *_buffers(params)))
+        return cls(rows, *reference.curvature(*at, _model(params)))
 
     def merge(self, other: Curvature) -> Curvature:
         """Add both."""
@@ -115,7 +120,9 @@ class CurvatureProduct:
         """Return the product over a block (one pass over its rows)."""
         assert params.V is not None and params.v is not None
         at = (block, params.W, params.b, params.center, params.V, params.v)
-        return cls(_kernel(params).curvature_product(*at, *_model(params)))
+        if _compiled(params):
+            return cls(_large().curvature_product(*at, *_buffers(params)))
+        return cls(reference.curvature_product(*at, _model(params)))
 
     def merge(self, other: CurvatureProduct) -> CurvatureProduct:
         """Add both."""
@@ -151,7 +158,10 @@ class CurvatureDiagonal:
     @classmethod
     def of(cls, block: Block, params: CurvatureParams) -> CurvatureDiagonal:
         """Return the diagonal over a block (one pass over its rows)."""
-        return cls(*_kernel(params).curvature_diagonal(block, params.W, params.b, params.center, *_model(params)))
+        at = (block, params.W, params.b, params.center)
+        if _compiled(params):
+            return cls(*_large().curvature_diagonal(*at, *_buffers(params)))
+        return cls(*reference.curvature_diagonal(*at, _model(params)))
 
     def merge(self, other: CurvatureDiagonal) -> CurvatureDiagonal:
         """Add both."""
@@ -163,12 +173,21 @@ class CurvatureDiagonal:
         return [_example(shape, rng, 1)]
 
 
-def _kernel(params: CurvatureParams) -> Any:
-    return import_module("oddsmith.kernels.large") if params.large and params.link is None else reference
+def _compiled(params: CurvatureParams) -> bool:
+    return params.large and params.link is None
 
 
-def _model(params: CurvatureParams) -> tuple[Any, ...]:
-    return () if params.link is None else ((params.link, params.expected),)
+def _large() -> ModuleType:
+    """Return the compiled kernels, which are imported for large problems only."""
+    return import_module("oddsmith.kernels.large")
+
+
+def _buffers(params: CurvatureParams) -> tuple[RowBuffers, ...]:
+    return () if params.buffers is None else (params.buffers,)
+
+
+def _model(params: CurvatureParams) -> reference.LossModel:
+    return reference.LossModel(params.link, params.expected)
 
 
 def _example(shape: Shape, rng: np.random.Generator, order: int) -> CurvatureParams:

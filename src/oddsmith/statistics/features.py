@@ -11,6 +11,7 @@ from scipy import sparse
 
 from oddsmith.block import Block
 from oddsmith.numerics import Array
+from oddsmith.rows import as_rows
 from oddsmith.statistic import STATISTICS, Shape
 from oddsmith.statistics.moments import Moments, MomentsParams
 from oddsmith.statistics.tiles import sorted_tiles
@@ -116,13 +117,12 @@ def _columns(block: Block, columns: Sequence[int]) -> Block:
     """Return the block with some of its columns; the block itself if that is all of them."""
     if columns == range(block.n_columns):
         return block
-    return Block(block.Phi[:, list(columns)], block.t, block.s, None, block.first_row)
+    return Block(block.Phi.columns(columns), block.t, block.s, None, block.first_row)
 
 
 def _values(block: Block, column: int) -> Array:
     """Return one column as float64."""
-    values = block.Phi[:, [column]]
-    return np.asarray(values.toarray() if block.is_sparse else values, dtype=np.float64).ravel()
+    return block.Phi.columns([column]).dense().ravel()
 
 
 def _moments(block: Block, params: FeaturesParams) -> tuple[Array, Array, Array]:
@@ -139,7 +139,7 @@ def _moments(block: Block, params: FeaturesParams) -> tuple[Array, Array, Array]
         x = _values(part, int(j))
         there = ~np.isnan(x)
         s = None if block.s is None else block.s[there]
-        again = Moments.of(Block(x[there, None], block.t[there], s), form)
+        again = Moments.of(Block(as_rows(x[there, None]), block.t[there], s), form)
         observed[:, j], mean[:, j], scatter[:, j] = again.weight, again.mean[:, 0], again.scatter[:, 0]
     return observed, mean, scatter
 
@@ -188,7 +188,7 @@ def _is_outside(values: Array, mark: int) -> Any:
 
 def _sparse_sums(block: Block, K: int, weight: Array, watch: tuple[int, ...]) -> tuple[Array, Array, Array]:
     """As `_dense_sums`, in time proportional to the non-zeros."""
-    X, M = block.Phi, block.n_columns
+    X, M = block.X, block.n_columns
     s = block.weights()
     data = X.data.astype(np.float64, copy=False)
     seen, outside = np.repeat(weight[:, None], M, axis=1), np.zeros((3, M))

@@ -52,10 +52,11 @@ class Gram:
     @classmethod
     def of(cls, block: Block, params: Shape) -> Gram:
         """Return the Gram matrix of a block in float64; ``params`` is the shape, for its number of classes."""
+        block = block.concrete()
         class_weight = np.bincount(block.t, weights=block.s, minlength=params.K).astype(np.float64)
         if not class_weight.any():
             return cls.zero(Shape(block.n_columns, params.K), params)
-        if block.is_sparse and block.Phi.nnz < DENSE_ABOVE * block.n_rows * block.n_columns:
+        if block.is_sparse and block.X.nnz < DENSE_ABOVE * block.n_rows * block.n_columns:
             base, PhiPhi, sums = _sparse_sums(block, params.K)
         else:
             base, PhiPhi, sums = _dense_sums(block, params.K)
@@ -99,7 +100,7 @@ def typical_row(block: Block) -> Array:
     """
     inside = np.arange(block.n_rows) if block.s is None else np.flatnonzero(block.s)
     step = -(-len(inside) // SAMPLE_ROWS)
-    rows = block.Phi[inside[::step]]
+    rows = block.X[inside[::step]]
     rows = np.asarray(rows.toarray() if block.is_sparse else rows, dtype=np.float64)
     n = len(rows)
     low, middle, high = np.sort(rows, axis=0)[[n // 4, n // 2, n - 1 - n // 4]]
@@ -109,7 +110,7 @@ def typical_row(block: Block) -> Array:
 def _dense_sums(block: Block, K: int) -> tuple[Array, Array, Array]:
     """Return a base row and, of the rows less it, the products with each other and the sums by class."""
     base = typical_row(block)
-    M, Phi = block.n_columns, block.Phi
+    M, Phi = block.n_columns, block.X
     step = max(256, TILE_BYTES // (8 * max(1, M)) // 16 * 16)
     by_columns = not block.is_sparse and Phi.flags.f_contiguous and not Phi.flags.c_contiguous
     buffer = np.empty((M, step)).T if by_columns else np.empty((step, M))
@@ -160,7 +161,7 @@ def _sparse_sums(block: Block, K: int) -> tuple[Array, Array, Array]:
     Zeros must stay zeros, so only columns that have none are moved; in a column with zeros the square of the
     mean is at most n times the scatter, and a difference of both keeps the digits that matter.
     """
-    X, s = block.Phi, block.s
+    X, s = block.X, block.s
     data = X.data.astype(np.float64)
     base = np.zeros(block.n_columns)
     full = np.bincount(X.indices, minlength=block.n_columns) == block.n_rows

@@ -9,9 +9,8 @@ import numpy as np
 
 from oddsmith.block import Block
 from oddsmith.numerics import Array, log1pexp
+from oddsmith.rows.base import PRODUCTS, TILE_ELEMENTS, cache_ranges
 from oddsmith.statistic import STATISTICS, Shape
-
-TILE_ELEMENTS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -44,11 +43,10 @@ class Losses:
     def of(cls, block: Block, params: LossesParams) -> Losses:
         """Return the losses of a block."""
         total = np.zeros(len(params.b))
-        step = max(64, TILE_ELEMENTS // max(1, len(params.b), 0 if block.is_sparse else block.n_columns))
-        shift = params.b - params.W @ params.center
-        for start in range(0, block.n_rows, step):
-            part = slice(start, min(start + step, block.n_rows))
-            A = np.asarray(block.Phi[part] @ params.W.T + shift if block.is_sparse else _dense(block, part, params))
+        Phi = block.Phi.concrete()
+        for start, stop in cache_ranges(*Phi.shape, PRODUCTS // TILE_ELEMENTS * len(params.b)):
+            part = slice(start, stop)
+            A = Phi.slice(start, stop).centred(params.center).activations(params.W.T) + params.b
             if block.offset is not None:
                 A = A + block.offset[part, :1]
             loss = log1pexp(np.where(block.t[part, None] == 1, -A, A))
@@ -63,9 +61,3 @@ class Losses:
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
         """Return three random weights of moderate size."""
         return [LossesParams(rng.normal(size=(3, shape.M)), rng.normal(size=3), rng.normal(size=shape.M))]
-
-
-def _dense(block: Block, part: slice, params: LossesParams) -> Array:
-    rows = np.asarray(block.Phi[part], dtype=np.float64)
-    result: Array = (rows - params.center) @ params.W.T + params.b
-    return result

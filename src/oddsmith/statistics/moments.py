@@ -89,6 +89,7 @@ class Moments:
     @classmethod
     def of(cls, block: Block, params: MomentsParams) -> Moments:
         """Return the moments of a block, in float64."""
+        block = block.concrete()
         if block.is_sparse and params.scatter == "diagonal":
             return cls(*sparse_diagonal(block, params.K), params.group)
         # NaN and infinity end up in the sums, where they are looked for.
@@ -159,7 +160,7 @@ class _Sums:
 
         t = block.t if len(self.weight) > 1 else block.t[:0]
         s = np.empty(0) if block.s is None else block.s
-        rows = [scatter.locked(np.asarray(part)) for part in (block.Phi, t, s)]
+        rows = [scatter.locked(np.asarray(part)) for part in (block.X, t, s)]
         sums = (seen, self.base, self.weight, self.total, self.products)
         if self.products.ndim == 2:
             scatter.diagonal(*rows, *sums)
@@ -210,7 +211,7 @@ class _Sums:
 
 def sparse_diagonal(block: Block, K: int) -> tuple[Array, Array, Array]:
     """Return weight, mean and diagonal scatter of a CSR block in time proportional to its non-zeros."""
-    X, M = block.Phi, block.n_columns
+    X, M = block.X, block.n_columns
     data = X.data.astype(np.float64, copy=False)
     entry_weight: Any
     if K == 1 and block.s is None:

@@ -76,11 +76,10 @@ class Sample:
     def of(cls, block: Block, params: SampleParams) -> Sample:
         """Return the sample of a block."""
         inside = np.arange(block.n_rows) if block.s is None else np.flatnonzero(block.s > 0)
-        known_by = block.origin if params.by_origin and block.origin is not None else block.Phi
-        keys = _hash(known_by, params.seed)[inside]
+        known_by = block.Phi.origin if params.by_origin else block.Phi
+        keys = _hash(known_by.concrete().X, params.seed)[inside]
         keys, first, weight = _smallest(keys, block.weights()[inside], params.size)
-        rows = block.Phi[inside[first]]
-        return cls._padded(keys, rows.toarray() if block.is_sparse else rows, weight, params.size)
+        return cls._padded(keys, block.Phi.take(inside[first]).dense(), weight, params.size)
 
     def merge(self, other: Sample) -> Sample:
         """Return the smallest keys of both; a row that both have has both weights."""

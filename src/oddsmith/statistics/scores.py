@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.block import Block
-from oddsmith.kernels.rowwise import At, Tile, tiles
+from oddsmith.kernels.rowwise import Tile, WeightPoint, tiles
 from oddsmith.links import LINKS
 from oddsmith.numerics import Array, sigmoid
 from oddsmith.statistic import STATISTICS, Shape
@@ -22,7 +22,7 @@ class ScoreScatter:
     Weights count rows, as everywhere: a row of weight 2 is the row twice, so ``s`` is not squared.
 
     >>> block = Block(np.array([[1.0], [-1.0]]), np.array([1, 0], dtype=np.int32))
-    >>> ScoreScatter.of(block, At(np.zeros((1, 2)), np.zeros(1), np.ones(1), np.ones((1, 1)))).meat.tolist()
+    >>> ScoreScatter.of(block, WeightPoint(np.zeros((1, 2)), np.zeros(1), np.ones(1), np.ones((1, 1)))).meat.tolist()
     [[0.5, 0.0], [0.0, 0.5]]
     """
 
@@ -30,12 +30,12 @@ class ScoreScatter:
     value: float
 
     @classmethod
-    def zero(cls, shape: Shape, params: At) -> ScoreScatter:
+    def zero(cls, shape: Shape, params: WeightPoint) -> ScoreScatter:
         """Return the sums over no rows."""
         return cls(np.zeros((params.x.size, params.x.size)), 0.0)
 
     @classmethod
-    def of(cls, block: Block, params: At) -> ScoreScatter:
+    def of(cls, block: Block, params: WeightPoint) -> ScoreScatter:
         """Return the sums over a block (one pass over its rows)."""
         total, value = np.zeros((params.x.size, params.x.size)), 0.0
         for tile in tiles(block, params):
@@ -58,7 +58,7 @@ class ScoreScatter:
 class LeverageParams:
     """Weights, and the inverse ``S`` (CP × CP) of the information there."""
 
-    at: At
+    at: WeightPoint
     S: Array
 
 
@@ -75,7 +75,7 @@ class LeverageSlope:
     which is Firth's correction of the score.
 
     >>> block = Block(np.array([[1.0], [-1.0]]), np.array([1, 0], dtype=np.int32))
-    >>> at = At(np.array([[0.0, 1.0]]), np.zeros(1), np.ones(1), np.ones((1, 1)))
+    >>> at = WeightPoint(np.array([[0.0, 1.0]]), np.zeros(1), np.ones(1), np.ones((1, 1)))
     >>> LeverageSlope.of(block, LeverageParams(at, np.eye(2))).slope.round(4).tolist()
     [[0.0, -0.1817]]
     """
@@ -127,9 +127,9 @@ def _slopes(tile: Tile, B: Array) -> Array:
     return result
 
 
-def _examples(shape: Shape, rng: np.random.Generator) -> list[At]:
+def _examples(shape: Shape, rng: np.random.Generator) -> list[WeightPoint]:
     C = max(1, shape.K - 1)
     x = rng.normal(size=(C, shape.M + 1))
     T = np.eye(C) + 0.1 * rng.normal(size=(C, C))
-    at = At(x, np.zeros(shape.M), rng.uniform(0.5, 2.0, size=shape.M), T)
-    return [at, At(at.x, at.center, at.scale, np.ones((1, 1)), LINKS["probit"])] if C == 1 else [at]
+    at = WeightPoint(x, np.zeros(shape.M), rng.uniform(0.5, 2.0, size=shape.M), T)
+    return [at, WeightPoint(at.x, at.center, at.scale, np.ones((1, 1)), LINKS["probit"])] if C == 1 else [at]

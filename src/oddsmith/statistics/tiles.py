@@ -66,7 +66,7 @@ def sorted_tiles(block: Block, K: int, rank: Codes | None = None) -> Iterator[Ti
     ...     tile.Z.tolist(), tile.klass.tolist(), tile.first.tolist(), tile.sums(tile.Z).tolist()
     ([[2.0], [1.0], [3.0]], [0, 1], [0, 1], [[2.0], [4.0]])
     """
-    M = block.n_columns
+    block, M = block.concrete(), block.n_columns
     step = max(64, TILE_ELEMENTS // max(1, M))
     buffer = np.empty((min(step, block.n_rows), M))
     places = (np.arange(K) if rank is None else rank).astype(_small(K))
@@ -80,7 +80,7 @@ def sorted_tiles(block: Block, K: int, rank: Codes | None = None) -> Iterator[Ti
             s = block.s[part] if order is None else block.s[part][order]
             order = (np.arange(len(s)) if order is None else order)[s > 0]
             place, s = place[order], s[s > 0]
-        Z = _copy(block.Phi[part], order, buffer)
+        Z = _copy(block.X[part], order, buffer)
         if not len(Z):
             continue
         count = np.bincount(place, minlength=K)

@@ -15,6 +15,8 @@ from oddsmith.testing.models import all_models, check_model
 from oddsmith.testing.on_dask import dask_source, lay_out_dask
 from oddsmith.testing.on_files import files_source, lay_out_files
 from oddsmith.testing.pieces import Cut
+from oddsmith.testing.rows import check_rows
+from oddsmith.testing.solvers import check_solver, constructed_problems
 
 __all__ = [
     "Cut",
@@ -24,7 +26,10 @@ __all__ = [
     "check_engine",
     "check_link",
     "check_model",
+    "check_rows",
+    "check_solver",
     "check_statistic",
+    "constructed_problems",
     "dask_source",
     "files_source",
     "hostile_blocks",

@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from oddsmith.design.basis import BASES, Expansion, learn_expansion
+from oddsmith.design.basis import BASES, Basis, Expansion, learn_expansion
 from oddsmith.engines import MemoryEngine, MemorySource
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import EPS, Array
@@ -21,7 +22,7 @@ DIGITS = 1e-9
 """How far two ways to the same column may differ, as a share of its largest value (at least 1)."""
 
 
-def all_bases() -> Iterator[Any]:
+def all_bases() -> Iterator[Basis]:
     """Yield an instance of every registered basis.
 
     >>> sorted(type(basis).__name__ for basis in all_bases())
@@ -31,7 +32,7 @@ def all_bases() -> Iterator[Any]:
         yield kind()
 
 
-def check_basis(basis: Any, X: Any = None) -> None:
+def check_basis(basis: Basis, X: npt.ArrayLike | None = None) -> None:
     """Hold a basis against its contract, on the rows ``X`` or on some that are hard to expand.
 
     1. The output is finite float64, a column for each name, and each name occurs once.
@@ -71,19 +72,18 @@ def hostile_rows(seed: int = 0) -> Iterator[Array]:
     yield np.column_stack([rng.normal(size=(30, 2)) * (rng.random((30, 2)) < 0.5), np.full(30, 7.0)])
 
 
-def _check_on(basis: Any, X: Array) -> None:
+def _check_on(basis: Basis, X: Array) -> None:
     label = f"{basis!r} on {X.shape[0]} × {X.shape[1]} rows"
     given = basis.get_params()
     fitted = clone(basis).fit(X)
-    Phi = fitted.transform(X)
-    dense = _dense(Phi)
-    names = fitted.get_feature_names_out()
+    dense = _dense(fitted.transform(X))
+    names = list(fitted.get_feature_names_out())
     assert dense.shape == (len(X), len(names)), (
         f"{label}: the shape is {dense.shape}, and there are {len(names)} names."
     )
     assert dense.dtype == np.float64, f"{label}: the output is {dense.dtype}, expected float64."
     assert np.isfinite(dense).all(), f"{label}: the output is not finite."
-    assert len(set(names)) == len(names), f"{label}: a name occurs twice among {list(names)}."
+    assert len(set(names)) == len(names), f"{label}: a name occurs twice among {names}."
 
     near = _Near(X)
     _check_rows(label, near, fitted, X, dense)
@@ -93,7 +93,7 @@ def _check_on(basis: Any, X: Array) -> None:
     _check_refusals(label, fitted, X, dense)
 
 
-def _check_rows(label: str, near: _Near, fitted: Any, X: Array, Phi: Array) -> None:
+def _check_rows(label: str, near: _Near, fitted: Basis, X: Array, Phi: Array) -> None:
     order = np.random.default_rng(0).permutation(len(X))
     near(f"{label}: rows in another order", fitted.transform(X[order]), Phi[order])
     cut = len(X) // 3
@@ -103,7 +103,7 @@ def _check_rows(label: str, near: _Near, fitted: Any, X: Array, Phi: Array) -> N
     near(f"{label}: rows one by one", np.vstack([_dense(fitted.transform(X[i : i + 1])) for i in some]), Phi[some])
 
 
-def _check_blocks(label: str, near: _Near, basis: Any, X: Array, Phi: Array) -> None:
+def _check_blocks(label: str, near: _Near, basis: Basis, X: Array, Phi: Array) -> None:
     names = [f"x{j}" for j in range(X.shape[1])]
     source = MemorySource(X, np.zeros(len(X), dtype=np.int32), K=1)
 
@@ -121,7 +121,7 @@ def _check_blocks(label: str, near: _Near, basis: Any, X: Array, Phi: Array) -> 
     near(f"{label}: with a row of weight 0", learned(padded)(X), Phi)
 
 
-def _check_forms(label: str, near: _Near, basis: Any, X: Array) -> None:
+def _check_forms(label: str, near: _Near, basis: Basis, X: Array) -> None:
     narrow = X.astype(np.float32)
     wide = narrow.astype(np.float64)
     fitted = clone(basis).fit(wide)
@@ -139,7 +139,7 @@ def _check_forms(label: str, near: _Near, basis: Any, X: Array) -> None:
     raise AssertionError(f"{label}: CSR rows are neither refused nor among what its tags accept.")
 
 
-def _check_copies(label: str, basis: Any, fitted: Any, given: dict[str, Any], X: Array, Phi: Array) -> None:
+def _check_copies(label: str, basis: Basis, fitted: Basis, given: dict[str, Any], X: Array, Phi: Array) -> None:
     now = basis.get_params()
     assert all(now[name] is value for name, value in given.items()), f"{label}: fitting changed its arguments."
     for what, other in (("a pickle", pickle.loads(pickle.dumps(fitted))), ("a clone", clone(fitted).fit(X))):
@@ -147,7 +147,7 @@ def _check_copies(label: str, basis: Any, fitted: Any, given: dict[str, Any], X:
         assert list(other.get_feature_names_out()) == list(fitted.get_feature_names_out()), f"{label}: {what}, names."
 
 
-def _check_refusals(label: str, fitted: Any, X: Array, Phi: Array) -> None:
+def _check_refusals(label: str, fitted: Basis, X: Array, Phi: Array) -> None:
     holes = X.copy()
     holes[-1, 0] = np.nan
     for what, call, rows in (
@@ -163,8 +163,8 @@ def _check_refusals(label: str, fitted: Any, X: Array, Phi: Array) -> None:
     assert np.array_equal(_dense(fitted.transform(X)), Phi), f"{label}: a fit that failed changed what it had learned."
 
 
-def _dense(Phi: Any) -> Array:
-    return np.asarray(Phi.toarray() if sparse.issparse(Phi) else Phi)
+def _dense(Phi: npt.ArrayLike | sparse.csr_array) -> Array:
+    return np.asarray(Phi.toarray() if isinstance(Phi, sparse.sparray | sparse.spmatrix) else Phi)
 
 
 class _Near:
@@ -178,9 +178,9 @@ class _Near:
         varies = spread > 0
         self.digits = DIGITS + 64.0 * EPS * float(np.max(np.abs(X).max(axis=0)[varies] / spread[varies], initial=0.0))
 
-    def __call__(self, what: str, found: Any, expected: Array) -> None:
-        found = _dense(found)
-        assert found.shape == expected.shape, f"{what}: the shape is {found.shape}, expected {expected.shape}."
-        off = np.abs(found - expected).max(axis=0, initial=0.0)
+    def __call__(self, what: str, found: npt.ArrayLike | sparse.csr_array, expected: Array) -> None:
+        dense = _dense(found)
+        assert dense.shape == expected.shape, f"{what}: the shape is {dense.shape}, expected {expected.shape}."
+        off = np.abs(dense - expected).max(axis=0, initial=0.0)
         allowed = self.digits * np.maximum(1.0, np.abs(expected).max(axis=0, initial=0.0))
         assert (off <= allowed).all(), f"{what}: column {int(np.argmax(off - allowed))} is off by {off.max():.3g}."

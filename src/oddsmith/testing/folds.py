@@ -8,13 +8,13 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from oddsmith import statistics as _register_all  # noqa: F401
 from oddsmith.block import Block
 from oddsmith.engines import Engine, MemoryEngine, MemorySource
 from oddsmith.numerics import EPS, Array
+from oddsmith.rows import STORAGES, as_rows
 from oddsmith.statistic import STATISTICS, Shape
 
 Leaves = dict[str, Any]
@@ -80,7 +80,7 @@ def hostile_blocks(seed: int = 0) -> Iterator[tuple[Block, Shape]]:
         X = mean + scale * rng.normal(size=(n, M))
         t = rng.integers(0, K, n).astype(np.int32)
         o = rng.normal(size=(n, max(1, K - 1))) if offset else None
-        return Block(X, t, s, o), Shape(M, K)
+        return Block(as_rows(X), t, s, o), Shape(M, K)
 
     yield block(40, 3, 3)
     yield block(30, 3, 2, mean=1e8)
@@ -89,17 +89,17 @@ def hostile_blocks(seed: int = 0) -> Iterator[tuple[Block, Shape]]:
     yield block(25, 2, 2, s=rng.uniform(0.0, 2.0, 25))
     yield block(9, 2, 2, s=np.zeros(9))
     absent, shape = block(20, 2, 2, s=np.repeat([0.0, 1.0], [1, 19]))
-    absent.Phi[0] = 1e12
+    absent.X[0] = 1e12
     yield absent, shape
     yield block(1, 2, 2)
     yield block(0, 2, 3)
     yield block(12, 1, 2, mean=1e8, scale=0.0)
     narrow, shape = block(30, 3, 2, mean=100.0)
-    yield replace(narrow, Phi=narrow.Phi.astype(np.float32)), shape
+    yield replace(narrow, Phi=as_rows(narrow.X.astype(np.float32))), shape
     lacking, shape = block(20, 2, 3)
     yield replace(lacking, t=np.where(lacking.t == 1, 2, lacking.t).astype(np.int32)), shape
     holes, shape = block(40, 4, 3)
-    yield replace(holes, Phi=sparse.csr_array(np.where(rng.random((40, 4)) < 0.7, 0.0, holes.Phi))), shape
+    yield replace(holes, Phi=as_rows(sparse.csr_array(np.where(rng.random((40, 4)) < 0.7, 0.0, holes.X)))), shape
 
 
 def _check_laws(statistic: type[Any], block: Block, shape: Shape, params: Any, rng: np.random.Generator) -> None:
@@ -115,33 +115,38 @@ def _check_laws(statistic: type[Any], block: Block, shape: Shape, params: Any, r
 
     _same_bits(f"law 1, identity: {label}", zero.merge(whole), whole)
     _same_bits(f"law 1, identity: {label}", whole.merge(zero), whole)
-    empty = statistic.of(_take(block, np.arange(0)), params)
+    empty = statistic.of(block.take(np.arange(0)), params)
     _same_bits(f"law 6, emptiness: {label}", empty, zero)
     _same_bits(f"law 6, emptiness: {label}", whole.merge(empty), whole)
 
     n = block.n_rows
     i, j = np.sort(rng.integers(0, n + 1, 2))
-    a, b, c = (statistic.of(_take(block, np.arange(*ends)), params) for ends in ((0, i), (i, j), (j, n)))
+    a, b, c = (statistic.of(block.take(np.arange(*ends)), params) for ends in ((0, i), (i, j), (j, n)))
     same("law 2, associativity", (a.merge(b)).merge(c), a.merge(b.merge(c)))
     same("law 3, order", b.merge(a), a.merge(b))
     same("law 3, order", c.merge(a).merge(b))
     same("law 4, splitting", a.merge(b).merge(c))
-    one_by_one = [statistic.of(_take(block, np.array([r])), params) for r in range(min(n, 50))]
-    same("law 4, splitting into rows", _merged([*one_by_one, statistic.of(_take(block, np.arange(50, n)), params)]))
+    one_by_one = [statistic.of(block.take(np.array([r])), params) for r in range(min(n, 50))]
+    same("law 4, splitting into rows", _merged([*one_by_one, statistic.of(block.take(np.arange(50, n)), params)]))
 
     s = block.weights()
     doubled = replace(block, s=s * 2.0)
-    twice = _take(block, np.repeat(np.arange(n), 2))
+    twice = block.take(np.repeat(np.arange(n), 2))
     same("law 5, weight 2", statistic.of(doubled, params), statistic.of(twice, params), counts=False)
-    without = _take(block, np.flatnonzero(s > 0))
+    without = block.take(np.flatnonzero(s > 0))
     same("law 5, weight 0", statistic.of(without, params))
     none = statistic.of(replace(block, s=np.zeros(n)), params)
     same("law 5, no weight at all", none, zero)
 
-    parts = [statistic.of(_take(block, np.flatnonzero(block.t == k)), params) for k in range(shape.K)]
+    parts = [statistic.of(block.take(np.flatnonzero(block.t == k)), params) for k in range(shape.K)]
     same("law 7, classes", _merged([zero, *parts]))
     for form, Phi in _forms(block):
-        same(f"{form} as C order", statistic.of(_read_only(replace(block, Phi=Phi)), params))
+        same(f"{form} as C order", statistic.of(_read_only(replace(block, Phi=as_rows(Phi))), params))
+    for name, storage in STORAGES.items():
+        stored = replace(block, Phi=storage.example(block.Phi.dense()))
+        plain = replace(stored, Phi=as_rows(stored.Phi.dense()))
+        found, expected = statistic.of(stored, params), statistic.of(plain, params)
+        _Nearness(statistic, plain, shape.K, params).compare(f"{name} rows as dense ones: {label}", found, expected)
 
 
 class _Nearness:
@@ -149,10 +154,10 @@ class _Nearness:
 
     def __init__(self, statistic: type[Any], block: Block, K: int, params: Any) -> None:
         rng = np.random.default_rng(1)
-        exact = replace(block, Phi=block.Phi.astype(np.float64), s=block.weights())
+        exact = replace(block, Phi=as_rows(block.X.astype(np.float64)), s=block.weights())
         base = _leaves(statistic.of(exact, params))
         # Each row in two halves that are rounded apart: a single row, too, has the spread of its own rounding.
-        halves = replace(_take(exact, np.repeat(np.arange(block.n_rows), 2)), s=np.repeat(0.5 * block.weights(), 2))
+        halves = replace(exact.take(np.repeat(np.arange(block.n_rows), 2)), s=np.repeat(0.5 * block.weights(), 2))
         before = _leaves(statistic.of(halves, params))
         floats = [path for path, value in base.items() if _is_float(value)]
         self.moved = {path: EPS * np.abs(base[path]) for path in floats}
@@ -190,10 +195,10 @@ def _jittered(block: Block, rng: np.random.Generator) -> Block:
         return moved
 
     if not block.is_sparse:
-        return replace(block, Phi=jitter(block.Phi, there[:, None]), s=jitter(s, there))
-    X = block.Phi
+        return replace(block, Phi=as_rows(jitter(block.X, there[:, None])), s=jitter(s, there))
+    X = block.X
     data = jitter(X.data, np.repeat(there, np.diff(X.indptr)))
-    return replace(block, Phi=sparse.csr_array((data, X.indices, X.indptr), shape=X.shape), s=jitter(s, there))
+    return replace(block, Phi=as_rows(sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)), s=jitter(s, there))
 
 
 def _leaves(record: Any, path: str = "") -> Leaves:
@@ -239,19 +244,8 @@ def _merged(parts: list[Any]) -> Any:
     return result
 
 
-def _take(block: Block, rows: npt.NDArray[np.intp]) -> Block:
-    first = int(rows[0]) if len(rows) else 0
-    return Block(
-        block.Phi[rows],
-        block.t[rows],
-        None if block.s is None else block.s[rows],
-        None if block.offset is None else block.offset[rows],
-        block.first_row + first,
-    )
-
-
 def _forms(block: Block) -> Iterator[tuple[str, Any]]:
-    dense = block.Phi.toarray() if block.is_sparse else np.asarray(block.Phi)
+    dense = block.X.toarray() if block.is_sparse else block.X
     yield "C order", np.ascontiguousarray(dense)
     yield "F order", np.asfortranarray(dense)
     yield "a strided view", np.repeat(dense, 2, axis=0)[::2]
@@ -261,11 +255,11 @@ def _forms(block: Block) -> Iterator[tuple[str, Any]]:
 def _read_only(block: Block) -> Block:
     """Return the block over arrays that refuse to be written to."""
     if block.is_sparse:
-        X = sparse.csr_array(block.Phi, copy=True)
+        X = sparse.csr_array(block.X, copy=True)
         for part in (X.data, X.indices, X.indptr):
             part.flags.writeable = False
     else:
-        X = block.Phi.copy(order="K")
+        X = block.X.copy(order="K")
         X.flags.writeable = False
     t = block.t.copy()
     s = None if block.s is None else block.s.copy()
@@ -273,7 +267,7 @@ def _read_only(block: Block) -> Block:
     for array in (t, s, offset):
         if array is not None:
             array.flags.writeable = False
-    return Block(X, t, s, offset, block.first_row)
+    return Block(as_rows(X), t, s, offset, block.first_row)
 
 
 def _describe(block: Block, shape: Shape) -> str:
@@ -306,7 +300,7 @@ def check_engine(engine: Engine, make_source: Callable[..., Any] = MemorySource)
         source = make_source(X, t, K, s, offset)
         reference = MemorySource(X, t, K, s, offset)
         assert source.n_rows == n and source.shape == Shape(M, K), f"The source says {source.n_rows}, {source.shape}."
-        block = Block(X, t, s, offset)
+        block = Block(as_rows(X), t, s, offset)
         for name, statistic in STATISTICS.items():
             for params in statistic.example_params(Shape(M, K), rng):
                 what = f"{engine.name} engine, {name}, {n} rows"

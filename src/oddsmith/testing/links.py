@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,7 +11,11 @@ from oddsmith import statistics as _register_all  # noqa: F401
 from oddsmith.links import Link
 from oddsmith.numerics import EPS, Array
 
+if TYPE_CHECKING:
+    from mpmath import mpf
+
 Exact = Callable[[Any], tuple[Any, Any]]
+"""The formulas of ``f`` and ``1 − f`` for an mpmath number."""
 
 
 def check_link(link: Link, exact: Exact | None = None, *, far: Sequence[float] = (40.0, 50.0, 700.0)) -> None:
@@ -208,18 +212,18 @@ def _check_exactly(link: Link, exact: Exact, a: Array) -> None:
         assert np.array_equal(found[~some], reference[~some]), f"{link.name}: {what} should be infinite."
 
 
-def _exact_row(exact: Exact, a: Any) -> dict[str, float]:
+def _exact_row(exact: Exact, a: mpf) -> dict[str, float]:
     import mpmath
 
     lower = exact(a)[0] < 0.5  # the probability that is small keeps its digits
 
-    def f(v: Any) -> Any:
+    def f(v: mpf) -> mpf:
         return exact(v)[0] if lower else -exact(v)[1]
 
-    def log_f(v: Any) -> Any:
+    def log_f(v: mpf) -> mpf:
         return mpmath.log(exact(v)[0]) if lower else mpmath.log1p(-exact(v)[1])
 
-    def log_not_f(v: Any) -> Any:
+    def log_not_f(v: mpf) -> mpf:
         return mpmath.log1p(-exact(v)[0]) if lower else mpmath.log(exact(v)[1])
 
     y, not_y = exact(a)
@@ -238,7 +242,7 @@ def _exact_row(exact: Exact, a: Any) -> dict[str, float]:
     return {what: float(value) for what, value in row.items()}
 
 
-def _close(what: str, found: Array, expected: Array, allowed: Any) -> None:
+def _close(what: str, found: Array, expected: Array, allowed: Array | float) -> None:
     off = np.abs(found - expected) - allowed
     worst = int(np.argmax(off))
     assert off[worst] <= 0, f"{what}: found {found[worst]!r}, expected {expected[worst]!r} (entry {worst})."

@@ -10,15 +10,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import get_tags
 
 from oddsmith import statistics as _register_all  # noqa: F401
 from oddsmith.errors import OddsmithError, OddsmithWarning
+from oddsmith.evaluation.model_output import has_proba
 from oddsmith.models import MODELS
+from oddsmith.models.base import Classifier
 from oddsmith.numerics import Array
 from oddsmith.records import Certificate, Trace
 
 
-def all_models() -> Iterator[Any]:
+def all_models() -> Iterator[Classifier]:
     """Yield an instance of every registered classifier, with its default parameters.
 
     >>> "LogisticRegression" in [type(model).__name__ for model in all_models()]
@@ -28,7 +32,7 @@ def all_models() -> Iterator[Any]:
         yield model()
 
 
-def check_model(model: Any) -> None:
+def check_model(model: Classifier) -> None:
     """Hold a classifier against scikit-learn's checks, with none expected to fail, and against our own contract.
 
     1. `sklearn.utils.estimator_checks.check_estimator` passes.
@@ -42,8 +46,6 @@ def check_model(model: Any) -> None:
     >>> from oddsmith import LogisticRegression
     >>> check_model(LogisticRegression(prior=1.0))
     """
-    from sklearn.utils import get_tags
-
     several = get_tags(model).classifier_tags.multi_class
     with warnings.catch_warnings():
         # Checks fit random, separated and constant data: warnings of ours are right there, and not the point.
@@ -51,19 +53,19 @@ def check_model(model: Any) -> None:
         _check_scikit_learn(model)
         for K in (2, 3) if several else (2,):
             X, y = _overlapping(200, K)
-            fitted = _clone(model).fit(X, y)
+            fitted = clone(model).fit(X, y)
             _check_fitted(fitted, X, K)
-            again = _clone(model).fit(X, y)
+            again = clone(model).fit(X, y)
             for name, value in _state(fitted).items():
                 assert name == "trace_" or _equal(value, getattr(again, name)), f"{name} differs when fitted again."
         _check_refusals(model)
         _check_size(model)
 
 
-def _check_scikit_learn(model: Any) -> None:
+def _check_scikit_learn(model: Classifier) -> None:
     from sklearn.utils.estimator_checks import check_estimator
 
-    results = check_estimator(_clone(model), on_skip=None, on_fail=None)
+    results = check_estimator(clone(model), on_skip=None, on_fail=None)
     failed = [f"{r['check_name']}: {r['exception']!r}" for r in results if r["status"] not in ("passed", "skipped")]
     assert not failed, f"{model!r} fails scikit-learn's checks:\n" + "\n".join(failed)
 
@@ -76,14 +78,14 @@ def _overlapping(n: int, K: int) -> tuple[Array, npt.NDArray[Any]]:
     return X, np.array(["ash", "birch", "cedar"])[t]
 
 
-def _check_fitted(model: Any, X: Array, K: int) -> None:
+def _check_fitted(model: Classifier, X: Array, K: int) -> None:
     name = type(model).__name__
     assert model.classes_.tolist() == ["ash", "birch", "cedar"][:K], f"{name}: classes_ are {model.classes_}."
     assert set(model.predict(X)) <= set(model.classes_), f"{name} predicts labels that it was not given."
     for attribute in ("coef_", "intercept_"):
         if hasattr(model, attribute):
             assert np.all(np.isfinite(getattr(model, attribute))), f"{name}: {attribute} is not finite."
-    if hasattr(model, "predict_proba"):
+    if has_proba(model):
         P = model.predict_proba(X)
         assert P.shape == (len(X), K) and np.all((P >= 0) & (P <= 1)), f"{name}: probabilities outside [0, 1]."
         assert np.allclose(P.sum(axis=1), 1.0, rtol=1e-12), f"{name}: probabilities do not sum to one."
@@ -96,9 +98,7 @@ def _check_fitted(model: Any, X: Array, K: int) -> None:
         assert certificate.gap >= 0.0 and certificate.optimum_exists, f"{name}: {certificate}"
 
 
-def _check_refusals(model: Any) -> None:
-    from sklearn.utils import get_tags
-
+def _check_refusals(model: Classifier) -> None:
     X, y = _overlapping(60, 2)
     hole, gap, one = X.copy(), y.astype(object), np.array(["ash"] * 60)
     hole[7, 1], gap[3] = np.nan, None
@@ -113,7 +113,7 @@ def _check_refusals(model: Any) -> None:
     if not get_tags(model).input_tags.allow_nan:
         refused += [("NaN", hole, y), ("other columns and NaN", hole[:, :2], y)]
     for what, rows, labels in refused:
-        fresh, fitted = _clone(model), _clone(model).fit(X, y)
+        fresh, fitted = clone(model), clone(model).fit(X, y)
         before, labelled = _state(fitted), fitted.predict(X)
         for instance in (fresh, fitted):
             try:
@@ -122,7 +122,7 @@ def _check_refusals(model: Any) -> None:
                 assert isinstance(error, ValueError | TypeError), f"{what}: {type(error)} is no ValueError."
             else:
                 raise AssertionError(f"{type(model).__name__} was fitted to {what}.")
-        left = sorted(name for name in vars(fresh) if name.endswith("_") and not name.startswith("_"))
+        left = sorted(_state(fresh))
         assert not left, f"{type(model).__name__}, refused a first fit ({what}), is left with {left}."
         after = _state(fitted)
         changed = [name for name in before | after if not _equal(before.get(name), after.get(name))]
@@ -130,32 +130,28 @@ def _check_refusals(model: Any) -> None:
         assert np.array_equal(fitted.predict(X), labelled), f"{type(model).__name__} predicts otherwise after {what}."
 
 
-def _check_size(model: Any) -> None:
-    small, large = (len(pickle.dumps(_clone(model).fit(*_overlapping(n, 2)))) for n in (500, 5000))
+def _check_size(model: Classifier) -> None:
+    small, large = (len(pickle.dumps(clone(model).fit(*_overlapping(n, 2)))) for n in (500, 5000))
     # Five thousand rows take 160 kB; a trace may be some records longer.
     assert large < small + 60_000, f"A fitted {type(model).__name__} grows with its rows: {small} → {large} bytes."
 
 
-def _clone(model: Any) -> Any:
-    from sklearn.base import clone
-
-    return clone(model)
-
-
-def _state(model: Any) -> dict[str, Any]:
+def _state(model: Classifier) -> dict[str, Any]:
     return {name: value for name, value in vars(model).items() if name.endswith("_") and not name.startswith("_")}
 
 
-def _equal(a: Any, b: Any) -> bool:
+def _equal(a: object, b: object) -> bool:
     """Whether two fitted attributes are the same to the bit."""
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return type(a) is type(b) and np.array_equal(a, b)
-    if is_dataclass(a) and type(a) is type(b):
-        return all(_equal(getattr(a, field.name), getattr(b, field.name)) for field in fields(a))
-    if isinstance(a, list | tuple) and type(a) is type(b):
-        return len(a) == len(b) and all(_equal(x, y) for x, y in zip(a, b, strict=True))
+    if type(a) is not type(b):
+        return not isinstance(a, np.ndarray) and not isinstance(b, np.ndarray) and bool(a == b)
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return np.array_equal(a, b)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(_equal, a, b))
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(_equal(a[key], b[key]) for key in a)
-    if hasattr(a, "get_params") and type(a) is type(b):
+    if is_dataclass(a):
+        return all(_equal(getattr(a, field.name), getattr(b, field.name)) for field in fields(a))
+    if isinstance(a, BaseEstimator):
         return _equal(vars(a), vars(b))
     return bool(a == b)

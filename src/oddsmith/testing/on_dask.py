@@ -7,13 +7,18 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+import numpy.typing as npt
+from narwhals.typing import IntoDataFrame
 
 from oddsmith.block import Block
 from oddsmith.engines.dask import DaskParts
-from oddsmith.engines.parted import PartedSource, Piece
+from oddsmith.engines.dask_collections import Collection
+from oddsmith.engines.partitioned import PartedSource, Piece
+from oddsmith.numerics import Array
+from oddsmith.protocols import Labels
 
 
-def lay_out_dask(table: Any, rows: int) -> Any:
+def lay_out_dask(table: IntoDataFrame | npt.NDArray[Any], rows: int) -> Collection:
     """Return a table or an array as a Dask DataFrame or Array of partitions of ``rows`` rows.
 
     >>> lay_out_dask(np.eye(5), 2).chunks[0]
@@ -28,7 +33,9 @@ def lay_out_dask(table: Any, rows: int) -> Any:
     return import_module("dask.dataframe").from_delayed([delayed(part) for part in parts], meta=frame.iloc[:0])
 
 
-def dask_source(X: Any, t: Any, K: int, s: Any = None, offset: Any = None, rows: int = 200) -> PartedSource:
+def dask_source(
+    X: Array, t: Labels, K: int, s: Array | None = None, offset: Array | None = None, rows: int = 200
+) -> PartedSource:
     """Return arrays as a source of the Dask engine, in partitions of ``rows`` rows: what `check_engine` asks for.
 
     >>> source = dask_source(np.eye(3), np.array([0, 1, 1], dtype=np.int32), 2, rows=2)

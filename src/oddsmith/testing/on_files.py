@@ -12,14 +12,18 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 import pyarrow as pa
+from narwhals.typing import IntoDataFrame
 from pyarrow import csv, ipc, parquet
 
 from oddsmith.block import Block
 from oddsmith.engines.files import FileParts
-from oddsmith.engines.parted import PartedSource, Piece
+from oddsmith.engines.partitioned import PartedSource, Piece
+from oddsmith.numerics import Array
+from oddsmith.protocols import Labels
+from oddsmith.rows import as_rows
 
 
-def lay_out_files(table: Any, rows: int, folder: str | os.PathLike[str], format: str = "parquet") -> str:
+def lay_out_files(table: IntoDataFrame, rows: int, folder: str | os.PathLike[str], format: str = "parquet") -> str:
     """Write a table of any library as a folder of two files with row groups of ``rows`` rows, and return its path.
 
     ``format`` is "parquet", "csv" or "arrow"; CSV files have no groups. Read it with ``piece_rows=rows``, or small
@@ -46,7 +50,14 @@ def lay_out_files(table: Any, rows: int, folder: str | os.PathLike[str], format:
 
 
 def files_source(
-    X: Any, t: Any, K: int, s: Any = None, offset: Any = None, rows: int = 200, format: str = "parquet", **how: Any
+    X: Array,
+    t: Labels,
+    K: int,
+    s: Array | None = None,
+    offset: Array | None = None,
+    rows: int = 200,
+    format: str = "parquet",
+    **how: Any,
 ) -> PartedSource:
     """Return arrays as a source of the files engine, in pieces of ``rows`` rows: what `check_engine` asks for.
 
@@ -75,12 +86,9 @@ class _AsBlock:
     weighted: bool
 
     def __call__(self, piece: Piece) -> Block:
-        def columns(letter: str, count: int) -> Any:
-            made = np.empty((count, piece.rows.num_rows))
-            for j in range(count):
-                made[j] = piece.rows.column(f"{letter}{j}").to_numpy()
-            return made.T
+        def columns(letter: str, count: int) -> Array:
+            return np.array([piece.rows.column(f"{letter}{j}").to_numpy() for j in range(count)], dtype=float).T
 
         s = piece.rows.column("s").to_numpy() if self.weighted else None
         t = piece.rows.column("t").to_numpy().astype(np.int32)
-        return Block(columns("x", self.M), t, s, columns("o", self.C) if self.C else None)
+        return Block(as_rows(columns("x", self.M)), t, s, columns("o", self.C) if self.C else None)

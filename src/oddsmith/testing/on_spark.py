@@ -8,14 +8,21 @@ import sys
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
+from narwhals.typing import IntoDataFrame
 
 from oddsmith.block import Block
-from oddsmith.engines.parted import PartedSource, Piece
+from oddsmith.engines.partitioned import PartedSource, Piece
 from oddsmith.engines.spark import SparkParts
+from oddsmith.numerics import Array
+from oddsmith.protocols import Labels
+from oddsmith.rows import as_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def why_no_spark() -> str:
@@ -27,12 +34,12 @@ def why_no_spark() -> str:
     return ""
 
 
-def spark_session() -> Any:
+def spark_session() -> SparkSession:
     """Return the active Spark session, or a small quiet one of two cores in which a task may fail three times."""
-    sessions = import_module("pyspark.sql").SparkSession
+    sessions: type[SparkSession] = import_module("pyspark.sql").SparkSession
     # The executors' Python is this one.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    settings = {
+    settings: dict[str, bool | float | int | str | None] = {
         # Compiling what runs for a moment takes longer than running it.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.adaptive.enabled": "false",
@@ -48,7 +55,7 @@ def spark_session() -> Any:
     return sessions.getActiveSession() or sessions.builder.master("local[2,4]").config(map=settings).getOrCreate()
 
 
-def lay_out_spark(table: Any, rows: int) -> Any:
+def lay_out_spark(table: IntoDataFrame, rows: int) -> DataFrame:
     """Return a table of any library as a Spark DataFrame of partitions of ``rows`` rows, in order.
 
     The plan gives the same rows whenever it is run.
@@ -67,10 +74,13 @@ def lay_out_spark(table: Any, rows: int) -> Any:
     return session.range(0, count, 1, count).mapInArrow(slices, schema)
 
 
-def spark_source(X: Any, t: Any, K: int, s: Any = None, offset: Any = None, rows: int = 200) -> PartedSource:
+def spark_source(
+    X: Array, t: Labels, K: int, s: Array | None = None, offset: Array | None = None, rows: int = 200
+) -> PartedSource:
     """Return arrays as a source of the Spark engine, in partitions of ``rows`` rows: what `check_engine` asks for."""
     M, C, weighted = X.shape[1], 0 if offset is None else offset.shape[1], s is not None
-    columns = {f"x{j}": X[:, j] for j in range(M)} | {f"o{j}": offset[:, j] for j in range(C)}
+    columns = {f"x{j}": X[:, j] for j in range(M)}
+    columns |= {} if offset is None else {f"o{j}": offset[:, j] for j in range(C)}
     table = import_module("pyarrow").table(columns | {"t": t} | ({"s": s} if weighted else {}))
 
     def as_block(piece: Piece) -> Block:
@@ -79,6 +89,6 @@ def spark_source(X: Any, t: Any, K: int, s: Any = None, offset: Any = None, rows
 
         Phi = np.column_stack([column(f"x{j}") for j in range(M)])
         offsets = np.column_stack([column(f"o{j}") for j in range(C)]) if C else None
-        return Block(Phi, column("t"), column("s") if weighted else None, offsets)
+        return Block(as_rows(Phi), column("t"), column("s") if weighted else None, offsets)
 
     return PartedSource(SparkParts.open(lay_out_spark(table, rows)), as_block, n_rows=len(X), M=M, K=K)

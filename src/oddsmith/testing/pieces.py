@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from oddsmith.design.inputs import as_table
 from oddsmith.engines import PartedSource, Piece, Progress
-from oddsmith.engines.parted import merged
+from oddsmith.engines.partitioned import merged
+from oddsmith.statistic import Statistic
+
+S = TypeVar("S", bound=Statistic)
 
 
 @dataclass(frozen=True)
@@ -17,11 +20,11 @@ class CutEngine:
 
     name: str = "cut"
 
-    def fold(self, statistic: Any, source: PartedSource, params: Any, *, progress: Progress | None = None) -> Any:
+    def fold(self, statistic: type[S], source: PartedSource, params: object, *, progress: Progress | None = None) -> S:
         """Return the merge of the statistics of all pieces."""
         job, pieces = source.job(statistic, params), list(source.parts.pieces())
 
-        def parts() -> Iterator[Any]:
+        def parts() -> Iterator[S]:
             for done, piece in enumerate(pieces, 1):
                 yield job(piece)
                 if progress is not None:

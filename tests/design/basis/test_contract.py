@@ -118,7 +118,7 @@ class Greedy(Basis):
     """Learns from the first block only."""
 
     def learn(self, source: Any, engine: Any, names: Any) -> None:
-        self.mean_ = source.block(*source.slices()[0]).Phi.mean(axis=0)
+        self.mean_ = source.block(*source.slices()[0]).X.mean(axis=0)
 
     def expand(self, rows: Any) -> np.ndarray:
         return np.asarray(rows, dtype=np.float64) - self.mean_

@@ -61,7 +61,7 @@ def test_steps_equal_the_pipeline_of_our_own_transformers(bases: list[Any]) -> N
     # The blocks that a fold sees are those of the whole.
     seen = expansion.over(source(slice_rows=100))
     assert seen.shape.M == expansion.n_outputs
-    blocks = np.vstack([seen.block(*part).Phi for part in seen.slices()])
+    blocks = np.vstack([seen.block(*part).X for part in seen.slices()])
     np.testing.assert_allclose(blocks, expansion(X), atol=1e-12)
 
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from oddsmith.design.basis.base import Basis, Names
-from oddsmith.design.basis.rows import Rows
+from oddsmith.design.basis.all_rows import AllRows
+from oddsmith.design.basis.base import Basis, Names, Source
+from oddsmith.design.inputs import Rows, dense
 from oddsmith.engines import Engine, MemorySource
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
-from oddsmith.numerics import Array
 
 
 class Adapted(Basis):
@@ -31,7 +31,7 @@ class Adapted(Basis):
     fitted_: Any
     sparse_: bool
 
-    def __init__(self, transformer: Any) -> None:
+    def __init__(self, transformer: BaseEstimator) -> None:
         self.transformer = transformer
 
     def __sklearn_tags__(self) -> Any:
@@ -51,14 +51,14 @@ class Adapted(Basis):
                 f"{self.transformer!r} needs labels, and a basis sees rows only. Put it before the model in a pipeline."
             )
 
-    def learn(self, source: MemorySource, engine: Engine, names: Names) -> None:
+    def learn(self, source: Source, engine: Engine, names: Names) -> None:
         """Fit a clone to all rows."""
         if not isinstance(source, MemorySource):
             raise InvalidInputError(
                 f"{self.transformer!r} is fitted to all rows at once, in memory, and the data is in pieces. Use a "
                 "basis of oddsmith, such as Standardize(), or read a table into memory that is small enough."
             )
-        rows = engine.fold(Rows, source, None).joined(source.shape.M)
+        rows = engine.fold(AllRows, source, None).joined(source.shape.M)
         s = None if source.s is None else source.s[source.s > 0]
         options = {}
         if s is not None and (s != s[0]).any():
@@ -73,20 +73,20 @@ class Adapted(Basis):
             self.sparse_ = sparse.issparse(rows) and sparse.issparse(self.fitted_.transform(rows[:1]))
         self._check_rows(rows[:8])
 
-    def _check_rows(self, rows: Any) -> None:
-        together, alone = (_dense(part) for part in (self.expand(rows), self.expand(rows[:1])))
+    def _check_rows(self, rows: Rows) -> None:
+        together, alone = dense(self.expand(rows)), dense(self.expand(rows[:1]))
         if together.shape[0] != rows.shape[0] or not np.allclose(together[:1], alone, rtol=1e-6, atol=1e-9):
             raise InvalidInputError(
                 f"{self.transformer!r} does not treat each row by itself: the output for one depends on which others "
                 "come with it. A basis must."
             )
 
-    def expand(self, rows: Any) -> Any:
+    def expand(self, rows: Rows) -> Rows:
         """Return what the transformer makes of some rows, in float64; CSR only if it learned from CSR rows."""
-        made = self.fitted_.transform(rows)
+        Phi = self.fitted_.transform(rows)
         if self.sparse_ and sparse.issparse(rows):
-            return sparse.csr_array(made, dtype=np.float64)
-        return np.asarray(_dense(made), dtype=np.float64)
+            return sparse.csr_array(Phi, dtype=np.float64)
+        return np.asarray(Phi.toarray() if sparse.issparse(Phi) else Phi, dtype=np.float64)
 
     def column_names(self, names: Names) -> list[str]:
         """Return the transformer's own names, or numbered ones where it has none."""
@@ -94,7 +94,3 @@ class Adapted(Basis):
             return [str(name) for name in self.fitted_.get_feature_names_out(names)]
         width = self.expand(np.zeros((1, len(names)))).shape[1]
         return [f"{type(self.transformer).__name__.lower()}{j}" for j in range(width)]
-
-
-def _dense(rows: Any) -> Array:
-    return np.asarray(rows.toarray() if sparse.issparse(rows) else rows)

@@ -9,18 +9,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+from sklearn.utils.validation import _check_feature_names_in
 
-from oddsmith.design.inputs import check_finite, read_rows
-from oddsmith.engines import Engine, MemoryEngine, MemorySource, one_blas_thread
-from oddsmith.errors import InvalidInputError, InvalidTypeError, NotFittedError, as_input_errors
+from oddsmith.design.inputs import Rows, check_finite, check_fitted, dense, feature_names, read_rows, restored_on_error
+from oddsmith.engines import Engine, MemoryEngine, MemorySource, PartedSource, one_blas_thread
+from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.numerics import Array
 from oddsmith.registry import Registry
 
 Names = npt.NDArray[Any]
 B = TypeVar("B", bound="Basis")
+Source = MemorySource | PartedSource
+S = TypeVar("S", bound=Source)
 
 BASES: Registry[type[Any]] = Registry("basis")
 
@@ -54,11 +55,11 @@ class Basis(TransformerMixin, BaseEstimator):
     def check_parameters(self) -> None:
         """Refuse bad arguments."""
 
-    def learn(self, source: MemorySource, engine: Engine, names: Names) -> None:
+    def learn(self, source: Source, engine: Engine, names: Names) -> None:
         """Learn from the rows of a source, whose columns have the given names."""
         raise TypeError(f"{type(self).__name__} must define learn().")
 
-    def expand(self, rows: Any) -> Any:
+    def expand(self, rows: Rows) -> Rows:
         """Return ``φ`` of some rows (dense, or CSR where the basis takes it)."""
         raise TypeError(f"{type(self).__name__} must define expand().")
 
@@ -73,117 +74,78 @@ class Basis(TransformerMixin, BaseEstimator):
 
     def fit(self: B, X: Any, y: Any = None) -> B:
         """Learn from rows ``X`` (array, sparse matrix or table); ``y`` is not used."""
-        before = dict(self.__dict__)
-        try:
+        with restored_on_error(self):
             self.check_parameters()
             rows = read_rows(self, X, reset=True)
-            check_finite(rows, getattr(self, "feature_names_in_", None))
+            check_finite(rows, feature_names(self))
             source = MemorySource(rows, np.broadcast_to(np.int32(0), rows.shape[0]), K=1)
             with one_blas_thread():
-                self.learn(source, MemoryEngine(), self._inputs())
-        except BaseException:
-            # A fit that fails leaves the basis as it was.
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+                self.learn(source, MemoryEngine(), np.array(_check_feature_names_in(self), dtype=object))
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Any) -> Rows:
         """Return ``φ`` of each row of ``X``, N × M."""
-        self._check_fitted()
+        check_fitted(self, "fit(X)")
         rows = read_rows(self, X, reset=False)
-        check_finite(rows, getattr(self, "feature_names_in_", None))
+        check_finite(rows, feature_names(self))
         return self.expand(rows)
 
-    def get_feature_names_out(self, input_features: Any = None) -> Names:
+    def get_feature_names_out(self, input_features: object = None) -> Names:
         """Return the names of the outputs, made from those of the inputs (default: those seen in fit)."""
-        self._check_fitted()
+        check_fitted(self, "fit(X)")
         with as_input_errors():
             names = _check_feature_names_in(self, input_features)
         return np.array(self.column_names(names), dtype=object)
 
-    def _inputs(self) -> Names:
-        return np.array(_check_feature_names_in(self), dtype=object)
+    def check_whole(self, name: str, least: int) -> int:
+        """Return an argument that must be a whole number of at least ``least``."""
+        value = getattr(self, name)
+        what = f"{name} of {type(self).__name__} must be a whole number of at least {least}, found {value!r}."
+        if isinstance(value, bool) or not isinstance(value, Integral):
+            raise (InvalidInputError if isinstance(value, Real) else InvalidTypeError)(what)
+        if value < least:
+            raise InvalidInputError(what)
+        return int(value)
 
-    def _check_fitted(self) -> None:
-        try:
-            check_is_fitted(self)
-        except ValueError:
-            name = type(self).__name__
-            raise NotFittedError(f"This {name} instance is not fitted yet. Call fit(X) first.") from None
+    def check_flag(self, name: str) -> None:
+        """Refuse an argument that is neither true nor false."""
+        value = getattr(self, name)
+        if not isinstance(value, bool | np.bool_):
+            raise InvalidTypeError(f"{name} of {type(self).__name__} must be True or False, found {value!r}.")
 
-
-def check_limit(basis: Basis, columns: int, why: str) -> None:
-    """Refuse to make more columns than the basis's ``limit``, with the count."""
-    limit = check_whole(basis, "limit", 1)
-    if columns > limit:
-        raise InvalidInputError(
-            f"{type(basis).__name__} would make {columns:,} columns ({why}); the limit is {limit:,}. Choose fewer, or "
-            f"allow them with limit={columns}."
-        )
-
-
-def check_whole(basis: Basis, name: str, least: int) -> int:
-    """Return an argument that must be a whole number of at least ``least``."""
-    value = getattr(basis, name)
-    what = f"{name} of {type(basis).__name__} must be a whole number of at least {least}, found {value!r}."
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise (InvalidInputError if isinstance(value, Real) else InvalidTypeError)(what)
-    if value < least:
-        raise InvalidInputError(what)
-    return int(value)
+    def check_limit(self, columns: int, why: str) -> None:
+        """Refuse to make more columns than ``limit``, with the count."""
+        limit = self.check_whole("limit", 1)
+        if columns > limit:
+            raise InvalidInputError(
+                f"{type(self).__name__} would make {columns:,} columns ({why}); the limit is {limit:,}. Choose fewer, "
+                f"or allow them with limit={columns}."
+            )
 
 
-def check_seed(basis: Basis) -> None:
-    """Refuse a seed that is neither None nor a whole number."""
-    if getattr(basis, "seed", None) is not None:
-        check_whole(basis, "seed", 0)
-
-
-def check_flag(basis: Basis, name: str) -> None:
-    """Refuse an argument that is neither true nor false."""
-    value = getattr(basis, name)
-    if not isinstance(value, bool | np.bool_):
-        raise InvalidTypeError(f"{name} of {type(basis).__name__} must be True or False, found {value!r}.")
-
-
-def dense_tiles(rows: Any, columns: int) -> Iterator[tuple[slice, Array]]:
-    """Yield the rows as float64 arrays, some at a time, so that ``columns`` numbers for each fit into the cache.
-
-    >>> [part.shape for _, part in dense_tiles(np.ones((100, 2), dtype=np.float32), 1024)]
-    [(64, 2), (36, 2)]
-    """
+def dense_tiles(rows: Rows, columns: int) -> Iterator[tuple[slice, Array]]:
+    """Yield the rows as float64 arrays, some at a time, so that ``columns`` numbers for each fit into the cache."""
     n = rows.shape[0]
     step = max(16, TILE_ELEMENTS // max(1, columns, rows.shape[1]))
     for start in range(0, n, step):
         part = slice(start, min(start + step, n))
-        tile = rows[part].toarray() if sparse.issparse(rows) else rows[part]
-        yield part, np.asarray(tile, dtype=np.float64)
+        yield part, np.asarray(dense(rows[part]), dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class Composed:
-    """One function of rows after another; it travels to where rows are, as a lambda would not.
-
-    >>> Composed(np.abs, np.sqrt)(np.array([-4.0])).tolist()
-    [2.0]
-    """
+    """One function after another; it travels to where rows are, as a lambda would not."""
 
     first: Callable[[Any], Any]
     second: Callable[[Any], Any]
 
-    def __call__(self, rows: Any) -> Any:
-        """Return ``second(first(rows))``."""
-        return self.second(self.first(rows))
+    def __call__(self, argument: object) -> Any:
+        """Return ``second(first(argument))``."""
+        return self.second(self.first(argument))
 
 
-def seen_through(source: Any, function: Callable[[Any], Any], columns: int) -> Any:
-    """Return the source with a function of its rows, applied a slice at a time, in their place.
-
-    >>> source = MemorySource(np.array([[1.0, 2.0]]), np.zeros(1, dtype=np.int32), K=1)
-    >>> seen_through(source, lambda rows: rows[:, [1]], 1).block(0, 1).Phi.tolist()
-    [[2.0]]
-    """
+def seen_through(source: S, function: Callable[[Any], Any], columns: int) -> S:
+    """Return the source with a function of its rows, applied a slice at a time, in their place."""
     before = source.transform
     after = function if before is None else Composed(before, function)
     return replace(source, transform=after, M=columns)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from oddsmith.design.basis.adapted import Adapted
-from oddsmith.design.basis.base import BASES, Basis, Names, seen_through
-from oddsmith.engines import Engine, MemorySource
+from oddsmith.design.basis.base import BASES, Basis, Names, S, seen_through
+from oddsmith.design.basis.radial import GaussianKernel
+from oddsmith.design.inputs import Rows
+from oddsmith.engines import Engine
 from oddsmith.errors import InvalidTypeError
 from oddsmith.numerics import Array
 
@@ -25,19 +26,19 @@ class Expansion:
     prior of kernel regression in function space has the precision ``alpha wᵀ gram w``.
 
     >>> from oddsmith import Polynomial, Standardize
-    >>> from oddsmith.engines import MemoryEngine
+    >>> from oddsmith.engines import MemoryEngine, MemorySource
     >>> source = MemorySource(np.array([[1.0], [3.0]]), np.zeros(2, dtype=np.int32), K=1)
     >>> expansion = learn_expansion([Standardize(), Polynomial(2)], source, ["size"], engine=MemoryEngine())
     >>> expansion(np.array([[5.0]])).tolist(), expansion.names.tolist()
     ([[3.0, 9.0]], ['size', 'size^2'])
     """
 
-    steps: tuple[Any, ...]
+    steps: tuple[Basis, ...]
     n_inputs: int
     n_outputs: int
     names: Names
 
-    def __call__(self, rows: Any) -> Any:
+    def __call__(self, rows: Rows) -> Rows:
         """Return ``φ`` of some checked rows (dense or CSR), n × M."""
         for step in self.steps:
             rows = step.expand(rows)
@@ -46,32 +47,33 @@ class Expansion:
     @property
     def keeps_sparse(self) -> bool:
         """Whether CSR rows come out as CSR rows."""
-        return all(getattr(step, "keeps_sparse", False) for step in self.steps)
+        return all(step.keeps_sparse for step in self.steps)
 
     @property
     def gram(self) -> Array | None:
         """The matrix of the kernel between its centres, or None if the last basis is no kernel."""
-        return getattr(self.steps[-1], "gram_", None) if self.steps else None
+        last = self.steps[-1] if self.steps else None
+        return last.gram_ if isinstance(last, GaussianKernel) else None
 
     def split(self) -> tuple[Expansion, Array | None]:
         """Return the expansion without the linear map that it ends with (M′ outputs), and that map, M′ × M, or None.
 
         A linear model can have the map in its weights, which is cheaper than in every row.
         """
-        R = getattr(self.steps[-1], "whitening_", None) if self.steps else None
-        if R is None:
+        last = self.steps[-1] if self.steps else None
+        if not isinstance(last, GaussianKernel) or last.whitening_ is None:
             return self, None
-        last = copy(self.steps[-1])
+        R, last = last.whitening_, copy(last)
         last.whitening_ = None
         return Expansion((*self.steps[:-1], last), self.n_inputs, len(R), self.names), R
 
-    def over(self, source: MemorySource) -> MemorySource:
+    def over(self, source: S) -> S:
         """Return a source of raw rows as seen through this expansion."""
         return seen_through(source, self, self.n_outputs) if self.steps else source
 
 
 def learn_expansion(
-    basis: Any, source: MemorySource, names: Iterable[Any], *, engine: Engine, seed: int | None = None
+    basis: object, source: S, names: Iterable[object], *, engine: Engine, seed: int | None = None
 ) -> Expansion:
     """Learn one basis, or several that are applied in order, from a source of raw rows (checked finite).
 
@@ -88,12 +90,12 @@ def learn_expansion(
             one.set_params(seed=seed)
         one.n_features_in_ = expansion.n_outputs
         one.learn(expansion.over(source), engine, expansion.names)
-        made = np.array(one.column_names(expansion.names), dtype=object)
-        expansion = Expansion((*expansion.steps, one), source.shape.M, len(made), made)
+        outputs = np.array(one.column_names(expansion.names), dtype=object)
+        expansion = Expansion((*expansion.steps, one), source.shape.M, len(outputs), outputs)
     return expansion
 
 
-def as_basis(basis: Any) -> Basis:
+def as_basis(basis: object) -> Basis:
     """Return a copy of a basis that is not fitted, or say what a basis is."""
     if isinstance(basis, Basis):
         copy: Basis = clone(basis)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from itertools import combinations_with_replacement
 from math import comb
-from typing import Any
 
 import numpy as np
 
-from oddsmith.design.basis.base import BASES, LIMIT, Basis, Names, check_flag, check_limit, check_whole, dense_tiles
-from oddsmith.engines import Engine, MemorySource
+from oddsmith.design.basis.base import BASES, LIMIT, Basis, Names, Source, dense_tiles
+from oddsmith.design.inputs import Rows
+from oddsmith.engines import Engine
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
 
@@ -54,19 +54,19 @@ class Polynomial(Basis):
 
     def check_parameters(self) -> None:
         """Refuse a degree below 1."""
-        check_whole(self, "degree", 1)
-        check_flag(self, "interactions")
-        check_whole(self, "limit", 1)
+        self.check_whole("degree", 1)
+        self.check_flag("interactions")
+        self.check_whole("limit", 1)
 
-    def learn(self, source: MemorySource, engine: Engine, names: Names) -> None:
+    def learn(self, source: Source, engine: Engine, names: Names) -> None:
         """Count the columns, and refuse too many."""
         D, G = source.shape.M, int(self.degree)
         # The sum of C(D + g − 1, g) over g = 1 … G.
         columns = comb(D + G, G) - 1 if self.interactions else D * G
-        check_limit(self, columns, f"monomials of {D} columns up to degree {G}")
+        self.check_limit(columns, f"monomials of {D} columns up to degree {G}")
         self.n_outputs_ = columns
 
-    def expand(self, rows: Any) -> Array:
+    def expand(self, rows: Rows) -> Array:
         """Return the monomials, N × M."""
         Phi = np.empty((rows.shape[0], self.n_outputs_))
         fill = _monomials if self.interactions else _powers
@@ -116,5 +116,5 @@ def _powers(X: Array, G: int, Phi: Array) -> None:
         np.multiply(X, Phi[:, (g - 1) * D : g * D], out=Phi[:, g * D : (g + 1) * D])
 
 
-def _power(name: Any, g: int) -> str:
+def _power(name: object, g: int) -> str:
     return f"{name}" if g == 1 else f"{name}^{g}"

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import linalg
 from scipy.spatial.distance import cdist, pdist
 
-from oddsmith.design.basis.base import (
-    BASES,
-    LIMIT,
-    Basis,
-    Names,
-    check_flag,
-    check_limit,
-    check_seed,
-    check_whole,
-    dense_tiles,
-)
-from oddsmith.design.basis.rows import Rows
-from oddsmith.engines import Engine, MemorySource
+from oddsmith.design.basis.all_rows import AllRows
+from oddsmith.design.basis.base import BASES, LIMIT, Basis, Names, Source, dense_tiles
+from oddsmith.design.inputs import Rows, dense
+from oddsmith.engines import Engine
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError, as_input_errors
 from oddsmith.numerics import EPS, Array
 from oddsmith.registry import Registry
@@ -37,18 +29,18 @@ KMEANS_ROWS = 1 << 14
 FAR = 1e4
 """Squared distance from the middle, in widths, up to which distances by products keep 11 digits of the bump."""
 
-METHODS: Registry[Any] = Registry("method")
+METHODS: Registry[Callable[[Source, Engine, int, int], Array]] = Registry("method")
 """How a number of centres is placed: (source, engine, count, seed) → centres."""
 
 
 @METHODS.register("sample")
-def sample_rows(source: MemorySource, engine: Engine, count: int, seed: int) -> Array:
+def sample_rows(source: Source, engine: Engine, count: int, seed: int) -> Array:
     """Return a uniform sample of different rows, by one fold."""
     return engine.fold(Sample, source, SampleParams(count, seed)).found[0]
 
 
 @METHODS.register("kmeans")
-def kmeans(source: MemorySource, engine: Engine, count: int, seed: int) -> Array:
+def kmeans(source: Source, engine: Engine, count: int, seed: int) -> Array:
     """Return the centres of k-means on a uniform sample of different rows, weighted by how often each occurs."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
@@ -72,14 +64,23 @@ class _Bumps(Basis):
 
     centers_: Array
     width_: float
-    width: Any
-    seed: Any
+    width: float | str
+    seed: int | None
     limit: int
+    _argument = "centers"
+    """The argument that gives the centres, or their number."""
+
+    @property
+    def _given(self) -> int | npt.ArrayLike | None:
+        return getattr(self, self._argument)  # type: ignore[no-any-return]
 
     def check_parameters(self) -> None:
-        """Refuse a width that is not positive."""
-        check_seed(self)
-        check_whole(self, "limit", 1)
+        """Refuse a width that is not positive, and a number of centres below 1."""
+        if self.seed is not None:
+            self.check_whole("seed", 0)
+        self.check_whole("limit", 1)
+        if isinstance(self._given, Integral | bool):
+            self.check_whole(self._argument, 1)
         name = type(self).__name__
         if isinstance(self.width, str):
             if self.width != "median":
@@ -92,15 +93,39 @@ class _Bumps(Basis):
                 "falls to 0.61. Use width='median' for the median distance between rows."
             )
 
-    def _set(self, centers: Array, source: MemorySource, engine: Engine) -> None:
-        check_limit(self, len(centers), "one for each centre")
+    def _place(self, choose: Callable[[Source, Engine, int, int], Array], source: Source, engine: Engine) -> Array:
+        """Return the centres that were given, checked, or so many that are chosen."""
+        name, kind, given = self._argument, type(self).__name__, self._given
+        if given is None or isinstance(given, Integral):
+            count = CENTERS if given is None else int(given)
+            self.check_limit(count, f"one for each {'centre' if name == 'centers' else 'landmark'}")
+            centers = choose(source, engine, count, self._seed())
+            if given is not None and len(centers) < count:
+                raise InvalidInputError(
+                    f"{name}={count} of {kind} is more than there are different rows: {len(centers)} "
+                    f"(n_samples={source.n_rows}). Use {name}={len(centers)} at most."
+                )
+            return centers
+        with as_input_errors():
+            rows = np.array(given, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != source.shape.M or not len(rows):
+            raise InvalidInputError(
+                f"{name} of {kind} must be a whole number, or an array with a row for each and {source.shape.M} "
+                f"columns; found {given if rows.ndim == 0 else f'the shape {rows.shape}'}."
+            )
+        if not np.isfinite(rows).all():
+            raise InvalidInputError(f"{name} of {kind} contains NaN or infinity.")
+        return rows
+
+    def _set(self, centers: Array, source: Source, engine: Engine) -> None:
+        self.check_limit(len(centers), "one for each centre")
         width = median_distance(source, engine, self._seed()) if self.width == "median" else float(self.width)
         self.centers_, self.width_ = centers, width
 
     def _seed(self) -> int:
         return 0 if self.seed is None else int(self.seed)
 
-    def expand(self, rows: Any) -> Array:
+    def expand(self, rows: Rows) -> Array:
         """Return the bumps, N × M."""
         return bumps(rows, self.centers_, self.width_)
 
@@ -148,8 +173,8 @@ class RadialBasis(_Bumps):
 
     def __init__(
         self,
-        centers: Any = None,
-        width: Any = "median",
+        centers: int | npt.ArrayLike | None = None,
+        width: float | str = "median",
         *,
         method: str = "kmeans",
         seed: int | None = 0,
@@ -165,20 +190,10 @@ class RadialBasis(_Bumps):
         """Refuse bad centres, widths and methods."""
         super().check_parameters()
         METHODS[self.method]
-        if isinstance(self.centers, Integral | bool):
-            check_whole(self, "centers", 1)
 
-    def learn(self, source: MemorySource, engine: Engine, names: Names) -> None:
+    def learn(self, source: Source, engine: Engine, names: Names) -> None:
         """Place the centres by one fold of `Sample`, and find the width by another."""
-        if self.centers is not None and not isinstance(self.centers, Integral):
-            self._set(given_rows(self, "centers", source.shape.M), source, engine)
-            return
-        count = CENTERS if self.centers is None else int(self.centers)
-        check_limit(self, count, "one for each centre")
-        centers = METHODS[self.method](source, engine, count, self._seed())
-        if self.centers is not None:
-            check_enough(self, "centers", count, len(centers), source.n_rows)
-        self._set(centers, source, engine)
+        self._set(self._place(METHODS[self.method], source, engine), source, engine)
 
     def column_names(self, names: Names) -> list[str]:
         """Return ``radial0``, ``radial1`` and so on."""
@@ -237,10 +252,12 @@ class GaussianKernel(_Bumps):
     ([[1.0, 0.1353], [0.6065, 0.6065]], ['kernel0', 'kernel1'])
     """
 
+    _argument = "landmarks"
+
     def __init__(
         self,
-        width: Any = "median",
-        landmarks: Any = None,
+        width: float | str = "median",
+        landmarks: int | npt.ArrayLike | None = None,
         *,
         whiten: bool = False,
         seed: int | None = 0,
@@ -255,29 +272,21 @@ class GaussianKernel(_Bumps):
     def check_parameters(self) -> None:
         """Refuse bad landmarks and widths."""
         super().check_parameters()
-        check_flag(self, "whiten")
-        if isinstance(self.landmarks, Integral | bool):
-            check_whole(self, "landmarks", 1)
+        self.check_flag("whiten")
 
-    def learn(self, source: MemorySource, engine: Engine, names: Names) -> None:
+    def learn(self, source: Source, engine: Engine, names: Names) -> None:
         """Take the training rows, or landmarks by one fold of `Sample`."""
         if self.landmarks is None:
-            check_limit(self, source.n_rows, "one for each training row; landmarks=300, say, takes a sample of them")
-            rows = engine.fold(Rows, source, None).joined(source.shape.M)
-            centers = rows.toarray() if hasattr(rows, "toarray") else rows
-        elif isinstance(self.landmarks, Integral):
-            count = int(self.landmarks)
-            check_limit(self, count, "one for each landmark")
-            centers = sample_rows(source, engine, count, self._seed())
-            check_enough(self, "landmarks", count, len(centers), source.n_rows)
+            self.check_limit(source.n_rows, "one for each training row; landmarks=300, say, takes a sample of them")
+            centers = dense(engine.fold(AllRows, source, None).joined(source.shape.M))
         else:
-            centers = given_rows(self, "landmarks", source.shape.M)
+            centers = self._place(sample_rows, source, engine)
         self._set(centers, source, engine)
         K = bumps(centers, centers, self.width_)
         self.whitening_ = inverse_root(K) if self.whiten else None
         self.gram_ = 0.5 * (K + K.T) if self.whitening_ is None else np.eye(self.whitening_.shape[1])
 
-    def expand(self, rows: Any) -> Array:
+    def expand(self, rows: Rows) -> Array:
         """Return the kernel between rows and centres, N × M, whitened if asked for."""
         Phi = super().expand(rows)
         return Phi if self.whitening_ is None else Phi @ self.whitening_
@@ -287,30 +296,7 @@ class GaussianKernel(_Bumps):
         return [f"kernel{j}" for j in range(len(self.gram_))]
 
 
-def given_rows(basis: Basis, name: str, D: int) -> Array:
-    """Return the centres that the user gave, checked."""
-    with as_input_errors():
-        rows = np.array(getattr(basis, name), dtype=np.float64)
-    if rows.ndim != 2 or rows.shape[1] != D or not len(rows):
-        raise InvalidInputError(
-            f"{name} of {type(basis).__name__} must be a whole number, or an array with a row for each and {D} "
-            f"columns; found {getattr(basis, name) if rows.ndim == 0 else f'the shape {rows.shape}'}."
-        )
-    if not np.isfinite(rows).all():
-        raise InvalidInputError(f"{name} of {type(basis).__name__} contains NaN or infinity.")
-    return rows
-
-
-def check_enough(basis: Basis, name: str, asked: int, found: int, n_rows: int) -> None:
-    """Refuse to choose more rows than there are different ones."""
-    if found < asked:
-        raise InvalidInputError(
-            f"{name}={asked} of {type(basis).__name__} is more than there are different rows: {found} "
-            f"(n_samples={n_rows}). Use {name}={found} at most."
-        )
-
-
-def median_distance(source: MemorySource, engine: Engine, seed: int) -> float:
+def median_distance(source: Source, engine: Engine, seed: int) -> float:
     """Return the median distance between two different rows of a uniform sample."""
     rows = engine.fold(Sample, source, SampleParams(MEDIAN_ROWS, seed)).found[0]
     if len(rows) < 2:
@@ -324,7 +310,7 @@ def median_distance(source: MemorySource, engine: Engine, seed: int) -> float:
     return width
 
 
-def bumps(rows: Any, centers: Array, width: float) -> Array:
+def bumps(rows: Rows, centers: Array, width: float) -> Array:
     """Return ``exp(−‖x − c‖² / (2 width²))`` for every row and centre, N × M.
 
     In units of ``√2 width`` about the middle of the centres, ``−‖z − u‖² = 2 zᵀu − ‖z‖² − ‖u‖²`` is one product of the

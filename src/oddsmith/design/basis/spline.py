@@ -6,32 +6,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import factorial
 from numbers import Integral
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.interpolate import BSpline
 
-from oddsmith.design.basis.base import (
-    BASES,
-    LIMIT,
-    Basis,
-    Names,
-    check_flag,
-    check_limit,
-    check_whole,
-    dense_tiles,
-    seen_through,
-)
-from oddsmith.design.basis.rows import Rows
+from oddsmith.design.basis.all_rows import AllRows
+from oddsmith.design.basis.base import BASES, LIMIT, Basis, Names, Source, dense_tiles, seen_through
+from oddsmith.design.inputs import Rows, dense
 from oddsmith.engines import Engine, MemorySource
 from oddsmith.errors import InvalidInputError, as_input_errors
 from oddsmith.numerics import Array
+from oddsmith.protocols import Indices
 from oddsmith.statistics import Moments, MomentsParams, Sample, SampleParams
 
 QUANTILE_VALUES = 1 << 20
 """Different values of a column up to which its quantiles are exact."""
-TOGETHER = 1 << 22
+GATHERED = 1 << 22
 """Numbers that are gathered at a time to find them."""
 
 
@@ -97,7 +88,13 @@ class Spline(Basis):
     n_outputs_: int
 
     def __init__(
-        self, knots: Any = 5, degree: int = 3, *, natural: bool = True, periodic: bool = False, limit: int = LIMIT
+        self,
+        knots: int | npt.ArrayLike = 5,
+        degree: int = 3,
+        *,
+        natural: bool = True,
+        periodic: bool = False,
+        limit: int = LIMIT,
     ) -> None:
         self.knots = knots
         self.degree = degree
@@ -107,15 +104,15 @@ class Spline(Basis):
 
     def check_parameters(self) -> None:
         """Refuse bad degrees, and knots that are not in order."""
-        degree = check_whole(self, "degree", 1)
-        check_whole(self, "limit", 1)
-        check_flag(self, "natural")
-        check_flag(self, "periodic")
+        degree = self.check_whole("degree", 1)
+        self.check_whole("limit", 1)
+        self.check_flag("natural")
+        self.check_flag("periodic")
         if self.natural and not self.periodic and degree != 3:
             raise InvalidInputError(f"Natural splines have degree 3, found degree={degree}. Use natural=False with it.")
         least = max(3, degree + 1) if self.periodic else 2
         if isinstance(self.knots, Integral | bool):
-            check_whole(self, "knots", least)
+            self.check_whole("knots", least)
             return
         with as_input_errors():
             knots = np.array(self.knots, dtype=np.float64)
@@ -129,11 +126,11 @@ class Spline(Basis):
         if not (np.diff(knots, axis=0) > 0).all():
             raise InvalidInputError(f"knots of Spline must increase, without repetition; found {self.knots!r}.")
 
-    def learn(self, source: MemorySource, engine: Engine, names: Names) -> None:
+    def learn(self, source: Source, engine: Engine, names: Names) -> None:
         """Place the knots at quantiles, by a fold of `Sample` over each column."""
         if isinstance(self.knots, Integral):
-            check_limit(self, self._columns(int(self.knots)) * source.shape.M, f"{source.shape.M} columns of splines")
-            knots = [self._placed(*column) for column in column_values(source, engine)]
+            self.check_limit(self._columns(int(self.knots)) * source.shape.M, f"{source.shape.M} columns of splines")
+            knots = [self._placed(int(self.knots), *column) for column in column_values(source, engine)]
         else:
             knots = self._given(source, engine, names)
         for name, places in zip(names, knots, strict=True):
@@ -149,29 +146,26 @@ class Spline(Basis):
             return n - 2
         return n - 1 if self.natural else n + int(self.degree) - 2
 
-    def _placed(self, values: Array, weight: Array) -> Array:
-        """Return the knots of a column with the given values."""
+    def _placed(self, n: int, values: Array, weight: Array) -> Array:
+        """Return n knots of a column with the given values."""
         if self.periodic:
-            places = np.unique(np.linspace(values[0], values[-1], int(self.knots)))
+            places = np.unique(np.linspace(values[0], values[-1], n))
             # Values so close together that no knots fit between them count as one.
-            return places if len(places) == int(self.knots) else values[:1]
-        if len(values) < int(self.knots):
-            return values
-        return np.unique(quantiles(values, weight, int(self.knots)))
+            return places if len(places) == n else values[:1]
+        return values if len(values) < n else np.unique(quantiles(values, weight, n))
 
-    def _given(self, source: MemorySource, engine: Engine, names: Names) -> list[Array]:
+    def _given(self, source: Source, engine: Engine, names: Names) -> list[Array]:
         D, knots = source.shape.M, np.array(self.knots, dtype=np.float64)
         if knots.ndim == 1:
             knots = np.repeat(knots[:, None], D, axis=1)
         if knots.shape[1] != D:
             raise InvalidInputError(f"knots of Spline has {knots.shape[1]} columns, and the rows have {D}.")
-        check_limit(self, self._columns(len(knots)) * D, f"{D} columns of splines")
+        self.check_limit(self._columns(len(knots)) * D, f"{D} columns of splines")
         first, last = knots[0], knots[-1]
 
-        def between(rows: Any) -> Array:
-            X = rows.toarray() if hasattr(rows, "toarray") else rows
-            inside: Array = ((first <= X) & (last >= X)).astype(np.float64)
-            return inside
+        def between(rows: Rows) -> Array:
+            X = dense(rows)
+            return np.asarray((first <= X) & (last >= X), dtype=np.float64)
 
         share = engine.fold(Moments, seen_through(source, between, D), MomentsParams(1, "diagonal")).mean[0]
         if not self.periodic and not share.all():
@@ -192,7 +186,7 @@ class Spline(Basis):
             return periodic_pieces(z, degree)
         return natural_pieces(z) if self.natural else bspline_pieces(z, degree)[..., 1:]
 
-    def expand(self, rows: Any) -> Array:
+    def expand(self, rows: Rows) -> Array:
         """Return the splines, N × M."""
         Phi = np.empty((rows.shape[0], self.n_outputs_))
         for part, X in dense_tiles(rows, max(C.shape[-1] for C in self.coefficients_)):
@@ -220,21 +214,20 @@ class Spline(Basis):
         return [f"{name}_sp_{b}" for name, count in zip(names, counts, strict=True) for b in range(count)]
 
 
-def column_values(source: Any, engine: Engine) -> Iterator[tuple[Array, Array]]:
+def column_values(source: Source, engine: Engine) -> Iterator[tuple[Array, Array]]:
     """Yield for each column its different values, sorted, and the weight of each."""
-    in_memory = isinstance(source, MemorySource)
-    D, many = source.shape.M, source.n_rows > QUANTILE_VALUES or not in_memory
-    together = 1 if many else max(1, TOGETHER // max(1, source.n_rows))
-    for start in range(0, D, together):
-        columns = np.arange(start, min(start + together, D))
+    D, in_memory = source.shape.M, isinstance(source, MemorySource) and source.n_rows <= QUANTILE_VALUES
+    step = max(1, GATHERED // max(1, source.n_rows)) if in_memory else 1
+    for start in range(0, D, step):
+        columns = np.arange(start, min(start + step, D))
         picked = seen_through(source, Picked(columns), len(columns))
-        s = source.s[source.s > 0] if in_memory and source.s is not None else None
-        if many:
+        if isinstance(source, MemorySource) and in_memory:
+            rows = engine.fold(AllRows, picked, None).joined(len(columns))
+            s = None if source.s is None else source.s[source.s > 0]
+        else:
             size = min(QUANTILE_VALUES, source.n_rows)
             rows, s = engine.fold(Sample, picked, SampleParams(size, by_origin=False)).found
-        else:
-            rows = engine.fold(Rows, picked, None).joined(len(columns))
-        for values in (rows.toarray() if hasattr(rows, "toarray") else rows).T:
+        for values in dense(rows).T:
             different, which, counts = np.unique(values, return_inverse=True, return_counts=True)
             weight = counts if s is None else np.bincount(which.ravel(), weights=s)
             yield different, weight.astype(np.float64)
@@ -244,9 +237,9 @@ def column_values(source: Any, engine: Engine) -> Iterator[tuple[Array, Array]]:
 class Picked:
     """Some columns of rows."""
 
-    columns: npt.NDArray[np.intp]
+    columns: Indices
 
-    def __call__(self, rows: Any) -> Any:
+    def __call__(self, rows: Rows) -> Rows:
         """Return these columns."""
         return rows[:, self.columns]
 
@@ -315,5 +308,5 @@ def periodic_pieces(z: Array, degree: int) -> Array:
     return C[..., 1:]
 
 
-def _taylor(spline: Any, at: Array, degree: int) -> Array:
+def _taylor(spline: BSpline, at: Array, degree: int) -> Array:
     return np.stack([spline(at, nu=m) / factorial(m) for m in range(degree + 1)])

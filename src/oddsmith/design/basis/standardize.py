@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from oddsmith.design.basis.base import BASES, Basis, Names, check_flag
-from oddsmith.engines import Engine, MemorySource
+from oddsmith.design.basis.base import BASES, Basis, Names, Source
+from oddsmith.design.inputs import Rows
+from oddsmith.engines import Engine
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import EPS, Array
 from oddsmith.statistics import Moments, MomentsParams
@@ -64,10 +64,10 @@ class Standardize(Basis):
 
     def check_parameters(self) -> None:
         """Refuse arguments that are not truth values."""
-        check_flag(self, "center")
-        check_flag(self, "scale")
+        self.check_flag("center")
+        self.check_flag("scale")
 
-    def learn(self, source: MemorySource, engine: Engine, names: Names) -> None:
+    def learn(self, source: Source, engine: Engine, names: Names) -> None:
         """Learn means and standard deviations by one fold of `Moments`."""
         if self.center and source.is_sparse:
             raise InvalidInputError(SPARSE)
@@ -83,9 +83,9 @@ class Standardize(Basis):
         noise = max(SAME, EPS * source.n_rows) if source.is_sparse else SAME
         self.scale_ = np.where(sd > noise * np.abs(mean), sd, 1.0) if self.scale else np.ones_like(sd)
 
-    def expand(self, rows: Any) -> Any:
+    def expand(self, rows: Rows) -> Rows:
         """Return ``(x − mean) / sd``."""
-        if not sparse.issparse(rows):
+        if isinstance(rows, np.ndarray):
             Phi: Array = np.subtract(rows, self.mean_, dtype=np.float64)
             Phi /= self.scale_
             return Phi

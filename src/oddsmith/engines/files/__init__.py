@@ -1,10 +1,10 @@
 """Tables in files, larger than memory: Parquet, CSV, Arrow.
 
-The way of the bytes: `finding` (which files) → `columnar`, `text` (stretches of rows) → `parts` (tasks and pieces) →
-`engine` (threads, order) with `keeping` (what later passes need not read again).
+The way of the bytes: `paths` (which files) → `columnar`, `text` (ranges of rows) → `parts` (tasks and pieces) →
+`engine` (threads, order) with `block_cache` (what later passes need not read again).
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from oddsmith.engines.files.engine import FilesEngine
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["FileParts", "FilesEngine"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     # pyarrow is loaded when files are read, not with every model.
     if name != "FileParts":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

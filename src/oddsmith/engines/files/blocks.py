@@ -10,6 +10,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from oddsmith.block import Block
@@ -18,16 +19,18 @@ MAGIC = b"oddsmith blocks 1"
 ALIGN = 64
 
 
-def nbytes(thing: Any) -> int:
-    """Return how much memory the arrays of a block or a table take.
+def nbytes(thing: object) -> int:
+    """Return how much memory the arrays of a record, a table or a sequence of these take.
 
     >>> nbytes(Block(np.eye(2), np.zeros(2, dtype=np.int32)))
     40
     """
-    if sparse.issparse(thing):
-        return sum(nbytes(part) for part in (thing.data, thing.indices, thing.indptr))
-    if is_dataclass(thing):
-        return sum(nbytes(getattr(thing, field.name)) for field in fields(thing))
+    if isinstance(thing, sparse.csr_array | sparse.csr_matrix):
+        thing = (thing.data, thing.indices, thing.indptr)
+    elif is_dataclass(thing) and not isinstance(thing, type):
+        thing = [getattr(thing, field.name) for field in fields(thing)]
+    if isinstance(thing, list | tuple):
+        return sum(map(nbytes, thing))
     return int(getattr(thing, "nbytes", 0))
 
 
@@ -46,7 +49,7 @@ class BlockWriter:
     def add(self, block: Block) -> None:
         """Write one more block."""
         entry: dict[str, Any] = {"first_row": block.first_row}
-        Phi = block.Phi
+        Phi = block.X
         if block.is_sparse:
             entry["shape"] = list(Phi.shape)
             parts = {"data": Phi.data, "indices": Phi.indices, "indptr": Phi.indptr}
@@ -57,7 +60,7 @@ class BlockWriter:
                 entry[name] = self._put(np.asarray(array))
         self._index.append(entry)
 
-    def _put(self, array: Any) -> list[Any]:
+    def _put(self, array: npt.NDArray[Any]) -> list[Any]:
         order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
         self._file.write(b"\0" * (-self._file.tell() % ALIGN))
         place = self._file.tell()

@@ -6,12 +6,16 @@ one the field goes on without quotes. Lines end with a line feed, a carriage ret
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 QUOTE, FEED, RETURN = b'"'[0], b"\n"[0], b"\r"[0]
+LINE_END = re.compile(rb"[\n\r]")
+QUOTED = rb'(?<![^%s\n\r])"(?:[^"]|"")*+("|\Z)'
+"""A quoted field, by the delimiter: its closing quote may be missing at the end of the text."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,9 @@ class Lines:
         opens = np.zeros(256, dtype=bool)
         opens[[ord(delimiter), FEED, RETURN, QUOTE]] = True
         if not opens[signs[at[::2] - 1][int(at[0] == 0) :]].all():
-            at = _one_by_one(text, ord(delimiter))
+            fields = re.finditer(QUOTED % re.escape(delimiter.encode()), text)
+            ends = [(field.start(), field.end() - 1) if field[1] else (field.start(),) for field in fields]
+            at = np.array([place for each in ends for place in each], dtype=np.intp)
         if len(at) % 2:
             at = np.append(at, len(text))
         return cls(text, at[::2], at[1::2])
@@ -52,9 +58,10 @@ class Lines:
             return 0
         place = target - 1
         while True:
-            place = _first(self.text, place)
-            if place < 0:
+            found = LINE_END.search(self.text, place)
+            if found is None:
                 return None
+            place = found.start()
             i = int(np.searchsorted(self.opens, place, side="right")) - 1
             if i >= 0 and self.closes[i] > place:
                 place = int(self.closes[i])
@@ -77,29 +84,3 @@ class Lines:
                 end = int(self.opens[i])
                 continue
             return place + 1
-
-
-def _first(text: bytes | bytearray, start: int) -> int:
-    """Return the place of the first line feed or carriage return from ``start`` on, −1 if there is none."""
-    step = 1 << 12
-    while start < len(text):
-        feed, back = text.find(b"\n", start, start + step), text.find(b"\r", start, start + step)
-        if feed >= 0 or back >= 0:
-            return min(place for place in (feed, back) if place >= 0)
-        start, step = start + step, 2 * step
-    return -1
-
-
-def _one_by_one(text: bytes | bytearray, delimiter: int) -> npt.NDArray[np.intp]:
-    """Return the quotes that open and close in turn, where others stand in the middle of fields."""
-    found, place = [], text.find(b'"')
-    while place >= 0:
-        if place and text[place - 1] not in (delimiter, FEED, RETURN):
-            place = text.find(b'"', place + 1)
-            continue
-        end = text.find(b'"', place + 1)
-        while end >= 0 and text[end + 1 : end + 2] == b'"':
-            end = text.find(b'"', end + 2)
-        found += [place] if end < 0 else [place, end]
-        place = -1 if end < 0 else text.find(b'"', end + 1)
-    return np.array(found, dtype=np.intp)

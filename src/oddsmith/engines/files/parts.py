@@ -4,70 +4,73 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import pickle
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import count
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from oddsmith import __version__
-from oddsmith.engines.files.columnar import ArrowTable, ParquetTable, row_bytes
-from oddsmith.engines.files.datasets import Scanned, from_dataset, is_dataset
-from oddsmith.engines.files.engine import FilesEngine, Spread
-from oddsmith.engines.files.extents import Extent, TableFile
-from oddsmith.engines.files.finding import Found, find
-from oddsmith.engines.files.keeping import Chapter, Disk, Room
-from oddsmith.engines.files.schemas import common, key_types, unified
+from oddsmith.engines.files.block_cache import BlockCache, CacheFolder, MemoryBudget
+from oddsmith.engines.files.columnar import ArrowTable, ParquetTable
+from oddsmith.engines.files.engine import FilesEngine, TaskRunner, in_order
+from oddsmith.engines.files.paths import InputFile, find
+from oddsmith.engines.files.schemas import common_type, key_types, row_bytes, unify
 from oddsmith.engines.files.settings import Settings
-from oddsmith.engines.files.text import TextTable, WiderError
-from oddsmith.engines.parted import Piece
+from oddsmith.engines.files.table_file import FileRange, TableFile
+from oddsmith.engines.files.text import TextTable, TypeInferenceError, Types
+from oddsmith.engines.memory import available_cores
+from oddsmith.engines.partitioned import Piece
+from oddsmith.engines.scan import comes_from
 from oddsmith.errors import InvalidInputError
 
-_counter = count()
+R = TypeVar("R")
+_folder_numbers = count()
 
+Encode = Callable[[Piece], Any]
+"""Makes a block of a piece."""
 INDEX = "__index_level_"
 """How pandas calls an index without a name in a Parquet file: no column of the table."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What one thread reads and sums at a time: an extent, or several small ones."""
+    """What one thread reads and sums at a time: a range of rows, or several small ones."""
 
     number: int
-    extents: tuple[Extent, ...]
+    ranges: tuple[FileRange, ...]
 
     @property
     def name(self) -> str:
         """Where the rows are."""
-        first, last = self.extents[0].name, self.extents[-1].name
-        return first if len(self.extents) == 1 else f"{first} to {last}"
+        first, last = self.ranges[0].name, self.ranges[-1].name
+        return first if len(self.ranges) == 1 else f"{first} to {last}"
 
     @property
     def nbytes(self) -> int:
         """About how much memory the rows take."""
-        return sum(extent.nbytes for extent in self.extents)
+        return sum(part.nbytes for part in self.ranges)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _State:
-    """What is learned and kept on the way: common types, tables, and the blocks of the last encoding."""
+    """What is learned and cached on the way: common types, tables, and the blocks of the last encoding."""
 
-    room: Room
-    schema: Any = None
+    budget: MemoryBudget
+    tables: BlockCache
+    schema: pa.Schema | None = None
     n_tasks: int | None = None
-    tables: Chapter = field(init=False)
-    blocks: Chapter | None = None
-    encode: Any = None
-    disk: Disk | None = None
+    blocks: BlockCache | None = None
+    encode: Encode | None = None
+    folder: CacheFolder | None = None
     lock: Lock = field(default_factory=Lock)
-
-    def __post_init__(self) -> None:
-        self.tables = Chapter(self.room)
 
 
 @dataclass(frozen=True)
@@ -80,19 +83,19 @@ class FileParts:
     files: tuple[TableFile, ...]
     columns: tuple[str, ...]
     settings: Settings
-    _state: _State = field(compare=False, repr=False)
+    _state: _State = field(init=False, compare=False, repr=False)
 
     @classmethod
     def open(
         cls,
-        data: Any,
+        data: object,
         *,
-        memory: Any = "1GB",
-        cache: Any = None,
-        dtype: Any = None,
+        memory: str | float = "1GB",
+        cache: str | os.PathLike[str] | bool | None = None,
+        dtype: npt.DTypeLike | None = None,
         threads: int | None = None,
         format: str | None = None,
-        types: Mapping[str, Any] | None = None,
+        types: Types | None = None,
         piece_rows: int | None = None,
     ) -> FileParts:
         """Find files and learn their columns.
@@ -129,12 +132,22 @@ class FileParts:
         (('x', 'y'), 2)
         """
         settings = Settings.read(memory, cache, dtype, threads, piece_rows)
-        if is_dataset(data):
-            files, names = _alike(from_dataset(data)), tuple(data.schema.names)
-        else:
-            files = _alike(_open_all(find(data, format), types))
-            names = _names(files)
-        return cls(files, names, settings, _State(_room(files, names, settings)))
+        if comes_from(data, "pyarrow._dataset", "pyarrow.dataset"):
+            from oddsmith.engines.files.datasets import from_dataset
+
+            files, names = from_dataset(data)
+            return cls(_share_schemas(files), names, settings)
+        tables = _share_schemas(_open_all(find(data, format), types))
+        return cls(tables, _column_names(tables), settings)
+
+    def __post_init__(self) -> None:
+        # Less than its share is cached where a single reader needs more than its own.
+        columnar = (file for file in self.files if isinstance(file, ParquetTable))
+        parts = (part for file in columnar for part in file.ranges(self.columns, self.settings.piece))
+        overhead = max((part.overhead for part in parts), default=0)
+        beyond = max(0, overhead + 3 * self.settings.piece - self.settings.in_flight)
+        budget = MemoryBudget(max(0, self.settings.kept - beyond))
+        object.__setattr__(self, "_state", _State(budget=budget, tables=BlockCache(budget)))
 
     @property
     def engine(self) -> FilesEngine:
@@ -164,11 +177,12 @@ class FileParts:
         names = tuple(columns)
         for name in names:
             if name not in self.columns:
-                raise InvalidInputError(f"There is no column {name!r}. The files have: {_listed(self.columns)}.")
+                known = ", ".join(map(repr, self.columns))
+                raise InvalidInputError(f"There is no column {name!r}. The files have: {known}.")
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise InvalidInputError(f"Column {twice!r} is chosen twice.")
-        return replace(self, columns=names, _state=_State(_room(self.files, names, self.settings)))
+        return replace(self, columns=names)
 
     @property
     def fingerprint(self) -> str | None:
@@ -176,34 +190,34 @@ class FileParts:
 
         None where a dataset reads the files (with a filter, say), and nobody knows what is in it.
         """
-        if any(isinstance(file, Scanned) for file in self.files):
+        if any(file.file.kind == "dataset" for file in self.files):
             return None
-        files = [(file.found.name, file.found.size, file.found.time) for file in self.files]
+        files = [(file.file.name, file.file.size, file.file.time) for file in self.files]
         types = [str(schema) for schema in {id(file.schema): file.schema for file in self.files}.values()]
         cut = (self.settings.piece, self.settings.piece_rows, str(self.settings.dtype))
         return hashlib.sha256(json.dumps([files, types, self.columns, cut]).encode()).hexdigest()
 
     @property
-    def schema(self) -> Any:
+    def schema(self) -> pa.Schema:
         """The columns and the types that every piece has; files that do not fit together are refused here."""
         if self._state.schema is None:
-            keys = key_types(file.found.keys for file in self.files)
-            schemas = [(file.found.name, _with_keys(file, keys)) for file in self.files]
-            self._state.schema = unified(schemas, self.columns)
+            keys = key_types(file.file.keys for file in self.files)
+            schemas = [(file.file.name, _schema_with_keys(file, keys)) for file in self.files]
+            self._state.schema = unify(schemas, self.columns)
         return self._state.schema
 
     def tasks(self, *, needed: bool = True) -> Iterator[Task]:
-        """Yield the files in tasks; small extents are put together. They are the same ones every time."""
-        group: list[Extent] = []
+        """Yield the files in tasks; small ranges are put together. They are the same ones every time."""
+        group: list[FileRange] = []
         number = total = 0
         for file in self.files:
             size = self.settings.piece // 2 if file.is_text else self.settings.piece
-            for extent in file.extents(self.columns, size, needed=needed):
-                if group and total + extent.nbytes > self.settings.piece:
+            for part in file.ranges(self.columns, size, needed=needed):
+                if group and total + part.nbytes > self.settings.piece:
                     yield Task(number, tuple(group))
                     group, total, number = [], 0, number + 1
-                group.append(extent)
-                total += extent.nbytes
+                group.append(part)
+                total += part.nbytes
         if group:
             yield Task(number, tuple(group))
             number += 1
@@ -214,33 +228,33 @@ class FileParts:
         """The number of tasks: exact when they have been gone through once."""
         if self._state.n_tasks is None and not any(file.is_text for file in self.files):
             return sum(1 for _ in self.tasks())
-        size = sum(file.found.size for file in self.files)
+        size = sum(file.file.size for file in self.files)
         return self._state.n_tasks or -(-2 * size // self.settings.piece)
 
     def cost(self, task: Task) -> int:
         """Return how much memory reading and encoding a task may take at a time."""
-        return 3 * min(task.nbytes, self.settings.piece) + max(extent.aside for extent in task.extents)
+        return 3 * min(task.nbytes, self.settings.piece) + max(part.overhead for part in task.ranges)
 
-    def read(self, task: Task) -> Iterator[Any]:
+    def read(self, task: Task) -> Iterator[pa.Table]:
         """Yield the rows of a task as tables of about the size of a piece."""
         schema = self.schema
         rows = max(1, self.settings.piece // max(1, row_bytes(schema)))
         rows = min(rows, self.settings.piece_rows or rows)
-        is_text = all(extent.file.is_text for extent in task.extents)
+        is_text = all(part.table.is_text for part in task.ranges)
         try:
-            found = (table for extent in task.extents for table in extent.file.read(extent, schema, rows))
-            for table in _gathered(found, rows):
+            tables = (table for part in task.ranges for table in part.table.read(part, schema, rows))
+            for table in _regroup(tables, rows):
                 yield table
                 del table
                 # What Arrow keeps for later counts too, as much again as what it uses. Text is read in pieces of one
                 # size, for which the same memory is used again and again: to give that back would only take time.
                 if not is_text:
                     pa.default_memory_pool().release_unused()
-        except WiderError as wider:
-            wider.number = task.number
+        except TypeInferenceError as error:
+            error.number = task.number
             raise
 
-    def cut(self, task: Task, tables: Iterable[Any], columns: int = 0) -> Iterator[Piece]:
+    def cut(self, task: Task, tables: Iterable[pa.Table], columns: int = 0) -> Iterator[Piece]:
         """Yield pieces of tables, so small that their rows fit into a piece when they have ``columns`` numbers each."""
         rows = max(1, self.settings.piece // max(1, 8 * columns))
         first = number = 0
@@ -253,21 +267,34 @@ class FileParts:
                 yield Piece(some, number=(task.number << 20) + number, name=name)
                 first, number = last, number + 1
 
-    def widen(self, number: int, spread: Spread) -> None:
-        """Learn wider types from the text of a task and all after it; ``spread`` maps a function over tasks."""
+    def with_wider_types(self, function: Callable[[TaskRunner], R], threads: int | None = None) -> R:
+        """Return ``function(run_tasks)``; it is called again each time that text turns out to need wider types."""
+        threads = threads or self.settings.threads or available_cores()
+
+        def run_tasks(work: Callable[[Task], Any], tasks: Iterable[Task]) -> Generator[Any, None, None]:
+            return in_order(work, tasks, threads, self.cost, self.settings.in_flight)
+
+        while True:
+            try:
+                return function(run_tasks)
+            except TypeInferenceError as error:
+                self._widen(error.number, run_tasks)
+
+    def _widen(self, number: int, run_tasks: TaskRunner) -> None:
+        """Infer wider types from the text of a task and all after it."""
         before = self.schema
 
-        def of(task: Task) -> Any:
+        def infer(task: Task) -> tuple[pa.Schema, str]:
             schema = before
-            for extent in task.extents:
-                if isinstance(extent.file, TextTable):
-                    schema = extent.file.learn(extent, schema)
+            for part in task.ranges:
+                if isinstance(part.table, TextTable):
+                    schema = part.table.infer(part, schema)
             return schema, task.name
 
         types = {field.name: field.type for field in before}
-        for schema, name in spread(of, (task for task in self.tasks() if task.number >= number)):
+        for schema, name in run_tasks(infer, (task for task in self.tasks() if task.number >= number)):
             for column in schema:
-                both = common(types[column.name], column.type)
+                both = common_type(types[column.name], column.type)
                 if both is None:
                     raise InvalidInputError(
                         f"Column {column.name!r} holds {column.type} values in {name}, and {types[column.name]} values "
@@ -278,111 +305,96 @@ class FileParts:
         self._state.schema = pa.schema(list(types.items()))
 
     @property
-    def kept_tables(self) -> Chapter:
-        """What is kept of tables."""
+    def cached_tables(self) -> BlockCache:
+        """The cache of tables."""
         return self._state.tables
 
-    def kept_blocks(self, encode: Any, columns: int) -> Chapter:
-        """Return what is kept of blocks made by ``encode``; those made by another one are forgotten."""
+    def cached_blocks(self, encode: Encode, columns: int) -> BlockCache:
+        """Return the cache of blocks made by ``encode``; those made by another one are forgotten."""
         state = self._state
         with state.lock:
             if state.blocks is None or state.encode is not encode:
                 if state.blocks is not None:
                     state.blocks.close()
-                state.encode, state.blocks = encode, self._chapter(encode, columns)
+                state.encode, state.blocks = encode, self._new_block_cache(encode, columns)
             return state.blocks
 
-    def _chapter(self, encode: Any, columns: int) -> Chapter:
-        cache = self.settings.cache
+    def _new_block_cache(self, encode: Encode, columns: int) -> BlockCache:
+        cache, state = self.settings.cache, self._state
         if cache is False or (cache == "auto" and not any(file.is_text for file in self.files)):
-            return Chapter(self._state.room)
-        place = cache if isinstance(cache, str) and cache != "auto" else None
-        fingerprint = None if place is None else self.fingerprint
-        lasting = fingerprint is not None
-        if self._state.disk is None:
-            self._state.disk = Disk(place, temporary=not lasting)
-        if lasting:
-            what = f"{__version__} {fingerprint} {columns}".encode() + pickle.dumps(encode)
-            name = f"oddsmith-{hashlib.sha256(what).hexdigest()[:24]}"
-        else:
-            name = str(next(_counter))
-        return Chapter(self._state.room, self._state.disk, name, always=lasting)
+            return BlockCache(state.budget)
+        path = cache if isinstance(cache, str) and cache != "auto" else None
+        fingerprint = None if path is None else self.fingerprint
+        if state.folder is None:
+            state.folder = CacheFolder(path, temporary=fingerprint is None)
+        if fingerprint is None:
+            return BlockCache(state.budget, state.folder, str(next(_folder_numbers)))
+        content = f"{__version__} {fingerprint} {columns}".encode() + pickle.dumps(encode)
+        name = f"oddsmith-{hashlib.sha256(content).hexdigest()[:24]}"
+        return BlockCache(state.budget, state.folder, name, always=True)
 
-    @property
-    def trouble(self) -> str | None:
-        """Why the cache is not used any more, said once."""
-        disk = self._state.disk
-        if disk is None or not disk.trouble or disk.told:
+    def new_cache_failure(self) -> str | None:
+        """Return why the cache folder is not used any more, once."""
+        folder = self._state.folder
+        if folder is None or folder.failure_reported:
             return None
-        disk.told = True
-        return disk.trouble
+        folder.failure_reported = folder.failure is not None
+        return folder.failure
 
     def forget(self) -> None:
-        """Let go of all that is kept, in memory and in a temporary cache."""
+        """Let go of all that is cached, in memory and in a temporary folder."""
         state = self._state
         with state.lock:
             state.tables.close()
-            state.tables = Chapter(state.room)
+            state.tables = BlockCache(state.budget)
             if state.blocks is not None:
                 state.blocks.close()
             state.blocks = state.encode = None
 
 
-def _open_all(found: list[Found], types: Mapping[str, Any] | None) -> Iterable[TableFile]:
-    _check_keys(found)
+def _open_all(files: list[InputFile], types: Types | None) -> Iterable[TableFile]:
+    """Open files, refusing one that lacks a folder key of the others."""
+    keys = {key for file in files for key in file.keys}
+    for file in files:
+        for key in keys - set(file.keys):
+            raise InvalidInputError(f"{file.name!r} lies in no folder {key}=…, and other files do. Give it one.")
+
+    def open_table(file: InputFile) -> TableFile:
+        if file.kind == "csv":
+            return TextTable.open(file, types)
+        return ParquetTable.open(file) if file.kind == "parquet" else ArrowTable.open(file)
+
     with ThreadPoolExecutor(8) as pool:
-        return list(pool.map(lambda file: _open(file, types), found))
+        return list(pool.map(open_table, files))
 
 
-def _names(files: Iterable[TableFile]) -> tuple[str, ...]:
+def _column_names(files: Iterable[TableFile]) -> tuple[str, ...]:
     """Return the columns that some file has, and the keys."""
     names: dict[str, None] = {}
     for schema in {id(file.schema): file.schema for file in files}.values():
         names |= dict.fromkeys(name for name in schema.names if not name.startswith(INDEX))
-    return tuple(names | dict.fromkeys(key for file in files for key in file.found.keys))
+    return tuple(names | dict.fromkeys(key for file in files for key in file.file.keys))
 
 
-def _open(found: Found, types: Mapping[str, Any] | None) -> TableFile:
-    if found.kind == "parquet":
-        return ParquetTable.open(found)
-    return TextTable.open(found, dict(types or {})) if found.kind == "csv" else ArrowTable.open(found)
-
-
-def _alike(files: Iterable[TableFile]) -> tuple[TableFile, ...]:
+def _share_schemas(files: Iterable[TableFile]) -> tuple[TableFile, ...]:
     """Return files with one object for schemas that are equal, so that many files are quick to compare."""
-    known: list[Any] = []
+    known: list[pa.Schema] = []
     result = []
     for file in files:
         same = next((schema for schema in known if schema.equals(file.schema)), None)
         known += [file.schema] if same is None else []
-        result.append(file if same is None else replace(file, schema=same))  # type: ignore[type-var]
+        result.append(file if same is None else replace(file, schema=same))
     return tuple(result)
 
 
-def _room(files: Iterable[TableFile], names: tuple[str, ...], settings: Settings) -> Room:
-    """Return the room for what is kept: less than its share where a single reader needs more than its own."""
-    columnar = (file for file in files if isinstance(file, ParquetTable))
-    extents = (extent for file in columnar for extent in file.extents(names, settings.piece))
-    aside = max((extent.aside for extent in extents), default=0)
-    return Room(max(0, settings.kept - max(0, aside + 3 * settings.piece - settings.in_flight)))
-
-
-def _check_keys(found: list[Found]) -> None:
-    """Refuse a file that lacks a key of the others."""
-    keys = {key for file in found for key in file.keys}
-    for file in found:
-        for key in keys - set(file.keys):
-            raise InvalidInputError(f"{file.name!r} lies in no folder {key}=…, and other files do. Give it one.")
-
-
-def _with_keys(file: TableFile, keys: Mapping[str, Any]) -> Any:
-    if not file.found.keys:
+def _schema_with_keys(file: TableFile, keys: Mapping[str, pa.DataType]) -> pa.Schema:
+    if not file.file.keys:
         return file.schema
     own = [field for field in file.schema if field.name not in keys]
-    return pa.schema([*own, *(pa.field(key, keys[key]) for key in file.found.keys)])
+    return pa.schema([*own, *(pa.field(key, keys[key]) for key in file.file.keys)])
 
 
-def _gathered(tables: Iterable[Any], rows: int) -> Iterator[Any]:
+def _regroup(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
     """Yield tables of ``rows`` rows each but the last, put together and cut from those given."""
     waiting, count = [], 0
     for table in tables:
@@ -396,7 +408,3 @@ def _gathered(tables: Iterable[Any], rows: int) -> Iterator[Any]:
             waiting = [whole.slice(whole.num_rows - count)] if count else []
     if count:
         yield pa.concat_tables(waiting)
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(map(repr, names))

@@ -3,18 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as is_
 
 from oddsmith.errors import InvalidInputError
 
+DATE = pa.timestamp("us")
+"""The type of dates and times, unless a CSV begins with days alone, or with a zone or more digits."""
 
-def common(a: Any, b: Any) -> Any:
+
+def row_bytes(schema: pa.Schema) -> int:
+    """Return about how much memory a row takes.
+
+    >>> row_bytes(pa.schema([("a", pa.float64()), ("b", pa.string())]))
+    40
+    """
+    total = 0
+    for type_ in schema.types:
+        try:
+            total += max(1, type_.bit_width // 8)
+        except ValueError:  # words, lists: no fixed width
+            total += 32
+    return total
+
+
+def check_unique(names: list[str], where: str) -> None:
+    """Refuse a table in which two columns have one name."""
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInputError(f"{where} has two columns of the name {twice!r}. Give every column a name of its own.")
+
+
+def common_type(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     """Return the type that holds the values of both, None where there is none.
 
-    >>> common(pa.int32(), pa.float32()), common(pa.null(), pa.string()), common(pa.int64(), pa.string())
+    >>> common_type(pa.int32(), pa.float32()), common_type(pa.null(), pa.string()), common_type(pa.int64(), pa.string())
     (DataType(double), DataType(string), None)
     """
     if a == b or is_.is_null(b):
@@ -22,7 +46,7 @@ def common(a: Any, b: Any) -> Any:
     if is_.is_null(a):
         return b
     if is_.is_dictionary(a) or is_.is_dictionary(b):
-        return common(*(t.value_type if is_.is_dictionary(t) else t for t in (a, b)))
+        return common_type(*(t.value_type if is_.is_dictionary(t) else t for t in (a, b)))
     if _is_number(a) and _is_number(b) and not (is_.is_integer(a) and is_.is_integer(b)):
         small = all(is_.is_float16(t) or is_.is_float32(t) for t in (a, b))
         return pa.float32() if small else pa.float64()
@@ -37,26 +61,43 @@ def common(a: Any, b: Any) -> Any:
     return both.field("x").type
 
 
-def in_words(type_: Any) -> str:
+def refine_type(expected: pa.DataType | None, seen: pa.DataType) -> pa.DataType:
+    """Return the type to read a column of text as, from what is expected and the type that its first rows have.
+
+    None expects a number or a truth value, `DATE` a date or a time.
+
+    >>> refine_type(None, pa.int64()), refine_type(DATE, pa.date32()), refine_type(pa.string(), pa.int64())
+    (DataType(double), DataType(date32[day]), DataType(string))
+    """
+    if expected is None:
+        return pa.bool_() if is_.is_boolean(seen) else pa.float64()
+    if expected == DATE and is_.is_date32(seen):
+        return seen
+    if expected == DATE and is_.is_timestamp(seen):
+        return pa.timestamp("ns" if seen.unit == "ns" else DATE.unit, seen.tz)
+    return expected
+
+
+def describe_type(type_: pa.DataType) -> str:
     """Return what a column of an Arrow type holds, in words.
 
-    >>> in_words(pa.int8()), in_words(pa.string())
+    >>> describe_type(pa.int8()), describe_type(pa.string())
     ('numbers (int8)', 'words (string)')
     """
     if _is_number(type_):
         return f"numbers ({type_})"
     if is_.is_dictionary(type_):
-        return in_words(type_.value_type)
+        return describe_type(type_.value_type)
     if is_.is_string(type_) or is_.is_large_string(type_):
         return f"words ({type_})"
     return f"truth values ({type_})" if is_.is_boolean(type_) else f"values of type {type_}"
 
 
-def unified(schemas: Iterable[tuple[str, Any]], names: Iterable[str]) -> Any:
+def unify(schemas: Iterable[tuple[str, pa.Schema]], names: Iterable[str]) -> pa.Schema:
     """Return the schema of the named columns over files, given with their names, or say which do not fit together."""
-    types: dict[str, Any] = dict.fromkeys(names, pa.null())
+    types: dict[str, pa.DataType] = dict.fromkeys(names, pa.null())
     origin: dict[str, str] = {}
-    checked: list[Any] = []
+    checked: list[pa.Schema] = []
     for file, schema in schemas:
         if any(schema is other for other in checked):
             continue
@@ -69,11 +110,11 @@ def unified(schemas: Iterable[tuple[str, Any]], names: Iterable[str]) -> Any:
                     f"that is read, once; this one has: {', '.join(map(repr, schema.names))}."
                 )
             found = schema.field(place).type
-            types[name] = common(type_, found)
+            types[name] = common_type(type_, found)
             if types[name] is None:
                 raise InvalidInputError(
-                    f"Column {name!r} holds {in_words(found)} in {file!r}, and {in_words(type_)} in {origin[name]!r}. "
-                    "Make them alike, or leave that column or file out."
+                    f"Column {name!r} holds {describe_type(found)} in {file!r}, and {describe_type(type_)} in "
+                    f"{origin[name]!r}. Make them alike, or leave that column or file out."
                 )
             if not is_.is_null(found):
                 origin.setdefault(name, file)
@@ -81,11 +122,16 @@ def unified(schemas: Iterable[tuple[str, Any]], names: Iterable[str]) -> Any:
     return pa.schema(list(types.items()))
 
 
-def fitted(table: Any, schema: Any) -> Any:
-    """Return a table with the columns of a schema, in its order and of its types."""
+def conform(table: pa.Table, schema: pa.Schema, keys: Mapping[str, object] | None = None) -> pa.Table:
+    """Return a table with the columns of a schema, in its order and of its types; keys of folders are columns."""
     columns = []
     for field in schema:
-        column = table.column(field.name)
+        if keys and field.name in keys:
+            value = keys[field.name]
+            scalar = value if isinstance(value, pa.Scalar) else pa.scalar(value).cast(field.type)
+            column = pa.repeat(scalar, table.num_rows)
+        else:
+            column = table.column(field.name)
         if column.type != field.type:
             # Whole numbers beyond 2⁵³ become the nearest float, as they would when a model reads them.
             column = column.cast(field.type, safe=not is_.is_floating(field.type))
@@ -93,18 +139,18 @@ def fitted(table: Any, schema: Any) -> Any:
     return pa.Table.from_arrays(columns, schema=schema) if columns else table.select([])
 
 
-def key_types(keys: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def key_types(keys: Iterable[Mapping[str, object]]) -> dict[str, pa.DataType]:
     """Return the types of keys of folders: whole numbers if all values are, else words.
 
     >>> key_types([{"year": "2024", "kind": "a"}, {"year": None, "kind": "7"}])
     {'year': DataType(int64), 'kind': DataType(string)}
     """
-    found: dict[str, Any] = {}
+    found: dict[str, pa.DataType] = {}
     for mapping in keys:
         for key, value in mapping.items():
             if isinstance(value, pa.Scalar):
                 found[key] = value.type
-            elif value is not None:
+            elif isinstance(value, str):
                 whole = value.lstrip("-").isdecimal() and value.isascii() and len(value) < 19
                 found[key] = pa.int64() if whole and found.get(key, pa.int64()) == pa.int64() else pa.string()
             else:
@@ -112,5 +158,5 @@ def key_types(keys: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _is_number(type_: Any) -> bool:
+def _is_number(type_: pa.DataType) -> bool:
     return bool(is_.is_integer(type_) or is_.is_floating(type_) or is_.is_decimal(type_))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith.errors import InvalidInputError
 
@@ -19,10 +19,10 @@ LEAST = 1 << 24
 """Bytes that are too few to read anything with."""
 
 
-def read_bytes(text: Any) -> int:
+def parse_memory(text: str | float) -> int:
     """Return a number of bytes from words.
 
-    >>> read_bytes("1GB"), read_bytes("1.5 GiB"), read_bytes(1e9)
+    >>> parse_memory("1GB"), parse_memory("1.5 GiB"), parse_memory(1e9)
     (1000000000, 1610612736, 1000000000)
     """
     if isinstance(text, int | float) and not isinstance(text, bool) and np.isfinite(text):
@@ -37,7 +37,7 @@ def read_bytes(text: Any) -> int:
     return size
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """What ``memory`` bytes are used for: a third for what is kept, three eighths for pieces that are being worked on.
 
@@ -45,14 +45,21 @@ class Settings:
     Pieces depend on ``memory`` and the data, never on the number of threads, so that the sums do not either.
     """
 
-    memory: int = field(default=10**9)
+    memory: int
     cache: str | bool = "auto"
-    dtype: Any = None
+    dtype: npt.DTypeLike | None = None
     threads: int | None = None
     piece_rows: int | None = None
 
     @classmethod
-    def read(cls, memory: Any, cache: Any, dtype: Any, threads: int | None, piece_rows: int | None) -> Settings:
+    def read(
+        cls,
+        memory: str | float,
+        cache: str | os.PathLike[str] | bool | None,
+        dtype: npt.DTypeLike | None,
+        threads: int | None,
+        piece_rows: int | None,
+    ) -> Settings:
         """Check and return what a user set."""
         cache = "auto" if cache is None else cache
         if not isinstance(cache, bool | str | os.PathLike):
@@ -62,8 +69,9 @@ class Settings:
         for name, value in (("threads", threads), ("piece_rows", piece_rows)):
             if value is not None and value < 1:
                 raise InvalidInputError(f"{name}={value} is not positive.")
-        place = cache if isinstance(cache, bool) else os.fspath(cache)
-        return cls(read_bytes(memory), place, dtype, threads, piece_rows)
+        folder = cache if isinstance(cache, bool) else os.fspath(cache)
+        size = parse_memory(memory)
+        return cls(memory=size, cache=folder, dtype=dtype, threads=threads, piece_rows=piece_rows)
 
     @property
     def piece(self) -> int:

@@ -3,124 +3,148 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from io import BufferedIOBase
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar, TypeAlias
 
 import pyarrow as pa
 from pyarrow import csv
 
-from oddsmith.engines.files.columnar import with_keys
-from oddsmith.engines.files.extents import Extent, named
-from oddsmith.engines.files.finding import Found
-from oddsmith.engines.files.formats import bad_value, broken_line, csv_lines, delimiter_of, is_compressed
+from oddsmith.engines.files import formats
+from oddsmith.engines.files.formats import is_compressed
 from oddsmith.engines.files.lines import Lines
-from oddsmith.engines.files.schemas import common, fitted
+from oddsmith.engines.files.paths import InputFile
+from oddsmith.engines.files.schemas import check_unique, common_type, conform, refine_type
+from oddsmith.engines.files.table_file import FileRange, TableFile, reading
 from oddsmith.errors import InvalidInputError
 
 HEAD = 1 << 20
 """Bytes in which the header has to end."""
 SAMPLE = 1 << 18
-"""Bytes of rows from which the types of columns are first learned."""
+"""Bytes of rows from which the types of columns are first inferred."""
 BLOCK = 1 << 20
 """Bytes that the reader of Arrow takes at a time: what stays in a core's own cache."""
 MARGIN = 1 << 16
 """Bytes that are read beyond where a range should end, to find the end of its last row."""
+THREADED, MOST = 1 << 25, (1 << 31) - 1
+"""Bytes from which one text is read by several threads, and those that Arrow can take at a time."""
 LONGEST = 1 << 26
 """Bytes that one row may have."""
-Text = bytes | bytearray
 BOM = b"\xef\xbb\xbf"
+NOT_UTF8 = "holds text that is not UTF-8. Save it in that encoding; Excel calls it CSV UTF-8."
+
+Text: TypeAlias = bytes | bytearray
+Types: TypeAlias = Mapping[str, pa.DataType]
 
 
-class WiderError(Exception):
-    """A range has values that the types learned so far do not hold, and wider types may; ``number``: of its task."""
+class TypeInferenceError(Exception):
+    """A range has values that the types inferred so far do not hold, and wider types may; ``number``: of its task."""
 
     number = 0
 
 
-@dataclass(frozen=True)
-class TextTable:
+@dataclass(frozen=True, kw_only=True)
+class TextTable(TableFile):
     """A CSV file: the names and types that its beginning shows, and where its rows begin.
 
-    ``starts`` is filled when the file is cut for the first time, so that later passes can read ranges in any order.
+    ``starts`` holds the first byte and the first line of each range once the file has been cut, so that later passes
+    can read ranges in any order.
     """
 
-    found: Found
-    schema: Any
     delimiter: str
     start: int
-    row_bytes: float
+    start_line: int
     fixed: frozenset[str] = frozenset()
-    starts: list[int] = field(default_factory=list, compare=False)
-    is_text: bool = True
+    starts: list[tuple[int, int]] = field(default_factory=list, compare=False)
+    is_text: ClassVar[bool] = True
 
     @classmethod
-    def open(cls, found: Found, types: dict[str, Any] | None = None) -> TextTable:
-        """Read the header, and learn the types of the columns from the first rows (but those in ``types``)."""
-        with named(repr(found.name)), pa.input_stream(found.path) as stream:
-            head = _read(stream, HEAD)
-            whole = len(head) < HEAD
+    def open(cls, file: InputFile, types: Types | None = None) -> TextTable:
+        """Read the header, and infer the types of the columns from the first rows (but those in ``types``)."""
+        with reading(repr(file.name)), pa.input_stream(file.path) as stream:
+            return cls.from_head(file, read_bytes(stream, HEAD), types)
+
+    @classmethod
+    def from_head(cls, file: InputFile, head: bytes, types: Types | None = None) -> TextTable:
+        """Return the table whose first `HEAD` bytes (all, if it has fewer) are given."""
+        complete = len(head) < HEAD
         begin = len(BOM) if head.startswith(BOM) else 0
-        while head[begin : begin + 1] in (b"\n", b"\r"):
-            begin += 1
+        begin += len(head[begin:]) - len(head[begin:].lstrip(b"\r\n"))
         text = head[begin:]
         if not text:
-            raise InvalidInputError(f"{found.name!r} cannot be read as CSV: it is empty. It needs a header at least.")
-        delimiter = delimiter_of(text)
-        first = Lines.of(text, delimiter).next_row(1, at_end=whole)
-        if first is None and not whole:
+            raise InvalidInputError(f"{file.name!r} cannot be read as CSV: it is empty. It needs a header at least.")
+        delimiter = formats.delimiter_of(text)
+        first = Lines.of(text, delimiter).next_row(1, at_end=complete)
+        if first is None and not complete:
             raise InvalidInputError(
-                f"{found.name!r} has a first line of over {HEAD} bytes. Is it a table with a header?"
+                f"{file.name!r} has a first line of over {HEAD} bytes. Is it a table with a header?"
             )
         first = len(text) if first is None else first
-        with named(repr(found.name)):
-            names = _parse(text[:first] + b"\n", [], delimiter, HEAD, {}, None).column_names
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise InvalidInputError(f"{found.name!r} has two columns of the name {twice!r}. Give each its own name.")
-        bare = cls(found, pa.schema([(name, pa.null()) for name in names]), delimiter, begin + first, 1.0)
-        rows = text[first:] if whole and len(text) < SAMPLE else _whole_rows(text[first : first + SAMPLE], delimiter)
-        given = {name: kind for name, kind in (types or {}).items() if name in names}
-        seen = bare._convert(rows, begin + first, names, given)
-        each = len(rows) / seen.num_rows if seen.num_rows else float(max(1, len(rows)))
-        return cls(found, seen.schema, delimiter, begin + first, each, frozenset(given))
+        line = 1 + _count_lines(head[: begin + first])
+        empty: dict[str, Any] = {"file": file, "schema": pa.schema([]), "expected_rows": 0}
+        table = cls(**empty, delimiter=delimiter, start=begin + first, start_line=line)
+        names = table._parse(text[:first] + b"\n", 1, {}, None).column_names
+        check_unique(names, repr(file.name))
+        table = replace(table, schema=pa.schema([(name, pa.null()) for name in names]))
+        rows = text[first:]
+        if not complete or len(text) >= SAMPLE:
+            rows = rows[:SAMPLE]
+            rows = rows[: Lines.of(rows, delimiter).last_row()]
+        given = {name: type_ for name, type_ in (types or {}).items() if name in names}
+        sample = table.convert(rows, line, names, given)
+        # By the length of the first rows; compressed text is about four times as long.
+        size = 4 * file.size if is_compressed(file.path) else file.size
+        row_bytes = len(rows) / sample.num_rows if sample.num_rows else float(max(1, len(rows)))
+        expected = max(0, round((size - table.start) / row_bytes))
+        return replace(table, schema=sample.schema, expected_rows=expected, fixed=frozenset(given))
 
-    @property
-    def expected_rows(self) -> int:
-        """The number of rows, by the length of the first ones; compressed text is about four times as long."""
-        size = 4 * self.found.size if is_compressed(self.found.path) else self.found.size
-        return max(0, round((size - self.start) / self.row_bytes))
+    def with_types(self, types: Mapping[str, pa.DataType | None]) -> TextTable:
+        """Return the file with columns read as these types; those that the user gave stay.
 
-    def extents(self, names: tuple[str, ...], nbytes: int, *, needed: bool = True) -> Iterator[Extent]:
+        None stands for a number, or a truth value where the first rows have such.
+        """
+        known = [name for name in types if name in self.schema.names and name not in self.fixed]
+        schema = self.schema
+        for name in known:
+            place = schema.get_field_index(name)
+            schema = schema.set(place, pa.field(name, refine_type(types[name], schema.field(place).type)))
+        return replace(self, schema=schema, fixed=self.fixed.union(known))
+
+    def ranges(self, names: tuple[str, ...], nbytes: int, *, needed: bool = True) -> Iterator[FileRange]:
         """Yield ranges of about ``nbytes`` bytes that begin and end with a row.
 
         The first time the file is read here, in order, to find where rows begin; then ranges are read by those who
         need them. A compressed file is read here every time, if its rows are ``needed``.
         """
-        if self.starts and not (needed and is_compressed(self.found.path)):
-            for first, last in pairwise(self.starts):
-                yield Extent(self, first, last, last - first)
+        if self.starts and not (needed and is_compressed(self.file.path)):
+            for (first, line), (last, _) in pairwise(self.starts):
+                yield FileRange(table=self, first=first, last=last, nbytes=last - first, line=line)
             return
-        starts = [self.start]
-        self.found.check_same()
-        with named(repr(self.found.name)), pa.input_stream(self.found.path) as stream:
-            _read(stream, self.start)
-            for text in self._ranges(stream, nbytes):
-                starts.append(starts[-1] + len(text))
-                yield Extent(self, starts[-2], starts[-1], len(text), text=text)
-        self.found.check_same()
-        self.starts[:] = starts
+        starts = []
+        self.file.check_unchanged()
+        with reading(repr(self.file.name)), pa.input_stream(self.file.path) as stream:
+            read_bytes(stream, self.start)
+            for each in self.cut(stream, nbytes):
+                starts.append((each.first, each.line))
+                yield each
+        self.file.check_unchanged()
+        self.starts[:] = [*starts, (each.last, 0)] if starts else [(self.start, 0)]
 
-    def _ranges(self, stream: Any, nbytes: int) -> Iterator[bytearray]:
-        """Yield the text in ranges, cut at the first end of a row after ``nbytes``, without a copy."""
-        rest, at_end, done = bytearray(), False, self.start
+    def cut(self, stream: BufferedIOBase, nbytes: int, begun: bytes = b"") -> Iterator[FileRange]:
+        """Yield the rows in a stream in ranges, cut at the first end of a row after ``nbytes``, without a copy.
+
+        The stream stands behind the header, and behind the bytes in ``begun``.
+        """
+        rest, at_end, first, line = bytearray(begun), False, self.start, self.start_line
         while rest or not at_end:
             text, cut = rest, None
             want = nbytes + MARGIN
             while cut is None:
-                if not at_end:
-                    text = _filled(stream, text, want)
+                if not at_end and len(text) < want:
+                    text = _fill(stream, text, want)
                     at_end = len(text) < want
                 lines = Lines.of(text, self.delimiter)
                 cut = lines.next_row(nbytes, at_end=at_end) if len(text) > nbytes else None
@@ -128,106 +152,102 @@ class TextTable:
                     cut = len(text)
                 if cut is None and want > LONGEST + nbytes:
                     raise self._error(
-                        f"the row that begins in line {self._line(done + lines.last_row())} has no end in {LONGEST} "
-                        "bytes. Is a closing quote mark missing there?"
+                        f"the row that begins in line {line + _count_lines(text[: lines.last_row()])} has no end in "
+                        f"{LONGEST} bytes. Is a closing quote mark missing there?"
                     )
                 want *= 2
-            rest, done = text[cut:], done + cut
+            rest = text[cut:]
             del text[cut:], lines
             if text:
-                yield text
-                del text
+                last, next_line = first + len(text), line + _count_lines(text)
+                yield FileRange(table=self, first=first, last=last, nbytes=len(text), text=text, line=line)
+                first, line = last, next_line
+            del text
 
-    def read(self, extent: Extent, schema: Any, rows: int) -> Iterator[Any]:
-        """Yield the rows of a range as one table; values that need wider types raise `WiderError`."""
-        names = [name for name in schema.names if name not in self.found.keys]
+    def read(self, part: FileRange, schema: pa.Schema, rows: int) -> Iterator[pa.Table]:
+        """Yield the rows of a range as one table; values that need wider types raise `TypeInferenceError`."""
+        names = [name for name in schema.names if name not in self.file.keys]
         types = {name: schema.field(name).type for name in names}
-        table = self._convert(self._text(extent), extent.first, names, types, widen=True)
-        yield fitted(with_keys(table, self.found, schema), schema)
+        table = self.convert(self._text(part), part.line, names, types, widen=True)
+        yield conform(table, schema, self.file.keys)
 
-    def learn(self, extent: Extent, schema: Any) -> Any:
+    def infer(self, part: FileRange, schema: pa.Schema) -> pa.Schema:
         """Return a schema that holds the values of a range too, or say which value is of another kind."""
-        names = [name for name in schema.names if name not in self.found.keys]
-        text = self._text(extent)
+        names = [name for name in schema.names if name not in self.file.keys]
+        text = self._text(part)
         fixed = {name: schema.field(name).type for name in names if name in self.fixed}
-        found = self._convert(text, extent.first, names, fixed).schema
+        found = self.convert(text, part.line, names, fixed).schema
         for name in names:
             place = schema.get_field_index(name)
             before = schema.field(place).type
-            both = common(before, found.field(name).type)
+            both = common_type(before, found.field(name).type)
             if both is None:
                 # Numbers among words are words. If it is the other way round, this says which value in which line.
-                self._convert(text, extent.first, [name], {name: before})
+                self.convert(text, part.line, [name], {name: before})
             schema = schema.set(place, pa.field(name, before if both is None else both))
         return schema
 
-    def where(self, first: int, last: int) -> str:
+    def location(self, first: int, last: int) -> str:
         """Return the name of the file and the range."""
-        return f"{self.found.name!r}, bytes {first}–{last}"
+        return f"{self.file.name!r}, bytes {first}–{last}"
 
-    def _text(self, extent: Extent) -> Text:
-        if extent.text is not None:
-            return extent.text
-        self.found.check_same()
-        with named(extent.name), pa.input_stream(self.found.path) as stream:
-            if is_compressed(self.found.path):  # kept rows were lost: the way to them is through all before
-                for start in range(0, extent.first, BLOCK):
-                    _read(stream, min(BLOCK, extent.first - start))
+    def _text(self, part: FileRange) -> Text:
+        if part.text is not None:
+            return part.text
+        self.file.check_unchanged()
+        with reading(part.name), pa.input_stream(self.file.path) as stream:
+            if is_compressed(self.file.path):  # kept rows were lost: the way to them is through all before
+                for start in range(0, part.first, BLOCK):
+                    read_bytes(stream, min(BLOCK, part.first - start))
             else:
-                stream.seek(extent.first)
-            text = _read(stream, extent.last - extent.first)
-        self.found.check_same()
+                stream.seek(part.first)
+            text = read_bytes(stream, part.last - part.first)
+        self.file.check_unchanged()
         return text
 
-    def _convert(self, text: Text, first: int, names: list[str], types: dict[str, Any], *, widen: bool = False) -> Any:
-        """Return the named columns of some rows; those that have no type in ``types`` get the one that fits them."""
+    def convert(self, text: Text, line: int, names: list[str], types: Types, *, widen: bool = False) -> pa.Table:
+        """Return the named columns of the rows from a line on; one without a type in ``types`` gets one that fits."""
         if not text[:64].strip(b"\r\n") and not text.strip(b"\r\n"):
             return pa.schema([(name, types.get(name, pa.null())) for name in names]).empty_table()
-        whole = len(text) + 1
-        try:
-            try:
-                table = _parse(text, self.schema.names, self.delimiter, whole if b'"' in text else BLOCK, types, names)
-            except pa.ArrowInvalid as error:
-                if "straddl" not in str(error):
-                    raise
-                table = _parse(text, self.schema.names, self.delimiter, whole, types, names)
-        except pa.ArrowInvalid as error:
-            why = str(error).strip()
-            if widen and "conversion error" in why:
-                raise WiderError from error
-            raise self._error(self._explain(text, first, why)) from error
+        table = self._parse(text, line, types, names, widen=widen)
         for column in table.schema:
             if pa.types.is_binary(column.type):
-                raise self._error(f"column {column.name!r} holds text that is not UTF-8. Save it in that encoding.")
+                raise self._error(f"column {column.name!r} {NOT_UTF8}")
         return table
 
+    def _parse(self, text: Text, line: int, types: Types, names: list[str] | None, *, widen: bool = False) -> pa.Table:
+        quoted = b'"' in text
+        splitting = csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=quoted)
+        conversion = csv.ConvertOptions(column_types=types, strings_can_be_null=True, include_columns=names)
+        whole = min(len(text) + 1, MOST)
+        sizes = [whole] if quoted else [BLOCK, whole]
+        options = csv.ReadOptions(use_threads=whole > THREADED, column_names=self.schema.names)
+        while True:
+            options.block_size = sizes.pop(0)
+            try:
+                return csv.read_csv(pa.BufferReader(text), options, splitting, conversion)
+            except pa.ArrowInvalid as error:
+                why = str(error).strip()
+                if "straddl" in why and sizes:
+                    continue
+                if widen and "conversion error" in why:
+                    raise TypeInferenceError from error
+                raise self._error(self._explain(text, line, why)) from error
+
     def _error(self, why: str) -> InvalidInputError:
-        return InvalidInputError(f"{self.found.name!r} cannot be read as CSV: {why}")
+        return InvalidInputError(f"{self.file.name!r} cannot be read as CSV: {why}")
 
-    def _explain(self, text: Text, first: int, why: str) -> str:
+    def _explain(self, text: Text, line: int, why: str) -> str:
         header = self.schema.names
-        before = self._line(first) - 1
-
-        def lines() -> Iterator[tuple[int, list[str]]]:
-            return ((before + number, row) for number, row in csv_lines(bytes(text), self.delimiter))
-
         if "UTF8" in why:
             place = re.search(r"column #(\d+)", why)
-            where = f"column {header[int(place[1])]!r}" if place else "it"
-            return f"{where} holds text that is not UTF-8. Save it in that encoding."
-        return bad_value(lines(), header, why) or broken_line(lines(), header) or f"{why.splitlines()[0].rstrip('.')}."
-
-    def _line(self, place: int) -> int:
-        """Return the number of the line at a place in the file."""
-        line, place = 1, max(0, place)
-        with pa.input_stream(self.found.path) as stream:
-            while place > 0 and (text := stream.read(min(place, BLOCK))):
-                line += text.count(b"\n") or text.count(b"\r")
-                place -= len(text)
-        return line
+            return f"{f'column {header[int(place[1])]!r}' if place and header else 'it'} {NOT_UTF8}"
+        rows = partial(formats.numbered_rows, text if header else b"", self.delimiter, line)
+        known = formats.describe_bad_value(rows(), header, why) or formats.describe_bad_line(rows(), header)
+        return known or f"{why.splitlines()[0].rstrip('.')}."
 
 
-def _read(stream: Any, count: int) -> bytes:
+def read_bytes(stream: BufferedIOBase, count: int) -> bytes:
     """Return so many bytes, fewer at the end only: a stream that decompresses may give fewer at a time."""
     parts = []
     while count > 0 and (text := stream.read(count)):
@@ -236,24 +256,17 @@ def _read(stream: Any, count: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _filled(stream: Any, begun: bytearray, count: int) -> bytearray:
+def _fill(stream: BufferedIOBase, begun: bytearray, count: int) -> bytearray:
     """Return ``count`` bytes that begin with those that have been read, fewer at the end of the stream."""
     text = bytearray(count)
     text[: len(begun)] = begun
     done = len(begun)
-    with memoryview(text) as all_of_it:
-        while done < count and (more := stream.readinto(all_of_it[done:])):
+    with memoryview(text) as buffer:
+        while done < count and (more := stream.readinto(buffer[done:])):
             done += more
     del text[done:]
     return text
 
 
-def _whole_rows(text: bytes, delimiter: str) -> bytes:
-    return text[: Lines.of(text, delimiter).last_row()]
-
-
-def _parse(text: Text, header: list[str], delimiter: str, size: int, types: dict[str, Any], names: Any) -> Any:
-    reading = csv.ReadOptions(use_threads=False, block_size=size, column_names=header)
-    splitting = csv.ParseOptions(delimiter=delimiter, newlines_in_values=b'"' in text)
-    conversion = csv.ConvertOptions(column_types=types, strings_can_be_null=True, include_columns=names)
-    return csv.read_csv(pa.BufferReader(text), reading, splitting, conversion)
+def _count_lines(text: Text) -> int:
+    return text.count(b"\n") or text.count(b"\r")

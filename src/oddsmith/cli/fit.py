@@ -1,0 +1,252 @@
+"""``oddsmith fit`` and ``oddsmith compare``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from oddsmith.cli import options
+from oddsmith.cli.command import command
+from oddsmith.cli.output import (
+    as_options,
+    note,
+    print_json,
+    print_line,
+    print_message,
+    print_table,
+    spinner,
+    warnings_as_sentences,
+)
+
+if TYPE_CHECKING:
+    from oddsmith.cli.data import InputData
+    from oddsmith.cli.model_spec import ModelSpec
+    from oddsmith.evaluation.comparison import Comparison
+    from oddsmith.models.base import Classifier
+
+
+@command(
+    "oddsmith fit penguins --target species --prior 1.0 --missing indicator -o penguins.odds",
+    "oddsmith fit iris -t species --model \"gaussian('separate')\" -o iris.odds",
+    'oddsmith fit budworm --formula "dead ~ sex + log(dose)" --weights count -o budworm.odds',
+    "oddsmith fit breast_cancer -t diagnosis --basis standardize --prior evidence -o cancer.odds --report cancer.html",
+)
+def fit(
+    data: options.DataFiles,
+    output: Annotated[str, options.option("The model file to write.", "--output", "-o", metavar="FILE")],
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", metavar="COLUMN", help="The column with the classes.")
+    ] = None,
+    model: Annotated[str, typer.Option(help="A model, see above.")] = "logistic",
+    basis: options.Basis = None,
+    prior: Annotated[
+        str | None,
+        typer.Option(help="A number (σ of the weights), evidence, loo, cv, jeffreys or none (if not given)."),
+    ] = None,
+    formula: Annotated[
+        str | None, typer.Option(help="As in R: 'low ~ age + C(race) * smoke'. Its left side can stand for --target.")
+    ] = None,
+    weights: options.Weights = None,
+    missing: options.Missing = None,
+    unseen: options.Unseen = None,
+    ignore: options.Ignore = None,
+    report: Annotated[
+        str | None, typer.Option("--report", metavar="FILE", help="Write a report too, an HTML page.")
+    ] = None,
+    memory: options.Memory = None,
+    cache: options.Cache = None,
+    resume: options.Resume = None,
+    as_json: options.Json = False,
+) -> None:
+    """Fit a model to a table and write it to a file.
+
+    Models: fisher, gaussian, least-squares, logistic, naive-bayes, one-vs-one, one-vs-rest, perceptron, probit;
+    with arguments: gaussian('separate'). Bases: kernel, polynomial, radial, spline, standardize.
+    """
+    if target is None and (formula is None or "~" not in formula):
+        raise typer.BadParameter("give --target COLUMN, or a --formula with a left side.", param_hint="'--target'")
+    from oddsmith.cli.data import check_apart, open_data
+    from oddsmith.cli.model_spec import ModelSpec
+    from oddsmith.cli.streamed_fit import check_whole, fit_pieces
+
+    spec = ModelSpec(model=model, basis=basis, prior=prior, formula=formula, missing=missing, unseen=unseen)
+    estimator = spec.build()
+    for path in (output, report or output):
+        _check_folder(path)
+        check_apart(path, *data)
+    opened = open_data(data)
+    with warnings_as_sentences() as texts:
+        how = {"memory": memory, "cache": cache, "resume": resume}
+        columns, n_rows = (target, weights, ignore or []), None
+        if report is None:
+            n_rows = fit_pieces(estimator, opened, *columns, how)
+        else:
+            check_whole(how)
+        if n_rows is None:
+            n_rows = _fit_whole(estimator, opened, spec, *columns, output, report)
+        else:
+            estimator.save(output)
+    if as_json:
+        print_json({"model": output, "report": report, **_facts(estimator, n_rows), "warnings": texts})
+    else:
+        _print_fit(estimator, n_rows, opened.name, output, report)
+
+
+@command(
+    "oddsmith compare penguins --target species --missing indicator --ignore year",
+    "oddsmith compare iris -t species --models \"logistic,gaussian('separate')\" --cv 3 -o best.odds --json",
+)
+def compare(
+    data: options.Data,
+    target: options.Target,
+    models: Annotated[str, typer.Option(help="all, or a list: logistic,gaussian('separate'),naive-bayes.")] = "all",
+    cv: Annotated[int, typer.Option(min=2, help="Number of folds.")] = 5,
+    by: Annotated[str, typer.Option(help="What decides: log_loss, brier or error.")] = "log_loss",
+    missing: options.Missing = None,
+    unseen: options.Unseen = None,
+    ignore: options.Ignore = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Fit the best to all rows, and write it to this file."),
+    ] = None,
+    seed: options.Seed = 0,
+    as_json: options.Json = False,
+) -> None:
+    """Compare models on the same folds of a table, and fit the best.
+
+    Scores are those of rows that a model was not fitted to. With "all" columns are scaled where that matters,
+    and weights have a prior of σ = 1 in these units.
+    """
+    from oddsmith.cli.data import check_apart, open_data
+    from oddsmith.cli.data_lint import check_columns
+    from oddsmith.cli.model_spec import candidate_specs, check_column, drop_ignored, fit_command, make_splits
+    from oddsmith.errors import InvalidInputError
+    from oddsmith.evaluation import comparison
+
+    if output is not None:
+        _check_folder(output)
+        check_apart(output, data)
+    with spinner(f"reading {data}"):
+        table = drop_ignored(open_data(data).table(), ignore or [])
+        check_column(table.column_names, target, "--target")
+    policies = {"missing": missing, "unseen": unseen}
+    if missing == "drop":  # before the folds, so that every model sees the same rows
+        table, policies["missing"] = table.drop_null(), None
+    specs = candidate_specs(len(table[target].unique()), models, policies)
+    with warnings_as_sentences() as texts:
+        check_columns(table, target, data)
+        built = {name: spec.build() for name, spec in specs.items()}
+        result = comparison.compare(built, table, target, make_splits(table, target, cv, seed), by=by, seed=seed)
+    if set(result.columns["verdict"]) == {"failed"}:
+        name, why = next(iter(result.notes.items()))
+        raise InvalidInputError(f"No model could be fitted. {name}: {why.partition(': ')[2]}")
+    line = None
+    if result.best is not None:
+        winner = specs[result.best]
+        further = [word for name in ignore or [] for word in ("--ignore", name)]
+        if missing == "drop" and winner.takes_design:
+            further += ["--missing", "drop"]
+        line = fit_command(data, target, winner, further, output or "model.odds")
+        if output is not None:
+            with warnings_as_sentences() as more, spinner(f"fitting {result.best}"):
+                winner.build().fit(table, target).save(output)
+            texts += more
+    if as_json:
+        scores = {"by": result.by, "best": result.best, "within_noise": result.within_noise}
+        print_json({**scores, "columns": result.to_dict(), "notes": result.notes, "fit": line, "warnings": texts})
+        return
+    _print_comparison(result)
+    if output is not None:
+        note(f"Wrote {result.best} to {output}, fitted to {table.num_rows} rows.")
+    elif line:
+        note(f"To fit the best: {line}")
+
+
+def _print_comparison(result: Comparison) -> None:
+    """Print the scores of models, and why some failed."""
+    print_line(result.title, "bold")
+    columns = result.to_dict()
+    shown = {name: values for name, values in columns.items() if name not in ("predict_seconds", "note")}
+    print_table(shown, optional=("difference", "std_error", "brier", "auc", "fit_seconds"))
+    for name, verdict, text in zip(columns["model"], columns["verdict"], columns["note"], strict=True):
+        if verdict == "failed":
+            print_message("Warning", f"{name} failed. {as_options(result.notes[name].partition(': ')[2])}")
+        elif text:
+            note(f"{name}: {text}")
+
+
+def _fit_whole(
+    estimator: Classifier,
+    opened: InputData,
+    spec: ModelSpec,
+    target: str | None,
+    weights: str | None,
+    ignore: list[str],
+    output: str,
+    report: str | None,
+) -> int:
+    """Fit to a table that is read whole, write the model, and a report if one is wanted; return the number of rows."""
+    from oddsmith.cli.data_lint import check_columns
+    from oddsmith.cli.model_spec import check_column, drop_ignored
+    from oddsmith.errors import InvalidInputError
+
+    with spinner(f"reading {opened.name}") as update:
+        table = drop_ignored(opened.table(), ignore)
+        check_columns(table, target, opened.name, spec.formula)
+        update(f"fitting {spec.model} to {table.num_rows:,} rows")
+        given: dict[str, Any] = {}
+        if weights is not None:
+            check_column(table.column_names, weights, "--weights")
+            given["sample_weight"] = table[weights].to_numpy()
+            table = table.drop_columns([weights])
+        if target is not None:
+            check_column(table.column_names, target, "--target")
+            if table.num_rows and table[target].null_count:
+                raise InvalidInputError(
+                    f"Column {target!r}, the target, is missing in {table[target].null_count} of {table.num_rows} "
+                    "rows. Leave these rows out, or fill them in."
+                )
+        estimator.fit(table, target, **given)
+        estimator.save(output)  # before the report, which has the checksum of this file
+        if report is not None:
+            update("writing the report")
+            estimator.report(table, target, report, model_path=output, **given)
+    return int(table.num_rows)
+
+
+def _check_folder(path: str) -> None:
+    """Refuse a place that cannot be written to before the work, not after it."""
+    from oddsmith.errors import InvalidInputError
+
+    if not Path(path).resolve().parent.is_dir():
+        raise InvalidInputError(f"There is no folder to write {path!r} to. Make it first.")
+
+
+def _facts(model: Classifier, n_rows: int) -> dict[str, Any]:
+    from oddsmith.models.logistic import LogisticRegression
+    from oddsmith.persistence.model_file import provenance
+
+    facts = {"kind": type(model).__name__, **provenance(model), "rows": n_rows, "classes": model.classes_}
+    for name in ("intercept_", "coef_", "log_likelihood_"):
+        if hasattr(model, name):
+            facts[name.rstrip("_")] = getattr(model, name)
+    if isinstance(model, LogisticRegression):
+        facts["certificate"] = {name: values[0] for name, values in model.certificate_.to_dict().items()}
+    return facts
+
+
+def _print_fit(model: Classifier, n_rows: int, data: str, output: str, page: str | None) -> None:
+    from oddsmith.models.logistic import LogisticRegression
+
+    classes = [str(label) for label in model.classes_.tolist()]
+    shown = ", ".join(classes[:6]) + (", …" if len(classes) > 6 else "")
+    note(f"{type(model).__name__}: {n_rows:,} rows of {data}, {len(classes)} classes ({shown}).")
+    if isinstance(model, LogisticRegression):
+        found = model.certificate_
+        gap = f"At most {found.gap:.2g} from the optimum" if found.optimum_exists else "There is no optimum"
+        note(f"{gap}; {found.passes} passes over the data.")
+    note(f"Wrote {output}. Look at it: oddsmith summary {output}")
+    if page is not None:
+        note(f"Wrote {page}. Open it in a browser.")

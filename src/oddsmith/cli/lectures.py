@@ -1,0 +1,185 @@
+"""``oddsmith lecture`` and ``oddsmith gallery``: the syllabus in a terminal, and its figures for a teacher."""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from oddsmith.cli import options
+from oddsmith.cli.command import command
+from oddsmith.cli.output import (
+    note,
+    print_json,
+    print_line,
+    print_table,
+    spinner,
+    stdout,
+    visible,
+    warnings_as_sentences,
+)
+
+if TYPE_CHECKING:
+    from oddsmith.lectures import Topic
+
+
+@command("oddsmith lecture", "oddsmith lecture newton", "oddsmith lecture 14 --save outliers.svg --no-open")
+def lecture(
+    topic: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TOPIC", help="Name, number or title of a topic; none: all of them.", show_default=False
+        ),
+    ] = None,
+    save: Annotated[
+        str | None,
+        typer.Option("--save", metavar="FILE", help="Where to write the figure (PNG, SVG, PDF).", show_default=False),
+    ] = None,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the figure.")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Explain a topic of the syllabus: idea, equation, a running example and its figure."""
+    from oddsmith.lectures import find_topic
+    from oddsmith.lectures.gallery import format_of
+
+    if topic is None:
+        _list(as_json)
+        return
+    chosen = find_topic(topic)
+    if save is not None:
+        format_of(save)  # a place that cannot be written to is refused before the lecture, not after it
+    if as_json:
+        _print_json(chosen, save)
+        return
+    _explain(chosen)
+    if save is None and no_open:
+        print_line(f"Figure: {chosen.caption}. (--save FILE writes it.)")
+        return
+    path = Path(save) if save is not None else _folder() / f"{chosen.stem}.png"
+    with spinner(f"Drawing {path.name} …"):
+        _draw(chosen, path)
+    opened = not no_open and _open(path)
+    print_line(f"Figure: {chosen.caption}. {'Opened' if opened else 'Saved as'} {path}")
+
+
+@command("oddsmith gallery -o figures", "oddsmith gallery -o slides --format pdf zigzag prior_width")
+def gallery(
+    figures: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FIGURE]...", help="Names of figures; none: all of them.", show_default=False),
+    ] = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FOLDER", help="Where to write the figures.")
+    ] = "gallery",
+    kind: Annotated[str, typer.Option("--format", help="png, svg or pdf.")] = "png",
+    dpi: Annotated[int, typer.Option(help="Dots per inch of a PNG.", min=30, max=1200)] = 200,
+    as_json: options.Json = False,
+) -> None:
+    """Write the figures of the gallery, each under the name of its topic, and an index.html that shows them."""
+    from oddsmith.errors import InvalidInputError
+    from oddsmith.lectures.gallery import save_all, scripts
+
+    if os.path.exists(output) and not os.path.isdir(output):
+        raise InvalidInputError(f"{output!r} is a file. Name a folder, which is made if it is not there.")
+    _without_a_screen()
+    count, written = len(figures or scripts()), {}
+    with warnings_as_sentences(), spinner("Drawing the gallery …") as update:
+        for name, path in save_all(output, kind, figures, dpi=dpi):
+            written[name] = str(path)
+            update(f"{min(len(written), count)} of {count}: {path.name}")
+    index = written.pop("index")
+    if as_json:
+        print_json({"figures": written, "index": index})
+    else:
+        note("Each file is called after the topic that it belongs to: oddsmith lecture lists them.")
+        print_line(f"Wrote {count} figure{'' if count == 1 else 's'} to {output}; {index} shows them.")
+
+
+def _list(as_json: bool) -> None:
+    from oddsmith.lectures import topics
+
+    rows = [(topic.number, topic.name, topic.title) for topic in topics()]
+    columns = dict(zip(("number", "name", "topic"), map(list, zip(*rows, strict=True)), strict=True))
+    if as_json:
+        print_json({"topics": columns})
+    else:
+        print_table(columns)
+        note("oddsmith lecture NAME explains one.")
+
+
+def _explain(topic: Topic) -> None:
+    """Print the parts of a topic; the example is run now, statement by statement."""
+    from oddsmith.lectures import run_example
+    from oddsmith.lectures.equations import as_text
+
+    print_line(f"{topic.number}. {topic.title}", "bold")
+    equation, where = textwrap.indent(as_text(topic.equation), "    "), topic.where.replace("`", "")
+    for paragraph in (topic.idea, equation, f"In oddsmith: {where}"):
+        for line in ("", *_lines(paragraph)):
+            print_line(line)
+    print_line("")
+    with warnings_as_sentences():
+        for source, printed in run_example(topic):
+            for i, line in enumerate(source.rstrip("\n").split("\n")):
+                _print_code(f"{'...' if i else '>>>'} {line}", "cyan")
+            for line in printed.splitlines():
+                _print_code(line)
+    print_line("")
+
+
+def _print_code(line: str, style: str = "") -> None:
+    """Print a line of code or of its output, however long: the terminal folds it, and it can be copied whole."""
+    stdout().print(Text(visible(line), style=style), soft_wrap=True)
+
+
+def _lines(text: str) -> list[str]:
+    """Return a paragraph as lines that fit the terminal; where there is none, they are as long as a page's."""
+    width = stdout().width if stdout().is_terminal else 100
+    margins = [(line, " " * (len(line) - len(line.lstrip()))) for line in text.split("\n")]
+    return [short for line, margin in margins for short in textwrap.wrap(line, width, subsequent_indent=margin)]
+
+
+def _print_json(topic: Topic, save: str | None) -> None:
+    from dataclasses import asdict
+
+    from oddsmith.lectures import run_example
+    from oddsmith.lectures.equations import as_text
+
+    steps = [{"source": source, "output": printed} for source, printed in run_example(topic)]
+    if save is not None:
+        _draw(topic, Path(save))
+    print_json({**asdict(topic), "text": as_text(topic.equation), "run": steps, "file": save})
+
+
+def _draw(topic: Topic, path: Path) -> None:
+    from oddsmith.lectures.gallery import draw, save
+
+    _without_a_screen()
+    with warnings_as_sentences():
+        save(draw(topic.figure)["figure"], path)
+
+
+def _without_a_screen() -> None:
+    """Draw in memory, whatever windows the user's matplotlib would open."""
+    import matplotlib
+
+    matplotlib.use("agg")
+
+
+def _folder() -> Path:
+    import tempfile
+
+    return Path(tempfile.mkdtemp(prefix="oddsmith-"))
+
+
+def _open(path: Path) -> bool:
+    """Open a file with the system's program for it, and return whether that worked."""
+    has_screen = sys.platform in ("win32", "darwin") or bool(
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    )
+    return has_screen and stdout().is_terminal and typer.launch(str(path)) == 0

@@ -1,0 +1,260 @@
+"""``oddsmith predict``, ``decide``, ``evaluate`` and ``sample``: what a fitted model is for."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from itertools import count
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from oddsmith.cli import options
+from oddsmith.cli.command import command
+from oddsmith.cli.output import print_json, print_line, print_table, spinner, warnings_as_sentences
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from oddsmith.cli.data import InputData
+    from oddsmith.data_access.prediction_table import PredictionTable
+    from oddsmith.models.base import Classifier
+
+Keep = Annotated[
+    list[str] | None, options.option("A column of DATA to copy; can be given again.", "--keep", metavar="COLUMN")
+]
+All = Annotated[bool, typer.Option("--keep-all", help="Copy all columns of DATA.")]
+
+
+@command(
+    "oddsmith predict penguins.odds penguins -o predictions.parquet",
+    "oddsmith predict penguins.odds penguins --keep species --keep island --intervals -o predictions.csv",
+)
+def predict(
+    model: options.ModelFile,
+    data: options.DataFiles,
+    output: options.TableOutput = None,
+    keep: Keep = None,
+    keep_all: All = False,
+    intervals: Annotated[
+        bool, typer.Option("--intervals", help="Intervals of the probabilities, from the posterior.")
+    ] = False,
+    level: options.Level = 0.95,
+    memory: options.Memory = None,
+    as_json: options.Json = False,
+) -> None:
+    """Predict the class of each row, with the probability of every class.
+
+    The columns are 'predicted' and 'p_CLASS' for each class; with --intervals 'lower_CLASS' and 'upper_CLASS', too.
+    Rows are read and written some at a time, so there may be more than fit into memory.
+    """
+    from oddsmith.cli.model_file import load_model
+    from oddsmith.data_access.prediction_table import make_prediction_table
+
+    predictions = make_prediction_table(load_model(model), intervals=intervals, level=level)
+    _stream(predictions, data, output, None if keep_all else keep or [], memory, as_json)
+
+
+@command(
+    "oddsmith decide penguins.odds penguins --reject 0.1 -o decisions.csv",
+    'oddsmith decide budworm.odds budworm --loss \'{"no": {"spray": 1, "wait": 0}, "yes": {"spray": 0, "wait": 5}}\'',
+)
+def decide(
+    model: options.ModelFile,
+    data: options.DataFiles,
+    loss: options.Loss = None,
+    reject: options.Reject = None,
+    output: options.TableOutput = None,
+    keep: Keep = None,
+    keep_all: All = False,
+    memory: options.Memory = None,
+    as_json: options.Json = False,
+) -> None:
+    """Decide for each row: the action of smallest expected loss, or none.
+
+    The columns are 'decision', 'expected_loss' and with --reject 'rejected': such rows have an empty decision.
+    """
+    from oddsmith.cli.model_file import load_model
+    from oddsmith.cli.spec_parser import read_costs
+    from oddsmith.data_access.prediction_table import PredictionTable
+    from oddsmith.decision.loss import read_loss
+
+    fitted = load_model(model)
+    costs = read_costs(loss, reject, fitted.classes_)
+    matrix = read_loss(costs["loss"], fitted.classes_)
+    predictions = PredictionTable(model=fitted, predicted=False, proba=False, loss=matrix, reject=costs["reject"])
+    _stream(predictions, data, output, None if keep_all else keep or [], memory, as_json)
+
+
+@command(
+    "oddsmith evaluate penguins.odds penguins --target species",
+    "oddsmith evaluate cancer.odds breast_cancer -t diagnosis --loss '[[0, 1], [5, 0]]' --json",
+)
+def evaluate(
+    model: options.ModelFile,
+    data: options.DataFiles,
+    target: options.Target,
+    loss: options.Loss = None,
+    reject: options.Reject = None,
+    bins: Annotated[int, typer.Option(help="Bins of the calibration scores.")] = 10,
+    level: options.Level = 0.95,
+    seed: options.Seed = 0,
+    memory: options.Memory = None,
+    cache: options.Cache = None,
+    as_json: options.Json = False,
+) -> None:
+    """Measure a model on a table: proper scores, calibration, ranking and costs, each with an interval.
+
+    Use rows that it was not fitted to: the scores of others are too good.
+    """
+    from oddsmith.cli.data import open_data
+    from oddsmith.cli.model_file import load_model
+    from oddsmith.cli.model_spec import check_column
+    from oddsmith.cli.spec_parser import read_costs
+    from oddsmith.data_access.streamed_prediction import expected_types, model_inputs
+    from oddsmith.evaluation import scoring
+
+    fitted = load_model(model)
+    settings: dict[str, Any] = {"bins": bins, "level": level, "seed": seed, **read_costs(loss, reject, fitted.classes_)}
+    opened = open_data(data)
+    with warnings_as_sentences() as texts:
+        pieces = opened.pieces(memory=memory, cache=cache)
+        if pieces is not None:
+            check_column(pieces.columns, target, "--target")
+            result = scoring.evaluate(fitted, pieces, target, **settings)
+        else:
+            with spinner(f"reading {opened.name}") as update:
+                table = opened.table(expected_types(fitted))
+                check_column(table.column_names, target, "--target")
+                update(f"evaluating {table.num_rows:,} rows")
+                rows = model_inputs(fitted, table, repr(opened.name))
+                result = scoring.evaluate(fitted, rows, table[target].to_numpy(), **settings)
+        _warn_weighted(fitted)
+    if as_json:
+        scores = {name: vars(score) for name, score in result.scores.items()}
+        confusion = {"classes": result.classes, "counts": result.confusion}
+        print_json({"rows": result.n_rows, "level": level, "scores": scores, "confusion": confusion, "warnings": texts})
+        return
+    print_line(f"{type(fitted).__name__} on {result.n_rows:,} rows of {opened.name}, {level:.0%} intervals", "bold")
+    print_table(result.to_dict(), optional=("interval",))
+    print_line("")
+    print_line("Rows by true class, columns by prediction", "bold")
+    names = [str(label) for label in result.classes.tolist()]
+    counts = {f"{name} ": result.confusion[:, k].tolist() for k, name in enumerate(names)}
+    print_table({"": names, **counts}, headers=str.strip)
+
+
+def _warn_weighted(model: Classifier) -> None:
+    """Warn that rows count once here, if the model was fitted with weights."""
+    from oddsmith.errors import OddsmithWarning
+    from oddsmith.models.logistic import LogisticRegression
+
+    learned = model._learned if isinstance(model, LogisticRegression) else None
+    if learned is not None and abs(float(learned.class_weight.sum()) - learned.n_rows) > 1e-9 * learned.n_rows:
+        warnings.warn(
+            "The model was fitted with weights, and these scores count every row once. Write the rows out by their "
+            "weights to have them counted.",
+            OddsmithWarning,
+            stacklevel=2,
+        )
+
+
+@command("oddsmith sample iris.odds --rows 100 --seed 1 --target species -o drawn.csv")
+def sample(
+    model: options.ModelFile,
+    rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="How many rows to draw.")] = 10,
+    target: Annotated[
+        str, typer.Option("--target", "-t", metavar="COLUMN", help="Name of the column of classes.")
+    ] = "class",
+    seed: options.Seed = 0,
+    output: options.TableOutput = None,
+    as_json: options.Json = False,
+) -> None:
+    """Draw rows and classes from a generative model (gaussian, naive-bayes)."""
+    from oddsmith.cli.model_file import load_model
+    from oddsmith.cli.table_output import print_written, write_rows
+
+    table = _sample_table(load_model(model), rows, target, seed)
+    print_written(write_rows([table], model, output, as_json), output, as_json)
+
+
+def _sample_table(model: Classifier, n: int, target: str, seed: int) -> pa.Table:
+    """Return n rows and their classes from a generative model.
+
+    >>> from oddsmith import GaussianClassifier
+    >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["no", "no", "yes", "yes"])
+    >>> _sample_table(model, 3, "class", 0).column_names
+    ['x0', 'class']
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    from oddsmith.cli.table_output import add_columns
+    from oddsmith.design.fitted_basis import input_names
+    from oddsmith.errors import InvalidInputError
+    from oddsmith.models.generative_mixin import GenerativeMixin
+
+    if not isinstance(model, GenerativeMixin):
+        raise InvalidInputError(
+            f"{type(model).__name__} says how classes depend on columns, not how columns are spread: nothing can be "
+            "drawn from it. Fit --model gaussian or naive-bayes for that."
+        )
+    rows, labels = model.sample(n, seed=seed)
+    if isinstance(rows, np.ndarray):
+        table = pa.table({str(name): rows[:, j] for j, name in enumerate(input_names(model))})
+    else:
+        import narwhals as nw
+
+        table = nw.from_native(rows, eager_only=True).to_arrow()
+    return add_columns(table, table.column_names, pa.table({target: pa.array(labels.tolist())}))
+
+
+def _stream(
+    predictions: PredictionTable,
+    data: list[str],
+    output: str | None,
+    keep: list[str] | None,
+    memory: str | None,
+    as_json: bool,
+) -> None:
+    """Write predictions for each row, some rows at a time; ``keep`` None copies all columns."""
+    from oddsmith.cli.data import check_apart, open_data
+    from oddsmith.cli.model_spec import check_column
+    from oddsmith.cli.table_output import print_written, write_rows
+    from oddsmith.data_access.prediction_table import predict_tables
+    from oddsmith.errors import InvalidInputError
+
+    check_apart(output, *data)
+    opened = open_data(data)
+    calls = count()
+
+    def write(tables: Iterator[pa.Table]) -> int:
+        # If a later row needs wider types, the tables start again, which only a file can.
+        if next(calls) and output in (None, "-"):
+            raise InvalidInputError(
+                f"The first rows of {opened.name!r} have other types than later ones, and what was printed for them "
+                "may be wrong. Write to a file, with -o: it is begun again then."
+            )
+        return write_rows(tables, opened.name, output, as_json)
+
+    with warnings_as_sentences():
+        pieces = opened.pieces(memory=memory)
+        if pieces is None:
+            with spinner(f"reading {opened.name}") as update:
+                rows = write_rows(_predict_batches(predictions, opened, keep), opened.name, output, as_json, update)
+        else:
+            kept = list(pieces.columns) if keep is None else keep
+            for name in kept:
+                check_column(pieces.columns, name, "--keep")
+            rows = predict_tables(predictions, pieces, kept, write)
+    print_written(rows, output, as_json)
+
+
+def _predict_batches(predictions: PredictionTable, opened: InputData, keep: list[str] | None) -> Iterator[pa.Table]:
+    """Yield predictions for data that is not read in pieces."""
+    from oddsmith.cli.model_file import batches
+    from oddsmith.cli.table_output import add_columns
+
+    for table, rows in batches(predictions.model, opened, keep):
+        if len(table):
+            yield add_columns(table, table.column_names if keep is None else keep, predictions(rows))

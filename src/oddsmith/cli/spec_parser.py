@@ -1,0 +1,210 @@
+"""Parsers of models, bases, priors and losses on the command line. Nothing is run as code."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
+from oddsmith.protocols import Labels
+from oddsmith.registry import Registry
+
+NAME = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
+OPENING, CLOSING = "([{", ")]}"
+
+
+def split_list(text: str) -> list[str]:
+    """Return the parts of a list, split at commas that are in no brackets and no quotes.
+
+    >>> split_list("standardize, radial([[0, 1]], width=2.0)")
+    ['standardize', 'radial([[0, 1]], width=2.0)']
+    """
+    parts, depth, quote = [""], 0, ""
+    for sign in text:
+        if quote:
+            quote = "" if sign == quote else quote
+        elif sign in "'\"":
+            quote = sign
+        depth += 0 if quote else (sign in OPENING) - (sign in CLOSING)
+        if sign == "," and not depth and not quote:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return [part.strip() for part in parts]
+
+
+def read_call(text: str, what: str) -> tuple[str, list[Any], dict[str, Any]]:
+    """Return name and arguments of ``name`` or ``name(1, key='value')``; arguments are literals.
+
+    >>> read_call("polynomial(2, interactions=False)", "basis")
+    ('polynomial', [2], {'interactions': False})
+    """
+    found = NAME.fullmatch(text)
+    try:
+        if found is None:
+            raise ValueError
+        call = ast.parse(f"f({found[2] or ''}\n)", mode="eval").body
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)) or any(
+            keyword.arg is None for keyword in call.keywords
+        ):
+            raise ValueError
+        arguments = [ast.literal_eval(argument) for argument in call.args]
+        named = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        raise InvalidInputError(
+            f"The {what} {text!r} cannot be read. Write a name, or a name with numbers, words in quotes or lists: "
+            "polynomial(2), or gaussian('separate')."
+        ) from None
+    return found[1], arguments, named
+
+
+def make(text: str, registry: Registry[type[Any]], defaults: dict[str, Any] | None = None) -> Any:
+    """Construct the class that ``text`` names in a registry, with the arguments there and with ``defaults``.
+
+    >>> from oddsmith.models import MODELS
+    >>> make("gaussian('separate')", MODELS, {"shrinkage": 0.1})
+    GaussianClassifier(covariance='separate', shrinkage=0.1)
+    """
+    name, arguments, named = read_call(text, registry.kind)
+    kind = registry[name]
+    signature = inspect.signature(kind)
+    for key in {**named, **(defaults or {})}:
+        if key not in signature.parameters:
+            raise UnknownNameError(f"argument of {registry.kind} {name!r}:", key, signature.parameters)
+    try:
+        bound = signature.bind_partial(*arguments, **named).arguments
+    except TypeError as error:
+        raise InvalidTypeError(
+            f"{text!r}: {error}. {name} has the arguments {', '.join(signature.parameters)}."
+        ) from None
+    twice = next((key for key in defaults or {} if key in bound), None)
+    if twice is not None:
+        raise InvalidInputError(f"{twice!r} is given twice: in {text!r} and by --{twice}. Give it once.")
+    return kind(*arguments, **named, **(defaults or {}))
+
+
+def read_basis(text: str) -> list[Any]:
+    """Return the bases of ``standardize,polynomial(2)``.
+
+    >>> read_basis("standardize,polynomial(2)")
+    [Standardize(), Polynomial()]
+    """
+    from oddsmith.design.basis import BASES
+
+    return [make(part, BASES) for part in split_list(text)]
+
+
+def read_prior(text: str) -> Any:
+    """Return the prior of a number (its σ), ``evidence``, ``loo``, ``cv``, ``jeffreys`` or ``none``.
+
+    >>> read_prior("2"), read_prior("evidence"), read_prior("none")
+    (2.0, GaussianPrior(scale='evidence'), None)
+    """
+    from oddsmith.priors import PRIORS, WIDTHS, GaussianPrior
+
+    word = text.strip()
+    if word == "none":
+        return None
+    if word in WIDTHS:
+        return GaussianPrior(scale=word)
+    try:
+        scale = float(word)
+    except ValueError:
+        name = read_call(word, "prior")[0]
+        if name not in PRIORS:
+            raise UnknownNameError("prior", name, ["none", "1.0 (any number)", *WIDTHS, *PRIORS]) from None
+        return make(word, PRIORS)
+    if not 0 < scale < float("inf"):
+        raise InvalidInputError(f"--prior {text}: the width of a prior is a positive number, or evidence, loo or cv.")
+    return scale
+
+
+def read_loss(text: str, classes: Iterable[Any]) -> Any:
+    """Return a loss from JSON (rows of numbers, or {class: {action: cost}}), or from a file with JSON or CSV in it.
+
+    A CSV has the classes in its first column and the actions in its header. Names of classes are matched as text.
+
+    >>> read_loss('{"0": {"go": 1, "stay": 0}, "1": {"go": 0, "stay": 9}}', [0, 1])
+    {0: {'go': 1, 'stay': 0}, 1: {'go': 0, 'stay': 9}}
+    >>> read_loss("[[0, 1], [9, 0]]", ["no", "yes"])
+    [[0, 1], [9, 0]]
+    """
+    content, where = text, "--loss"
+    if not _looks_like_json(text):
+        try:
+            content, where = Path(text).read_text(encoding="utf-8-sig"), text
+        except (OSError, ValueError) as error:
+            raise InvalidInputError(
+                f"--loss {text!r} is neither JSON nor a file that can be read ({error}). Write it as [[0, 1], [5, 0]], "
+                "one row for each class, or name a JSON or CSV file."
+            ) from None
+    read = _json if _looks_like_json(content) else _csv_loss
+    return _with_classes(read(content, where), classes)
+
+
+def _looks_like_json(text: str) -> bool:
+    return text.lstrip()[:1] in ("[", "{")
+
+
+def _json(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(f"{where} is no valid JSON: {error}.") from None
+
+
+def _csv_loss(content: str, path: str) -> dict[str, dict[str, float]]:
+    import csv
+
+    rows = [row for row in csv.reader(content.splitlines()) if row]
+    if len(rows) < 2 or len(rows[0]) < 2:
+        raise InvalidInputError(
+            f"{path!r} has no losses: expected a header with the actions, and a line for each class."
+        )
+    loss = {}
+    for number, row in enumerate(rows[1:], 2):
+        try:
+            loss[row[0]] = dict(zip(rows[0][1:], map(float, row[1:]), strict=True))
+        except ValueError:
+            raise InvalidInputError(
+                f"Line {number} of {path!r} should be a class and {len(rows[0]) - 1} numbers; found {','.join(row)!r}."
+            ) from None
+    return loss
+
+
+def _with_classes(loss: object, classes: Iterable[Any]) -> Any:
+    """Return a loss whose names, which are texts in JSON and CSV, are those of the classes."""
+    if not isinstance(loss, dict):
+        return loss
+    by_text = {str(label): label for label in classes}
+
+    def named(costs: dict[str, Any]) -> dict[Any, Any]:
+        return {by_text.get(name, name): cost for name, cost in costs.items()}
+
+    return {name: named(row) if isinstance(row, dict) else row for name, row in named(loss).items()}
+
+
+def read_costs(loss: str | None, reject: str | None, classes: Labels) -> dict[str, Any]:
+    """Return the arguments ``loss`` and ``reject`` from the texts of these options."""
+    labels = classes.tolist()
+    return {
+        "loss": None if loss is None else read_loss(loss, labels),
+        "reject": None if reject is None else read_reject(reject, labels),
+    }
+
+
+def read_reject(text: str, classes: Iterable[Any]) -> Any:
+    """Return what rejecting costs: a number, or JSON with one for each class.
+
+    >>> read_reject("0.1", ["a", "b"]), read_reject('{"a": 1, "b": 2}', ["a", "b"])
+    (0.1, {'a': 1, 'b': 2})
+    """
+    try:
+        return float(text)
+    except ValueError:
+        return _with_classes(_json(text, "--reject"), classes)

@@ -1,0 +1,70 @@
+"""Where the commands write their tables: to a file, or to standard output."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from oddsmith.cli.model_spec import check_column
+from oddsmith.cli.output import note, print_json
+from oddsmith.data_access.table_writer import FolderWriter, TableWriter, write_tables
+from oddsmith.errors import InvalidInputError
+
+
+@contextmanager
+def _table_writer(path: str | None, as_json: bool) -> Iterator[TableWriter | FolderWriter]:
+    """Yield a writer; a file, or a folder, has its name only once all is written.
+
+    No path, or ``-``, is standard output: CSV, or JSON lines.
+    """
+    if path is None or path == "-":
+        sys.stdout.flush()
+        writer = TableWriter(sys.stdout.buffer, "jsonl" if as_json else "csv")
+        yield writer
+        writer.close()
+        sys.stdout.buffer.flush()
+        return
+    with write_tables(path) as to_file:
+        yield to_file
+
+
+def write_rows(
+    tables: Iterable[pa.Table],
+    name: str,
+    output: str | None,
+    as_json: bool,
+    update: Callable[[str], None] | None = None,
+) -> int:
+    """Write tables, and return the number of their rows; none at all is an error."""
+    with _table_writer(output, as_json) as writer:
+        for table in tables:
+            writer.write(table)
+            if update is not None:
+                update(f"{writer.rows:,} rows written")
+        if not writer.rows:
+            raise InvalidInputError(f"{name!r} has no rows.")
+    return writer.rows
+
+
+def print_written(rows: int, output: str | None, as_json: bool) -> None:
+    """Say how many rows were written to a file."""
+    if output in (None, "-"):
+        return
+    if as_json:
+        print_json({"file": output, "rows": rows})
+    else:
+        note(f"Wrote {rows:,} rows to {output}.")
+
+
+def add_columns(table: pa.Table, kept: Sequence[str], added: pa.Table) -> pa.Table:
+    """Return kept columns of a table with other columns of the same rows at their right."""
+    for name in kept:
+        check_column(table.column_names, name, "--keep")
+        if name in added.column_names:
+            raise InvalidInputError(
+                f"DATA has a column {name!r}, and so has what is written. Leave it out of --keep, or rename it."
+            )
+    return pa.table({**{name: table[name] for name in kept}, **{name: added[name] for name in added.column_names}})

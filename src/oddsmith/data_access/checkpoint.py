@@ -1,0 +1,68 @@
+"""Checkpoints of a fit to data in pieces: a journal is opened with the data, and is finished with the fit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from sklearn.base import BaseEstimator
+
+from oddsmith.design.data_summary import Roles
+from oddsmith.engines import Parts
+from oddsmith.engines.scan import Wrapped
+from oddsmith.errors import InvalidInputError
+from oddsmith.persistence.journal import Journal
+from oddsmith.persistence.sealed_bytes import digest
+
+
+@dataclass
+class RunningFit:
+    """A fit in progress: its model, and the journals that were opened for it."""
+
+    model: BaseEstimator
+    journals: list[Journal] = field(default_factory=list)
+
+
+_CURRENT: ContextVar[RunningFit | None] = ContextVar("running_fit", default=None)
+
+
+@contextmanager
+def checkpointed(model: BaseEstimator) -> Iterator[None]:
+    """Surround a fit: its journals are marked as finished when it succeeds, and closed in any case."""
+    fit = RunningFit(model)
+    token = _CURRENT.set(fit)
+    try:
+        yield
+        for journal in fit.journals:
+            journal.finish()
+    finally:
+        _CURRENT.reset(token)
+        for journal in fit.journals:
+            journal.close()
+
+
+def with_journal(parts: Parts, resume: str | os.PathLike[str] | None, roles: Roles) -> Parts:
+    """Return the parts with a journal in the file ``resume`` around their engine; None: as they are.
+
+    Parts with a ``fingerprint`` are recognised by it when a fit is resumed; others are summarised again, and compared.
+    """
+    if resume is None:
+        return parts
+    from oddsmith.persistence.model_file import register_types  # it imports every model
+
+    fit = _CURRENT.get()
+    if fit is None:
+        raise InvalidInputError("resume= is for fit. Leave it out here.")
+    register_types()
+    fingerprint = getattr(parts, "fingerprint", None)
+    about = {
+        "model": f"{fit.model!r} ({digest(fit.model.get_params(deep=False))[:16]})",
+        "data": f"{fingerprint or (parts.columns, parts.expected_rows)}",
+        "columns": str(roles),
+    }
+    journal = Journal(resume, parts.engine, about, trusted=fingerprint is not None)
+    fit.journals.append(journal)
+    return Wrapped(parts, journal)

@@ -1,0 +1,269 @@
+"""Predictions as tables, and those tables written piece by piece, for data of any size."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import narwhals as nw
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from oddsmith.data_access.streamed_prediction import (
+    OddsmithModel,
+    model_inputs,
+    open_pieces,
+    select_columns,
+    with_types,
+)
+from oddsmith.data_access.table_writer import FILE_ROWS, write_tables
+from oddsmith.decision.actions import REJECT, expected_loss
+from oddsmith.decision.loss import LossLike, LossMatrix, RejectLike, read_loss
+from oddsmith.design.data_summary import locate_errors
+from oddsmith.design.inputs import Encoded, as_table, learned_design
+from oddsmith.engines import Parts, Piece, one_blas_thread
+from oddsmith.engines.files import FileParts
+from oddsmith.engines.progress import following
+from oddsmith.engines.scan import is_elsewhere
+from oddsmith.errors import InvalidInputError
+from oddsmith.numerics import Array
+from oddsmith.records import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+
+ROWS = 1 << 16
+"""Rows of a table in memory that are predicted at a time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictionTable:
+    """Which predictions are written for rows: the class, probabilities, their intervals, decisions.
+
+    See `write_predictions`. ``loss`` has been read; None: no decisions.
+
+    >>> from oddsmith import GaussianClassifier
+    >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["no", "no", "yes", "yes"])
+    >>> PredictionTable(model=model)(np.array([[0.0]])).column_names
+    ['predicted', 'p_no', 'p_yes']
+    """
+
+    model: BaseEstimator
+    predicted: bool = True
+    proba: bool = True
+    intervals: bool = False
+    level: float = 0.95
+    loss: LossMatrix | None = None
+    reject: RejectLike = None
+
+    def __call__(self, rows: object) -> pa.Table:
+        """Return a table (Arrow) with a row for each row."""
+        import pyarrow as pa
+
+        model, columns = self.model, {}
+        needs_proba = self.proba or self.loss is not None
+        P = model.predict_proba(rows) if needs_proba and _is_probabilistic(model) else None
+        if self.predicted:
+            columns["predicted"] = pa.array(model.predict(rows).tolist())
+        if self.proba and P is not None:
+            columns |= self._by_class("p", P)
+        if self.intervals:
+            found = model.predictive(rows, level=self.level)
+            columns |= self._by_class("lower", found.lower) | self._by_class("upper", found.upper)
+        if self.loss is not None:
+            actions = model.decide(rows, self.loss, self.reject).tolist()
+            decisions = [None if action is REJECT else action for action in actions]
+            columns["decision"] = pa.array(decisions, type=pa.array(self.loss.actions.tolist()).type)
+            if self.reject is not None:
+                columns["rejected"] = pa.array([action is None for action in decisions])
+            assert P is not None
+            costs = expected_loss(P, self.loss, self.reject, classes=model.classes_)
+            columns["expected_loss"] = pa.array(costs.min(axis=1))
+        return pa.table(columns)
+
+    def _by_class(self, prefix: str, values: Array) -> dict[str, pa.Array]:
+        import pyarrow as pa
+
+        labels = self.model.classes_.tolist()
+        return {f"{prefix}_{label}": pa.array(np.ascontiguousarray(values[:, k])) for k, label in enumerate(labels)}
+
+
+def _is_probabilistic(model: BaseEstimator) -> bool:
+    return hasattr(model, "predict_proba")
+
+
+@dataclass(frozen=True)
+class WriteResult(Table):
+    """Where predictions were written, how many rows in how many files, and in how many seconds."""
+
+    path: str
+    rows: int
+    files: int
+    seconds: float
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return one row."""
+        return {name: [value] for name, value in vars(self).items()}
+
+
+def write_predictions(
+    model: BaseEstimator,
+    data: object,
+    path: str | os.PathLike[str],
+    *,
+    proba: bool = True,
+    intervals: bool = False,
+    level: float = 0.95,
+    loss: LossLike = None,
+    reject: RejectLike = None,
+    columns: Iterable[str] = (),
+    format: str | None = None,
+    file_rows: int = FILE_ROWS,
+    **how: Any,
+) -> WriteResult:
+    """Write what a model predicts for each row of a table that may be larger than memory.
+
+    Parameters
+    ----------
+    model : fitted classifier
+    data : path, folder, glob, list of these, pyarrow dataset, `scan` of them, or a table in memory
+        Predictions for Dask and Spark are lazy columns (``model.predict_proba(frame)``): write those.
+    path : str or path
+        A ``.parquet``, ``.csv``, ``.arrow`` or ``.jsonl`` file; without an ending, a folder of files. It is there when
+        all is written, and only then.
+    proba : bool
+        Whether to write the probability ``p_CLASS`` of each class beside ``predicted``.
+    intervals, level : bool, float
+        Whether to write ``lower_CLASS`` and ``upper_CLASS`` too, of models with a posterior.
+    loss, reject : optional
+        As for ``decide``; with one of them there are the columns ``decision`` and ``expected_loss``, and with
+        ``reject`` the column ``rejected``, where decisions are null.
+    columns : names
+        Columns of the data to copy. Those of a CSV are copied as the text that they are.
+    format, file_rows : str, int
+        Of the files in a folder: "parquet" (default), "csv", "arrow" or "jsonl"; most rows of each.
+    **how
+        As for `scan`: ``memory``, ``progress`` and so on.
+
+    Returns
+    -------
+    WriteResult
+        Path, rows, files, seconds.
+
+    Cost: one reading of the columns needed, on all cores. Memory: that of a few pieces, whatever the size.
+
+    >>> import tempfile, pyarrow as pa
+    >>> from pyarrow import parquet
+    >>> from oddsmith import GaussianClassifier
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     parquet.write_table(
+    ...         pa.table({"id": [1, 2, 3, 4], "x": [0.0, 1.0, 4.0, 5.0], "y": list("aabb")}), f"{folder}/a"
+    ...     )
+    ...     model = GaussianClassifier().fit(parquet.read_table(f"{folder}/a", columns=["x", "y"]), "y")
+    ...     done = write_predictions(model, f"{folder}/a", f"{folder}/b.parquet", columns=["id"], proba=False)
+    ...     parquet.read_table(f"{folder}/b.parquet").to_pydict(), done.rows
+    ({'id': [1, 2, 3, 4], 'predicted': ['a', 'a', 'b', 'b']}, 4)
+    """
+    start = time.perf_counter()
+    predictions = make_prediction_table(model, proba=proba, intervals=intervals, level=level, loss=loss, reject=reject)
+
+    def write(tables: Iterator[pa.Table]) -> tuple[int, int]:
+        with write_tables(path, format, file_rows) as writer:
+            for table in tables:
+                writer.write(table)
+            if not writer.rows:
+                raise InvalidInputError("The data has no rows, so there is nothing to predict.")
+        return writer.rows, writer.files
+
+    rows, files = predict_tables(predictions, data, tuple(columns), write, how)
+    return WriteResult(os.fspath(path), rows, files, time.perf_counter() - start)
+
+
+def make_prediction_table(
+    model: BaseEstimator,
+    *,
+    loss: LossLike = None,
+    reject: RejectLike = None,
+    intervals: bool = False,
+    proba: bool = True,
+    level: float = 0.95,
+) -> PredictionTable:
+    """Return which predictions are to be written for rows, or say what the model lacks for them."""
+    if isinstance(model, OddsmithModel):
+        model._check_fitted()
+    if intervals and not hasattr(model, "predictive"):
+        name = type(model).__name__
+        raise InvalidInputError(f"{name} has no posterior, and so no intervals. Use a LogisticRegression with a prior.")
+    decides = loss is not None or reject is not None
+    if decides and not _is_probabilistic(model):
+        model.decide(np.zeros((1, 1)), loss, reject)  # says why it cannot
+    matrix = read_loss(loss, model.classes_) if decides else None
+    return PredictionTable(model=model, proba=proba, intervals=intervals, level=level, loss=matrix, reject=reject)
+
+
+def predict_tables(
+    predictions: PredictionTable,
+    data: object,
+    kept: Sequence[str],
+    consume: Callable[[Iterator[pa.Table]], T],
+    how: Mapping[str, Any] | None = None,
+) -> T:
+    """Return ``consume(tables)``: kept columns of the data with predictions at their right, some rows at a time.
+
+    ``consume`` may be called again from the first table on, as in `read_once`.
+    """
+    if not is_elsewhere(data):
+        rows: Any = as_table(data)
+        rows = data if rows is None else rows
+        batches = (rows[start : start + ROWS] for start in range(0, int(rows.shape[0]), ROWS))
+        return consume(_predict(predictions, Piece(nw.to_native(some, pass_through=True)), kept) for some in batches)
+    parts, progress = open_pieces(data, how)
+    if not isinstance(parts, FileParts):
+        raise InvalidInputError(
+            f"Predictions for data of {parts.engine.name.capitalize()} are lazy columns: write those of "
+            "model.predict_proba(data), with to_parquet or write.parquet."
+        )
+    from oddsmith.engines.files.single_pass import read_once
+
+    files: Any = _select(predictions.model, parts, kept)
+    with following(progress, "predicting") as report, one_blas_thread():
+        return read_once(files, lambda piece: _predict(predictions, piece, kept), consume, report)
+
+
+def _select(model: BaseEstimator, parts: Parts, kept: Sequence[str]) -> Parts:
+    """Return the pieces with the columns of the model and those to copy, text as it is."""
+    import pyarrow as pa
+
+    for name in kept:
+        if name not in (parts.columns or ()):
+            known = ", ".join(map(repr, parts.columns or ()))
+            raise InvalidInputError(f"There is no column {name!r} to copy. The data has: {known}.")
+    return with_types(select_columns(model, parts, *kept), dict.fromkeys(kept, pa.string()))
+
+
+def _predict(predictions: PredictionTable, piece: Piece, kept: Sequence[str]) -> pa.Table:
+    """Return kept columns of a piece with the predictions for its rows at their right."""
+    import pyarrow as pa
+
+    with locate_errors(piece):
+        rows = model_inputs(predictions.model, piece.rows)
+        design = learned_design(predictions.model)
+        # Encoded once, however many methods of the model are called.
+        predicted = predictions(rows if design is None else Encoded(design.transform(rows)))
+    if not kept:
+        return predicted
+    table = as_table(piece.rows)
+    if table is None:
+        raise InvalidInputError("Columns can be copied from a table, and the rows are an array without names.")
+    for name in kept:
+        if name in predicted.column_names:
+            raise InvalidInputError(
+                f"The data has a column {name!r}, and so has what is written. Do not copy it, or rename it."
+            )
+    tables = dict.fromkeys(kept, table.select(kept).to_arrow()) | dict.fromkeys(predicted.column_names, predicted)
+    return pa.table({name: columns[name] for name, columns in tables.items()})

@@ -1,0 +1,359 @@
+"""Predictions for data in pieces: the rows stay where they are, and only predictions come back.
+
+For files the predictions are an array, read piece by piece with only the columns that the model reads; for Dask and
+Spark they are lazy columns. The decorator `streams` adds that to a method; rows in memory pass it untouched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+
+from oddsmith.decision.actions import REJECT
+from oddsmith.decision.loss import read_loss
+from oddsmith.design.data_summary import locate_errors
+from oddsmith.design.inputs import Rows, as_table, feature_names, learned_design
+from oddsmith.engines import DaskParts, PartedSource, Parts, Piece, Progress, one_blas_thread
+from oddsmith.engines.files import FileParts
+from oddsmith.engines.progress import following
+from oddsmith.engines.scan import Scanned, Wrapped, find_parts, is_elsewhere
+from oddsmith.errors import InvalidInputError
+from oddsmith.numerics import Array
+from oddsmith.statistic import Shape
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+PREFIX = {
+    "predict_proba": "p",
+    "predict_log_proba": "log_p",
+    "log_density": "log_density",
+    "decision_function": "value",
+}
+"""What the columns of a prediction are called, before the name of the class."""
+METHODS = ("predict", *PREFIX, "decide")
+"""The methods that take data in pieces."""
+
+
+def streams(method: F) -> F:
+    """Decorate a method that predicts for each row, one of `METHODS`, so that it takes data in pieces, too."""
+
+    @wraps(method)
+    def dispatch(self: BaseEstimator, X: object, *args: object, **kwargs: object) -> Any:
+        if is_elsewhere(X):
+            return predict_stream(self, method.__name__, X, args, kwargs)
+        return method(self, X, *args, **kwargs)
+
+    return dispatch  # type: ignore[return-value]
+
+
+@runtime_checkable
+class OddsmithModel(Protocol):
+    """A classifier of this library."""
+
+    def _check_fitted(self) -> None: ...
+
+
+def columns_of(model: BaseEstimator) -> tuple[str, ...] | None:
+    """Return the columns that a model reads; None if it was fitted to rows without names."""
+    names, inner = feature_names(model), _inner_model(model)
+    if names is None and inner is not None:
+        return columns_of(inner)
+    return None if names is None else tuple(map(str, names))
+
+
+def _inner_model(model: BaseEstimator) -> BaseEstimator | None:
+    """Return the model inside a wrapper, or the first of those that a model is made of."""
+    return vars(model).get("_inner") or next(iter(vars(model).get("_parts", ())), None)
+
+
+def expected_types(model: BaseEstimator) -> dict[str, Any] | None:
+    """Return the Arrow types of a model's columns, for formats that leave them open: a word in the fit is a word now.
+
+    None stands for a number or a truth value.
+    """
+    import pyarrow as pa
+
+    names = columns_of(model)
+    if names is None:
+        return None
+    known = {"number": pa.float64(), "float": pa.float64(), "integer": pa.int64(), "boolean": pa.bool_()}
+    known |= {"category": pa.string(), "text": pa.string()}
+    kinds = _kinds(model)
+    return dict.fromkeys(names) if kinds is None else {n: known[kind] for n, kind in kinds.items() if kind in known}
+
+
+def _kinds(model: BaseEstimator) -> dict[str, str] | None:
+    """Return the kinds of columns that a model, or one of those that it is made of, has learned."""
+    design = learned_design(model)
+    if design is not None:
+        return dict(design.kinds_)
+    folded, inner = vars(model).get("_folded"), _inner_model(model)
+    if folded is not None and folded.plan is not None and folded.plan.names is not None:
+        return dict(zip(folded.plan.names, folded.plan.kinds.tolist(), strict=True))
+    return None if inner is None else _kinds(inner)
+
+
+def model_inputs(model: BaseEstimator, rows: object, name: str = "the data") -> Any:
+    """Return the columns of a table that a model reads, in its order; by position, if it knows no names.
+
+    >>> import pyarrow as pa
+    >>> from oddsmith import GaussianClassifier
+    >>> model = GaussianClassifier().fit([[0.0], [1.0], [4.0], [5.0]], list("aabb"))
+    >>> model_inputs(model, pa.table({"x": [1.0, 2.0]})).tolist()
+    [[1.0], [2.0]]
+    """
+    table = as_table(rows)
+    if table is None:
+        return rows
+    names = columns_of(model)
+    if names is None:
+        if len(table.columns) != model.n_features_in_:
+            raise InvalidInputError(
+                f"The model was fitted to {model.n_features_in_} columns without names, and {name} has "
+                f"{len(table.columns)}. Give exactly those, in their order."
+            )
+        return np.column_stack([column.to_numpy() for column in table.iter_columns()])
+    _check_columns(names, table.columns, name)
+    chosen = table.select(names)
+    # Models of scikit-learn read pandas.
+    return chosen.to_native() if isinstance(model, OddsmithModel) else chosen.to_pandas()
+
+
+def _check_columns(names: tuple[str, ...], given: Iterable[str], name: str) -> None:
+    for column in names:
+        if column not in given:
+            alike = next((f" Is it {other!r}?" for other in given if str(other).strip().lower() == column.lower()), "")
+            raise InvalidInputError(
+                f"Column {column!r}, which the model was fitted to, is missing from {name}.{alike} Its columns are: "
+                f"{', '.join(map(repr, given))}."
+            )
+
+
+def select_columns(model: BaseEstimator, parts: Parts, *further: str) -> Parts:
+    """Return data in pieces with only the columns that a model reads, and ``further`` ones; text in their types."""
+    names = columns_of(model)
+    if parts.columns is None:
+        return parts
+    if names is None:
+        names = tuple(name for name in parts.columns if name not in further)
+        if len(names) != model.n_features_in_:
+            raise InvalidInputError(
+                f"The model was fitted to {model.n_features_in_} columns without names, and the data has "
+                f"{len(names)}: {', '.join(map(repr, names))}. Give exactly those, in their order."
+            )
+    _check_columns(names, parts.columns, "the data")
+    parts = parts.choose(tuple(dict.fromkeys((*names, *further))))
+    types = expected_types(model)
+    return with_types(parts, dict.fromkeys(names) if types is None else types)
+
+
+def with_types(parts: Parts, types: Mapping[str, Any]) -> Parts:
+    """Return data in pieces with columns of text read as these types; what has types is as it was."""
+    if not isinstance(parts, FileParts):
+        return parts
+    from oddsmith.engines.files.single_pass import typed
+
+    return typed(parts, types)
+
+
+def open_pieces(
+    data: object, how: Mapping[str, Any] | None = None, apart: dict[str, Any] | None = None
+) -> tuple[Parts, Progress | bool | None]:
+    """Return data in pieces without the settings that only a fit can use, and the progress callback.
+
+    ``apart`` holds labels (``y``) that are no column.
+    """
+    how = dict(how or {})
+    progress = how.pop("progress", None)
+    if "resume" in how:
+        raise InvalidInputError("resume= is for fit: predictions and scores have no state to go on from. Leave it out.")
+    parts = find_parts(data, apart, how)
+    assert parts is not None
+    if isinstance(parts, Scanned):
+        progress = progress or parts.progress
+    return (parts.innermost if isinstance(parts, Wrapped) else parts), progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictionTask:
+    """A method of a model to call for some rows. It can be pickled, and goes to where the rows are.
+
+    ``offset`` is the column that holds the offsets of rows. ``null_rejected`` puts None in place of `REJECT`.
+    """
+
+    model: BaseEstimator
+    method: str
+    arguments: tuple[object, ...] = ()
+    named: Mapping[str, object] = field(default_factory=dict)
+    offset: str | None = None
+    null_rejected: bool = False
+
+    def __call__(self, rows: Rows | pa.Table) -> npt.NDArray[Any]:
+        """Return the predictions for rows: n of them, or n × K."""
+        table = as_table(rows)
+        named = dict(self.named)
+        if self.offset is not None:
+            if table is None:
+                raise InvalidInputError(f"offset={self.offset!r} names a column, and the rows have no names.")
+            named["offset"] = table.get_column(self.offset).to_numpy()
+            rows = table.drop(self.offset).to_native()
+        if not rows.shape[0]:
+            names, dtype = self.form()
+            return np.empty(0 if isinstance(names, str) else (0, len(names)), dtype=dtype)
+        rows = model_inputs(self.model, rows)
+        found = np.asarray(getattr(self.model, self.method)(rows, *self.arguments, **named))
+        if self.null_rejected and found.dtype == object:
+            found[found == REJECT] = None
+        return found
+
+    def form(self) -> tuple[str | tuple[str, ...], npt.DTypeLike]:
+        """Return the names of the columns of predictions (a text: there is one), and the data type that they hold."""
+        classes = self.model.classes_
+        if self.method == "predict":
+            return "predicted", classes.dtype
+        if self.method == "decide":
+            return "decision", read_loss(self._given.get("loss"), classes).actions.dtype
+        if self.method == "decision_function" and len(classes) == 2:
+            return "value", float
+        return tuple(f"{PREFIX[self.method]}_{label}" for label in classes.tolist()), float
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether predictions are objects: decisions, some of which may be `REJECT`."""
+        return self.method == "decide" and self._given.get("reject") is not None
+
+    @property
+    def _given(self) -> dict[str, Any]:
+        return dict(zip(("loss", "reject"), self.arguments, strict=False)) | dict(self.named)
+
+
+@dataclass(frozen=True)
+class _Collected:
+    """The predictions for some pieces, in their order: a statistic of raw pieces, as large as the predictions are."""
+
+    parts: tuple[Any, ...] = ()
+
+    @classmethod
+    def zero(cls, shape: Shape, params: object) -> _Collected:
+        return cls()
+
+    @classmethod
+    def of(cls, piece: Piece, params: Callable[[Any], Any]) -> _Collected:
+        with locate_errors(piece):
+            return cls((params(piece.rows),))
+
+    def merge(self, other: _Collected) -> _Collected:
+        return _Collected((*self.parts, *other.parts))
+
+
+def predict_stream(
+    model: BaseEstimator, method: str, X: object, arguments: tuple[object, ...], named: Mapping[str, object]
+) -> Any:
+    """Return the predictions of a method of a model for data in pieces.
+
+    Files: an array of all predictions. A Dask DataFrame: a lazy Series or DataFrame beside it; a Dask Array: an Array.
+    A Spark DataFrame: itself, with lazy columns added.
+
+    Cost: one reading of the columns that the model reads. Memory: that of a few pieces, and of the predictions.
+    """
+    model._check_fitted()
+    parts, progress = open_pieces(X)
+    engine, given = parts.engine.name, named.get("offset")
+    offset = given if isinstance(given, str) else None
+    rest = {name: value for name, value in named.items() if offset is None or name != "offset"}
+    task = PredictionTask(
+        model=model, method=method, arguments=arguments, named=rest, offset=offset, null_rejected=engine == "spark"
+    )
+    names, dtype = task.form()
+    chosen: Any = select_columns(model, parts, *(() if offset is None else (offset,)))
+    if isinstance(parts, DaskParts):
+        from oddsmith.engines.dask_collections import apply as apply_dask
+
+        is_text = parts.columns is not None and np.dtype(dtype).kind in "US"  # pandas has no such type
+        return apply_dask(chosen.data, task, names, object if is_text or task.is_mixed else dtype)
+    if engine == "spark":
+        from oddsmith.engines.spark import apply as apply_spark
+
+        all_columns: Any = parts
+        return apply_spark(all_columns.frame, task, names, dtype)
+    found = collect(chosen, task, progress)
+    if not found:
+        raise InvalidInputError("The data has no rows: found array with 0 sample(s).")
+    return np.concatenate(found)
+
+
+def collect(parts: Parts, task: Callable[[Any], T], progress: Progress | bool | None = None) -> list[T]:
+    """Return ``task(rows)`` for all pieces, in order."""
+    with following(progress, "predicting") as report:
+        if not isinstance(parts, FileParts):
+            source = PartedSource(parts)
+            return list(parts.engine.fold(_Collected, source, task, progress=report).parts)  # type: ignore[type-var]
+        from oddsmith.engines.files.single_pass import read_once
+
+        def work(piece: Piece) -> T:
+            with locate_errors(piece):
+                return task(piece.rows)
+
+        with one_blas_thread():
+            return read_once(parts, work, list, report)
+
+
+@dataclass(frozen=True)
+class CorrectWeight:
+    """Sums, over rows of a table, the weight of those whose class a model predicts, and that of all."""
+
+    model: BaseEstimator
+    y: str
+    weight: str | None = None
+
+    def __call__(self, rows: object) -> Array:
+        """Return both weights."""
+        table = as_table(rows)
+        assert table is not None
+        labels = table.get_column(self.y)
+        if labels.null_count():
+            raise InvalidInputError(
+                f"Column {self.y!r} has {labels.null_count()} rows without a label. Leave them out."
+            )
+        roles = [name for name in (self.y, self.weight) if name is not None]
+        others = [name for name in roles if name not in (columns_of(self.model) or ())]
+        predicted = np.asarray(self.model.predict(model_inputs(self.model, table.drop(others).to_native())))
+        true = labels.to_numpy()
+        is_text = true.dtype.kind in "OUST"
+        if is_text != (predicted.dtype.kind in "OUST"):
+            raise InvalidInputError(
+                f"Column {self.y!r} holds {'words' if is_text else 'numbers'}, and the classes of the model are like "
+                f"{predicted[:1].tolist()[0]!r}. Make them alike."
+            )
+        s = np.ones(len(true)) if self.weight is None else table.get_column(self.weight).to_numpy()
+        return np.array([s[true == predicted].sum(), s.sum()], dtype=np.float64)
+
+
+def accuracy(model: BaseEstimator, X: object, y: object, weight: object = None) -> float:
+    """Return the share of rows in pieces whose class a model predicts; ``y`` and ``weight`` name columns.
+
+    Cost: one reading. Memory: that of a few pieces.
+    """
+    model._check_fitted()
+    parts, progress = open_pieces(X)
+    if parts.columns is None or not isinstance(y, str) or not isinstance(weight, str | None):
+        raise InvalidInputError(
+            "score takes data in pieces with the names of its columns of labels and weights: score(data, 'y'). "
+            "For labels that stand elsewhere use evaluate(model, data, y)."
+        )
+    parts = select_columns(model, parts, *(name for name in (y, weight) if name is not None))
+    found = [sums for sums in collect(parts, CorrectWeight(model, y, weight), progress) if sums[1] > 0]
+    if not found:
+        raise InvalidInputError("The data has no rows (of positive weight): found array with 0 sample(s).")
+    right, total = np.sum(found, axis=0)
+    return float(right / total)

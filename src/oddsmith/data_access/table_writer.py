@@ -1,0 +1,187 @@
+"""Tables written to CSV, Parquet, Arrow or JSON lines some rows at a time, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from oddsmith.errors import InvalidInputError, UnknownNameError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMATS = ("arrow", "csv", "jsonl", "parquet")
+OTHER_NAMES = {"pq": "parquet", "feather": "arrow", "ipc": "arrow", "ndjson": "jsonl"}
+FILE_ROWS = 10_000_000
+"""Rows of one of the files in a folder."""
+
+
+def plain(value: object) -> Any:
+    """Return a value as JSON has it: NumPy numbers as numbers, NaN as null, infinities as words.
+
+    >>> plain({"a": float("nan"), "b": [float("inf"), 1]})
+    {'a': None, 'b': ['Infinity', 1]}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+class _JsonLines:
+    """Writes an object for each row, one a line."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+
+    def write_table(self, table: pa.Table) -> None:
+        for row in table.to_pylist():
+            self.file.write(json.dumps(plain(row), ensure_ascii=False, allow_nan=False).encode() + b"\n")
+
+    def close(self) -> None:
+        """Nothing ends such a file."""
+
+
+class TableWriter:
+    """Writes tables of one schema, that of the first, one after the other."""
+
+    def __init__(self, file: BinaryIO, kind: str) -> None:
+        self.file, self.kind, self.rows, self.files = file, kind, 0, 1
+        self._writer: Any = None
+
+    def write(self, table: pa.Table) -> None:
+        """Write some rows."""
+        if self._writer is None:
+            self._schema = table.schema
+            self._writer = self._open()
+        self._writer.write_table(table.cast(self._schema))
+        self.rows += table.num_rows
+
+    def close(self) -> None:
+        """Write what ends the file."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def finish(self) -> None:
+        """Write what ends the file, and close it once its bytes are on the disk."""
+        self.close()
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        self.file.close()
+
+    def abandon(self) -> None:
+        """Close the file, whatever is in it."""
+        self.file.close()
+
+    def _open(self) -> Any:
+        from pyarrow import csv, ipc, parquet
+
+        if self.kind == "csv":
+            return csv.CSVWriter(self.file, self._schema, write_options=csv.WriteOptions(quoting_style="needed"))
+        if self.kind == "jsonl":
+            return _JsonLines(self.file)
+        return (parquet.ParquetWriter if self.kind == "parquet" else ipc.new_file)(self.file, self._schema)
+
+
+class FolderWriter:
+    """Writes tables into files of a new folder, a new one after so many rows."""
+
+    def __init__(self, folder: Path, kind: str, file_rows: int) -> None:
+        self.folder, self.kind, self.file_rows = folder, kind, file_rows
+        self.rows = self.files = 0
+        self._writer: TableWriter | None = None
+        folder.mkdir()
+
+    def write(self, table: pa.Table) -> None:
+        """Write some rows."""
+        while table.num_rows:
+            if self._writer is None or self._writer.rows >= self.file_rows:
+                self.finish()
+                self._writer = TableWriter(open(self.folder / f"part-{self.files:05}.{self.kind}", "xb"), self.kind)
+                self.files += 1
+            some = table.slice(0, self.file_rows - self._writer.rows)
+            self._writer.write(some)
+            self.rows += some.num_rows
+            table = table.slice(some.num_rows)
+
+    def finish(self) -> None:
+        """Finish the last file."""
+        if self._writer is not None:
+            self._writer.finish()
+
+    def abandon(self) -> None:
+        """Close the last file, whatever is in it."""
+        if self._writer is not None:
+            self._writer.abandon()
+
+
+def format_of(path: str | os.PathLike[str], given: str | None = None) -> str | None:
+    """Return the format that the name of a file says, None for that of a folder.
+
+    >>> format_of("a.pq"), format_of("predictions")
+    ('parquet', None)
+    """
+    suffix = Path(path).suffix.lower().removeprefix(".") if given is None else given
+    kind = OTHER_NAMES.get(suffix, suffix)
+    if kind and kind not in FORMATS:
+        raise UnknownNameError(f"format of {os.fspath(path)!r}:", kind, FORMATS)
+    return kind or None
+
+
+@contextmanager
+def write_tables(
+    path: str | os.PathLike[str], format: str | None = None, file_rows: int = FILE_ROWS
+) -> Iterator[TableWriter | FolderWriter]:
+    """Yield a writer of tables; the file, or the folder, has its name only once all is written.
+
+    A name without an ending is that of a folder, whose files are Parquet if no ``format`` is given.
+
+    >>> import tempfile, pyarrow as pa
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with write_tables(f"{folder}/a.csv") as writer:
+    ...         writer.write(pa.table({"x": [1, 2]}))
+    ...     Path(folder, "a.csv").read_text().split()
+    ['"x"', '1', '2']
+    """
+    target = Path(os.path.realpath(path))
+    by_name = format_of(path)
+    kind = by_name if format is None else format_of(path, format)
+    if not target.parent.is_dir():
+        raise InvalidInputError(
+            f"There is no folder {str(target.parent)!r} to write {target.name!r} to. Make it first."
+        )
+    temporary = target.with_name(f".{target.name}-{secrets.token_hex(4)}.tmp")
+    writer: TableWriter | FolderWriter
+    if by_name is None:
+        if target.exists() and not (target.is_dir() and not any(target.iterdir())):
+            raise InvalidInputError(
+                f"{target.name!r} is there already, and a folder of predictions is written anew. Choose another name, "
+                "or remove it first; for a file give the name an ending such as .parquet or .csv."
+            )
+        writer = FolderWriter(temporary, kind or "parquet", file_rows)
+    elif target.is_dir():
+        raise InvalidInputError(f"{os.fspath(path)!r} is a folder, and a file of this name is to be written.")
+    else:
+        writer = TableWriter(open(temporary, "xb"), kind or by_name)
+    try:
+        yield writer
+        writer.finish()
+        if target.is_dir():
+            target.rmdir()
+        os.replace(temporary, target)
+    except BaseException:
+        writer.abandon()
+        shutil.rmtree(temporary, ignore_errors=True) if by_name is None else temporary.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,1 @@
+"""Class densities of the generative models."""

@@ -1,0 +1,52 @@
+"""What a generative model keeps of its rows (the sums of each class) and solves them to: class prior and densities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from oddsmith.numerics import Array
+from oddsmith.protocols import Indices, Labels
+from oddsmith.statistics import Features
+
+
+@dataclass(frozen=True)
+class Folded:
+    """What a generative model keeps of its rows: the classes, a statistic, and how its columns are read."""
+
+    classes: Labels
+    statistic: Any
+    plan: Any = None
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Class prior and densities.
+
+    Densities have ``log_density(rows)`` (N × K), ``activations(rows)`` (the same up to a term that is the same for all
+    classes), ``sample(t, rng)`` and ``n_parameters``.
+    """
+
+    prior: Array
+    densities: Any
+
+
+def place(part: Array, where: Indices, K: int) -> Array:
+    """Return an array with a row per class in which those of ``part`` stand at ``where``, and the others are zero.
+
+    >>> place(np.array([[1.0], [2.0]]), np.array([0, 2]), 3).tolist()
+    [[1.0], [0.0], [2.0]]
+    """
+    if len(part) == K:
+        return part
+    whole = np.zeros((K, *part.shape[1:]))
+    whole[where] = part
+    return whole
+
+
+def on_classes(stat: Features, where: Indices, K: int) -> Features:
+    """Return the statistic with its classes at ``where`` among K."""
+    values = {field.name: getattr(stat, field.name) for field in fields(stat)}
+    return Features(**{name: value if name == "outside" else place(value, where, K) for name, value in values.items()})

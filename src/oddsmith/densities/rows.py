@@ -1,0 +1,112 @@
+"""Rows as class densities read them: dense or CSR, in tiles that fit into the cache, in slices on several threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from oddsmith.design.fitted_basis import whole
+from oddsmith.engines import one_blas_thread
+from oddsmith.engines.memory import available_cores
+from oddsmith.errors import InvalidInputError
+from oddsmith.numerics import Array
+from oddsmith.protocols import Indices
+
+LARGE = 8_000_000
+"""Numbers in the data from which compiled kernels save more than loading them costs."""
+SLICE_ELEMENTS = 1 << 20
+"""Numbers in a slice of rows that one thread predicts at once."""
+TILE_ELEMENTS = 1 << 17
+"""Numbers in a tile of rows that stays in the cache."""
+
+
+class RowMatrix(Protocol):
+    """What an array, a CSR matrix and expanded rows have in common."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows × columns."""
+        ...
+
+    def __getitem__(self, which: Any, /) -> Any: ...
+
+    def __matmul__(self, B: Array, /) -> Any: ...
+
+    def sum(self, *, axis: int) -> Any:
+        """Return the sums along an axis."""
+        ...
+
+
+def is_large(rows: RowMatrix) -> bool:
+    """Whether compiled kernels are worth their loading; the answer depends on the size of the data alone."""
+    return bool(rows.shape[0] * rows.shape[1] >= LARGE)
+
+
+def stored(rows: RowMatrix) -> Array:
+    """Return the values that rows hold: those of an array, the non-zeros of a CSR matrix."""
+    matrix: Any = rows
+    values: Array = matrix.data if sparse.issparse(matrix) else matrix
+    return values
+
+
+def dense(rows: RowMatrix) -> Array:
+    """Return rows as an array of float64."""
+    matrix: Any = rows
+    return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix, dtype=np.float64)
+
+
+def select(rows: RowMatrix, columns: Indices) -> RowMatrix:
+    """Return some columns, without a copy if they are all there are."""
+    selected: RowMatrix = rows if len(columns) == rows.shape[1] else rows[:, columns]
+    return selected
+
+
+def tiles(rows: RowMatrix) -> Iterator[slice]:
+    """Yield slices of rows that fit into the cache when dense."""
+    step = max(64, TILE_ELEMENTS // max(1, rows.shape[1]))
+    for start in range(0, rows.shape[0], step):
+        yield slice(start, min(start + step, rows.shape[0]))
+
+
+def by_rows(function: Callable[[RowMatrix], Array], rows: RowMatrix, threads: int | None) -> Array:
+    """Return ``function(rows)``, slices of many rows on several threads."""
+    n = rows.shape[0]
+    elements = len(stored(rows)) if sparse.issparse(rows) else n * rows.shape[1]
+    count = min(n, -(-elements // SLICE_ELEMENTS))
+    if count < 2:
+        return function(whole(rows))
+    edges = [n * i // count for i in range(count + 1)]
+    with one_blas_thread(), ThreadPoolExecutor(threads or available_cores()) as pool:
+        return np.concatenate(list(pool.map(lambda ends: function(rows[slice(*ends)]), pairwise(edges))))
+
+
+def has_missing(rows: RowMatrix, names: Callable[[], npt.NDArray[Any] | list[str]]) -> bool:
+    """Return whether there are NaNs among the values; refuse infinity, saying in which column and row."""
+    values = stored(rows)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum(dtype=np.float64)):
+            return False
+    if np.isinf(values).any():
+        raise infinite_error(rows, names())
+    return bool(np.isnan(values).any())
+
+
+def infinite_error(rows: RowMatrix, names: npt.NDArray[Any] | list[str]) -> InvalidInputError:
+    """Return the error that names the first column with infinite values."""
+    if sparse.issparse(rows):
+        entries = sparse.coo_array(rows)
+        cells = np.column_stack([entries.row, entries.col])[np.isinf(entries.data)]
+    else:
+        cells = np.argwhere(np.isinf(np.asarray(rows)))
+    column = int(cells[0, 1])
+    inside = cells[cells[:, 1] == column, 0]
+    return InvalidInputError(
+        f"Input X contains infinity (inf): column {str(names[column])!r} has {len(inside)} infinite values, the first "
+        f"in row {int(inside.min())}. Replace them by finite numbers, or by NaN if they stand for missing values."
+    )

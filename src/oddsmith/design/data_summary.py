@@ -1,0 +1,278 @@
+"""The summary of data in pieces that the first pass makes: columns, classes, number of rows, and a sample of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from oddsmith.design.inputs import as_array, as_table, read_weights, take_rows
+from oddsmith.design.labels import code_labels, union_of_classes
+from oddsmith.design.table import Design
+from oddsmith.design.table_schema import TableSchema
+from oddsmith.engines import Parts, Piece
+from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError
+from oddsmith.numerics import Array
+from oddsmith.protocols import Indices, Labels
+from oddsmith.statistic import Shape
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which columns of a table are labels, weights and offsets; None where a piece brings them by itself, or none.
+
+    ``features`` are the columns that a model reads, None for all others (and for arrays).
+    """
+
+    y: str | None = None
+    weight: str | None = None
+    offset: str | None = None
+    features: tuple[str, ...] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that are no features."""
+        return tuple(name for name in (self.y, self.weight, self.offset) if name is not None)
+
+    def select(self, parts: Parts) -> Parts:
+        """Return data in pieces with only the columns that have a role."""
+        return parts if self.features is None else parts.choose((*self.features, *self.names))
+
+    def rows(self, piece: Piece) -> Any:
+        """Return the features of a piece: a view of a table without columns that have another role, or an array."""
+        table = as_table(piece.rows)
+        if table is None:
+            return piece.rows
+        columns = table.columns
+        wanted = self.features or tuple(name for name in columns if name not in self.names)
+        missing = next((name for name in wanted if name not in table.schema), None)
+        if missing is not None:
+            raise InvalidInputError(
+                f"Column {missing!r} is missing. There are: {', '.join(map(repr, columns))}. Every part of the data "
+                "needs the same columns."
+            )
+        return table.select(wanted)
+
+    def column(self, piece: Piece, role: str) -> Any:
+        """Return labels (``"y"``), weights (``"weight"``) or offsets (``"offset"``) of a piece, None if it has none."""
+        name = {"y": self.y, "weight": self.weight, "offset": self.offset}[role]
+        if name is None:
+            return {"y": piece.y, "weight": piece.s, "offset": piece.offset}[role]
+        table = as_table(piece.rows)
+        if table is None or name not in table.columns:
+            found = "an array" if table is None else ", ".join(map(repr, table.columns))
+            raise InvalidInputError(f"There is no column {name!r} for {role}. There are: {found}.")
+        return table.get_column(name)
+
+    def numbers(self, piece: Piece, role: str) -> Array | None:
+        """Return weights or offsets as an array."""
+        column = self.column(piece, role)
+        try:
+            return None if column is None else np.asarray(as_array(column), dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(f"The {role}s of the rows are no numbers ({error}).") from None
+
+    def labels(self, piece: Piece, n: int, kept: Indices | None = None) -> Any:
+        """Return the labels of the ``n`` rows of a piece, or of those ``kept``: others are not even read."""
+        labels = self.column(piece, "y")
+        if labels is None:
+            raise InvalidInputError("This classifier requires y to be passed, but the target y is None.")
+        if len(labels) != n:
+            raise InvalidInputError(f"There are {len(labels)} labels for {n} rows.")
+        return labels[kept] if kept is not None and isinstance(labels, nw.Series) else take_rows(labels, kept)
+
+
+def with_table_view(piece: Piece) -> Piece:
+    """Return a piece with a narwhals view of its table in the table's place, so that it is not looked for again."""
+    table = as_table(piece.rows)
+    return piece if table is None else replace(piece, rows=table)
+
+
+@contextmanager
+def locate_errors(piece: Piece) -> Iterator[None]:
+    """Add to an error the name of the piece that it comes from."""
+    try:
+        yield
+    except OddsmithError as error:
+        if not piece.name or str(error).startswith(piece.name):
+            raise
+        kind = InvalidTypeError if isinstance(error, InvalidTypeError) else InvalidInputError
+        raise kind(f"{piece.name}: {error}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSummaryParams:
+    """How to summarise pieces: with which roles and design, and which share of the rows to draw.
+
+    Of the rows drawn no more than ``most`` are kept.
+    """
+
+    roles: Roles
+    design: Design | None = None
+    share: float = 0.0
+    most: int = 0
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class SampledRows:
+    """Rows that were drawn from a piece, as they came, and the random key of each."""
+
+    keys: Array
+    rows: Piece
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSummary:
+    """Rows, classes, columns and a sample of some pieces; a statistic of raw tables.
+
+    ``n_rows`` counts the rows that a fit reads (a design may leave out incomplete ones), ``n_present`` those of
+    positive weight; ``weight`` is the total weight of each class; ``columns`` the number of columns of arrays. Whether
+    a row is drawn depends on the number of its piece and its place in it alone, so that a sample merges exactly: rows
+    have random keys, and the smallest are kept.
+
+    >>> params = DataSummaryParams(roles=Roles())
+    >>> parts = [DataSummary.of(Piece(np.eye(2), y), params) for y in (["b", "a"], ["a", "c"])]
+    >>> summary = parts[0].merge(parts[1])
+    >>> summary.n_rows, summary.classes.tolist(), summary.weight.tolist()
+    (4, ['a', 'b', 'c'], [2.0, 1.0, 1.0])
+    """
+
+    n_rows: int = 0
+    n_present: int = 0
+    classes: Labels = field(default_factory=lambda: np.empty(0))
+    weight: Array = field(default_factory=lambda: np.empty(0))
+    schema: TableSchema | None = None
+    columns: int = 0
+    offset_sum: Array | None = None
+    drawn: tuple[SampledRows, ...] = ()
+    most: int = 0
+
+    @classmethod
+    def zero(cls, shape: Shape, params: DataSummaryParams) -> DataSummary:
+        """Return the summary of no rows."""
+        return cls(most=params.most)
+
+    @classmethod
+    def of(cls, piece: Piece, params: DataSummaryParams) -> DataSummary:
+        """Return the summary of a piece."""
+        with locate_errors(piece):
+            return _summarise(with_table_view(piece), params)
+
+    def merge(self, other: DataSummary) -> DataSummary:
+        """Return the summary of both."""
+        for one, two in ((self, other), (other, self)):
+            if not one.n_rows and one.schema is None:
+                return two
+        if self.columns != other.columns:
+            raise InvalidInputError(f"One part of the data has {self.columns} columns and another {other.columns}.")
+        classes, i, j = union_of_classes(self.classes, other.classes)
+        weight = np.zeros(len(classes))
+        weight[i] += self.weight
+        weight[j] += other.weight
+        offset = None if self.offset_sum is None or other.offset_sum is None else self.offset_sum + other.offset_sum
+        return DataSummary(
+            n_rows=self.n_rows + other.n_rows,
+            n_present=self.n_present + other.n_present,
+            classes=classes,
+            weight=weight,
+            schema=_merged(self.schema, other.schema),
+            columns=self.columns,
+            offset_sum=offset,
+            drawn=truncate_sample((*self.drawn, *other.drawn), self.most),
+            most=self.most,
+        )
+
+    @classmethod
+    def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[DataSummaryParams]:
+        """Return parameters for arrays."""
+        return [DataSummaryParams(roles=Roles()), DataSummaryParams(roles=Roles(), share=0.5, most=8)]
+
+
+def _summarise(piece: Piece, params: DataSummaryParams) -> DataSummary:
+    roles = params.roles
+    rows = roles.rows(piece)
+    n = int(rows.shape[0])
+    if not n:
+        return DataSummary.zero(Shape(0, 0), params)
+    s = some_weights(roles.numbers(piece, "weight"), n)
+    schema, kept = None, None
+    if params.design is not None:
+        kept = params.design.complete(rows)
+        if s is None or s.any():  # rows of weight 0 are not there
+            schema = params.design.look(rows, s, check=False)
+    labels, offset = roles.labels(piece, n, kept), roles.numbers(piece, "offset")
+    s, offset = take_rows(s, kept), take_rows(offset, kept)
+    classes, t = code_labels(labels) if len(labels) else (np.empty(0), np.empty(0, dtype=np.int32))
+    return DataSummary(
+        n_rows=len(t),
+        n_present=len(t) if s is None else int(np.count_nonzero(s)),
+        classes=classes,
+        weight=np.bincount(t, weights=s, minlength=len(classes)).astype(np.float64),
+        schema=schema,
+        columns=0 if isinstance(rows, nw.DataFrame) else int(rows.shape[1]),
+        offset_sum=None if offset is None else (offset if s is None else (offset.T * s).T).sum(axis=0),
+        drawn=_draw(piece, n, params, s, kept),
+        most=params.most,
+    )
+
+
+def _merged(a: TableSchema | None, b: TableSchema | None) -> TableSchema | None:
+    return a.merge(b) if a is not None and b is not None else a or b
+
+
+def some_weights(s: Array | None, n: int) -> Array | None:
+    """Return the checked weights of some of the rows, which may all be zero, as those of all rows may not."""
+    return s if s is None or (s.shape == (n,) and not s.any()) else read_weights(s, n)
+
+
+def _draw(
+    piece: Piece, n: int, params: DataSummaryParams, s: Array | None, kept: Indices | None
+) -> tuple[SampledRows, ...]:
+    """Return the rows whose key is below the share, but for those dropped or of weight 0; ``s`` is that of the kept."""
+    if params.share <= 0.0:
+        return ()
+    keys = np.random.default_rng([params.seed, piece.number]).random(n)
+    rows = np.arange(n) if kept is None else kept
+    chosen = rows[(keys[rows] < params.share) & (True if s is None else s > 0)]
+    return truncate_sample((SampledRows(keys[chosen], _take(piece, chosen)),), params.most) if len(chosen) else ()
+
+
+def _take(piece: Piece, rows: Indices) -> Piece:
+    """Return some rows of a piece; those of a table as an Arrow table, whatever it was."""
+    table = as_table(piece.rows)
+    taken = piece.rows[rows] if table is None else table[rows].to_arrow()
+    y, s, offset = (take_rows(values, rows) for values in (piece.y, piece.s, piece.offset))
+    return replace(piece, rows=taken, y=y, s=s, offset=offset)
+
+
+def truncate_sample(sample: tuple[SampledRows, ...], most: int, *, slack: float = 1.5) -> tuple[SampledRows, ...]:
+    """Return a sample, cut down to the ``most`` smallest keys once it is ``slack`` times as large."""
+    if sum(len(part.keys) for part in sample) <= slack * most:
+        return sample
+    last = np.partition(np.concatenate([part.keys for part in sample]), most)[most]
+    inside = [np.flatnonzero(part.keys < last) for part in sample]
+    return tuple(
+        part if len(rows) == len(part.keys) else SampledRows(part.keys[rows], _take(part.rows, rows))
+        for part, rows in zip(sample, inside, strict=True)
+        if len(rows)
+    )
+
+
+def concatenate_samples(sample: tuple[SampledRows, ...]) -> list[Piece]:
+    """Return sampled rows as pieces: a single one if they are tables of one schema, since each piece has its price."""
+    import pyarrow as pa
+
+    pieces = [part.rows for part in sample]
+    first = pieces[0]
+    if not isinstance(first.rows, pa.Table) or any(v is not None for v in (first.y, first.s, first.offset)):
+        return pieces
+    # Dictionaries differ from piece to piece, and may have no room for each other's levels.
+    plain = not any(pa.types.is_dictionary(kind) for kind in first.rows.schema.types)
+    if not (plain and all(piece.rows.schema.equals(first.rows.schema) for piece in pieces[1:])):
+        return pieces
+    return [replace(first, rows=pa.concat_tables([piece.rows for piece in pieces]))]

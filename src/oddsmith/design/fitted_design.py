@@ -1,0 +1,80 @@
+"""Where a model meets a table: rows for fitting come through the model's design, if it has or needs one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import BaseEstimator, clone
+
+from oddsmith.design.frame import is_plain
+from oddsmith.design.inputs import Encoded, as_table, learned_design, split_target, take_rows
+from oddsmith.design.table import Design
+from oddsmith.errors import InvalidInputError, InvalidTypeError
+
+
+def through_design(
+    model: BaseEstimator,
+    design: object,
+    X: object,
+    y: object,
+    sample_weight: object = None,
+    offset: object = None,
+    *,
+    reset: bool,
+) -> tuple[Any, Any, Any, Any]:
+    """Return rows, labels, weights and offsets for fitting; rows of a table that is more than numbers are `Encoded`.
+
+    ``design`` is a `Design`, None (automatic), or False (none). With ``reset`` it is learned from these rows and kept
+    as ``model.design_``; otherwise the one that was learned is used. Arrays, sparse matrices and tables of numbers pass
+    as they are if there is no `Design`.
+    """
+    if reset:
+        model.__dict__.pop("design_", None)
+    learned = _new_design(design, X, y) if reset else learned_design(model)
+    if learned is None:
+        return (*split_target(X, y), sample_weight, offset)
+    table = split_target(X, y)[0]
+    if reset:
+        rows, kept = learned.learn(table, sample_weight)
+        check_intercept(model, learned)
+        keep_design(model, learned)
+    else:
+        rows, kept = learned.retrain(table, sample_weight)
+    # The labels: those given, those of the column that y names, or of the left side of the formula.
+    target = learned.target_
+    if isinstance(y, str) and target is not None and y != target:
+        raise InvalidInputError(f"The left side of the formula is {target!r}, and y={y!r} names another. Leave out y.")
+    labels = split_target(X, target if y is None else y)[1]
+    return Encoded(rows), *(take_rows(values, kept) for values in (labels, sample_weight, offset))
+
+
+def as_design(design: object) -> Design:
+    """Return a copy of a design that is not fitted, or say what a design is."""
+    if not isinstance(design, Design):
+        raise InvalidTypeError(f"design must be None or a Design(…), found {design!r}.")
+    return clone(design)  # type: ignore[no-any-return]
+
+
+def _new_design(design: object, X: object, y: object) -> Design | None:
+    if design is False or design is not None:
+        return None if design is False else as_design(design)
+    table = as_table(X)
+    if table is None:
+        return None
+    rest = table.drop(y) if isinstance(y, str) and y in table.columns else table
+    return None if not len(rest.columns) or is_plain(rest) else Design()
+
+
+def keep_design(model: BaseEstimator, design: Design) -> None:
+    """Keep a learned design and its columns on a model."""
+    model.design_ = design
+    model.feature_names_in_, model.n_features_in_ = design.feature_names_in_, design.n_features_in_
+
+
+def check_intercept(model: BaseEstimator, design: Design) -> None:
+    """Refuse a formula without a constant for a model that adds one."""
+    if not design.intercept_ and vars(model).get("fit_intercept", True):
+        raise InvalidInputError(
+            f"The formula {design.formula!r} has no constant (0 or -1), and {type(model).__name__} adds one. Give the "
+            "model fit_intercept=False, if it has that, or leave the constant in the formula."
+        )

@@ -1,0 +1,73 @@
+"""Columns of Arrow that lie one after the other, as the rows of a matrix do: they are one, without a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from oddsmith.numerics import Array
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ALIGNED = 16
+"""Arrays of NumPy begin at multiples of so many bytes."""
+
+
+def copy_numbers(column: pa.ChunkedArray, place: Array) -> None:
+    """Copy a column of numbers without nulls into an array, chunk by chunk.
+
+    >>> import pyarrow as pa
+    >>> place = np.empty(3)
+    >>> copy_numbers(pa.chunked_array([[1, 2], [3]]), place)
+    >>> place.tolist()
+    [1.0, 2.0, 3.0]
+    """
+    start = 0
+    for chunk in column.chunks:
+        place[start : start + len(chunk)] = chunk.to_numpy()
+        start += len(chunk)
+
+
+class _Rows:
+    """Memory that belongs to several Arrow arrays: the matrix made of it holds them all."""
+
+    def __init__(self, held: Sequence[pa.Array], address: int, stride: int) -> None:
+        self.held = held
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": "<f8",
+            "shape": (len(held), len(held[0])),
+            "strides": (stride, 8),
+            "data": (address, False),
+        }
+
+
+def matrix_of(columns: Sequence[pa.ChunkedArray]) -> Array | None:
+    """Return columns (Arrow's, float64) as the rows of a matrix if they lie so in memory, as an array would, else None.
+
+    >>> import pyarrow as pa
+    >>> columns = [pa.chunked_array([row]) for row in np.arange(6.0).reshape(2, 3)]
+    >>> matrix_of(columns).tolist(), matrix_of(columns[::-1])
+    ([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], None)
+    """
+    import pyarrow.types as is_
+
+    chunks = []
+    for column in columns:
+        if column.num_chunks != 1 or column.null_count or not is_.is_float64(column.type) or not len(column):
+            return None
+        chunks.append(column.chunk(0))
+    if not chunks:
+        return None
+    places = [chunk.buffers()[1].address + 8 * chunk.offset for chunk in chunks]
+    if places[0] % ALIGNED:  # NumPy would add them up in another order
+        return None
+    stride = places[1] - places[0] if len(places) > 1 else 8 * len(chunks[0])
+    if stride < 8 * len(chunks[0]) or any(b - a != stride for a, b in pairwise(places)):
+        return None
+    matrix: Array = np.asarray(_Rows(chunks, places[0], stride))
+    return matrix

@@ -1,0 +1,94 @@
+"""What every kind of table file can do, and the ranges of rows that it is read in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import pyarrow as pa
+
+from oddsmith.engines.files.paths import InputFile
+from oddsmith.engines.files.schemas import conform, row_bytes
+from oddsmith.errors import InvalidInputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileRange:
+    """Some rows of one file that are read one after the other: row groups, record batches, or bytes of text.
+
+    ``first`` to ``last`` are their numbers. ``nbytes`` is about how much memory their columns take, ``overhead`` what
+    reading takes beside a piece of them. Of a CSV, ``line`` is the number of the first line, and ``text`` holds the
+    bytes if they have been read already.
+    """
+
+    table: TableFile
+    first: int
+    last: int
+    nbytes: int
+    overhead: int = 0
+    by_column: bool = False
+    text: bytes | bytearray | None = None
+    line: int = 1
+
+    @property
+    def name(self) -> str:
+        """Where the rows are, for those who read an error."""
+        return self.table.location(self.first, self.last)
+
+    def split(self) -> Iterator[FileRange]:
+        """Yield its row groups or record batches one by one; text has no such parts."""
+        if self.table.is_text:
+            yield self
+        else:
+            yield from (replace(self, first=i, last=i + 1) for i in range(self.first, self.last))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFile:
+    """A file with a table in it: its columns, and the number of its rows as far as it is known without reading them.
+
+    ``is_text`` says that reading is slow, so that rows are worth a cache.
+    """
+
+    file: InputFile
+    schema: pa.Schema
+    expected_rows: int
+    is_text: ClassVar[bool] = False
+
+    def ranges(self, names: tuple[str, ...], nbytes: int, *, needed: bool = True) -> Iterator[FileRange]:
+        """Yield the rows in ranges of about so many bytes, the same ones every time; here, all in one.
+
+        Those that are not ``needed`` will not be read, only counted.
+        """
+        yield FileRange(table=self, first=0, last=1, nbytes=self.expected_rows * row_bytes(self.schema))
+
+    def read(self, part: FileRange, schema: pa.Schema, rows: int) -> Iterator[pa.Table]:
+        """Yield the rows of a range as tables of the schema, about ``rows`` rows at a time."""
+        self.file.check_unchanged()
+        names = [name for name in schema.names if name not in self.file.keys]
+        with reading(part.name):
+            for table in self._tables(part, names, rows):
+                yield conform(table, schema, self.file.keys)
+        self.file.check_unchanged()
+
+    def _tables(self, part: FileRange, names: list[str], rows: int) -> Iterator[pa.Table]:
+        """Yield the rows of a range with at least the named columns."""
+        raise NotImplementedError
+
+    def location(self, first: int, last: int) -> str:
+        """Return the name of a range."""
+        return repr(self.file.name)
+
+
+@contextmanager
+def reading(where: str) -> Iterator[None]:
+    """Say of which file and part of it an error of Arrow speaks."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
+        why = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise InvalidInputError(
+            f"{where} cannot be read: {why}. Nothing was fitted. Write the file again, or leave it out."
+        ) from error

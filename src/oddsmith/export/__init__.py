@@ -1,0 +1,1 @@
+"""Models as formulas in other languages: SQL and ONNX."""

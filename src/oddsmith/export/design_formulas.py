@@ -1,0 +1,210 @@
+"""The columns of a table as formulas: those of a `Design` with its policies, or plain numbers."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from functools import reduce
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from oddsmith.design.expressions import Expression, States, called, column_name, parse
+from oddsmith.design.functions import Center, Poly, Scale, Splines
+from oddsmith.design.levels import Category
+from oddsmith.design.table import Design
+from oddsmith.design.terms import Factor
+from oddsmith.errors import InvalidInputError
+from oddsmith.export.formulas import (
+    Columns,
+    FormulaWriter,
+    constant,
+    expand,
+    indicator,
+    require_finite,
+    require_not,
+    require_positive,
+    safe_log,
+    scale,
+    standardize,
+    sum_columns,
+)
+
+MOST_POWER = 20
+LARGEST_EXPONENT = 700.0
+
+
+def plain_columns(w: FormulaWriter[Columns], names: list[str]) -> Columns:
+    """Return columns of finite numbers; rows that lack one have no result."""
+    x = w.join(*(w.number(name) for name in names))
+    require_finite(w, x)
+    return x
+
+
+def design_columns(w: FormulaWriter[Columns], design: Design) -> Columns:
+    """Return the columns that a fitted `Design` makes.
+
+    A row that the design refuses has no result: a missing value without a policy for it, a level that it does not know
+    (unless ``unseen="reference"``), a function of a formula that is not defined there.
+    """
+    categories = {name: _category(w, design, category) for name, category in design.categories_.items()}
+    numbers: dict[str, Columns] = {}
+
+    def column(name: str) -> Columns:
+        if name not in numbers:
+            x = w.number(name, design.kinds_[name])
+            if name in design.fills_:
+                x = w.let(w.apply("where", w.apply("missing", x), constant(w, design.fills_[name]), x))
+            require_finite(w, x)
+            numbers[name] = x
+        return numbers[name]
+
+    def columns(factor: Factor) -> Columns:
+        if factor.what == "levels":
+            return w.pick(categories[factor.of], design.categories_[factor.of].columns(full=factor.full))
+        if factor.what == "indicator":
+            return indicator(w, w.apply("missing", w.number(factor.of, design.kinds_[factor.of])))
+        value = w.let(_expression(w, factor.of, column, design.states_))
+        if factor.of.column is None:
+            require_finite(w, value)
+        return value
+
+    return w.join(*(_product(w, [columns(factor) for factor in term.factors]) for term in design.terms_))
+
+
+def _category(w: FormulaWriter[Columns], design: Design, category: Category) -> Columns:
+    """Return a 0/1 column for every level, that of the reference included."""
+    levels, missing = w.category(category.name, category.levels, category.kind)
+    known = w.apply("<", constant(w, 0.5), w.let(sum_columns(w, levels)))
+    if design.unseen == "error":
+        w.require(known)
+    elif None not in category.levels:
+        require_not(w, missing)
+    if design.unseen != "reference":
+        return levels
+    # Whatever is no other level is the reference.
+    others = category.columns(full=False)
+    if not others:
+        return constant(w, 1.0)
+    rest = w.let(scale(w, sum_columns(w, w.pick(levels, others)), -1.0, 1.0))
+    return w.join(*(w.pick(levels, [i]) if i in others else rest for i in category.columns(full=True)))
+
+
+def _product(w: FormulaWriter[Columns], factors: list[Columns]) -> Columns:
+    """Return the products of all combinations of columns, the first factor changing fastest."""
+    if len(factors) == 1:
+        return factors[0]
+    factors = [w.let(factor) for factor in factors]
+    products = []
+    for chosen in product(*(range(w.width(factor)) for factor in reversed(factors))):
+        parts = [w.pick(factor, [j]) for factor, j in zip(factors, reversed(chosen), strict=True)]
+        products.append(reduce(lambda x, y: w.apply("*", x, y), parts))
+    return w.join(*products)
+
+
+def _expression(
+    w: FormulaWriter[Columns], expression: Expression, column: Callable[[str], Columns], states: States
+) -> Columns:
+    if expression.column is not None:
+        return column(expression.column)
+
+    def value(node: ast.expr) -> Columns:
+        if isinstance(node, ast.Name):
+            return column(column_name(node))
+        if isinstance(node, ast.Constant):
+            return constant(w, float(node.value))  # type: ignore[arg-type]
+        if isinstance(node, ast.Call):
+            name, x = called(node), w.let(value(node.args[0]))
+            return _PLAIN[name](w, x) if name in _PLAIN else _learned(w, x, states[ast.unparse(node)])
+        if isinstance(node, ast.UnaryOp):
+            inner = value(node.operand)
+            return scale(w, inner, -1.0) if isinstance(node.op, ast.USub) else inner
+        if isinstance(node, ast.Compare):
+            return _comparison(w, node.ops[0], value(node.left), value(node.comparators[0]))
+        assert isinstance(node, ast.BinOp)
+        if isinstance(node.op, ast.Pow):
+            return _power(w, w.let(value(node.left)), node.right, expression.text)
+        return _arithmetic(w, node.op, w.let(value(node.left)), w.let(value(node.right)))
+
+    return value(parse(expression.text))
+
+
+def _arithmetic(w: FormulaWriter[Columns], operator: ast.operator, x: Columns, y: Columns) -> Columns:
+    sign = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}.get(type(operator))
+    if sign is not None:
+        return w.apply(sign, x, y)
+    zero = w.apply("=", y, constant(w, 0.0))
+    require_not(w, zero)
+    quotient = w.apply("/", x, w.let(w.apply("where", zero, constant(w, 1.0), y)))
+    if isinstance(operator, ast.Div):
+        return quotient
+    whole = w.apply("floor", quotient)
+    return whole if isinstance(operator, ast.FloorDiv) else w.apply("-", x, w.apply("*", y, whole))
+
+
+def _comparison(w: FormulaWriter[Columns], operator: ast.cmpop, x: Columns, y: Columns) -> Columns:
+    if isinstance(operator, ast.Gt | ast.GtE):
+        x, y = y, x
+    sign = "<" if isinstance(operator, ast.Lt | ast.Gt) else "<=" if isinstance(operator, ast.LtE | ast.GtE) else "="
+    yes = 0.0 if isinstance(operator, ast.NotEq) else 1.0
+    return indicator(w, w.apply(sign, x, y), yes, 1.0 - yes)
+
+
+def _power(w: FormulaWriter[Columns], x: Columns, exponent: ast.expr, text: str) -> Columns:
+    try:
+        p = float(ast.literal_eval(exponent))
+    except (ValueError, TypeError):
+        raise InvalidInputError(
+            f"{text} in the formula has a power that is no constant, which is not exported. Compute it before the fit."
+        ) from None
+    if p.is_integer() and abs(p) <= MOST_POWER:
+        value = constant(w, 1.0)
+        for _ in range(int(abs(p))):
+            value = w.apply("*", value, x)
+        return value if p >= 0 else _arithmetic(w, ast.Div(), constant(w, 1.0), w.let(value))
+    return _exp(w, scale(w, _log(w, x), p))
+
+
+def _exp(w: FormulaWriter[Columns], x: Columns) -> Columns:
+    x = w.let(x)
+    w.require(w.apply("<=", x, constant(w, LARGEST_EXPONENT)))
+    return w.apply("exp", w.apply("min", x, constant(w, LARGEST_EXPONENT)))
+
+
+def _log(w: FormulaWriter[Columns], x: Columns) -> Columns:
+    require_positive(w, x)
+    return safe_log(w, x)
+
+
+def _sqrt(w: FormulaWriter[Columns], x: Columns) -> Columns:
+    require_positive(w, x, zero=True)
+    return w.apply("sqrt", w.apply("max", x, constant(w, 0.0)))
+
+
+_PLAIN: dict[str, Callable[[FormulaWriter[Any], Any], Any]] = {
+    "exp": _exp,
+    "log": _log,
+    "sqrt": _sqrt,
+    "I": lambda w, x: x,
+}
+
+
+def _learned(w: FormulaWriter[Columns], x: Columns, state: object) -> Columns:
+    """Return a column transformed by a function that has learned something."""
+    if isinstance(state, Splines):
+        return expand(w, x, [state.basis])
+    if isinstance(state, Poly):
+        return _orthogonal(w, x, state)
+    assert isinstance(state, Center | Scale)
+    return standardize(w, x, np.array([state.mean]), state.sd if isinstance(state, Scale) else 1.0)
+
+
+def _orthogonal(w: FormulaWriter[Columns], x: Columns, state: Poly) -> Columns:
+    before, now, columns = constant(w, 0.0), constant(w, 1.0), []
+    for k, center in enumerate(state.center):
+        ratio = state.norm[k] / state.norm[k - 1] if k else 0.0
+        step = w.apply("*", scale(w, x, 1.0, -center), now)
+        before, now = now, w.let(w.apply("-", step, scale(w, before, ratio)))
+        columns.append(scale(w, now, 1.0 / float(np.sqrt(state.norm[k + 1]))))
+    return w.join(*columns)

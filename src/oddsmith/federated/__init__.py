@@ -1,0 +1,1 @@
+"""Fits over sites that send sums and no rows."""

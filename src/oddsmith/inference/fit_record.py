@@ -1,0 +1,156 @@
+"""The record of a fit that every function of this package takes: state, names, classes, and the rows on request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.design.table import Design
+from oddsmith.engines.memory import MemorySource
+from oddsmith.inference.summary import Summary
+from oddsmith.kernels.rowwise import Tile, WeightPoint, tiles
+from oddsmith.likelihood.fitted_state import FittedState
+from oddsmith.likelihood.problem import Problem
+from oddsmith.likelihood.separation import Separation
+from oddsmith.links import Link
+from oddsmith.numerics import Array
+from oddsmith.records import Certificate
+
+INTERCEPT = "(intercept)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportedWeights:
+    """The weights that a table shows: no reference class, and an intercept only if there is one.
+
+    ``classes`` is None for two classes. ``J`` (reported × estimated) maps the solver's weights to the reported ones;
+    aliased weights have a row of zeros. ``zero`` lists the (class, term) of the reference class.
+    """
+
+    classes: list[Any] | None
+    terms: list[str]
+    estimate: Array
+    J: Array
+    aliased: npt.NDArray[np.bool_]
+    zero: list[Any]
+
+    @classmethod
+    def of(cls, state: FittedState, names: Sequence[str], labels: list[Any]) -> ReportedWeights:
+        """Return the weights of a fit whose columns and classes have these names."""
+        W = state.weights()
+        R, P = W.shape
+        shown = np.ones((R, P), dtype=bool)
+        shown[:, 0] = state.free[:, 0].any()
+        reference = state.reference if R > 1 else None
+        if reference is not None:
+            shown[reference] = False
+        inside, terms = np.flatnonzero(shown), [INTERCEPT, *names]
+        return cls(
+            classes=None if R == 1 else [labels[i // P] for i in inside],
+            terms=[terms[i % P] for i in inside],
+            estimate=W.ravel()[inside],
+            J=state.jacobian()[inside],
+            aliased=np.tile(~state.free.any(axis=0), R)[inside],
+            zero=[] if reference is None else [(labels[reference], term) for term in terms],
+        )
+
+    @property
+    def labels(self) -> list[Any]:
+        """Terms, or pairs (class, term)."""
+        return self.terms if self.classes is None else list(zip(self.classes, self.terms, strict=True))
+
+    def errors(self, V: Array) -> Array:
+        """Return the standard errors if the solver's weights have covariance ``V``; NaN for aliased ones."""
+        variance = ((self.J @ V) * self.J).sum(axis=1)
+        return np.where(self.aliased, np.nan, np.sqrt(np.maximum(variance, 0.0)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitRecord:
+    """A fitted likelihood as inference sees it.
+
+    ``prior`` is the one that the model was given and ``fitted_prior`` the one that it was fitted with, which differ
+    after an update. ``named`` says that the data named its columns. ``read_problem`` reads the rows of the fit again,
+    or raises if they are missing.
+    """
+
+    model_name: str
+    state: FittedState
+    names: tuple[str, ...]
+    named: bool
+    classes: list[Any]
+    link: Link | None
+    prior: object
+    fitted_prior: object
+    log_likelihood: float
+    separation: Separation | None
+    certificate: Certificate
+    design: Design | None
+    basis: object
+    standardized: bool
+    read_problem: Callable[[], Problem]
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The problem of the fit, with its source and engine."""
+        return self.read_problem()
+
+    @cached_property
+    def weights(self) -> ReportedWeights:
+        """The weights as tables report them."""
+        return ReportedWeights.of(self.state, self.names, self.classes)
+
+    @property
+    def at(self) -> WeightPoint:
+        """The weights as statistics over rows take them."""
+        c = self.state.coordinates
+        return WeightPoint(self.state.x, c.center, c.scale, c.T, self.link)
+
+    @property
+    def link_name(self) -> str:
+        """The registered name of the link."""
+        return "logit" if self.link is None else self.link.name
+
+    @property
+    def aliased(self) -> list[str]:
+        """Columns that depend on earlier ones."""
+        aliased = np.flatnonzero(~self.state.free[:, 1:].any(axis=0))
+        return [self.names[j] for j in aliased]
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of weights that were estimated."""
+        return len(self.state.kept)
+
+    def tiles(self) -> Iterator[Tile]:
+        """Yield the rows of the fit, tile by tile."""
+        return each_tile(self.problem.memory_source, self.at)
+
+
+@runtime_checkable
+class LikelihoodModel(Protocol):
+    """A model that is fitted by likelihood; ``_learned`` is None where its weights are at no optimum."""
+
+    prior: object
+    _learned: FittedState | None
+
+    def _check_fitted(self) -> None: ...
+
+    def _fit_record(
+        self, X: Any = None, y: Any = None, sample_weight: object = None, offset: object = None, *, hessian: bool = True
+    ) -> FitRecord: ...
+
+    def summary(self, X: Any = None, y: Any = None, **how: Any) -> Summary:
+        """Return the table of estimates."""
+        ...
+
+
+def each_tile(source: MemorySource, at: WeightPoint) -> Iterator[Tile]:
+    """Yield the rows of a source, tile by tile."""
+    for start, stop in source.slices():
+        yield from tiles(source.block(start, stop), at)

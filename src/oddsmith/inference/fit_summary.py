@@ -1,0 +1,105 @@
+"""The summary of a fit, from its record: covariance, intervals, the table and the remarks below it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oddsmith.engines import one_blas_thread
+from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.inference.fit_record import FitRecord
+from oddsmith.inference.profile_intervals import profile_ends
+from oddsmith.inference.sandwich import CovarianceKind, covariance
+from oddsmith.inference.summary import POSTERIOR, Summary, wald_columns
+from oddsmith.numerics import Array
+from oddsmith.priors import split_prior
+
+INTERVALS = ("wald", "profile", "confint")
+
+
+def check_intervals(intervals: str) -> str:
+    """Return a checked kind of intervals."""
+    if intervals not in INTERVALS:
+        raise UnknownNameError("kind of intervals", intervals, INTERVALS)
+    return intervals
+
+
+def summarize(fit: FitRecord, kind: CovarianceKind, intervals: str, level: float) -> Summary:
+    """Return estimates, standard errors, tests and intervals of a fit; see ``LogisticRegression.summary``."""
+    state, weights = fit.state, fit.weights
+    is_posterior = split_prior(fit.fitted_prior)[0] is not None
+    if is_posterior and (kind.needs_rows or intervals != "wald"):
+        raise InvalidInputError(
+            "Robust errors and profile intervals are about a likelihood, and this model has a Gaussian prior: its "
+            "summary() gives the posterior standard deviation and a credible interval. Use prior=None for them."
+        )
+    with one_blas_thread():
+        columns = wald_columns(weights.estimate, _standard_errors(fit, covariance(fit, kind)), level)
+        if intervals != "wald":
+            errors = columns["std_error"] if intervals == "confint" else None
+            columns["lower"], columns["upper"] = profile_ends(fit, level, errors)
+    columns = {name: np.where(weights.aliased, np.nan, column) for name, column in columns.items()}
+    if is_posterior:
+        shown = ("estimate", "std_error", "lower", "upper")
+        columns = {name: columns[source] for name, source in zip(POSTERIOR, shown, strict=True)}
+    names: dict[str, Any] = {} if weights.classes is None else {"class": weights.classes}
+    table = {**names, "term": weights.terms, **columns}
+    if fit.link is None:
+        with np.errstate(over="ignore"):
+            table["odds_ratio"] = np.exp(columns["estimate"])
+    return Summary(
+        columns=table,
+        heading=_heading(fit),
+        log_likelihood=state.log_likelihood,
+        null_log_likelihood=state.null_log_likelihood,
+        n_rows=state.n_rows,
+        n_parameters=fit.n_parameters,
+        n_classes=state.K,
+        aliased=tuple(fit.aliased),
+        certificate=fit.certificate,
+        remarks=_remarks(fit, kind, intervals, level),
+        level=level,
+    )
+
+
+def _standard_errors(fit: FitRecord, V: Array) -> Array:
+    """Return standard errors, infinite for terms that run away: for all, if the separation is complete."""
+    weights, error = fit.weights, fit.weights.errors(V)
+    if fit.separation is None:
+        return error
+    if fit.separation.kind == "complete":
+        return np.where(weights.aliased, np.nan, np.inf)
+    infinite = {key if weights.classes is None else key[1] for key in fit.separation.infinite}
+    return np.where([term in infinite for term in weights.terms], np.inf, error)
+
+
+def _heading(fit: FitRecord) -> str:
+    labels, reference = fit.classes, fit.state.reference
+    if len(labels) == 2:
+        what = f"{fit.model_name} ({fit.link_name}) of {labels[1]!r} against {labels[0]!r}"
+    else:
+        against = "" if reference is None else f", against {labels[reference]!r}"
+        what = f"{fit.model_name} of {len(labels)} classes{against}"
+    return f"{what}: {fit.state.n_rows} rows, {fit.n_parameters} weights"
+
+
+def _remarks(fit: FitRecord, kind: CovarianceKind, intervals: str, level: float) -> tuple[str, ...]:
+    gaussian, jeffreys = split_prior(fit.fitted_prior)
+    if gaussian is not None:
+        prior = "Gaussian and Jeffreys' prior" if jeffreys else "Gaussian prior"
+        remarks = [f"{prior}; Laplace approximation of the posterior; {100 * level:.4g}% credible intervals"]
+    else:
+        method = "Jeffreys' prior (Firth)" if jeffreys else "maximum likelihood"
+        what = {"wald": "Wald", "confint": "profile (interpolated)"}.get(intervals, intervals)
+        what = f"penalised {what}" if jeffreys and intervals != "wald" else what
+        remarks = [f"{method}; {kind.remark}; {100 * level:.4g}% {what} intervals"]
+    if fit.standardized:
+        remarks.append("a unit of a column is one standard deviation of it (Standardize)")
+    if fit.state.moved:
+        remarks.append("intercepts moved to another class prior: likelihood and errors are those of the fit")
+    if fit.aliased:
+        remarks.append(f"aliased (set aside): {', '.join(fit.aliased)}")
+    if fit.separation is not None:
+        remarks.append("separated classes: terms with an infinite error have no estimate; use prior=JeffreysPrior()")
+    return tuple(remarks)

@@ -1,0 +1,1 @@
+"""The fit of a likelihood: problem, coordinates, objective, separation."""

@@ -1,0 +1,237 @@
+"""The frame in which a likelihood is solved: columns centred and scaled, classes contrasted, the data untouched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import linalg, sparse
+
+from oddsmith.design.basis.base import seen_through
+from oddsmith.engines import Engine, MemorySource, PartedSource, engine_of
+from oddsmith.numerics import EPS, Array
+from oddsmith.solvers import policy
+from oddsmith.statistics import Moments, MomentsParams
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """The frame in which a solver works: centre and scale of columns, class contrasts.
+
+    With K classes, full weights are ``W = contrast @ V`` (K × (K−1) contrasts); against class 0 they are
+    ``T V`` with ``T = contrast[1:] − contrast[0]``. ``from_sample`` says that a sample shows every column well.
+    ``raw_center`` is the centre of the columns before a linear map made others of them.
+    """
+
+    center: Array
+    scale: Array
+    contrast: Array
+    longest: float | None
+    from_sample: bool = False
+    raw_center: Array | None = None
+
+    @property
+    def T(self) -> Array:
+        """Contrasts against class 0."""
+        return np.ascontiguousarray(self.contrast[1:] - self.contrast[0])
+
+    def to_user(self, x: Array) -> tuple[Array, Array]:
+        """Return ``(coef, intercept)`` against class 0, in the user's units."""
+        V = self.T @ x.reshape(self.contrast.shape[1], -1)
+        W = V[:, 1:] / self.scale
+        return W, V[:, 0] - W @ self.center
+
+    def from_user(self, W: Array, b: Array) -> Array:
+        """Return solver coordinates of weights against class 0."""
+        V = np.column_stack([b + W @ self.center, W * self.scale])
+        x: Array = np.asarray(np.linalg.solve(self.T, V), dtype=np.float64).ravel()
+        return x
+
+    def rounding_gap(self, x: Array, weight: float, longest: float) -> float:
+        """Bound what the rounding of the reported weights can add to the objective."""
+        W, b = self.to_user(x)
+        shift = np.abs(b) + np.abs(W) @ np.abs(self.center)
+        activation = np.sqrt(1.0 + longest) * np.linalg.norm(W * self.scale, axis=1)
+        return float(0.25 * weight * (4.0 * EPS) ** 2 * ((shift + activation) ** 2).sum())
+
+
+AnySource = MemorySource | PartedSource
+FAR = 1e4
+"""A column whose mean is so many standard deviations from zero is centred before it is summed, sparse or not."""
+TILE_ROWS = 256
+
+
+def is_small(source: AnySource) -> bool:
+    """Whether a source is so small that a centred and scaled copy of it costs little."""
+    plain = isinstance(source, MemorySource) and not source.is_sparse and source.transform is None
+    return plain and not is_large(source)
+
+
+def standardised(source: MemorySource, center: Array, scale: Array, slices: int = 1) -> MemorySource:
+    """Return a copy of a source, centred and scaled, in so many slices, for plain array operations.
+
+    Columns are in one piece: weights of rows reach them fast.
+
+    >>> source = MemorySource(np.array([[1.0], [3.0]]), np.zeros(2, dtype=np.int32), K=1)
+    >>> standardised(source, np.array([2.0]), np.array([0.5])).X.tolist()
+    [[-2.0], [2.0]]
+    """
+    rows = np.empty(source.X.shape, order="F")
+    for start in range(0, len(rows), TILE_ROWS):  # the nearest way from rows to columns
+        part = slice(start, start + TILE_ROWS)
+        rows[part] = (source.X[part] - center) / scale
+    return replace(source, X=rows, slice_rows=max(1, -(-len(rows) // slices)))
+
+
+def is_large(source: AnySource) -> bool:
+    """Whether a source has so many elements that compiled kernels pay for being loaded."""
+    return bool(source.size >= policy.POLICY.compiled_elements)
+
+
+def shifted(source: AnySource, shift: Array) -> AnySource:
+    """Return CSR rows with some columns moved by a constant: those are full columns, of which no entry is zero.
+
+    >>> source = MemorySource(sparse.csr_array([[1e9, 0.0], [1e9 + 2.0, 1.0]]), np.zeros(2, dtype=np.int32), K=1)
+    >>> shifted(source, np.array([1e9, 0.0])).X.toarray().tolist()
+    [[0.0, 0.0], [2.0, 1.0]]
+    """
+    if isinstance(source, MemorySource) and source.transform is None:
+        return replace(source, X=Shift(shift)(source.X))
+    moved: AnySource = seen_through(source, Shift(shift), source.shape.M)
+    return moved
+
+
+@dataclass(frozen=True)
+class Shift:
+    """Moves the stored entries of CSR rows, column by column; it travels to where rows are."""
+
+    shift: Array
+
+    keeps_sparse = True
+
+    def __call__(self, rows: sparse.csr_array) -> sparse.csr_array:
+        """Return the rows moved."""
+        data = rows.data - self.shift[rows.indices]
+        return sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
+
+
+def has_sample(source: AnySource) -> bool:
+    """Whether a sample of the rows can be had for much less than a pass over all of them."""
+    return is_large(source) if isinstance(source, MemorySource) else source.drawn is not None
+
+
+def find_coordinates(
+    engine: Engine, source: AnySource, contrast: Array, *, centred: bool, whitening: Array | None = None
+) -> Coordinates:
+    """Learn centre and scale of the columns by one cheap fold; without ``centred`` the centre is zero.
+
+    Of large data a sample gives them (any near ones will do), unless it saw too little of a column.
+    """
+    if whitening is not None:
+        return _whitened_coordinates(engine, source, contrast, whitening, centred)
+    M = source.shape.M
+    if is_large(source) and source.is_sparse and M > policy.POLICY.largest_hessian:
+        # Wide sparse rows stay as they are: the preconditioner knows the size of every column.
+        return Coordinates(np.zeros(M), np.ones(M), contrast, None)
+    part = _coordinate_sample(source)
+    if part is not None:
+        inside = engine_of(part, getattr(engine, "threads", None))
+        return Coordinates(*_spread(*_column_moments(inside, part), centred), contrast, None, from_sample=True)
+    # The first pass over all rows finds the longest.
+    return Coordinates(*_spread(*_column_moments(engine, source), centred), contrast, None, _is_shown(source))
+
+
+def _coordinate_sample(source: AnySource) -> MemorySource | None:
+    """Return a sample of large data that shows every column, None if there is none."""
+    settings = policy.POLICY
+    if not has_sample(source) or source.n_rows <= 4 * settings.coordinate_rows or source.weighted:
+        return None
+    most = settings.coordinate_rows
+    rows = max(most // 2, min(most, settings.coordinate_elements // source.shape.M))
+    # Those that were drawn are there already: all of them say more about a rare level than a few.
+    part = source.sample(rows if isinstance(source, MemorySource) else source.n_rows, seed=2)
+    return part if _seen_enough(part) else None
+
+
+def _whitened_coordinates(
+    engine: Engine, source: AnySource, contrast: Array, whitening: Array, centred: bool
+) -> Coordinates:
+    """Return coordinates for columns that are linear combinations of the source's: centred, not scaled.
+
+    Whitened kernels have rows no longer than 1, and the centre is a mean of such.
+    """
+    part = source if source.weighted or not has_sample(source) else source.sample(policy.POLICY.coordinate_rows, seed=2)
+    inside = engine if part is source else engine_of(part, getattr(engine, "threads", None))
+    raw = _column_moments(inside, part)[0] if centred else np.zeros(len(whitening))
+    center = raw @ whitening
+    longest = float(1.0 + np.linalg.norm(center)) ** 2
+    return Coordinates(center, np.ones(whitening.shape[1]), contrast, longest, from_sample=True, raw_center=raw)
+
+
+def _column_moments(engine: Engine, source: AnySource) -> tuple[Array, Array]:
+    """Return mean and variance of the columns: by a fold, or of few dense rows at once."""
+    if not (isinstance(source, MemorySource) and is_small(source)):
+        moments = engine.fold(Moments, source, MomentsParams(1, "diagonal", large=is_large(source)))
+        return moments.mean[0], moments.scatter[0] / moments.weight[0]
+    X, s = source.X, np.ones(source.n_rows) if source.s is None else source.s
+    if source.n_present < source.n_rows:  # a row that does not count may hold anything
+        X, s = X[s > 0], s[s > 0]
+    base, step = X[0].astype(np.float64), max(256, MOMENT_NUMBERS // max(1, X.shape[1]))
+    tiles = [slice(k, k + step) for k in range(0, len(X), step)]
+    weight = s.sum()
+    mean = base + sum(s[rows] @ (X[rows] - base) for rows in tiles) / weight
+    return mean, sum(s[rows] @ (X[rows] - mean) ** 2 for rows in tiles) / weight
+
+
+MOMENT_NUMBERS = 1 << 15
+
+
+def _is_shown(source: AnySource) -> bool:
+    """Whether a sample of a table that is too small for one to give its coordinates shows every column."""
+    if not isinstance(source, MemorySource) or source.is_sparse or source.transform is not None or source.weighted:
+        return False
+    if source.n_rows < policy.POLICY.coordinate_rows or (
+        source.n_rows > 4 * policy.POLICY.coordinate_rows and not is_small(source)
+    ):
+        return False
+    return _seen_enough(source.sample(policy.POLICY.coordinate_rows // 4, seed=2))
+
+
+def _seen_enough(part: MemorySource) -> bool:
+    """Whether no column of the sample is nearly constant: fewer than eight rows away from its commonest value."""
+    if part.is_sparse:
+        return False
+    rows = part.block(0, part.n_rows).X
+    middle = np.median(rows[:33], axis=0)
+    seen = np.zeros(len(middle), dtype=np.intp)
+    for start in range(0, len(rows), 256):  # most columns show themselves at once
+        seen += np.count_nonzero(rows[start : start + 256] != middle, axis=0)
+        if (seen >= policy.POLICY.shown_rows).all():
+            return True
+    return False
+
+
+def _spread(mean: Array, variance: Array, centred: bool) -> tuple[Array, Array]:
+    """Return centre and scale; without centring the scale is about zero."""
+    if not centred:
+        variance, mean = variance + mean**2, np.zeros_like(mean)
+    spread = np.sqrt(variance)
+    # Rounding leaves a trace of spread in a constant column of large value: that is no spread.
+    spread[spread <= 4.0 * EPS * np.abs(mean)] = 0.0
+    return mean, np.where(spread > 0, spread, 1.0)
+
+
+def make_contrast(K: int, reference: int | None) -> Array:
+    """Return the K × (K−1) matrix that turns free weights into weights of all classes.
+
+    With a reference its row is zero; without one the columns are orthonormal and sum to zero.
+
+    >>> make_contrast(3, 0).tolist()
+    [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
+    >>> bool(np.allclose(make_contrast(3, None).sum(axis=0), 0.0))
+    True
+    """
+    if reference is not None:
+        return np.insert(np.eye(K - 1), reference, 0.0, axis=0)
+    helmert: Array = linalg.helmert(K).T
+    return helmert

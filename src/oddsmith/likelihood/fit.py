@@ -1,0 +1,371 @@
+"""The fit of a likelihood: coordinates → plan → dependent columns → solve → the user's units.
+
+This is where an engine and a solver meet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.engines import MemorySource
+from oddsmith.errors import InvalidInputError
+from oddsmith.likelihood.coordinates import (
+    FAR,
+    Coordinates,
+    find_coordinates,
+    is_large,
+    is_small,
+    make_contrast,
+    shifted,
+    standardised,
+)
+from oddsmith.likelihood.fitted_state import FittedState
+from oddsmith.likelihood.objective import FoldObjective, ObjectiveState
+from oddsmith.likelihood.problem import Problem, facts_of, log_odds, machine_of
+from oddsmith.numerics import EPS, Array, factor_spd
+from oddsmith.priors import Quadratic
+from oddsmith.records import Certificate
+from oddsmith.solvers import SOLVERS, Newton, SolverResult, TruncatedNewton, policy
+from oddsmith.solvers.plan import Plan, is_wide_and_sparse, plan, plan_for
+from oddsmith.solvers.sgd import SGD
+from oddsmith.solvers.subsampled import SubsampledQuasiNewton
+
+
+class InfeasibleStartError(Exception):
+    """The start of a fit lies outside the domain of its link."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LikelihoodFit:
+    """The outcome: weights against class 0 in user units, and all that was found on the way."""
+
+    coef: Array
+    intercept: Array
+    aliased: npt.NDArray[np.bool_]
+    common: Array
+    coordinates: Coordinates
+    result: SolverResult
+    certificate: Certificate
+    plan: Plan
+    flat: bool
+    learned: FittedState
+
+    @property
+    def rounded(self) -> bool:
+        """Whether the optimum was found, and only the rounding of weights in user units keeps them from it."""
+        return self.result.certificate.converged and not self.certificate.converged
+
+
+def make_objective(
+    problem: Problem, coordinates: Coordinates | None = None
+) -> tuple[FoldObjective, Coordinates, Array]:
+    """Return the objective in its coordinates (found, unless given), and what all classes share (the prior's mean)."""
+    K, M = problem.K, problem.M
+    contrast = _contrast(problem)
+    penalty, common = _penalty(problem, contrast) if problem.prior is not None else (None, np.zeros(M + 1))
+    covers_intercept = penalty is not None and _covers_intercept(penalty, M)
+    if coordinates is None:
+        # A prior on the intercept of a wide problem would fill in under centring: leave such columns where they are.
+        centre = not (covers_intercept and M > policy.POLICY.largest_hessian)
+        with np.errstate(over="ignore", invalid="ignore"):
+            coordinates = find_coordinates(
+                problem.engine,
+                problem.source,
+                contrast,
+                whitening=problem.whitening,
+                centred=problem.intercept and centre,
+            )
+        _check_scale(coordinates.scale, problem)
+    if penalty is not None:
+        lost = coordinates.center / coordinates.scale if covers_intercept and coordinates.center.any() else None
+        penalty = penalty.transformed(lost, 1.0 / coordinates.scale)
+    free = np.ones((K - 1, M + 1), dtype=bool)
+    free[:, 0] = problem.intercept
+    source, center, scale = _stored(problem, coordinates)
+    objective = FoldObjective(
+        engine=problem.engine,
+        source=source,
+        center=center,
+        scale=scale,
+        T=coordinates.T,
+        penalty=penalty,
+        free=free,
+        weight=float(problem.class_weight.sum()),
+        class_weight=problem.class_weight,
+        large=is_large(source),
+        explain=problem.explain,
+        progress=problem.progress,
+        link=problem.link,
+        whitening=problem.whitening,
+        state=ObjectiveState(passes=getattr(problem.engine, "count", 0), max_row_norm2=coordinates.longest),
+    )
+    return objective, coordinates, common
+
+
+def _contrast(problem: Problem) -> Array:
+    """Return the class contrasts; a prior decides which it is about, without one any will do."""
+    if problem.K == 2:
+        return make_contrast(2, 0)
+    symmetric = _is_symmetric(problem) and problem.prior is not None
+    return make_contrast(problem.K, None if symmetric else problem.reference or 0)
+
+
+def _is_symmetric(problem: Problem) -> bool:
+    """Whether the weights of all classes sum to zero."""
+    return problem.reference is None and problem.K > 2
+
+
+def _stored(problem: Problem, coordinates: Coordinates) -> tuple[Any, Array, Array]:
+    """Return the rows as the objective reads them, with the centre and scale that are left to the kernels."""
+    source, center, scale = problem.source, coordinates.center, coordinates.scale
+    if source.is_sparse and (far := np.abs(center) > FAR * scale).any():
+        # A column that far from zero has no zeros to keep, and is moved before it is summed.
+        shift = np.where(far, center, 0.0)
+        source, center = shifted(source, shift), center - shift
+    if problem.whitening is not None:
+        assert coordinates.raw_center is not None
+        return source, coordinates.raw_center, scale
+    if source.is_sparse and not is_large(source) and isinstance(source, MemorySource):
+        # A sum over few non-zeros is larger than they are: one slice.
+        return replace(source, slice_rows=max(1, source.n_rows)), center, scale
+    if is_small(source):
+        assert isinstance(source, MemorySource)
+        slices = 1 if _is_quick(problem) else policy.POLICY.small_slices
+        return standardised(source, center, scale, slices), np.zeros(problem.M), np.ones(problem.M)
+    return source, center, scale
+
+
+def _is_quick(problem: Problem) -> bool:
+    """Whether a pass over all rows is so short that threads would only wait for each other."""
+    if problem.link is not None:
+        return float(problem.source.size) <= policy.POLICY.one_thread_elements
+    size = (problem.K - 1) * (problem.M + 1)
+    return int(problem.source.n_rows) * float(size) ** 2 <= policy.POLICY.one_thread_products
+
+
+def _penalty(problem: Problem, contrast: Array) -> tuple[Quadratic, Array]:
+    """Return what the prior adds, on the contrasts, and what all classes share of its mean."""
+    assert problem.prior is not None
+    K, M = problem.K, problem.M
+    symmetric = _is_symmetric(problem)
+    penalty = problem.prior.quadratic(K - 1, M, symmetric_classes=K if symmetric else 0)
+    if _covers_intercept(penalty, M) and penalty.Q.shape[0] == M + 1 and not problem.intercept:
+        raise InvalidInputError(
+            f"The covariance of the GaussianPrior has size {M + 1}, the intercept first, and the model has none "
+            f"(fit_intercept=False). Give the {M} weights of the columns."
+        )
+    if not symmetric:
+        return penalty, np.zeros(M + 1)
+    return replace(penalty, mean=contrast.T @ penalty.mean), penalty.mean.mean(axis=0)
+
+
+def _covers_intercept(penalty: Quadratic, M: int) -> bool:
+    return penalty.Q.shape[0] > M + 1 or bool(np.atleast_2d(penalty.Q)[0, 0] > 0)
+
+
+def make_plan(problem: Problem, coordinates: Coordinates) -> Plan:
+    """Return the plan of a fit: for the solver that was asked for, or for the one that suits the problem."""
+    facts = facts_of(problem, coordinates)
+    machine = machine_of(facts)
+    if problem.solver == "auto":
+        try:
+            return plan(facts, machine)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{error} {_largest_columns(problem)}".strip()) from None
+    solver = SOLVERS[problem.solver]() if isinstance(problem.solver, str) else problem.solver
+    if problem.prior is not None and isinstance(solver, Newton | TruncatedNewton):
+        solver = replace(solver, watch_divergence=False)
+    return plan_for(solver, facts, machine)
+
+
+def _largest_columns(problem: Problem) -> str:
+    """Name the columns that were expanded into most others, where names tell (``carrier[AA]``)."""
+    names, counts = np.unique([str(name).partition("[")[0] for name in problem.names()], return_counts=True)
+    largest = np.argsort(-counts)[:3]
+    shown = ", ".join(f"{str(names[k])!r} ({counts[k]:,})" for k in largest if counts[k] > 1)
+    return f"Most columns come from {shown}." if shown else ""
+
+
+def fit_likelihood(problem: Problem) -> LikelihoodFit:
+    """Fit a likelihood.
+
+    1. Choose coordinates (one cheap fold) and make the objective in them.
+    2. Plan: which solver, on which rows, at what cost.
+    3. Set columns aside that depend on earlier ones, if there is no prior.
+    4. Solve.
+    5. Return weights in the user's units, with the certificate of these.
+    """
+    objective, coordinates, common = make_objective(problem)  # 1
+    x = inside_domain(problem, objective, coordinates, start_weights(problem, objective))
+    chosen = make_plan(problem, coordinates)  # 2
+    solver, flat = chosen.solver, problem.prior is None
+    if flat and objective.size <= policy.POLICY.largest_hessian:  # 3
+        sampled = isinstance(solver, SubsampledQuasiNewton)
+        objective = independent_columns(objective, x, sample=sampled, drawn=solver.drawn if sampled else None)
+    x = _start_point(problem, objective, coordinates, x)
+    if isinstance(solver, TruncatedNewton) and objective.large and problem.K == 2 and objective.source.is_sparse:
+        objective = objective.with_row_curvature()
+    result = solver.minimise(objective, x, tol=problem.tol, max_iter=problem.max_iter)  # 4
+    if not np.isfinite(result.final.value):
+        raise InvalidInputError(
+            f"The objective is not finite at the weights that solver={solver.name!r} reached: its steps were too "
+            "long. Give a smaller step_size, or use solver='newton'."
+        )
+    W, b = coordinates.to_user(result.w)  # 5
+    return LikelihoodFit(
+        coef=W,
+        intercept=b,
+        aliased=np.logical_not(objective.free[:, 1:].any(axis=0)),
+        common=common,
+        coordinates=coordinates,
+        result=result,
+        certificate=_reported_certificate(problem, objective, coordinates, result),
+        plan=chosen,
+        flat=flat,
+        learned=fitted_state(problem, objective, coordinates, common, result),
+    )
+
+
+def _start_point(problem: Problem, objective: FoldObjective, coordinates: Coordinates, x: Array) -> Array:
+    """Return the start, or the weights of another fit where they are better."""
+    if problem.start is not None:
+        cold, warm = objective.evaluate(x).value, coordinates.from_user(*problem.start)
+        # Weights of other data can be so far off that no curvature is left to go by.
+        x = warm if objective.evaluate(warm).value < cold else x
+    return np.where(objective.free, x.reshape(objective.shape), 0.0).ravel()
+
+
+def _reported_certificate(
+    problem: Problem, objective: FoldObjective, coordinates: Coordinates, result: SolverResult
+) -> Certificate:
+    """Return the certificate of the weights in the user's units, whose rounding adds to the gap."""
+    extra = coordinates.rounding_gap(result.w, objective.weight, objective.state.max_row_norm2 or 0.0)
+    gap = float((np.sqrt(result.certificate.gap) + np.sqrt(extra)) ** 2)
+    converged = result.certificate.converged and gap <= problem.tol * max(1.0, abs(result.final.value))
+    method = ", then ".join(dict.fromkeys(result.trace.stage.tolist()))
+    return replace(result.certificate, gap=gap, converged=converged, passes=objective.passes, method=method)
+
+
+def fitted_state(
+    problem: Problem, objective: FoldObjective, coordinates: Coordinates, common: Array, result: SolverResult
+) -> FittedState:
+    """Return what inference needs of a fit.
+
+    Its Hessian is formed now if that was not done on the way (one pass), unless there is a prior, and rows are many or
+    Hessians dear: then only if it is asked for.
+    """
+    e, expected = result.final, None
+    deferred = problem.prior is not None and (objective.large or is_wide_and_sparse(facts_of(problem, coordinates)))
+    if objective.size > policy.POLICY.largest_hessian:
+        e = replace(e, hessian=None)
+    elif e.hessian is None and not deferred:
+        e = objective.evaluate(result.w, order=2)
+    if problem.link is not None and e.hessian is not None:
+        expected = objective.evaluate(result.w, order=2, expected=True).hessian
+    return FittedState(
+        coordinates=coordinates,
+        x=np.where(objective.free, result.w.reshape(objective.shape), 0.0),
+        free=objective.free,
+        common=common,
+        reference=problem.reference,
+        class_weight=problem.class_weight,
+        n_rows=problem.source.n_present,
+        log_likelihood=e.log_likelihood,
+        penalty=objective.penalty,
+        hessian=e.hessian,
+        expected=expected,
+    )
+
+
+def relearn(problem: Problem, coef: Array, intercept: Array, learned: FittedState, gap: float) -> FittedState:
+    """Return what was learned with the Hessian of the rows of ``problem`` at given weights (against class 0).
+
+    They must be the rows of the fit: the gradient there says whether they are. The fit may have ended a ``gap`` above
+    its optimum.
+    """
+    objective, coordinates, _ = make_objective(problem, learned.coordinates)
+    objective = objective.restricted(learned.free)
+    e = objective.evaluate(coordinates.from_user(coef, intercept), order=2)
+    assert e.hessian is not None
+    decrement = factor_spd(e.hessian, tol=0.0).norm(e.gradient)
+    near = max(1e-3 * np.sqrt(objective.size), 2.0 * np.sqrt(gap))
+    learned.require_same_rows(e.log_likelihood, decrement, near)
+    expected = None if problem.link is None else objective.evaluate(e.w, order=2, expected=True).hessian
+    return replace(learned, hessian=e.hessian, expected=expected)
+
+
+def _check_scale(scale: Array, problem: Problem) -> None:
+    """Refuse columns whose squares leave the range of floating point."""
+    extreme = ~((scale > 1e-100) & (scale < 1e100))
+    if extreme.any():
+        if problem.explain is not None:
+            problem.explain()  # NaN and infinity have their own words
+        j = int(np.argmax(extreme))
+        raise InvalidInputError(
+            f"Column {problem.names()[j]!r} has a spread of {scale[j]:.3g}, whose square leaves the range of floating "
+            "point. Give it in other units."
+        )
+
+
+def resume(problem: Problem, fit: LikelihoodFit) -> LikelihoodFit:
+    """Go on with a Newton fit that stopped because it looked like separation and was not."""
+    solver = TruncatedNewton() if problem.solver == "truncated-newton" else Newton()
+    start = (fit.coef, fit.intercept)
+    return fit_likelihood(replace(problem, solver=replace(solver, watch_divergence=False), start=start))
+
+
+def start_weights(problem: Problem, objective: FoldObjective) -> Array:
+    """Return the start: weights 0 (or the prior's mean), intercepts that fit the class frequencies."""
+    x = np.zeros(objective.shape) if objective.penalty is None else objective.penalty.mean.copy()
+    if problem.intercept:
+        odds = log_odds(problem.class_weight, problem.link)
+        if problem.source.has_offset:
+            odds = odds - np.asarray(problem.source.offset_mean)
+        x[:, 0] = np.linalg.solve(objective.T, odds)
+    return x.ravel()
+
+
+def inside_domain(problem: Problem, objective: FoldObjective, coordinates: Coordinates, x: Array) -> Array:
+    """Return a start inside the domain of the link: the usual one, or the one given."""
+    if problem.link is None or np.isinf(problem.link.domain).all() or np.isfinite(objective.evaluate(x).value):
+        return x
+    warm = None if problem.start is None else coordinates.from_user(*problem.start)
+    if warm is None or not np.isfinite(objective.evaluate(warm).value):
+        raise InfeasibleStartError("The start is outside the domain of the link.")
+    return warm
+
+
+def independent_columns(
+    objective: FoldObjective, x: Array, *, sample: bool = False, drawn: int | None = None
+) -> FoldObjective:
+    """Return the objective with columns set aside that depend on earlier ones, as R does.
+
+    Columns that are independent on a sample of the rows are so on all of them; only otherwise all are asked.
+    """
+    if sample:
+        part = objective.subsample(max(1000, 4 * objective.size, drawn or 0), seed=1)
+        if independent_columns(part, x) is part:
+            return objective
+    # Not the observed Hessian: with the log link one class has none.
+    H = objective.evaluate(x, order=2, expected=not objective.canonical).hessian
+    assert H is not None
+    P = objective.shape[1]
+    # One class's block suffices: its columns depend on each other exactly as the data's do.
+    block = H[:P, :P].copy()
+    if objective.source.is_sparse:
+        # Sparse rows are centred in the sums: what cancels there to less than its rounding is nothing.
+        rounding = 64.0 * EPS * block[0, 0] * np.append(0.0, (objective.center / objective.scale) ** 2)
+        constant = np.diag(block) <= rounding
+        block[constant] = block[:, constant] = 0.0
+    kept = factor_spd(block).kept
+    return objective if kept.all() else objective.restricted(objective.free & kept)
+
+
+def seeded(solver: Any, seed: int | None) -> Any:
+    """Return the solver with the model's seed, where it uses one and has none of its own."""
+    chosen = SOLVERS[solver]() if solver == "sgd" else solver
+    return replace(chosen, seed=seed) if isinstance(chosen, SGD) and chosen.seed is None else solver

@@ -1,0 +1,211 @@
+"""The state of a likelihood fit: its optimum, the Hessian there, and the map from solver coordinates to user units.
+
+Standard errors, the Laplace posterior, the evidence and leave-one-out all come from this one record.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.errors import InvalidInputError, UnavailableError
+from oddsmith.likelihood.coordinates import Coordinates
+from oddsmith.numerics import Array, SpdFactor, factor_spd
+from oddsmith.priors import Quadratic
+from oddsmith.solvers import policy
+
+
+@dataclass(frozen=True)
+class FittedState:
+    """The optimum of a likelihood in the solver's coordinates, with its Hessian.
+
+    C contrasts (K − 1) of P = 1 + M weights, intercept first. Reported weights are R × P, with R = 1 for two classes
+    and R = K for more: ``gauge @ x`` in units of the scaled columns, plus ``common``.
+
+    Attributes
+    ----------
+    coordinates : Coordinates
+        Centre and scale of the columns, contrasts of the classes.
+    x : array, C × P
+        The weights.
+    free : bool array, C × P
+        Those that were estimated: no aliased columns, and an intercept only if there is one.
+    common : array of length P
+        What all classes share (the prior's mean, K > 2).
+    reference : int or None
+        The class whose weights are zero.
+    class_weight : array of length K
+        Total weight of the rows of each class.
+    n_rows : int
+        Rows of positive weight.
+    log_likelihood : float
+        At the weights, without the prior.
+    penalty : Quadratic or None
+        Minus the logarithm of the prior, but for its constant.
+    hessian : array, CP × CP, or None
+        Of the objective, prior included; None where it was not formed. Fixed weights have a row of zeros but for the
+        diagonal.
+    expected : array or None
+        The Hessian that is expected under the model, prior included, where a link makes it differ.
+    null_log_likelihood : float
+        Of the intercepts and the offset alone.
+    moved : bool
+        Whether the intercepts were moved after the fit, for another class prior.
+    """
+
+    coordinates: Coordinates
+    x: Array
+    free: npt.NDArray[np.bool_]
+    common: Array
+    reference: int | None
+    class_weight: Array
+    n_rows: int
+    log_likelihood: float
+    penalty: Quadratic | None
+    hessian: Array | None
+    expected: Array | None
+    null_log_likelihood: float = float("nan")
+    moved: bool = False
+
+    def require_optimum(self) -> None:
+        """Raise if the weights were moved off the optimum after the fit."""
+        if self.moved:
+            raise UnavailableError(
+                "The intercepts of this model were moved by with_class_prior or undo_resampling: its weights are not "
+                "those of the fit, which this is about. Ask the model as it was fitted."
+            )
+
+    def require_same_rows(self, log_likelihood: float, decrement: float = 0.0, near: float = np.inf) -> None:
+        """Raise unless rows are those of the fit, by their log likelihood at its weights and, if given, the decrement.
+
+        ``decrement`` is how many standard errors the weights are from the optimum of these rows, and ``near`` how many
+        they may be.
+        """
+        if decrement <= near and np.isclose(log_likelihood, self.log_likelihood, rtol=1e-6, atol=1e-6):
+            return
+        distance = f"its weights are {decrement:.3g} standard errors from the optimum, and the" if decrement else "its"
+        raise InvalidInputError(
+            f"These are not the rows that the model was fitted to: with them {distance} log likelihood is "
+            f"{log_likelihood:.10g} instead of {self.log_likelihood:.10g}. Pass the rows, labels, weights and offsets "
+            "of the fit."
+        )
+
+    @property
+    def K(self) -> int:
+        """Number of classes."""
+        return len(self.class_weight)
+
+    @property
+    def kept(self) -> npt.NDArray[np.intp]:
+        """Places (in C·P) of the weights that were estimated."""
+        return np.flatnonzero(self.free.ravel())
+
+    @cached_property
+    def gauge(self) -> Array:
+        """The R × C matrix from contrasts to the weights of the classes as they are reported."""
+        contrast = self.coordinates.contrast
+        if self.K == 2:
+            return np.ones((1, 1))
+        shift = contrast.mean(axis=0) if self.reference is None else contrast[self.reference]
+        return np.asarray(contrast - shift)
+
+    @cached_property
+    def to_user(self) -> Array:
+        """The P × P matrix from a contrast's weights to user units: ``b = x₀ − Σ_j center_j/scale_j x_j``."""
+        center, scale = self.coordinates.center, self.coordinates.scale
+        J: Array = np.diag(np.concatenate([[1.0], 1.0 / scale])).astype(np.float64)
+        J[0, 1:] = -center / scale
+        return J
+
+    def jacobian(self) -> Array:
+        """Return the RP × (weights estimated) matrix from solver weights to reported ones, class after class."""
+        whole: Array = np.kron(self.gauge, self.to_user).astype(np.float64, copy=False)
+        return whole[:, self.kept]
+
+    def weights(self) -> Array:
+        """Return the reported weights, R × P, intercept first."""
+        W: Array = self.gauge @ self.x @ self.to_user.T
+        return W + self.common if self.K > 2 and self.reference is None else W
+
+    def objective_hessian(self, *, expected: bool = False) -> Array:
+        """Return the Hessian of the objective, prior included, over the weights estimated."""
+        H = self.expected if expected and self.expected is not None else self.hessian
+        assert H is not None
+        return H[np.ix_(self.kept, self.kept)]
+
+    @cached_property
+    def factor(self) -> SpdFactor:
+        """The factor of the objective's Hessian over the weights estimated."""
+        return factor_spd(self.objective_hessian(), tol=0.0)
+
+    def covariance(self) -> Array:
+        """Return the inverse of the objective's Hessian as the covariance of the reported weights, RP × RP."""
+        J = self.jacobian()
+        S: Array = J @ self.factor.solve(np.ascontiguousarray(J.T))
+        return (S + S.T) / 2.0
+
+
+@dataclass(frozen=True)
+class EarlierRows:
+    """The rows that a model had seen before its last update: their number, and the total weight of each class."""
+
+    n_rows: int
+    class_weight: Array
+
+    def add(self, state: FittedState) -> EarlierRows:
+        """Return the total with the rows of one more fit."""
+        return EarlierRows(self.n_rows + state.n_rows, self.class_weight + state.class_weight)
+
+
+@dataclass(frozen=True)
+class TrainingDataRef:
+    """Weak references to the arguments of a fit.
+
+    A fitted model holds no data, and what needs the rows again takes them. While the caller still holds the objects
+    that were passed to ``fit``, a query that needs them (``summary(intervals="profile")``, the posterior of a large fit
+    with a prior) reads them through these references, so that they need not be passed again. Once they are gone, or
+    were of a type without weak references (a list), such a query raises and asks for them. The references are a
+    convenience for queries alone: nothing that outlives the query depends on them, no saved file, no pickle.
+
+    >>> rows = np.eye(2)
+    >>> training_data = TrainingDataRef.of(rows, None)
+    >>> training_data()[0] is rows
+    True
+    >>> del rows
+    >>> training_data() is None
+    True
+    """
+
+    references: tuple[object, ...]
+
+    @classmethod
+    def of(cls, *arguments: object) -> TrainingDataRef | None:
+        """Return the references, or None if an argument is of a type that cannot be held weakly."""
+        try:
+            return cls(tuple(a if a is None or isinstance(a, str) else weakref.ref(a) for a in arguments))
+        except TypeError:
+            return None
+
+    def __call__(self) -> tuple[Any, ...] | None:
+        """Return the arguments, or None if one of them is gone."""
+        found = tuple(r() if isinstance(r, weakref.ref) else r for r in self.references)
+        gone = any(f is None and r is not None for f, r in zip(found, self.references, strict=True))
+        return None if gone else found
+
+
+def missing_rows_message(state: FittedState) -> str:
+    """Return the sentence that asks for the rows of a fit without a Hessian."""
+    if state.x.size > policy.POLICY.largest_hessian:
+        return (
+            f"The Hessian of {state.x.size} weights is not formed (the limit is {policy.POLICY.largest_hessian}): "
+            "this needs it, so use fewer columns."
+        )
+    return (
+        f"This fit of {state.n_rows} rows needed no Hessian, and its rows are gone. Pass them (X, y, and the weights "
+        "and offsets of the fit) to the method that needs them: it takes one pass. Or fit with solver='newton'."
+    )

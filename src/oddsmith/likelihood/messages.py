@@ -1,0 +1,71 @@
+"""Messages of likelihood fits: early stops, aliased columns, separated classes, activations outside a domain."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from oddsmith.errors import OddsmithWarning
+from oddsmith.likelihood.separation import Separation
+from oddsmith.links import Link
+from oddsmith.numerics import Array
+from oddsmith.protocols import Labels
+from oddsmith.solvers.sgd import SGD
+
+
+def remedy(solver: object, max_iter: int) -> str:
+    """Return what to try when a fit stops early."""
+    if solver == "sgd" or isinstance(solver, SGD):
+        return "Give it more epochs, solver=oddsmith.solvers.SGD(epochs=…), raise tol, or use solver='newton'."
+    return f"Raise max_iter={max_iter}, raise tol, or use solver='newton'."
+
+
+def column_list(names: list[str]) -> str:
+    """Return names of columns for a sentence, the first eight of many."""
+    shown = ", ".join(repr(name) for name in names[:8])
+    return f"Column{'' if len(names) == 1 else 's'} {shown}" + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def separation_message(verdict: Separation, classes: Labels) -> str:
+    """Return the sentence that says how the classes are separated, by which columns, and what to do."""
+    how = "completely" if verdict.kind == "complete" else "quasi-completely"
+    parts: list[str] = []
+    labels = classes.tolist()
+    for term, sign in verdict.infinite.items():
+        if len(classes) == 2:
+            if term != "(intercept)":
+                parts.append(f"{term!r} (towards {labels[1 if sign > 0 else 0]!r})")
+        elif term[1] != "(intercept)":
+            parts.append(f"{term[1]!r} (class {term[0]!r}, {'+' if sign > 0 else '−'}∞)")
+    shown = ", ".join(parts[:8]) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")
+    return (
+        f"The classes are {how} separated by {shown or 'the intercept'}: the likelihood has no maximum, so the weights "
+        "shown are those at which the fit stopped. Use prior=JeffreysPrior() for finite estimates with valid "
+        "intervals, or a GaussianPrior, or leave these columns out."
+    )
+
+
+def link_log_proba(link: Link, a: Array) -> Array:
+    """Return the log probabilities of both classes, N × 2, and say how many activations lie where there are none.
+
+    There one of the classes is certain.
+
+    >>> from oddsmith.links import LINKS
+    >>> np.exp(link_log_proba(LINKS["identity"], np.array([0.0, 0.25, 1.0]))).tolist()
+    [[1.0, 0.0], [0.75, 0.25], [0.0, 1.0]]
+    """
+    low, high = link.domain
+    p, q = link.log_probability(a)
+    outside = (a < low) | (a > high)
+    if outside.any():
+        n = int(outside.sum())
+        warnings.warn(
+            f"{n} row{'' if n == 1 else 's'}, the first number {int(np.argmax(outside))}, "
+            f"{'has an activation' if n == 1 else 'have activations'} outside ({low:g}, {high:g}), where "
+            f"link={link.name!r} gives probabilities: they are set to the nearer of 0 and 1. Such rows are unlike "
+            "those of the fit; a link such as 'logit' has probabilities everywhere.",
+            OddsmithWarning,
+            stacklevel=4,
+        )
+    return np.column_stack([np.where(a <= low, 0.0, q), np.where(a >= high, 0.0, p)])

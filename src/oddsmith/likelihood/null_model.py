@@ -1,0 +1,46 @@
+"""The null model: the likelihood of the constant (with the offset) alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from oddsmith.engines import MemorySource
+from oddsmith.errors import InvalidInputError
+from oddsmith.likelihood.barrier import fit_bounded
+from oddsmith.likelihood.fit import fit_likelihood
+from oddsmith.likelihood.problem import Problem
+from oddsmith.likelihood.separation import DesignRows
+from oddsmith.numerics import Array
+
+
+def zero_column(rows: DesignRows) -> Array:
+    """Return one column of zeros, the design of the null model."""
+    return np.zeros((rows.shape[0], 1))
+
+
+def null_log_likelihood(problem: Problem) -> float:
+    """Return the log likelihood of the intercepts (and the offset) alone; without intercepts, of weights 0.
+
+    Without an offset that is a closed form, ``Σ_k W_k log(W_k / W)``; with one, a small fit of K − 1 weights.
+    """
+    W = problem.class_weight
+    if not problem.source.has_offset:
+        if problem.intercept:
+            return float(W @ np.log(np.where(W > 0, W, 1.0) / W.sum()))  # an update may lack a class
+        if problem.link is None:
+            return float(-W.sum() * np.log(len(W)))
+        log_p = [float(v[0]) for v in problem.link.log_probability(np.zeros(1))]
+        return float(W[1] * log_p[0] + W[0] * log_p[1])
+    source = replace(problem.source, transform=zero_column, M=1)
+    if isinstance(source, MemorySource):
+        source = replace(source, X=np.zeros((source.n_rows, 1)), transform=None, M=None)
+    null = replace(problem, source=source, prior=None, jeffreys=False, solver="newton", start=None, explain=None)
+    null = replace(null, names=lambda: ["(none)"], max_iter=200)
+    if null.link is None or np.isinf(null.link.domain).all():
+        return fit_likelihood(null).result.final.log_likelihood
+    try:
+        return fit_bounded(null).result.final.log_likelihood
+    except InvalidInputError:  # with this offset no constant keeps every probability inside (0, 1)
+        return float("nan")

@@ -1,0 +1,485 @@
+"""A likelihood as the function that a solver sees: folds of `Curvature` with the prior added.
+
+Solvers work in coordinates in which columns are centred and scaled: for each of the C class contrasts the
+vector ``x = (b_c, u·scale)`` with ``a = b_c + uᵀ(φ − center)``. The user's data is never touched: a block is
+centred tile by tile as it is read, and the scale acts on sums of size M; of a small table a copy is centred and scaled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg
+
+from oddsmith.engines import Engine, MemorySource, PartedSource, Progress, engine_of
+from oddsmith.engines.memory import RunSource, available_cores, parallel_map
+from oddsmith.errors import InvalidInputError
+from oddsmith.kernels.buffers import RowBuffers
+from oddsmith.likelihood.implicit_hessian import ImplicitHessian, curvature_roots
+from oddsmith.links import Link
+from oddsmith.numerics import EPS, Array, factor_spd
+from oddsmith.priors import Quadratic
+from oddsmith.rows import DenseRows
+from oddsmith.solvers import policy
+from oddsmith.solvers.base import DecrementBound, ObjectiveValue, Preconditioner
+from oddsmith.solvers.certificate import InverseBound
+from oddsmith.solvers.preconditioner import InterceptPreconditioner
+from oddsmith.solvers.truncated_newton import conjugate_gradients
+from oddsmith.statistic import Statistic
+from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
+
+S = TypeVar("S", bound=Statistic)
+AnySource = MemorySource | PartedSource | RunSource
+
+
+@dataclass
+class ObjectiveState:
+    """What an objective finds out on the way: passes so far, the last evaluation, the longest scaled row (squared)."""
+
+    passes: int = 0
+    last: ObjectiveValue | None = None
+    max_row_norm2: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FoldObjective:
+    """``f(x) = Σ s ℓ + penalty``, evaluated by one fold an evaluation.
+
+    ``T`` (C × C) turns solver contrasts into contrasts against class 0; ``free`` (C × P) marks the
+    coordinates that may move (no intercept, aliased columns: fixed at 0). A subsample of the rows is scaled up to
+    all of them by 1 / ``sampling_fraction``. ``explain`` is called when sums are not finite, to raise what it finds in
+    the data. ``link`` is that of two classes, None for the logit. With ``whitening`` (M′ × M) the columns are
+    ``φ = φ′ whitening`` of the source's φ′, and ``center`` is that of φ′. ``buffers`` are passed to the kernels.
+    """
+
+    engine: Engine
+    source: AnySource
+    center: Array
+    scale: Array
+    T: Array
+    penalty: Quadratic | None
+    free: npt.NDArray[np.bool_]
+    weight: float
+    class_weight: Array
+    large: bool = False
+    explain: Callable[[], None] | None = None
+    progress: Progress | None = None
+    link: Link | None = None
+    whitening: Array | None = None
+    sampling_fraction: float = 1.0
+    buffers: RowBuffers | None = None
+    state: ObjectiveState = field(default_factory=ObjectiveState)
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates."""
+        return int(self.free.size)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Contrasts × (1 + columns)."""
+        return self.free.shape[0], self.free.shape[1]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of the source."""
+        return int(self.source.n_rows)
+
+    @property
+    def memory_source(self) -> MemorySource:
+        """The rows, where they must be in memory."""
+        assert isinstance(self.source, MemorySource)
+        return self.source
+
+    @property
+    def passes(self) -> int:
+        """Passes over the data so far."""
+        return self.state.passes
+
+    def count_pass(self) -> None:
+        """Count a pass that batches made together."""
+        self.state.passes += 1
+
+    @property
+    def has_prior(self) -> bool:
+        """Whether a prior is in it."""
+        return self.penalty is not None
+
+    @property
+    def self_concordance(self) -> float:
+        """The constant of self-concordance: the longest row, and √2 between two softmax classes.
+
+        Other links than the logit have none.
+        """
+        if self.link is not None or self.state.max_row_norm2 is None:
+            return np.inf
+        return float(np.sqrt((1.0 + self.state.max_row_norm2) * (2.0 if self.shape[0] > 1 else 1.0)))
+
+    @property
+    def rounding(self) -> float:
+        """Bound on the rounding of a gradient entry: columns have unit spread, residuals are at most one."""
+        return 8.0 * EPS * self.weight
+
+    @property
+    def mean_square(self) -> float:
+        """Mean squared length of a scaled row, the intercept included."""
+        return float(self.free[0].sum())
+
+    @property
+    def convex(self) -> bool:
+        """Whether the Hessian is never indefinite; where it may be, the expected one can take its place."""
+        return self.link is None or self.link.convex
+
+    @property
+    def canonical(self) -> bool:
+        """Whether observed and expected Hessian are the same."""
+        return self.link is None
+
+    @cached_property
+    def all_free(self) -> bool:
+        """Whether every coordinate may move."""
+        return bool(self.free.all())
+
+    @cached_property
+    def _unit(self) -> Array | None:
+        """The scale of a whole row of weights, or None where all is in unit scale already."""
+        return None if (self.scale == 1.0).all() else np.concatenate([[1.0], self.scale])
+
+    def over(self, source: AnySource, sampling_fraction: float = 1.0) -> FoldObjective:
+        """Return the same objective over other rows, scaled up to all; what is known of these rows is left behind."""
+        engine = self.engine if isinstance(source, RunSource) else engine_of(source, self.threads)
+        state = ObjectiveState(max_row_norm2=0.0)
+        fraction = sampling_fraction
+        return replace(self, engine=engine, source=source, sampling_fraction=fraction, progress=None, state=state)
+
+    def restricted(self, free: npt.NDArray[np.bool_]) -> FoldObjective:
+        """Return the same objective with fewer coordinates that may move."""
+        return replace(self, free=free, state=replace(self.state, last=None))
+
+    def with_penalty(self, penalty: Quadratic | None) -> FoldObjective:
+        """Return the same objective under another prior; both count their passes."""
+        return replace(self, penalty=penalty, state=replace(self.state, last=None))
+
+    def with_row_curvature(self) -> FoldObjective:
+        """Return the same objective with a buffer for the curvature of each row, so that products need not find it."""
+        buffers = RowBuffers(curvature=np.zeros(self.n_rows))
+        return replace(self, buffers=buffers, state=replace(self.state, last=None))
+
+    @property
+    def threads(self) -> int | None:
+        """Threads of the engine, None for its own choice."""
+        threads: int | None = getattr(self.engine, "threads", None)
+        return threads
+
+    def raw(self, x: Array) -> tuple[Array, Array]:
+        """Return ``(W, b)``: weights against class 0 on centred columns, for the kernels."""
+        X = x.reshape(self.shape) if self.all_free else np.where(self.free, x.reshape(self.shape), 0.0)
+        X = self.T @ X if len(X) > 1 else X
+        W = X[:, 1:] if self._unit is None else X[:, 1:] / self.scale
+        return W if self.whitening is None else W @ self.whitening.T, np.ascontiguousarray(X[:, 0])
+
+    def evaluate(self, w: Array, order: int = 1, *, expected: bool = False) -> ObjectiveValue:
+        """Return value, gradient and (``order=2``) Hessian at ``w``: one pass.
+
+        ``expected`` gives the Hessian that is expected under the model, where a link makes the two differ.
+        """
+        last = None if expected else self.state.last
+        if last is not None and (order < 2 or last.hessian is not None) and (last.w == w).all():
+            return last
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = self._sums(*self.raw(w), order, expected)
+        g = self._to_solver(sums.gradient)
+        H = None if sums.hessian is None else self._hessian(sums.hessian)
+        value, rounding = sums.value, 0.0
+        if self.penalty is not None:
+            X = w.reshape(self.shape)
+            loss, slope = self.penalty.at(X)
+            value, g, rounding = value + loss, g + slope, self.penalty.rounding(X)
+            if H is not None:
+                self.penalty.add_to(H, *self.shape)
+        if not self.all_free:
+            g = np.where(self.free, g, 0.0)
+            if H is not None:
+                self._fix(H, max(1.0, self.weight))
+        e = ObjectiveValue(
+            w=w, value=value, log_likelihood=-sums.value, gradient=g.ravel(), hessian=H, rounding=rounding
+        )
+        if not expected:
+            self.state.last = e
+        return e
+
+    def _fix(self, H: Array, diagonal: float) -> None:
+        """Clear the rows and columns of fixed coordinates, but for the diagonal."""
+        fixed = ~self.free.ravel()
+        H[fixed] = 0.0
+        H[:, fixed] = 0.0
+        H[fixed, fixed] = diagonal
+
+    def _sums(self, W: Array, b: Array, order: int, expected: bool) -> Curvature:
+        packs = self.buffers is not None and self.buffers.half is not None
+        inverse = self.scale**-2.0 if packs or self.state.max_row_norm2 is None else None
+        sums = self.fold(Curvature, self._params(W, b, order=order, inverse=inverse, expected=expected))
+        if sums.rows != self.source.n_present:
+            raise InvalidInputError(
+                f"This pass over the data met {sums.rows} rows, and the first one {self.source.n_present}: it has "
+                "changed meanwhile. Fit again when it is complete."
+            )
+        if inverse is not None:
+            self.state.max_row_norm2 = sums.longest
+        if self.explain is not None and not np.isfinite(sums.gradient).all():
+            self.explain()
+        if self.sampling_fraction == 1.0:
+            return sums
+        m = 1.0 / self.sampling_fraction
+        hessian = None if sums.hessian is None else sums.hessian * m
+        return Curvature(sums.rows, sums.value * m, sums.gradient * m, hessian, sums.longest)
+
+    def hessian_product(self, w: Array, v: Array) -> Array:
+        """Return the Hessian at ``w`` times ``v``: one pass, no matrix."""
+        self._fill_row_curvature(w)
+        W, b = self.raw(w)
+        V, v0 = self.raw(v)
+        sums = self.fold(CurvatureProduct, self._params(W, b, V=V, v=v0))
+        result = self._to_solver(sums.product) / self.sampling_fraction
+        if self.penalty is not None:
+            result = result + self.penalty.apply(v.reshape(self.shape))
+        return np.where(self.free, result, v.reshape(self.shape)).ravel()
+
+    def _fill_row_curvature(self, w: Array) -> None:
+        """Make sure that the curvatures in the buffer are those at ``w``: an evaluation writes them."""
+        filled = self.buffers is None or self.buffers.curvature is None
+        if not filled and (self.state.last is None or not np.array_equal(self.state.last.w, w)):
+            self.evaluate(w)
+
+    def preconditioner(self, w: Array) -> InterceptPreconditioner:
+        """Return the diagonal of the Hessian with the intercepts eliminated: one pass.
+
+        The contrasts of a symmetric softmax mix classes; there the mean over them is close enough.
+        """
+        C, P = self.shape
+        if self.whitening is not None:
+            return InterceptPreconditioner.of(np.ones((C, P)), np.zeros((C, P - 1)))
+        self._fill_row_curvature(w)
+        sums = self.fold(CurvatureDiagonal, self._params(*self.raw(w)))
+        d, cross = sums.diagonal / self.sampling_fraction, sums.cross[:, 1:] / self.sampling_fraction
+        if C > 1 and not np.array_equal(self.T, np.eye(C)):
+            d, cross = (np.broadcast_to(part.mean(axis=0), part.shape) for part in (d, cross))
+        d = d / np.concatenate([[1.0], self.scale]) ** 2
+        if self.penalty is not None:
+            d = d + self.penalty.diagonal(C)
+        both = self.free[:, 1:] & self.free[:, :1]
+        return InterceptPreconditioner.of(np.where(self.free, d, 1.0), np.where(both, cross / self.scale, 0.0))
+
+    def log_likelihood(self, w: Array, value: float) -> float:
+        """Return the log likelihood at ``w``, where the objective is ``value``."""
+        return -value if self.penalty is None else self.penalty.value(w.reshape(self.shape)) - value
+
+    def decrement_bound(self, e: ObjectiveValue) -> DecrementBound:
+        """Bound the decrement without the Hessian, or estimate it where nothing bounds the Hessian from below."""
+        bound = self.inverse_bound(e)
+        if bound is not None:
+            return DecrementBound(bound.norm(e.gradient), bound.rho, exact=True)
+        p = conjugate_gradients(self, e, self.preconditioner(e.w), 1e-3, 500)
+        return DecrementBound(float(np.sqrt(max(float(p @ e.gradient), 0.0))), 0.0, exact=False)
+
+    def inverse_bound(self, e: ObjectiveValue, preconditioner: Preconditioner | None = None) -> InverseBound | None:
+        """Return a bound of the inverse Hessian at ``e`` from the prior, the intercepts eliminated (C passes).
+
+        Of two classes the preconditioner there knows all that is needed.
+        """
+        C, P = self.shape
+        if self.penalty is None or self.penalty.Q.ndim == 2:
+            return None
+        prior = self.penalty.diagonal(C)[:, 1:].ravel()
+        columns = np.zeros((C, C, P))
+        passes = C if self.free[:, 0].all() else 0
+        if passes == 1 and isinstance(preconditioner, InterceptPreconditioner) and self.whitening is None:
+            columns[0, 0], passes = np.append(preconditioner.rest[0, 0], preconditioner.cross[0]), 0
+        for k in range(passes):
+            unit = np.zeros(self.size)
+            unit[k * P] = 1.0
+            columns[k] = self.hessian_product(e.w, unit).reshape(C, P)
+        return InverseBound.eliminating(columns, prior, self.self_concordance, self.rounding + e.rounding)
+
+    def subsample(self, rows: int, seed: int) -> FoldObjective:
+        """Return the same objective over about ``rows`` rows from across the whole data, scaled up to all."""
+        assert not isinstance(self.source, RunSource)
+        part = self.source.sample(rows, seed)
+        weight = float(part.n_rows) if part.s is None else float(part.s.sum())
+        return self.over(part, weight / self.weight)
+
+    def batches(self, ends: Sequence[float]) -> Iterator[FoldObjective]:
+        """Yield the same objective over disjoint runs of rows, each scaled up to all; ``ends`` are fractions."""
+        for part in self.memory_source.parts(ends):
+            yield self.over(part, part.n_present / self.weight)
+
+    def low_precision(self, w: Array) -> tuple[FoldObjective, ObjectiveValue]:
+        """Return nearly the same objective over a copy of the rows in half precision, and the evaluation at ``w``.
+
+        The evaluation is exact, and the pass that makes it packs the copy. A pass over the copy takes a third of the
+        time, and the optimum there is some ten-thousandth of a standard error away.
+        """
+        self.state.last = None  # the pass must be made
+        half = np.empty(self.memory_source.X.shape, dtype=np.float16)
+        e = replace(self, buffers=RowBuffers(half=half)).evaluate(w)
+        low = self.over(replace(self.memory_source, X=half))
+        center, scale = np.zeros_like(self.center), np.ones_like(self.scale)
+        return replace(low, engine=self.engine, center=center, scale=scale, explain=None), e
+
+    def column_curvature(self) -> tuple[Array, Array]:
+        """Return what the Hessian nearly is where columns do not depend on each other and weights are near zero.
+
+        B (C × C) between the classes, for columns of unit spread, and the diagonal of the prior (P), on the mean over
+        classes, that is added to it for each column.
+        """
+        source, C, K = self.source, self.shape[0], len(self.class_weight)
+        counts = self.class_weight
+        if isinstance(source, MemorySource):
+            counts = np.bincount(source.t, weights=source.s, minlength=K).astype(np.float64)
+        p = (counts + 1.0 / K) / (counts + 1.0 / K).sum()
+        between = -np.outer(p, p)
+        np.fill_diagonal(between, p * (p @ (1.0 - np.eye(K))))  # 1 − p would lose the rows of a rare class
+        B: Array = self.weight * self.T.T @ between[1:, 1:] @ self.T
+        prior = np.zeros(self.shape[1]) if self.penalty is None else self.penalty.diagonal(C).mean(axis=0)
+        return B, prior
+
+    def hessian_lower_bound(self, e: ObjectiveValue) -> Array:
+        """Return a lower bound of the Hessian of all rows: the subsampled rows count once, and the prior in full."""
+        assert e.hessian is not None
+        H: Array = e.hessian * self.sampling_fraction
+        if self.penalty is not None:
+            H += (1.0 - self.sampling_fraction) * self.prior_hessian()
+        return H
+
+    def prior_hessian(self) -> Array:
+        """Return the Hessian of the penalty alone."""
+        H = np.zeros((self.size, self.size))
+        if self.penalty is not None:
+            self.penalty.add_to(H, *self.shape)
+        self._fix(H, 0.0)
+        return H
+
+    def eigenvalue_bound(self, H: Array) -> float:
+        """Return a simple bound of the smallest eigenvalue of a Hessian, its prior included, or 0 where there is none.
+
+        With s and c, the curvature of the intercept and its row, H is at least ``s (b + cᵀw / s)² + Σ q w²``.
+        """
+        if self.penalty is None or self.penalty.Q.ndim > 1 or self.shape[0] > 1 or not self.all_free:
+            return 0.0
+        if not H[0, 0] > 0.0:
+            return 0.0
+        s, v, q = H[0, 0], np.linalg.norm(H[0, 1:]) / H[0, 0], self.penalty.Q[1:].min(initial=np.inf)
+        half = 0.5 * (s + s * v**2 + q)
+        least = s * q / (half + np.sqrt(max(0.0, half**2 - s * q)))
+        return float(least) if np.isfinite(least) else 0.0
+
+    def implicit_lower_bound(self, e: ObjectiveValue) -> ImplicitHessian | None:
+        """Return the curvature at ``e`` of a subsample's rows, each counted once, with the prior in full.
+
+        Other rows can only add to it. Of two classes and dense rows in memory, with a simple prior; else None.
+        """
+        source, penalty = self.source, self.penalty
+        plain = self.large and self.link is None and self.whitening is None and self.shape[0] == 1 and self.all_free
+        if not plain or penalty is None or penalty.Q.ndim == 2:
+            return None
+        if not isinstance(source, MemorySource) or source.row_storage is not DenseRows:
+            return None
+        threads = self.threads or available_cores()
+        roots = curvature_roots(source, *self.raw(e.w), self.center, threads)
+        unit = np.ones(self.size) if self._unit is None else self._unit
+        return ImplicitHessian(roots, unit, penalty.diagonal(1)[0], threads)
+
+    def activation_change(self, step: Array, bound: float) -> float:
+        """Return by how much a step changes the activations of a row against each other, at most.
+
+        It is looked up if the rows are in memory and the ``bound`` is not narrow.
+        """
+        source = self.source
+        if bound <= policy.POLICY.narrow_change or isinstance(source, PartedSource):
+            return bound
+        W, b = self.raw(step)
+
+        def widest_of(rows: tuple[int, int]) -> float:
+            A = source.block(*rows).Phi.activations(W.T) + (b - W @ self.center)
+            if A.shape[1] == 1:
+                return float(np.abs(A).max(initial=0.0))
+            return float((A.max(axis=1, initial=0.0) - A.min(axis=1, initial=0.0)).max(initial=0.0))
+
+        threads = self.threads or available_cores()
+        widest = float(np.max([*parallel_map(widest_of, source.slices(), threads)], initial=0.0))
+        rounding = 1e-6 * (1.0 + float((np.abs(W) @ np.abs(self.center)).max(initial=0.0)))  # it is taken off last
+        return min(bound, widest + rounding) if np.isfinite(widest) else bound
+
+    def observed_part(self, w: Array) -> FoldObjective:
+        """Return the objective with the weights held where they are that these rows do not determine.
+
+        Of a column that is constant here, or depends on others, the optimum would have any weight, however large.
+        """
+        H = self.evaluate(w, order=2, expected=not self.canonical).hessian
+        assert H is not None
+        kept = factor_spd(H).kept
+        return self if kept.all() else self.restricted(self.free & kept.reshape(self.free.shape))
+
+    def sgd_epoch(
+        self, w: Array, rng: np.random.Generator, steps: Array, total: float | None = None
+    ) -> tuple[Array, Array]:
+        """Return the weights after one epoch over the rows in random order, and the mean of the iterates."""
+        from oddsmith.likelihood.stochastic import sgd_epoch
+
+        return sgd_epoch(self, w, rng, steps, total)
+
+    def fold(self, statistic: type[S], params: object) -> S:
+        """Return the fold of a statistic over the rows: one pass."""
+        self.state.passes += 1
+        return self.engine.fold(statistic, self.source, params, progress=self.progress)
+
+    def _params(
+        self,
+        W: Array,
+        b: Array,
+        *,
+        order: int = 1,
+        V: Array | None = None,
+        v: Array | None = None,
+        inverse: Array | None = None,
+        expected: bool = False,
+    ) -> CurvatureParams:
+        return CurvatureParams(
+            W,
+            b,
+            self.center,
+            order,
+            V=V,
+            v=v,
+            inverse=inverse,
+            large=self.large,
+            link=self.link,
+            expected=expected,
+            buffers=self.buffers,
+        )
+
+    def _to_solver(self, G: Array) -> Array:
+        G = self.T.T @ G if len(G) > 1 else G
+        if self.whitening is not None:
+            G = np.column_stack([G[:, 0], G[:, 1:] @ self.whitening])
+        return G if self._unit is None else G / self._unit
+
+    def _hessian(self, H: Array) -> Array:
+        """Return the Hessian in solver coordinates, (T ⊗ 1/scale)ᵀ H (T ⊗ 1/scale)."""
+        C, P = self.shape
+        if self.whitening is not None:
+            R = linalg.block_diag(1.0, self.whitening)
+            H = np.einsum("ipjq,pr,qs->irjs", H.reshape(C, len(R), C, len(R)), R, R, optimize=True)
+            H = np.ascontiguousarray(H.reshape(C * P, C * P))
+        if C > 1:
+            H = (self.T.T @ H.reshape(C, P * C * P)).reshape(C * P, C * P)
+            H = (self.T.T @ np.ascontiguousarray(H.T).reshape(C, P * C * P)).reshape(C * P, C * P)
+        if self._unit is None:
+            return H
+        unit = np.tile(self._unit, C)
+        return H / unit / unit[:, None]

@@ -1,0 +1,110 @@
+"""A likelihood to be fitted, as a record; and the facts that its plan is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+
+import numpy as np
+
+from oddsmith.engines import Engine, MemorySource, PartedSource, Progress
+from oddsmith.likelihood.coordinates import Coordinates
+from oddsmith.links import Link
+from oddsmith.numerics import Array
+from oddsmith.priors import GaussianPrior
+from oddsmith.protocols import Labels
+from oddsmith.solvers.base import Solver
+from oddsmith.solvers.plan import Facts, Machine, Storage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Rows, prior, classes, and how they are to be fitted.
+
+    ``class_weight`` is the total weight of the rows of each class. ``start`` are weights against class 0 in the user's
+    units. ``explain`` raises what it finds in the data, where sums are not finite; ``names`` gives the names of the
+    columns. With ``whitening`` (M′ × M) the columns are linear combinations of the source's.
+    """
+
+    engine: Engine
+    source: MemorySource | PartedSource
+    prior: GaussianPrior | None
+    intercept: bool
+    reference: int | None
+    solver: str | Solver  # type: ignore[type-arg]
+    tol: float
+    max_iter: int
+    class_weight: Array
+    start: tuple[Array, Array] | None = None
+    explain: Callable[[], None] | None = None
+    names: Callable[[], Labels] | Callable[[], list[str]] = list
+    progress: Progress | None = None
+    link: Link | None = None
+    whitening: Array | None = None
+    jeffreys: bool = False
+
+    @property
+    def M(self) -> int:
+        """Number of columns that have weights."""
+        return int(self.source.shape.M if self.whitening is None else self.whitening.shape[1])
+
+    @property
+    def K(self) -> int:
+        """Number of classes."""
+        return len(self.class_weight)
+
+    @property
+    def memory_source(self) -> MemorySource:
+        """The rows, where they must be in memory."""
+        assert isinstance(self.source, MemorySource)
+        return self.source
+
+
+def facts_of(problem: Problem, coordinates: Coordinates) -> Facts:
+    """Return what is known of a problem before it is solved."""
+    source = problem.source
+    in_memory = isinstance(source, MemorySource)
+    drawn = source.drawn.n_rows if isinstance(source, PartedSource) and source.drawn is not None else None
+    return Facts(
+        n_rows=source.n_present,
+        n_columns=problem.M,
+        n_classes=problem.K,
+        elements=source.size,
+        storage=_storage(source),
+        itemsize=source.X.dtype.itemsize if isinstance(source, MemorySource) else 8,
+        in_memory=in_memory,
+        drawn_rows=drawn,
+        sample_shows_columns=coordinates.from_sample,
+        weighted=source.weighted,
+        has_offset=source.has_offset,
+        has_prior=problem.prior is not None,
+        intercept=problem.intercept,
+        link="logit" if problem.link is None else problem.link.name,
+        whitened=problem.whitening is not None,
+    )
+
+
+def _storage(source: MemorySource | PartedSource) -> Storage:
+    if source.is_sparse:
+        return "sparse"
+    if source.transform is not None:
+        return "lazy"
+    if isinstance(source, MemorySource) and not source.X.flags.c_contiguous:
+        return "dense by columns"
+    return "dense"
+
+
+def machine_of(facts: Facts) -> Machine:
+    """Return this machine, as far as the plan of a problem asks for it: small problems load no compiled kernels."""
+    half = facts.is_large and bool(import_module("oddsmith.kernels.large").HALF_PRECISION)
+    return Machine.here(half_precision=half)
+
+
+def log_odds(class_weight: Array, link: Link | None) -> Array:
+    """Return the activations of the classes 1 … C that give the class frequencies."""
+    weight = np.where(class_weight > 0, class_weight, 0.5)  # an update may lack a class
+    if link is not None:
+        return link.link(weight[1:] / weight.sum())
+    odds: Array = np.log(weight[1:] / weight[0])
+    return odds

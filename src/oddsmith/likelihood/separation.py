@@ -1,0 +1,304 @@
+"""Separation of the classes, by linear programming.
+
+The likelihood of logistic or softmax regression has a maximum exactly when no direction ``d ≠ 0`` of the
+weights orders every row on its own class's side: ``m_nk = (d_t − d_k)ᵀ(1, x_n) ≥ 0`` for all rows n and classes
+k ≠ t_n, with some m > 0. If all m > 0 can be had at once, the separation is complete, else quasi-complete.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg, optimize, sparse
+
+from oddsmith.design.fitted_design import through_design
+from oddsmith.design.inputs import check_finite, read_labels, read_offset, read_rows, read_weights
+from oddsmith.numerics import EPS, Array, factor_spd
+from oddsmith.protocols import Labels
+from oddsmith.records import Table
+
+Codes: TypeAlias = npt.NDArray[np.int32]
+DesignRows: TypeAlias = npt.NDArray[Any] | sparse.csr_matrix | sparse.csr_array
+"""Checked rows as a model sees them, dense or sparse."""
+WORKING_ROWS = 2000
+TRIES = 2
+SMALL_PROGRAM = 20_000
+SLACK = 1e-6
+"""A margin below this is none, in units in which those that the program asked for are one."""
+REWEIGHTINGS = 4
+POSITIVE = 1e-5
+"""A margin above this, of directions no longer than 1e5, is more than the program's rounding."""
+
+
+@dataclass(frozen=True)
+class Separation(Table):
+    """Whether and how the classes are separated.
+
+    Attributes
+    ----------
+    kind : "none", "quasi" or "complete"
+    infinite : dict
+        Term → +1 or −1, the direction in which its estimate runs away; (class, term) → for more than two
+        classes, against the first class. The intercept is called ``(intercept)``. Where several sets of columns
+        would separate the classes, few are named.
+    """
+
+    kind: str
+    infinite: dict[Any, int]
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return one row per term that runs away."""
+        return {"term": list(self.infinite), "sign": list(self.infinite.values())}
+
+    def __str__(self) -> str:
+        if self.kind == "none":
+            return "The classes overlap: the maximum likelihood estimate exists."
+        how = "completely" if self.kind == "complete" else "quasi-completely"
+        terms = ", ".join(f"{term!r} → {'+' if sign > 0 else '−'}∞" for term, sign in self.infinite.items())
+        return (
+            f"The classes are {how} separated; running away: {terms}.\nThe likelihood has no maximum. What to do: "
+            "prior=JeffreysPrior() for finite estimates with valid intervals; a GaussianPrior; or leave out columns "
+            "that give the class away."
+        )
+
+
+def detect_separation(
+    X: Any,
+    y: Any = None,
+    *,
+    sample_weight: object = None,
+    offset: object = None,
+    fit_intercept: bool = True,
+    design: object = None,
+) -> Separation:
+    """Return whether the maximum likelihood estimate exists, and which weights run away if not.
+
+    Rows of weight 0 do not count; other weights and an offset do not matter: however large, they are finite, and
+    weights that run away outgrow them. Tables are read as models read them (``design``). Cost: a few linear programs
+    over a working set of rows that grows by those that the last answer got wrong, so that large data needs few rows in
+    the program.
+
+    >>> detect_separation([[1.0], [2.0], [3.0], [4.0]], [0, 0, 1, 1]).kind
+    'complete'
+    >>> detect_separation([[1.0], [2.0], [2.0], [4.0]], [0, 0, 1, 1]).infinite
+    {'(intercept)': -1, 'x0': 1}
+    >>> detect_separation([[1.0], [3.0], [2.0], [4.0]], [0, 0, 1, 1]).kind
+    'none'
+    """
+    from sklearn.base import BaseEstimator
+
+    probe = BaseEstimator()
+    probe.fit_intercept = fit_intercept
+    X, y, sample_weight, offset = through_design(probe, design, X, y, sample_weight, offset, reset=True)
+    rows = read_rows(probe, X, reset=True)
+    learned = vars(probe)
+    names = learned["design_"].get_feature_names_out() if "design_" in learned else learned.get("feature_names_in_")
+    check_finite(rows, names)
+    classes, t = read_labels(y, rows.shape[0])
+    s = read_weights(sample_weight, rows.shape[0])
+    read_offset(offset, rows.shape[0], len(classes))
+    if s is not None:
+        rows, t = rows[s > 0], t[s > 0]
+    terms = [f"x{j}" for j in range(rows.shape[1])] if names is None else [str(name) for name in names]
+    return separation(rows, t, classes, terms, fit_intercept=fit_intercept)
+
+
+def separation(
+    rows: DesignRows,
+    t: Codes,
+    classes: Labels,
+    terms: list[str],
+    *,
+    fit_intercept: bool,
+    weights: tuple[Array, Array] | None = None,
+) -> Separation:
+    """Diagnose checked rows; see `detect_separation` and `separating_direction`."""
+    found = separating_direction(rows, t, len(classes), fit_intercept=fit_intercept, weights=weights)
+    return verdict_of(found, classes, terms)
+
+
+def verdict_of(found: tuple[Array, bool] | None, classes: Labels, terms: list[str]) -> Separation:
+    """Return the verdict on a separating direction (K−1 × (1 + columns), user units), complete or not, or None.
+
+    >>> verdict_of((np.array([[0.0, -2.0]]), True), np.array(["no", "yes"]), ["x"]).infinite
+    {'x': -1}
+    """
+    if found is None:
+        return Separation("none", {})
+    direction, complete = found
+    infinite: dict[Any, int] = {}
+    for label, d in zip(classes.tolist()[1:], direction, strict=True):
+        for term, value in zip(["(intercept)", *terms], d, strict=True):
+            if value != 0.0:
+                infinite[term if len(classes) == 2 else (label, term)] = 1 if value > 0 else -1
+    return Separation("complete" if complete else "quasi", infinite)
+
+
+def separating_direction(
+    rows: DesignRows, t: Codes, K: int, *, fit_intercept: bool, weights: tuple[Array, Array] | None = None
+) -> tuple[Array, bool] | None:
+    """Return a direction that orders all rows, K−1 × (1 + columns), and whether completely; None if there is none.
+
+    ``weights`` (coefficients and intercepts against class 0) that a fit has reached may settle it at once: if they
+    order every row, the separation is complete. Large problems then need no program.
+    """
+    if weights is not None and rows.shape[0] * rows.shape[1] * (K - 1) > SMALL_PROGRAM:
+        A = np.column_stack([np.zeros(rows.shape[0]), rows @ weights[0].T + weights[1]])
+        if _margins(A, t).min() > 0.0:
+            return np.column_stack([weights[1], weights[0]]), True
+    frame = _scale_columns(rows, fit_intercept)
+    found = _direction(frame.Z, t, K)
+    return None if found is None else (frame.to_user(found[0]), found[1])
+
+
+def runs_away(Z: Array, t: Codes, K: int, towards: Array, free: npt.NDArray[np.bool_] | None = None) -> bool:
+    """Return whether a direction that orders every row increases ``Σ towards · d``: its maximum is then at infinity.
+
+    ``Z`` are rows with the constant first, of columns about as large as one; ``towards`` and directions d are
+    K−1 × P, against class 0, and d is zero for columns that are not ``free``.
+
+    >>> Z, t = np.array([[1.0, -1.0], [1.0, 0.0], [1.0, 0.0], [1.0, 1.0]]), np.array([0, 0, 1, 1])
+    >>> [runs_away(Z, t, 2, np.array([[0.0, side]])) for side in (1.0, -1.0)]
+    [True, False]
+    """
+    A = _margin_matrix(Z, t, K)
+    bound = np.ones(towards.shape) if free is None else np.broadcast_to(free, towards.shape).astype(np.float64)
+    size = bound.ravel()
+    cost = -towards.ravel() / max(np.abs(towards).max(), np.finfo(float).tiny)
+    bounds = np.column_stack([-size, size])
+    answer = optimize.linprog(cost, A_ub=-A, b_ub=np.zeros(len(A)), bounds=bounds, method="highs")
+    return bool(answer.x is not None and -answer.fun > SLACK)
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Independent columns, the intercept (if any) first, the others of unit spread (and centred beside one)."""
+
+    Z: Array
+    center: Array
+    scale: Array
+    kept: npt.NDArray[np.bool_]
+
+    def to_user(self, direction: Array) -> Array:
+        """Return a direction (K−1 × kept) in the user's columns, the intercept first; what is only rounding is 0."""
+        small = 1e-6 * np.abs(direction).max()
+        user = np.zeros((len(direction), len(self.kept)))
+        user[:, self.kept] = np.where(np.abs(direction) > small, direction, 0.0) / self.scale[self.kept]
+        moved = user[:, 1:] * self.center[1:]
+        intercept = user[:, 0] - moved.sum(axis=1)
+        size = np.abs(user[:, 0]) + np.abs(moved).sum(axis=1)
+        user[:, 0] = np.where(np.abs(intercept) > 1e-6 * size, intercept, 0.0)
+        return user
+
+
+def _scale_columns(rows: DesignRows, fit_intercept: bool) -> _Frame:
+    dense = np.asarray(rows if isinstance(rows, np.ndarray) else rows.toarray(), dtype=np.float64)
+    # About the median most rows of a rare level are 0, not a little beside it: sums that are 0 are so to the last bit.
+    center = np.concatenate([[0.0], np.median(dense, axis=0) * fit_intercept])
+    Z = np.column_stack([np.full(len(dense), float(fit_intercept)), dense - center[1:]])
+    scale = np.sqrt((Z**2).mean(axis=0))
+    # Rounding leaves a trace of spread in a constant column: that is no spread.
+    kept = scale > 4.0 * EPS * np.abs(center)
+    Z /= np.where(kept, scale, 1.0)
+    kept &= factor_spd(Z.T @ Z).kept
+    return _Frame(Z[:, kept], center, scale, kept)
+
+
+def _direction(Z: Array, t: Codes, K: int) -> tuple[Array, bool] | None:
+    """Return a separating direction (K−1 × P) and whether it is complete, or None.
+
+    1. Solve the program on a working set of rows. 2. None there, at full rank: none at all.
+    3. Check the direction on all rows and add those on the wrong side; repeat.
+    4. A row of the working set whose margin stays 0 proves that no direction separates completely. Rows outside whose
+       margin is 0 may still be separable: some are added, as long as that separates any of them. If the program then
+       fails, which its tolerance allows, the direction that was checked before stands.
+    """
+    rng = np.random.default_rng(0)
+    n = len(Z)
+    step = max(200, WORKING_ROWS // (K - 1))
+    working = np.zeros(n, dtype=bool)
+    working[rng.permutation(n)[:step]] = True
+    tried, checked = 0, None
+    while True:
+        D = _linear_program(Z[working], t[working], K)  # 1
+        if D is None and checked is not None:
+            return checked, False
+        if D is None:
+            unseen = linalg.null_space(Z[working])  # 2
+            if working.all() or not unseen.shape[1]:
+                return None
+            # The rows that move in the directions which no row of the working set moves in.
+            reach = np.where(working, 0.0, np.linalg.norm(Z @ unseen, axis=1))
+            working[np.argsort(-reach)[:step]] = True
+            continue
+        margins = _margins(np.column_stack([np.zeros(n), Z @ D.T]), t)
+        wrong = np.flatnonzero(~working & (margins < -SLACK))  # 3
+        if len(wrong):
+            working[wrong[np.argsort(margins[wrong])[:step]]] = True
+            continue
+        if margins.min() < -SLACK:
+            return None  # only the program's own tolerance can have let a wrong side pass
+        tight = margins <= SLACK  # 4
+        outside = np.flatnonzero(~working & tight)
+        if not len(outside) or (tried >= TRIES and (tight & working).any()):
+            return D, not tight.any()
+        tried, checked = tried + 1, D
+        working[rng.permutation(outside)[:step]] = True
+
+
+def _margins(A: Array, t: Codes) -> Array:
+    """Return the smallest margin of each row against the other classes, from the activations (N × K)."""
+    own = A[np.arange(len(A)), t]
+    A[np.arange(len(A)), t] = -np.inf
+    return np.asarray(own - A.max(axis=1))
+
+
+def _linear_program(Z: Array, t: Codes, K: int) -> Array | None:
+    """Return a direction that separates as many of the rows as can be, by few columns; None if it separates none.
+
+    1. Maximise Σ v over directions whose margins are m ≥ v, 0 ≤ v ≤ 1: every margin that can be positive is.
+    2. Of the directions with m ≥ 1 where v > 0, and m ≥ 0 elsewhere, take one of least Σ c|d|, and again with the
+       price c of a column raised where its |d| is small, so that columns which are not needed drop out.
+    """
+    C, P = K - 1, Z.shape[1]
+    A = sparse.csr_array(_margin_matrix(Z, t, K))
+    m = A.shape[0]
+    cost = np.concatenate([np.zeros(C * P), -np.ones(m)])  # 1
+    bounds = np.concatenate([np.tile([-1e5, 1e5], (C * P, 1)), np.tile([0.0, 1.0], (m, 1))])
+    matrix = sparse.hstack([-A, sparse.eye_array(m)], format="csr")
+    first = optimize.linprog(cost, A_ub=matrix, b_ub=np.zeros(m), bounds=bounds, method="highs")
+    if first.x is None or first.x[C * P :].max() < POSITIVE:
+        return None
+    reached = first.x[C * P :]
+    found: Array = first.x[: C * P] / reached.max()
+    wanted, both_signs = np.where(reached >= POSITIVE, 1.0, 0.0), sparse.hstack([-A, A], format="csr")
+    price = np.tile(np.where((Z == Z[0]).all(axis=0), 1e-3, 1.0), C)  # 2, the intercept as good as free
+    for _ in range(REWEIGHTINGS):
+        size = np.abs(found)
+        worth = price / (size / size.max() + 1e-3)
+        answer = optimize.linprog(np.tile(worth, 2), A_ub=both_signs, b_ub=-wanted, method="highs")
+        if answer.x is None:
+            break
+        found = answer.x[: C * P] - answer.x[C * P :]
+    return found.reshape(C, P)
+
+
+def _margin_matrix(Z: Array, t: Codes, K: int) -> Array:
+    """Return the matrix that turns a direction into the margin of every row against every other class."""
+    C, P = K - 1, Z.shape[1]
+    parts = []
+    for k in range(K):
+        inside = Z[t == k]
+        for other in range(K):
+            if other == k:
+                continue
+            A = np.zeros((len(inside), C, P))
+            if k > 0:
+                A[:, k - 1] += inside
+            if other > 0:
+                A[:, other - 1] -= inside
+            parts.append(A.reshape(len(inside), C * P))
+    return np.concatenate(parts)

@@ -1,0 +1,155 @@
+"""The rows that tell whether classes are separated: all of those in memory, else a sample and the hardest ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.block import Block
+from oddsmith.engines import MemorySource, PartedSource
+from oddsmith.likelihood.fit import LikelihoodFit
+from oddsmith.likelihood.problem import Problem
+from oddsmith.likelihood.separation import SLACK, Separation, separating_direction, separation, verdict_of
+from oddsmith.numerics import Array
+from oddsmith.statistic import Shape
+
+NEAREST = 5000
+ROUNDS = 20
+"""Most passes that a question of separation is worth."""
+HIDDEN = 1e-6
+"""Rows that move less than this, where others do not move at all, do so by rounding."""
+
+
+@dataclass(frozen=True)
+class HardestRowsParams:
+    """Weights against class 0, and how many rows are kept: those of smallest margin, or of largest activation."""
+
+    coef: Array
+    intercept: Array
+    whitening: Array | None = None
+    size: int = NEAREST
+    far: bool = False
+
+
+@dataclass(frozen=True)
+class HardestRows:
+    """The rows with the smallest margin: by how much the activation of their class exceeds the largest other one.
+
+    Those that given weights get wrong come first. A statistic: of any rows it keeps the ``size`` smallest margins.
+
+    >>> block = Block(np.array([[1.0], [-3.0], [2.0]]), np.array([1, 1, 0], dtype=np.int32))
+    >>> found = HardestRows.of(block, HardestRowsParams(np.eye(1), np.zeros(1), size=2))
+    >>> found.margin.tolist(), found.rows.tolist(), found.t.tolist()
+    ([-3.0, -2.0], [[-3.0], [2.0]], [1, 0])
+    """
+
+    margin: Array
+    rows: Any
+    t: npt.NDArray[np.int32]
+    size: int
+
+    @classmethod
+    def zero(cls, shape: Shape, params: HardestRowsParams) -> HardestRows:
+        """Return those of no rows."""
+        return cls(np.empty(0), np.empty((0, shape.M)), np.empty(0, dtype=np.int32), params.size)
+
+    @classmethod
+    def of(cls, block: Block, params: HardestRowsParams) -> HardestRows:
+        """Return those of a block, rows of weight 0 left out."""
+        W = params.coef if params.whitening is None else params.coef @ params.whitening.T
+        block = block.concrete()
+        A = block.Phi.activations(W.T) + params.intercept
+        margin = -np.linalg.norm(A, axis=1) if params.far else _margins(A, block.t)
+        inside = np.arange(len(A)) if block.s is None else np.flatnonzero(block.s > 0)
+        chosen = inside[np.argsort(margin[inside], kind="stable")[: params.size]]
+        return cls(margin[chosen], block.Phi.take(chosen).dense(), block.t[chosen], params.size)
+
+    def merge(self, other: HardestRows) -> HardestRows:
+        """Return those of both."""
+        margin = np.concatenate([self.margin, other.margin])
+        chosen = np.argsort(margin, kind="stable")[: self.size]
+        rows, t = np.concatenate([self.rows, other.rows]), np.concatenate([self.t, other.t])
+        return HardestRows(margin[chosen], rows[chosen], t[chosen], self.size)
+
+
+def _margins(A: Array, t: npt.NDArray[np.int32]) -> Array:
+    """Return by how much the activation of each row's class exceeds the largest other one; class 0 has none."""
+    A = np.column_stack([np.zeros(len(A)), A])
+    own = A[np.arange(len(A)), t].copy()
+    A[np.arange(len(A)), t] = -np.inf
+    margin: Array = own - A.max(axis=1)
+    return margin
+
+
+def find_separation(problem: Problem, fit: LikelihoodFit, classes: npt.NDArray[Any], terms: list[str]) -> Separation:
+    """Return whether all rows are separated, where a fit has stopped as if they were.
+
+    Of data in pieces a few rows are looked at that grow by those which tell more, a pass a round:
+      1. The sample, and the rows that the weights which the fit has reached get most wrong.
+      2. No direction orders these: none orders all rows, unless there are columns in which only other rows move. Those
+         that move most are added.
+      3. A direction orders these: if it orders all others, it is the answer; those that it gets most wrong are added.
+    """
+    source, whitening, reached = problem.source, problem.whitening, (fit.coef, fit.intercept)
+    how: dict[str, Any] = {"fit_intercept": problem.intercept, "weights": reached}
+    if isinstance(source, MemorySource):
+        inside = slice(None) if source.s is None else source.s > 0
+        rows, t = _whitened(source.block(0, source.n_rows).X[inside], whitening), source.t[inside]
+        return separation(rows, t, classes, terms, **how)
+
+    def nearest(coef: Array, intercept: Array, *, far: bool = False) -> tuple[Any, ...]:
+        params = HardestRowsParams(coef, intercept, whitening, NEAREST, far)
+        near: HardestRows = problem.engine.fold(HardestRows, source, params)  # type: ignore[type-var]
+        return near.margin, _whitened(near.rows, whitening), near.t
+
+    rows, t = _drawn(source, whitening)  # 1
+    if len(t) == source.n_present:
+        return separation(rows, t, classes, terms, **how)
+    _, more, theirs = nearest(*reached)
+    for _ in range(ROUNDS):
+        rows, t = np.concatenate([rows, more]), np.concatenate([t, theirs])
+        found = separating_direction(rows, t, len(classes), **how)
+        if found is None:  # 2
+            hidden = _unseen(rows)
+            if not len(hidden):
+                break
+            reach, more, theirs = nearest(hidden, -hidden @ rows.mean(axis=0), far=True)
+            new = reach < -HIDDEN
+        else:  # 3
+            direction, complete = found
+            margin, more, theirs = nearest(direction[:, 1:], direction[:, 0])
+            least = _margins(rows @ direction[:, 1:].T + direction[:, 0], t).min()
+            new = margin < min(least, -SLACK)
+            found = direction, complete and bool(margin.min() > 0.0)
+        if not new.any():
+            break
+        more, theirs = more[new], theirs[new]
+    return verdict_of(found, classes, terms)
+
+
+def _drawn(source: PartedSource, whitening: Array | None) -> tuple[Array, npt.NDArray[np.int32]]:
+    if source.drawn is None:
+        return np.empty((0, source.shape.M if whitening is None else whitening.shape[1])), np.empty(0, dtype=np.int32)
+    drawn = replace(source.drawn, transform=source.transform, M=source.M).block(0, source.drawn.n_rows)
+    return _whitened(drawn.Phi.dense(), whitening), drawn.t
+
+
+def _whitened(rows: Any, whitening: Array | None) -> Any:
+    return rows if whitening is None else rows @ whitening
+
+
+def _unseen(rows: Array) -> Array:
+    """Return directions, a row each, in which no row moves: columns that are constant here, or depend on others.
+
+    >>> np.abs(_unseen(np.array([[1.0, 0.0], [2.0, 0.0], [4.0, 0.0]]))).tolist()
+    [[0.0, 1.0]]
+    """
+    Z = rows - rows.mean(axis=0)
+    scale = np.sqrt((Z**2).mean(axis=0))
+    Z /= np.where(scale > 0.0, scale, 1.0)
+    size, directions = np.linalg.eigh(Z.T @ Z / len(Z))
+    flat: Array = directions[:, size < HIDDEN**2].T
+    return flat / np.where(scale > 0.0, scale, 1.0)

@@ -1,0 +1,225 @@
+"""Bayesian inference from the curvature of one fit: posterior, predictive, evidence, leave-one-out, updates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from oddsmith.data_access.streamed_fit import refuse_pieces
+from oddsmith.inference.draws import Seed
+from oddsmith.inference.leave_one_out import LeaveOneOut, leave_rows_out
+from oddsmith.inference.posterior import (
+    Posterior,
+    laplace_log_evidence,
+    laplace_posterior,
+    posterior_as_prior,
+    posterior_mean,
+)
+from oddsmith.inference.predictive import Predictive, predictive
+from oddsmith.inference.summary import check_level
+from oddsmith.likelihood.coordinates import is_large
+from oddsmith.likelihood.fitted_state import EarlierRows
+from oddsmith.likelihood.problem import Problem
+from oddsmith.models.base import all_or_nothing
+from oddsmith.models.fit_record_mixin import FitRecordMixin
+from oddsmith.numerics import Array
+from oddsmith.prior_selection.quadratic_model import Selection
+from oddsmith.protocols import Labels
+from oddsmith.solvers import Newton
+
+
+class BayesianMixin(FitRecordMixin):
+    """A mixin: the Gaussian posterior of a model that is fitted by likelihood, and what follows from it.
+
+    All of it comes from the Hessian at the fitted weights, which the fit forms anyway, or one more pass.
+    """
+
+    seed: int | None
+    class_prior_: Array | None
+    selection_: Selection
+    _earlier: EarlierRows
+
+    if TYPE_CHECKING:
+
+        def _solve_and_assign(self, problem: Problem, classes: Labels, data: tuple[object, ...]) -> None: ...
+
+    @property
+    def posterior_(self) -> Posterior:
+        """The Gaussian posterior ``N(w_MAP, H⁻¹)`` of the weights; after maximum likelihood that of a flat prior.
+
+        Cost: O(C³M³), and one pass over the rows where a large fit has not formed its Hessian.
+
+        >>> from oddsmith import LogisticRegression
+        >>> print(LogisticRegression(prior=1.0).fit([[-1.0], [0.0], [1.0], [2.0]], [0, 1, 0, 1]).posterior_)
+               term       mean       std
+        (intercept)  -0.226438   1.08682
+                 x0   0.452875  0.685512
+        """
+        return laplace_posterior(self._fit_record())
+
+    @property
+    def log_evidence_(self) -> float:
+        """Log of the evidence ``p(t) = ∫ p(t | w) p(w) dw`` by Laplace's approximation.
+
+        ``log p(t | w) + log p(w) − ½ log det(H / 2π)`` at the most probable weights. A flat direction (the intercept,
+        if the prior does not cover it) has the density 1 for each unit of the user's intercept. With K > 2 classes and
+        no reference it is the evidence over all K weight vectors: the direction that all classes share changes no
+        probability and integrates to one; flat intercepts count in the K − 1 directions that do.
+
+        >>> from oddsmith import LogisticRegression
+        >>> model = LogisticRegression(prior=1.0).fit([[-1.0], [0.0], [1.0], [2.0]], [0, 1, 0, 1])
+        >>> round(model.log_evidence_, 4)
+        -1.976
+        """
+        return laplace_log_evidence(self._fit_record())
+
+    def predictive(
+        self,
+        X: Any,
+        method: str = "auto",
+        level: float = 0.9,
+        seed: Seed = 0,
+        *,
+        offset: object = None,
+        draws: int = 2000,
+    ) -> Predictive:
+        """Return class probabilities with the weights integrated out, with intervals.
+
+        Parameters
+        ----------
+        X : rows
+        method : "auto", "quadrature", "probit" or "samples"
+            ``"quadrature"`` (two classes): the integral of the link over the Gaussian of the activation, to all digits.
+            ``"probit"`` (two classes, logit): ``σ(κ a)`` with ``κ = (1 + π var(a)/8)^−½``. ``"samples"``: the mean over
+            seeded draws. ``"auto"`` is quadrature for two classes, samples for more.
+        level : float
+            Posterior probability of the interval.
+        seed : int or Generator
+            Of the draws.
+        offset : array, optional
+            As in ``predict_proba``.
+        draws : int
+            Number of draws, in opposite pairs.
+
+        Cost: O(C²M²) a row for the variance of the activations; then some tens of evaluations of the link, or ``draws``
+        softmaxes. Memory is bounded: rows are taken in blocks.
+
+        >>> from oddsmith import LogisticRegression
+        >>> model = LogisticRegression(prior=1.0).fit([[-1.0], [0.0], [1.0], [2.0]], [0, 1, 0, 1])
+        >>> print(model.predictive([[1.0], [100.0]]))
+        row   mean[1]     lower[1]  upper[1]      noise  ignorance
+          0  0.545453     0.173472  0.882269   0.583434   0.105575
+          1  0.745479  6.90943e-30         1  0.0154643   0.551784
+        """
+        rows, fit = self._rows(X), self._fit_record()
+        return predictive(fit, rows, method, check_level(level), seed, offset, draws)
+
+    def leave_one_out(
+        self, X: Any = None, y: Any = None, *, sample_weight: object = None, offset: object = None
+    ) -> LeaveOneOut:
+        """Return the prediction of every row by the fit of all others, without a single refit.
+
+        One Newton step from the fit of all rows, with the exact Hessian of the others at its weights: for two classes,
+        with leverage h and residual y − t,
+
+            a₋ₙ = a + h / (y (1 − y)) · (y − t) / (1 − h).
+
+        Rows that move the weights farther than one step can be trusted (few rows for each weight) are followed by some
+        gradient steps more, all of them at once.
+
+        Parameters
+        ----------
+        X, y, sample_weight, offset
+            Those of the fit; while they are in memory they need not be passed again.
+
+        Cost: one pass, O(C²M²) a row; up to fifty more for rows of large influence, fewer and fewer of them.
+
+        >>> from oddsmith import LogisticRegression
+        >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]], [0, 0, 1, 0, 1, 1]
+        >>> model = LogisticRegression(prior=1.0).fit(X, y)
+        >>> print(model.leave_one_out(X, y))
+        leave-one-out log loss 0.742147 ± 0.25 over 6 rows; effective weights 1.7; most influential row 2 (0.311)
+        """
+        refuse_pieces(X, "leave_one_out", "Use evaluate with rows that were not fitted to")
+        return leave_rows_out(self._fit_record(X, y, sample_weight, offset))
+
+    def posterior_mean(
+        self, X: Any = None, y: Any = None, *, sample_weight: object = None, offset: object = None
+    ) -> Array:
+        """Return the mean of the posterior, which is not its mode: a posterior of few rows is skew.
+
+        To the first order in which they differ the mean is ``w_MAP − H⁻¹ ∂/∂w ½ log det H``. The order of the weights
+        is that of ``posterior_.mean``, which is the mode.
+
+        Parameters
+        ----------
+        X, y, sample_weight, offset
+            Those of the fit; while they are in memory they need not be passed again.
+
+        Cost: one pass, O(C²M²) a row. For ``link="logit"``.
+
+        >>> from oddsmith import LogisticRegression
+        >>> X, y = [[-1.0], [0.0], [1.0], [2.0]], [0, 1, 0, 1]
+        >>> model = LogisticRegression(prior=1.0).fit(X, y)
+        >>> model.posterior_.mean.round(3).tolist(), model.posterior_mean(X, y).round(3).tolist()
+        ([-0.226, 0.453], [-0.285, 0.57])
+        """
+        refuse_pieces(X, "posterior_mean", "Use posterior_.mean, the mode, which is the same for many rows")
+        return posterior_mean(self._fit_record(X, y, sample_weight, offset))
+
+    @all_or_nothing
+    def update(self, X: Any, y: Any, sample_weight: object = None, offset: object = None) -> Self:
+        """Learn from more rows: yesterday's posterior, mean and covariance, is today's prior.
+
+        Nothing of the old rows is needed. ``y`` may lack classes, but hold no new ones. Up to the error of the Gaussian
+        approximation the result is that of a fit to all rows; ``n_rows_`` counts them. What the fit reports of
+        its rows (``log_likelihood_``, the certificate, ``log_evidence_``) is about the new ones.
+
+        Parameters
+        ----------
+        X, y, sample_weight, offset
+            As in ``fit``.
+
+        Cost: that of a fit to the new rows.
+
+        >>> import numpy as np
+        >>> from oddsmith import LogisticRegression
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(2000, 1))
+        >>> y = rng.random(2000) < 1 / (1 + np.exp(-X[:, 0]))
+        >>> model = LogisticRegression(prior=1.0).fit(X[:1000], y[:1000]).update(X[1000:], y[1000:])
+        >>> whole = LogisticRegression(prior=1.0).fit(X, y)
+        >>> model.n_rows_, bool(np.abs(model.coef_ - whole.coef_)[0, 0] < 0.05 * whole.posterior_.std[1])
+        (2000, True)
+        """
+        fit_record = self._fit_record()
+        prior, earlier = posterior_as_prior(fit_record), self._earlier.add(fit_record.state)
+        classes, problem = self._problem(X, y, sample_weight, offset, known=True)
+        problem = replace(problem, prior=prior, jeffreys=False, start=self._against_first())
+        self._solve_and_assign(problem, classes, (X, y, sample_weight, offset))
+        self.prior_, self._earlier = prior, earlier
+        weight = earlier.class_weight + problem.class_weight
+        self.class_prior_ = weight / weight.sum()
+        return self
+
+    @property
+    def n_rows_(self) -> int:
+        """Number of rows that the weights come from, those before updates included."""
+        return self._earlier.n_rows + self._fit_record(hessian=False).state.n_rows
+
+    def _with_scale(self, problem: Problem) -> Problem:
+        """Return the problem of a fit with a scale for its prior: the one given, or the one that is selected."""
+        self._earlier = EarlierRows(0, np.zeros(problem.K))
+        self.__dict__.pop("selection_", None)
+        if problem.prior is not None and problem.prior.open:
+            from oddsmith.prior_selection.selection import select_prior
+
+            self.selection_, start = select_prior(problem, self.seed)
+            problem = replace(problem, prior=self.selection_.prior, start=start or problem.start)
+            if start is not None and problem.solver == "auto" and is_large(problem.source):
+                # So near the optimum a sample of the rows would only lead away.
+                problem = replace(problem, solver=Newton(watch_divergence=False, strict=False))
+        self.prior_ = self.prior if problem.jeffreys else problem.prior
+        return problem

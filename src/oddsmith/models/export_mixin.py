@@ -1,0 +1,106 @@
+"""Models outside Python: as a SELECT for databases, as an ONNX graph for anything that runs those."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oddsmith.decision.loss import LossLike, RejectLike
+from oddsmith.errors import InvalidTypeError
+
+
+class ExportMixin:
+    """A mixin for classifiers: ``to_sql`` and ``to_onnx``."""
+
+    def to_sql(
+        self,
+        table: str | Sequence[str],
+        dialect: str = "duckdb",
+        *,
+        loss: LossLike = None,
+        reject: RejectLike = None,
+        keep: Sequence[str] | None = None,
+        predictive: bool = False,
+        level: float = 0.9,
+    ) -> str:
+        """Return one SELECT that predicts the rows of a table, with numbers as ``predict_proba`` has them.
+
+        The design (levels, missing values, formula), the basis, calibration and class prior are all in it; it needs no
+        function that the database does not have. Columns come by name, in any order; names are quoted, words escaped.
+        A row that ``predict_proba`` would refuse (a missing value or an unseen level without a policy for it, infinity)
+        has NULL in every result.
+
+        Parameters
+        ----------
+        table : str or (schema, name)
+            The table or view to predict, a name as it is: ``"my.table"`` is one name with a dot in it.
+        dialect : "duckdb", "postgres" or "sqlite"
+        loss, reject
+            As for ``decide``: adds the column ``decision``, and with ``reject`` the column ``rejected`` (true or false;
+            the decision of a rejected row is NULL).
+        keep : list of str, optional
+            The columns of the table that come with the results, a key say. Default: those that the model reads.
+        predictive : bool
+            Adds ``mean_…``, ``lower_…`` and ``upper_…`` of each class: those of
+            ``predictive(X, method="probit", level=level)``. For two classes and at most 50 weights.
+        level : float
+            Posterior probability of the interval.
+
+        Returns
+        -------
+        str
+            A query, without a semicolon: for ``CREATE VIEW … AS``, or as it is. Its columns: those kept;
+            ``p_<class>`` for each class (models without probabilities: ``value_<class>`` as in ``decision_function``,
+            of two classes that of the second); ``predicted``; then what was asked for above.
+
+        Cost: one pass over the table; the text grows with columns × classes.
+
+        >>> from oddsmith import LogisticRegression
+        >>> model = LogisticRegression(prior=1.0).fit([[0.0], [1.0], [2.0], [3.0]], ["no", "yes", "no", "yes"])
+        >>> import sqlite3
+        >>> database = sqlite3.connect(":memory:")
+        >>> database.executescript("CREATE TABLE patients (id, x0); INSERT INTO patients VALUES (1, 1.5), (2, NULL);")
+        <sqlite3.Cursor object at ...>
+        >>> database.execute(model.to_sql("patients", "sqlite", keep=["id"])).fetchall()
+        [(1, 0.5, 0.5, 'no'), (2, None, None, None)]
+        """
+        if keep is not None and (isinstance(keep, str) or not all(isinstance(name, str) for name in keep)):
+            raise InvalidTypeError(f"keep must be a list of names of columns, found {keep!r}.")
+        from oddsmith.export.model_query import model_query
+        from oddsmith.models.base import Classifier
+
+        assert isinstance(self, Classifier)
+        return model_query(self, dialect, loss, reject, level if predictive else None).select(table, keep)
+
+    def to_onnx(self, *, dtype: str = "float64", matrix: bool = False) -> bytes:
+        """Return the model as a serialised ONNX graph, for onnxruntime and whatever else runs those.
+
+        The design, basis, calibration and class prior are in it; it has standard operators only. It needs the package
+        onnx (the extra ``onnx``).
+
+        Parameters
+        ----------
+        dtype : "float64" or "float32"
+            Of all numbers in the graph.
+        matrix : bool
+            Whether all columns are one input ``X``, N × D, in the order of the fit; for models of numbers only. Else
+            there is an input for each column, N × 1, by its name: numbers, or strings for categories.
+
+        Returns
+        -------
+        bytes
+            Write them to a file, or pass them to ``onnxruntime.InferenceSession``. Outputs are ``label`` (length N,
+            strings or integers) and ``probabilities`` (N × K, classes in order), or ``values`` (N × K, two classes: N ×
+            1) for models without probabilities. Truth values come in as 0 and 1, dates as days since 1970-01-01; a
+            missing number is NaN, a missing category the empty string. Rows that ``predict_proba`` would refuse have
+            NaN for probabilities, and as label the empty string or the smallest integer.
+
+        >>> from oddsmith import GaussianClassifier
+        >>> model = GaussianClassifier().fit([[0.0], [1.0], [4.0], [5.0]], ["a", "a", "b", "b"])
+        >>> isinstance(model.to_onnx(), bytes)
+        True
+        """
+        from oddsmith.export.onnx import onnx_model
+        from oddsmith.models.base import Classifier
+
+        assert isinstance(self, Classifier)
+        return onnx_model(self, dtype, matrix=matrix)

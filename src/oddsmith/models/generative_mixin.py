@@ -1,0 +1,332 @@
+"""What generative classifiers share: Bayes' rule, exact updates and merging, sampling, another class prior.
+
+A model folds one additive statistic over its rows and keeps it. The densities of the classes are estimated from
+that statistic alone, so that more rows (`partial_fit`), another shard (`merge`) or another prior
+(`with_class_prior`) give what a fit to everything at once gives, and no row is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone
+
+from oddsmith.data_access.streamed_fit import Stream, open_stream
+from oddsmith.data_access.streamed_prediction import streams
+from oddsmith.decision.class_prior import read_class_prior
+from oddsmith.densities.class_sums import Folded, Solution
+from oddsmith.densities.gaussian import QuadraticForm
+from oddsmith.densities.rows import RowMatrix, by_rows
+from oddsmith.design.fitted_basis import has_basis
+from oddsmith.design.fitted_design import through_design
+from oddsmith.design.inputs import as_table, read_labels, read_weights
+from oddsmith.design.labels import read_some_labels
+from oddsmith.engines import one_blas_thread
+from oddsmith.errors import InvalidInputError, NotFittedError
+from oddsmith.models.base import all_or_nothing
+from oddsmith.models.estimator import Estimator, check_threads
+from oddsmith.models.merge_mixin import check_alike
+from oddsmith.numerics import Array, log_softmax, softmax
+from oddsmith.protocols import Labels
+
+Model = TypeVar("Model", bound="GenerativeMixin")
+
+FITTED = ("classes_", "n_features_in_", "feature_names_in_", "design_", "basis_", "_folded", "_solution", "_table")
+"""What a copy with other parameters takes over from a fitted model."""
+
+
+class GenerativeMixin(Estimator):
+    """A mixin for classifiers that model ``p(x | C_k)`` and apply Bayes' rule. It stands before `Classifier`.
+
+    The model defines ``_read`` (rows as numbers, and how their columns are read), ``_fold`` and ``_fold_stream`` (rows
+    to statistic), ``_join`` (two statistics to one), ``_estimate`` (statistic to densities) and ``_rows``.
+    """
+
+    class_prior: Mapping[Any, float] | npt.ArrayLike | None
+    threads: int | None
+    design: object = False
+    _folded: Folded | None = None
+    _solution: Solution | None = None
+    _table: Any = None
+    _read: Callable[..., tuple[RowMatrix, Any]]
+    _fold: Callable[..., Folded]
+    _fold_stream: Callable[[Stream], Folded]
+    _join: Callable[[Folded, Folded], Folded]
+    _estimate: Callable[[Folded], Any]
+    _quadratic_form: Callable[[], QuadraticForm]
+    _linear_parts: Callable[[], tuple[Array, Array]]
+    _check_linear: Callable[[], None]
+
+    def _check_parameters(self) -> None:
+        check_threads(self.threads)
+
+    def _rows(self, X: object, *, deciding: bool = False) -> Any:
+        """Return checked rows for prediction; some models ask for complete rows where they decide."""
+        raise NotImplementedError
+
+    def _warn(self) -> None:
+        """Warn about the fit; nothing by default."""
+
+    @all_or_nothing
+    def fit(self: Model, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None, **how: object) -> Model:
+        """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
+
+        One pass over the data. ``sample_weight`` counts rows: a row of weight 2 is the row twice. ``X`` may be a path,
+        a folder, or a data frame of Dask or Spark: see `scan`, also for ``how`` it is read.
+
+        >>> from oddsmith import GaussianClassifier
+        >>> GaussianClassifier().fit([[0.0], [1.0], [4.0], [5.0]], ["a", "a", "b", "b"]).means_.tolist()
+        [[0.5], [4.5]]
+        """
+        self._check_parameters()
+        stream = open_stream(X, y, sample_weight, None, how)
+        if stream is None:
+            X, y, sample_weight, _ = through_design(self, self.design, X, y, sample_weight, reset=True)
+            rows, plan = self._read(X, sample_weight, reset=True)
+            classes, t = read_labels(y, rows.shape[0])
+            s = read_weights(sample_weight, rows.shape[0])
+        with one_blas_thread():
+            folded = self._fold(rows, plan, classes, t, s) if stream is None else self._fold_stream(stream)
+            self._keep(folded, X if stream is None else None)
+            self._solution = self._solve(folded)
+        self._warn()
+        return self
+
+    @all_or_nothing
+    def partial_fit(
+        self: Model, X: Any, y: Any, classes: npt.ArrayLike | None = None, sample_weight: npt.ArrayLike | None = None
+    ) -> Model:
+        """Add rows: the model is then that of all rows so far, exactly.
+
+        ``classes`` may name labels that are still to come; it is not needed, since a new label is taken in when it
+        comes. Densities are estimated when they are first asked for: until every class has rows enough for that,
+        the model can take more rows but not predict.
+
+        >>> from oddsmith import GaussianClassifier
+        >>> model = GaussianClassifier().partial_fit([[0.0], [1.0]], ["a", "a"])
+        >>> model.partial_fit([[4.0], [5.0]], ["b", "b"]).means_.tolist()
+        [[0.5], [4.5]]
+        """
+        self._check_parameters()
+        before, first = self._folded, self._folded is None
+        X, y, sample_weight, _ = through_design(self, self.design, X, y, sample_weight, reset=first)
+        rows, plan = self._read(X, sample_weight, reset=first)
+        known, t = read_some_labels(y, rows.shape[0], classes)
+        s = read_weights(sample_weight, rows.shape[0])
+        with one_blas_thread():
+            new = self._fold(rows, plan, known, t, s)
+        self._keep(new if before is None else self._join(before, new), X)
+        self._solution = None
+        return self
+
+    def merge(self: Model, other: Model) -> Model:
+        """Return the model of the rows of both: what a fit to all of them would give, without a row being read.
+
+        >>> from oddsmith import GaussianClassifier
+        >>> one = GaussianClassifier().partial_fit([[0.0], [1.0]], ["a", "a"])
+        >>> one.merge(GaussianClassifier().partial_fit([[4.0], [5.0]], ["b", "b"])).means_.tolist()
+        [[0.5], [4.5]]
+        """
+        check_alike(self, other)
+        folded = self._join(self._fitted_sums(), other._fitted_sums())
+        merged = self._copy()
+        merged._folded, merged._solution, merged.classes_ = folded, None, folded.classes
+        return merged
+
+    def with_class_prior(self: Model, class_prior: Mapping[Any, float] | npt.ArrayLike) -> Model:
+        """Return a model with the same densities and another class prior, a mapping from class to probability.
+
+        Nothing is refitted; the log odds of two classes change by a constant, so that a linear boundary moves parallel
+        to itself.
+
+        >>> from oddsmith import GaussianClassifier
+        >>> model = GaussianClassifier().fit([[0.0], [1.0], [4.0], [5.0]], ["a", "a", "b", "b"])
+        >>> moved = model.with_class_prior({"a": 0.9, "b": 0.1})
+        >>> bool((moved.coef_ == model.coef_).all()), float((moved.intercept_ - model.intercept_).round(6)[0])
+        (True, -2.197225)
+        """
+        densities = self._solved().densities
+        prior = read_class_prior(class_prior, self.classes_)
+        other = self._copy(class_prior=dict(zip(self.classes_.tolist(), prior.tolist(), strict=True)))
+        other._solution = Solution(prior, densities)
+        return other
+
+    def _copy(self: Model, **parameters: object) -> Model:
+        """Return a fitted copy, with other parameters."""
+        copied: Model = clone(self).set_params(**parameters)
+        copied.__dict__.update({name: value for name, value in vars(self).items() if name in FITTED})
+        return copied
+
+    def _fitted_sums(self) -> Folded:
+        """Return what the fitted model keeps of its rows."""
+        self._check_fitted()
+        assert self._folded is not None
+        return self._folded
+
+    def _keep(self, folded: Folded, X: object) -> None:
+        table = None if X is None else as_table(X)
+        self._folded, self.classes_ = folded, folded.classes
+        self._table = None if table is None else table.implementation
+
+    def _solve(self, folded: Folded) -> Solution:
+        weight = folded.statistic.weight
+        labels = folded.classes.tolist()
+        if not (weight > 0).all():
+            label = labels[int(np.argmin(weight > 0))]
+            raise InvalidInputError(
+                f"There are no rows of class {label!r}, or none of positive weight. Add rows of it, or leave it out."
+            )
+        prior = weight / weight.sum()
+        if self.class_prior is not None:
+            prior = read_class_prior(self.class_prior, folded.classes)
+        return Solution(prior, self._estimate(folded))
+
+    def _solved(self) -> Solution:
+        folded = self._fitted_sums()
+        if self._solution is None:
+            try:
+                with one_blas_thread():
+                    self._solution = self._solve(folded)
+            except InvalidInputError as error:
+                raise NotFittedError(str(error)) from None
+        return self._solution
+
+    def _activations(self, X: object, *, deciding: bool = False) -> Array:
+        """Return the log joint density of row and class, up to a term that is the same for all classes."""
+        solution = self._solved()
+        A = by_rows(solution.densities.activations, self._rows(X, deciding=deciding), self.threads)
+        A += np.log(solution.prior)
+        impossible = np.isneginf(A)
+        if impossible.any() and impossible.all(axis=1).any():
+            raise InvalidInputError(
+                f"Row {int(np.argmax(impossible.all(axis=1)))} has density zero under every class, so no posterior "
+                "exists. Use smoothing > 0, or leave such rows out."
+            )
+        return A
+
+    @streams
+    def predict(self, X: Any) -> Labels:
+        """Return the most probable class of each row.
+
+        >>> from oddsmith import NaiveBayes
+        >>> NaiveBayes().fit([[0.0], [1.0], [4.0], [5.0]], ["a", "a", "b", "b"]).predict([[0.7]]).tolist()
+        ['a']
+        """
+        A = self._activations(X, deciding=True)
+        codes = A.argmax(axis=1) if A.shape[1] > 2 else (A[:, 1] > A[:, 0]).astype(np.intp)
+        labels: Labels = self.classes_[codes]
+        return labels
+
+    @streams
+    def predict_proba(self, X: Any) -> Array:
+        """Return the posterior ``p(C_k | x)`` of each class, N × K.
+
+        >>> from oddsmith import GaussianClassifier
+        >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"])
+        >>> model.predict_proba([[1.5], [2.5]]).round(3).tolist()
+        [[0.5, 0.5], [0.269, 0.731]]
+        """
+        return softmax(self._activations(X))
+
+    @streams
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return the logarithm of the posterior, N × K, without loss where it is tiny.
+
+        >>> from oddsmith import GaussianClassifier
+        >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"])
+        >>> model.predict_log_proba([[1001.5]]).tolist()
+        [[-1000.0, 0.0]]
+        """
+        return log_softmax(self._activations(X))
+
+    def _decision_proba(self, X: object) -> Array:
+        return softmax(self._activations(X, deciding=True))
+
+    @streams
+    def decision_function(self, X: Any) -> Array:
+        """Return the log odds of ``classes_[1]`` (two classes), or the log joint density of row and class, N × K.
+
+        >>> from oddsmith import NaiveBayes
+        >>> model = NaiveBayes(variance_smoothing=0.0).fit([[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"])
+        >>> model.decision_function([[1.5], [2.5]]).tolist()
+        [0.0, 1.0]
+        """
+        prior = self.class_prior_
+        if len(prior) == 2:
+            A = self._activations(X)
+            return A[:, 1] - A[:, 0]
+        return self.log_density(X) + np.log(prior)
+
+    @streams
+    def log_density(self, X: Any) -> Array:
+        """Return ``log p(x | C_k)``, N × K. Missing values are integrated out: the density is that of the others.
+
+        >>> from oddsmith import GaussianClassifier
+        >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"])
+        >>> model.log_density([[1.0], [np.nan]]).round(3).tolist()
+        [[-0.919, -1.419], [0.0, 0.0]]
+        """
+        densities = self._solved().densities
+        return by_rows(densities.log_density, self._rows(X), self.threads)
+
+    def sample(self, n: int, seed: int | np.random.Generator | None = None) -> tuple[Any, Labels]:
+        """Draw ``n`` rows and their labels from the joint density ``p(C_k) p(x | C_k)``.
+
+        The rows are an array, or a table of the kind that the model was fitted to.
+
+        >>> from oddsmith import GaussianClassifier
+        >>> model = GaussianClassifier().fit([[0.0], [1.0], [4.0], [5.0]], ["a", "a", "b", "b"])
+        >>> X, y = model.sample(1000, seed=0)
+        >>> X.shape, bool(abs(X[y == "b"].mean() - 4.5) < 0.1)
+        ((1000, 1), True)
+        """
+        if not isinstance(n, int | np.integer) or n < 1:
+            raise InvalidInputError(f"n must be a whole number of at least 1, found {n!r}.")
+        if has_basis(self) or "design_" in vars(self):
+            raise InvalidInputError(
+                "sample draws from the densities of the columns. With basis functions or a design these are of φ(x), "
+                "from which no x can be had: fit a model of numeric columns, without a basis, to draw from."
+            )
+        rng = np.random.default_rng(seed)
+        solution = self._solved()
+        t = rng.choice(len(solution.prior), size=n, p=solution.prior)
+        rows = solution.densities.sample(t, rng)
+        if self._table is not None:
+            columns = rows.T if isinstance(rows, np.ndarray) else rows
+            named = dict(zip((str(name) for name in self._names()), columns, strict=True))
+            rows = nw.from_dict(named, backend=self._table).to_native()
+        elif not isinstance(rows, np.ndarray):
+            rows = np.array([list(column) for column in rows], dtype=object).T
+        return rows, self.classes_[t]
+
+    @property
+    def class_prior_(self) -> Array:
+        """The prior probability of each class: its share of the rows, unless ``class_prior`` says otherwise."""
+        return self._solved().prior
+
+    @property
+    def quadratic_(self) -> QuadraticForm:
+        """``(W, w, w0)`` of the functions ``a_k(x) = xᵀ W_k x + w_kᵀ x + w_k0`` whose softmax is the posterior."""
+        return self._quadratic_form()
+
+    @property
+    def coef_(self) -> Array:
+        """The weights of the linear functions, K × D; 1 × D for the log odds of two classes."""
+        self._check_linear()
+        return self._linear_parts()[0]
+
+    @property
+    def intercept_(self) -> Array:
+        """The constants of the linear functions, K; 1 for the log odds of two classes."""
+        self._check_linear()
+        return self._linear_parts()[1]
+
+    @property
+    def n_parameters_(self) -> int:
+        """The number of parameters estimated: those of the densities, and K − 1 class priors unless given."""
+        estimated = len(self.classes_) - 1 if self.class_prior is None else 0
+        return int(self._solved().densities.n_parameters) + estimated

@@ -1,0 +1,1 @@
+"""The scale of a prior, chosen by the evidence, by leave-one-out or by cross-validation."""

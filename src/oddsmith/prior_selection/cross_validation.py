@@ -1,0 +1,227 @@
+"""Cross-validation of the scale of a prior: a warm-started path over scales for each fold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.engines import Engine, MemoryEngine, MemorySource
+from oddsmith.engines.memory import available_cores
+from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
+from oddsmith.likelihood.coordinates import is_large
+from oddsmith.likelihood.fit import start_weights
+from oddsmith.likelihood.objective import FoldObjective, ObjectiveState
+from oddsmith.likelihood.problem import Problem
+from oddsmith.numerics import Array
+from oddsmith.prior_selection.prior_family import NEAR, PriorFamily
+from oddsmith.prior_selection.quadratic_model import QuadraticModel, Selection, one_standard_error
+from oddsmith.protocols import Indices
+from oddsmith.solvers import Newton, policy
+from oddsmith.statistics import Losses, LossesParams
+
+Split: TypeAlias = tuple[Indices, Indices]
+"""The training rows and the test rows of a fold."""
+ENOUGH = 1e-2
+"""Squared Newton decrement per weight before the last step: the weights are then well within their standard errors."""
+
+
+def by_cross_validation(family: PriorFamily, scales: Array, splits: Sequence[Split]) -> Selection:
+    """Minimise the loss of rows left out in folds, along a path of scales from small to large.
+
+    Each fit starts where the quadratic model of the last one puts it, and keeps that one's Hessian while it serves.
+    Folds are fitted in parallel if the rows are few; of large data the rows of a fold are.
+    """
+    scales, source = np.sort(scales), family.objective.memory_source
+    # Compiled kernels pay once all fits together are large.
+    fits = family.unit.Q.size * len(scales) * len(splits)
+    many = is_large(source) or source.n_rows * fits >= 16 * policy.POLICY.compiled_elements
+    threads = 1 if many else min(family.objective.threads or available_cores(), len(splits))
+    engine = family.problem.engine if many or threads == 1 else MemoryEngine(1)
+    # Folds that are fitted one after the other share the memory of their training rows.
+    scratch, most = None, max(len(train) for train, _ in splits)
+    if threads == 1 and isinstance(source.X, np.ndarray):
+        scratch = np.empty((most, source.X.shape[1]), dtype=source.X.dtype)
+    with ThreadPoolExecutor(threads) as pool:
+        losses = np.array(list(pool.map(lambda split: _path(family, engine, many, scales, split, scratch), splits)))
+    loss = losses.mean(axis=0)
+    error = losses.std(axis=0, ddof=1) / np.sqrt(len(losses)) if len(losses) > 1 else np.full(len(loss), np.nan)
+    k = int(np.argmin(loss))
+    at_edge = k in (0, len(loss) - 1) and len(loss) > 1
+    if family.prior.one_standard_error:
+        k = one_standard_error(scales, loss, error)
+    prior, scale = family.prior_at(np.array([-2.0 * np.log(scales[k])]))
+    table = {"width": scales.tolist(), "log_loss": loss.tolist(), "std_error": error.tolist()}
+    return Selection(method="cv", prior=prior, width=scale, table=table, at_edge=at_edge)
+
+
+def path_solver(family: PriorFamily) -> Any:
+    """Return the solver of a path: Newton's method, unless there are too many weights for a Hessian."""
+    if family.objective.size <= policy.POLICY.largest_hessian:
+        return Newton(watch_divergence=False, strict=False)
+    return family.solver()
+
+
+@dataclass(frozen=True)
+class PathPoint:
+    """Weights at a scale, and a quadratic model near there: of all rows (``exact``), of a sample, or none."""
+
+    x: Array
+    quadratic: QuadraticModel | None = None
+    exact: bool = False
+
+
+def _path(
+    family: PriorFamily, engine: Engine, large: bool, scales: Array, split: Split, scratch: npt.NDArray[Any] | None
+) -> Array:
+    """Return the mean loss of the test rows at each scale, fitted to the training rows."""
+    source, (train, test) = family.objective.memory_source, split
+    inside, outside = source.take(train, scratch), source.take(test)
+    weight = float(len(train) if inside.s is None else inside.s.sum())
+    tested = float(len(test) if outside.s is None else outside.s.sum())
+    state = ObjectiveState(max_row_norm2=family.objective.state.max_row_norm2)
+    unit = replace(family.objective, source=inside, weight=weight, engine=engine, large=large, state=state)
+    rows = max(8000, 40 * unit.size)
+    many = unit.size <= policy.POLICY.largest_hessian and inside.n_rows >= 2 * rows
+    sample = unit.subsample(rows, seed=4) if many else None
+    points: list[Array] = []
+    point = None
+    for log_alpha in -2.0 * np.log(scales):
+        at = np.array([log_alpha])
+        objective = family.with_prior(unit, at)
+        point = point or PathPoint(start_weights(replace(family.problem, source=inside), objective))
+        point = _next(family, objective, sample, at, point)
+        points.append(point.x)
+    return _losses(replace(unit, source=outside).with_penalty(None), points) / tested
+
+
+def _losses(held: FoldObjective, points: list[Array]) -> Array:
+    """Return the loss of rows at several weights: one pass for two classes and the logit."""
+    if held.link is not None or held.shape[0] > 1:
+        return np.array([held.evaluate(x).value for x in points])
+    raw = [held.raw(x) for x in points]
+    params = LossesParams(np.vstack([W for W, _ in raw]), np.concatenate([b for _, b in raw]), held.center)
+    return held.engine.fold(Losses, held.source, params).value
+
+
+def _next(
+    family: PriorFamily, objective: FoldObjective, sample: FoldObjective | None, at: Array, last: PathPoint
+) -> PathPoint:
+    """Return the optimum at the next scale of a path.
+
+    With many rows: by steps with a sample's Hessian and the gradient of all rows, while scales move the weights far.
+    Then losses are so nearly equal that every digit counts: by the Hessian of all rows, one for all scales that follow.
+    """
+    x, quadratic = last.x, last.quadratic
+    if quadratic is not None:
+        x = family.embed(quadratic.x + quadratic.step(at))
+        distance = quadratic.distance(at) if sample is not None else np.inf
+        if distance < 2.0 * NEAR:
+            if not last.exact:
+                quadratic = family.quadratic_model(objective.evaluate(x, order=2), at)
+            return PathPoint(family.embed(quadratic.x + quadratic.step(at)), quadratic, exact=True)
+    if sample is not None:
+        found = _chord(family, objective, family.with_prior(sample, at), at, x)
+    else:
+        found = _plain_newton(family, objective, at, x)
+    if found is not None:
+        return found
+    final = path_solver(family).minimise(objective, x, tol=1e-6, max_iter=family.problem.max_iter).final
+    return PathPoint(final.w, None if final.hessian is None else family.quadratic_model(final, at), exact=True)
+
+
+def _plain_newton(family: PriorFamily, objective: FoldObjective, at: Array, x: Array) -> PathPoint | None:
+    """Return the optimum by Newton's method, without line search or certificate; None if it does not just converge."""
+    if objective.size > policy.POLICY.largest_hessian:
+        return None
+    last = np.inf
+    for _ in range(8):
+        e = objective.evaluate(x, order=2)
+        quadratic = family.quadratic_model(e, at)
+        p = quadratic.factor(at).solve(e.gradient[family.kept])
+        decrement = float(p @ e.gradient[family.kept])
+        if not 0.0 <= decrement < last:
+            return None
+        x, last = x - family.embed(p), decrement
+        if decrement <= 1e-3 * ENOUGH * len(p):
+            return PathPoint(x, quadratic, exact=True)
+    return None
+
+
+def _chord(
+    family: PriorFamily, objective: FoldObjective, sample: FoldObjective, at: Array, x: Array
+) -> PathPoint | None:
+    """Return the optimum, by steps with a sample's Hessian and the gradient of all rows; None if they do not converge.
+
+    It is near enough when what is left would not show in the loss of other rows.
+    """
+    kept = family.kept
+    for _ in range(4):
+        quadratic = family.quadratic_model(sample.evaluate(x, order=2), at)
+        factor, last = quadratic.factor(at), np.inf
+        for _ in range(4):
+            e = objective.evaluate(x)
+            p = factor.solve(e.gradient[kept])
+            decrement = float(p @ e.gradient[kept])
+            if not decrement < 0.3 * last:
+                break
+            x, last = x - family.embed(p), decrement
+            if decrement <= ENOUGH * len(p):
+                gradient = -quadratic.precision(at) * (x[kept] - quadratic.mean)
+                return PathPoint(x, replace(quadratic, x=x[kept], gradient=gradient, log_likelihood=e.log_likelihood))
+    return None
+
+
+def folds(problem: Problem, cv: Any, seed: int | None) -> list[Split]:
+    """Return the rows of each fold, (train, test): stratified by class where ``cv`` is a number."""
+    source = problem.memory_source
+    n = source.n_rows
+    if not isinstance(cv, int | np.integer) or isinstance(cv, bool):
+        if isinstance(cv, bool | str) or not (hasattr(cv, "split") or np.iterable(cv)):
+            raise InvalidTypeError(
+                f"cv must be a number of folds, a splitter or a list of (train, test); found {cv!r}."
+            )
+        with as_input_errors():
+            pairs = cv.split(np.zeros((n, 1)), source.t) if hasattr(cv, "split") else cv
+            result = [(np.asarray(train), np.asarray(test)) for train, test in pairs]
+        if not result or not all(_are_rows(part, n) for pair in result for part in pair):
+            raise InvalidInputError(
+                f"cv must give pairs (train, test) of row numbers from 0 to {n - 1}, none of them empty."
+            )
+        return _with_all_classes([(train.astype(np.intp), test.astype(np.intp)) for train, test in result], source)
+    counts = np.ones(n, dtype=bool) if source.s is None else source.s > 0  # rows of no weight are in no fold
+    if not 2 <= cv <= counts.sum():
+        raise InvalidInputError(f"cv must be a number of folds from 2 to the {counts.sum()} rows, found {cv!r}.")
+    rng = np.random.default_rng(0 if seed is None else seed)
+    fold, dealt = np.full(n, -1, dtype=np.intp), 0
+    for code in range(source.K):
+        rows = rng.permutation(np.flatnonzero((source.t == code) & counts))
+        fold[rows] = (np.arange(len(rows)) + dealt) % cv
+        dealt += len(rows)
+    parts = [(np.flatnonzero((fold != k) & counts), np.flatnonzero(fold == k)) for k in range(int(cv))]
+    return _with_all_classes(parts, source)
+
+
+def _with_all_classes(splits: list[Split], source: MemorySource) -> list[Split]:
+    """Return the folds, or refuse one that is trained without a class (it could only rule it out) or tests no row."""
+    counts = source.t if source.s is None else np.where(source.s > 0, source.t, source.K)
+    for k, (train, test) in enumerate(splits):
+        if (counts[test] == source.K).all():
+            raise InvalidInputError(f"All rows that fold {k} is tested on have weight 0. Give cv= other folds.")
+        lacking = np.flatnonzero(np.bincount(counts[train], minlength=source.K + 1)[: source.K] == 0)
+        if len(lacking):
+            raise InvalidInputError(
+                f"The training rows of fold {k} hold none of class number {lacking[0]}. Give cv= folds that do, or use "
+                "scale='evidence'."
+            )
+    return splits
+
+
+def _are_rows(part: npt.NDArray[Any], n: int) -> bool:
+    """Whether an array holds row numbers: whole ones, no truth values, none from the end."""
+    whole = part.ndim == 1 and len(part) > 0 and np.issubdtype(part.dtype, np.integer)
+    return bool(whole and part.min() >= 0 and part.max() < n)

@@ -1,0 +1,189 @@
+"""The family of objectives that differ in the precisions of their prior."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from oddsmith.design.basis.base import seen_through
+from oddsmith.engines import MemorySource
+from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
+from oddsmith.kernels.rowwise import WeightPoint
+from oddsmith.likelihood.coordinates import Coordinates, is_large
+from oddsmith.likelihood.fit import make_objective, make_plan, start_weights
+from oddsmith.likelihood.objective import FoldObjective
+from oddsmith.likelihood.problem import Problem
+from oddsmith.numerics import Array, SpdFactor
+from oddsmith.prior_selection.quadratic_model import QuadraticModel
+from oddsmith.priors import GaussianPrior, Quadratic
+from oddsmith.protocols import Indices
+from oddsmith.solvers.base import ObjectiveValue
+
+SAMPLE_ROWS = 10_000
+"""Rows that are enough for sums of second order."""
+NEAR = 0.05
+"""Standard errors per weight within which the quadratic model of a likelihood is as good as the likelihood."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorFamily:
+    """Objectives over the same rows with the priors ``Q = alpha_group · q``, in fixed coordinates."""
+
+    problem: Problem
+    prior: GaussianPrior
+    objective: FoldObjective
+    coordinates: Coordinates
+    unit: Quadratic
+    group: Indices
+    names: tuple[tuple[str, ...], ...] | None
+
+    @classmethod
+    def of(cls, problem: Problem, prior: GaussianPrior) -> PriorFamily:
+        """Return the family of a problem; its unit prior has scale 1."""
+        if problem.whitening is not None:  # what is said of single rows needs them as the weights see them
+            mixed = seen_through(problem.source, partial(_times, problem.whitening), problem.M)
+            problem = replace(problem, source=mixed, whitening=None)
+        unit = GaussianPrior(scale=1.0, mean=prior.mean, space=prior.space)
+        objective, coordinates, _ = make_objective(replace(problem, prior=unit))
+        assert objective.penalty is not None
+        group, names = column_groups(prior, problem.names())
+        return cls(
+            problem=problem,
+            prior=prior,
+            objective=objective,
+            coordinates=coordinates,
+            unit=objective.penalty,
+            group=np.append(0, group),
+            names=names,
+        )
+
+    def at(self, log_alpha: Array) -> FoldObjective:
+        """Return the objective with a prior of these precisions."""
+        return self.with_prior(self.objective, log_alpha)
+
+    def with_prior(self, objective: FoldObjective, log_alpha: Array) -> FoldObjective:
+        """Return an objective of other rows with a prior of these precisions."""
+        alpha = np.where(self.unit.Q > 0, np.exp(log_alpha)[self.group], 0.0)
+        return objective.with_penalty(Quadratic(self.unit.mean, self.unit.Q * alpha))
+
+    def typical_scale(self) -> float:
+        """Return the scale at which a weight moves the activation by about one."""
+        return float(np.exp(-np.log(self.coordinates.scale).mean()))
+
+    def typical_precisions(self) -> Array:
+        """Return the log precision of each group at which its weights move the activation by about one."""
+        group = self.group[1:]
+        return np.asarray(2.0 * np.bincount(group, np.log(self.coordinates.scale)) / np.bincount(group))
+
+    def solver(self) -> Any:
+        """Return the solver that suits the problem with a prior."""
+        return make_plan(replace(self.problem, prior=GaussianPrior(scale=1.0)), self.coordinates)
+
+    def first_fit(self, log_alpha: Array) -> ObjectiveValue:
+        """Return the objective at its optimum, by the solver of the problem, to a few digits."""
+        objective = self.at(log_alpha)
+        result = self.solver().minimise(
+            objective, start_weights(self.problem, objective), tol=1e-4, max_iter=self.problem.max_iter
+        )
+        return objective.evaluate(result.w, order=2)
+
+    def quadratic_model(self, e: ObjectiveValue, log_alpha: Array) -> QuadraticModel:
+        """Return the quadratic model of the likelihood at an evaluation of the objective with these precisions."""
+        assert e.hessian is not None
+        kept, C = self.kept, self.objective.shape[0]
+        q, mean, group = np.tile(self.unit.Q, C)[kept], self.unit.mean.ravel()[kept], np.tile(self.group, C)[kept]
+        Q = np.where(q > 0, np.exp(log_alpha)[group] * q, 0.0)
+        x = e.w[kept]
+        return QuadraticModel(
+            x=x,
+            mean=mean,
+            log_likelihood=e.log_likelihood,
+            gradient=e.gradient[kept] - Q * (x - mean),
+            H=e.hessian[np.ix_(kept, kept)] - np.diag(Q),
+            q=q,
+            group=group,
+            slope=np.zeros(len(x)),
+        )
+
+    def sample(self) -> tuple[MemorySource, float]:
+        """Return the rows, or some of them if they are many, and their share."""
+        source = self.objective.memory_source
+        if not is_large(source) or source.n_rows <= 2 * SAMPLE_ROWS:
+            return source, 1.0
+        part = source.sample(SAMPLE_ROWS, seed=3)
+        weight = float(part.n_rows if part.s is None else part.s.sum())
+        return part, weight / self.objective.weight
+
+    @cached_property
+    def kept(self) -> Indices:
+        """Places of the weights that are estimated."""
+        return np.flatnonzero(self.objective.free.ravel())
+
+    def inverse(self, factor: SpdFactor, right: Array | None = None) -> Array:
+        """Return the inverse of a factored Hessian, times ``right`` if given, with zeros for the other weights."""
+        S = np.zeros((self.objective.size, self.objective.size))
+        S[np.ix_(self.kept, self.kept)] = factor.solve(np.eye(len(self.kept)) if right is None else right)
+        return S
+
+    def embed(self, x: Array) -> Array:
+        """Return estimated weights with zeros for the others."""
+        result = np.zeros(self.objective.size)
+        result[self.kept] = x
+        return result
+
+    def weight_point(self, x: Array) -> WeightPoint:
+        """Return the weights as statistics over rows take them."""
+        o = self.objective
+        return WeightPoint(x.reshape(o.shape), o.center, o.scale, o.T, o.link)
+
+    def prior_at(self, log_alpha: Array) -> tuple[GaussianPrior, Any]:
+        """Return the prior with these precisions, and its scale."""
+        scale = np.exp(-0.5 * log_alpha)
+        if self.names is None:
+            return GaussianPrior(scale=float(scale[0]), mean=self.prior.mean, space=self.prior.space), float(scale[0])
+        return GaussianPrior(covariance=scale[self.group[1:]] ** 2, mean=self.prior.mean), scale
+
+
+def _times(mix: Array, rows: Array) -> Array:
+    return rows @ mix
+
+
+def column_groups(prior: GaussianPrior, names: Iterable[object]) -> tuple[Indices, tuple[tuple[str, ...], ...] | None]:
+    """Return the group of each column, and the names of the columns of each group."""
+    columns = [str(name) for name in names]
+    M = len(columns)
+    if prior.groups is None:
+        return np.zeros(M, dtype=np.intp), None
+    if isinstance(prior.groups, str):
+        if prior.groups != "each":
+            raise UnknownNameError("way to group the columns", prior.groups, ["each"])
+        return np.arange(M), tuple((name,) for name in columns)
+    if not np.iterable(prior.groups):
+        raise InvalidTypeError(f"groups must be 'each' or a list of lists of columns, found {prior.groups!r}.")
+    group = np.full(M, -1, dtype=np.intp)
+    groups = list(prior.groups)
+    for g, members in enumerate(groups):
+        for member in members if np.iterable(members) and not isinstance(members, str) else [members]:
+            j = _column(member, columns)
+            if group[j] >= 0:
+                raise InvalidInputError(f"Column {columns[j]!r} is in two groups; each column has one scale.")
+            group[j] = g
+    empty = set(range(len(groups))) - set(group.tolist())
+    if empty:
+        raise InvalidInputError(f"Group {min(empty)} has no columns.")
+    group[group < 0] = group.max() + 1
+    return group, tuple(tuple(np.array(columns)[group == g].tolist()) for g in range(group.max() + 1))
+
+
+def _column(member: object, columns: list[str]) -> int:
+    if isinstance(member, int | np.integer) and not isinstance(member, bool):
+        if not 0 <= member < len(columns):
+            raise InvalidInputError(f"groups= names column {member}; there are columns 0 to {len(columns) - 1}.")
+        return int(member)
+    if not isinstance(member, str) or member not in columns:
+        raise UnknownNameError("column in groups=", member, columns)
+    return columns.index(member)

@@ -1,0 +1,208 @@
+"""A quadratic model of the likelihood at one fit, which approximates every scale of the prior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg, optimize
+
+from oddsmith.numerics import EPS, Array, SpdFactor, factor_spd
+from oddsmith.priors import GaussianPrior
+from oddsmith.records import Table
+
+LOG_2PI = float(np.log(2.0 * np.pi))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection(Table):
+    """How the scale of a prior was found.
+
+    Attributes
+    ----------
+    method : "evidence", "loo" or "cv"
+    prior : GaussianPrior
+        With the scale, or scales, that were found.
+    width : float, or array with an entry for each group
+    groups : tuple of tuples of column names, or None
+    table : dict
+        ``"evidence"``: iteration, width (of each group), log evidence. Else the curve: width, mean log loss of a row,
+        and its standard error.
+    at_edge : bool
+        Whether it is the last of the scales that were tried: then a still smaller or larger one may be better.
+    """
+
+    method: str
+    prior: GaussianPrior
+    width: Any
+    table: dict[str, list[Any]]
+    groups: tuple[tuple[str, ...], ...] | None = None
+    at_edge: bool = False
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return the trace, or the curve."""
+        return self.table
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuadraticModel:
+    """A likelihood near weights ``x`` as a quadratic, and a prior of precision ``alpha_g q`` on the weights of group g.
+
+        −log p(t | w) ≈ value + gᵀδ + ½ δᵀ H δ,    δ = w − x;      Q(alpha) = diag(alpha_group · q)
+
+    Attributes
+    ----------
+    x, mean : arrays of length F
+        Weights where it is exact, and the prior's mean.
+    log_likelihood : float
+    gradient, H : arrays, F and F × F
+        Of minus the log likelihood.
+    q : array of length F
+        Precision of each weight at alpha = 1; 0 for flat weights.
+    group : array of length F
+        Group of each weight (any, where q is 0).
+    slope : array of length F
+        ``∂/∂x ½ log det``: how fast the Hessian's determinant changes with the weights; zeros where not known yet.
+    """
+
+    x: Array
+    mean: Array
+    log_likelihood: float
+    gradient: Array
+    H: Array
+    q: Array
+    group: npt.NDArray[np.intp]
+    slope: Array
+
+    @cached_property
+    def sizes(self) -> Array:
+        """Number of weights in each group."""
+        return np.bincount(self.group[self.q > 0], minlength=int(self.group.max()) + 1).astype(float)
+
+    def precision(self, log_alpha: Array) -> Array:
+        """Return the diagonal of Q."""
+        return np.where(self.q > 0, np.exp(log_alpha)[self.group] * self.q, 0.0)
+
+    def factor(self, log_alpha: Array) -> SpdFactor:
+        """Return the factor of the Hessian of the objective."""
+        return factor_spd(self.H + np.diag(self.precision(log_alpha)), tol=0.0)
+
+    def step(self, log_alpha: Array, factor: SpdFactor | None = None) -> Array:
+        """Return δ to the most probable weights at other precisions."""
+        factor = self.factor(log_alpha) if factor is None else factor
+        return -factor.solve(self.gradient + self.precision(log_alpha) * (self.x - self.mean))
+
+    def evidence(self, log_alpha: Array) -> tuple[float, Array]:
+        """Return the log evidence and its derivative in each log alpha.
+
+        At the precisions for which x is the most probable point both are those of Laplace's approximation itself, the
+        dependence of the Hessian on the weights included, if ``slope`` is known.
+        """
+        factor = self.factor(log_alpha)
+        delta = self.step(log_alpha, factor)
+        Q = self.precision(log_alpha)
+        away = self.x + delta - self.mean
+        fit = self.log_likelihood - self.gradient @ delta - 0.5 * delta @ self.H @ delta - 0.5 * Q @ away**2
+        proper = self.q > 0
+        log_prior = (self.sizes * log_alpha).sum() + np.log(self.q[proper]).sum()
+        flat = len(self.x) - int(proper.sum())
+        value = fit + 0.5 * (log_prior - factor.log_det() + flat * LOG_2PI) - self.slope @ delta
+        inverse = factor.solve(np.eye(len(Q)))
+        per_weight = -0.5 * Q * away**2 - 0.5 * Q * np.diag(inverse) + Q * away * (inverse @ self.slope)
+        return float(value), 0.5 * self.sizes + np.bincount(self.group, per_weight, len(self.sizes))
+
+    def bounds(self) -> tuple[Array, Array]:
+        """Return log alphas below and above which a scale makes no difference."""
+        diagonal = np.diag(self.H)
+        # A constant column has no curvature, and any scale will do.
+        diagonal = np.where(diagonal > EPS * diagonal.max(), diagonal, diagonal.max())
+        ratio = np.log(diagonal) - np.log(np.where(self.q > 0, self.q, 1.0))
+        low, high = np.full(len(self.sizes), np.inf), np.full(len(self.sizes), -np.inf)
+        np.minimum.at(low, self.group[self.q > 0], ratio[self.q > 0])
+        np.maximum.at(high, self.group[self.q > 0], ratio[self.q > 0])
+        return low - np.log(1e6), high + np.log(1e8)
+
+    def best(self, log_alpha: Array, reach: float, bounds: tuple[Array, Array]) -> tuple[Array, float]:
+        """Return the log alphas of the largest evidence, at most ``reach`` below ``log_alpha``, and what is gained.
+
+        Towards smaller scales the quadratic model stays true, since weights move to the prior's mean; towards larger
+        ones only nearby.
+        """
+        low, high = np.clip(log_alpha - reach, *bounds), bounds[1]
+        start, value = np.clip(log_alpha, low, high), self.evidence(log_alpha)[0]
+        if len(start) == 1:
+            grid = np.append(np.linspace(low[0], high[0], 60), start)
+            seen = grid[[int(np.argmax(self._evidences(float(log_alpha[0]), grid)))]]
+            # Of nearly separated classes the Hessian has hardly any digits, and a look along the path may be wrong.
+            start = seen if self.evidence(seen)[0] > self.evidence(start)[0] else start
+
+        def negative(a: Array) -> tuple[float, Array]:
+            v, g = self.evidence(a)
+            return -v, -g
+
+        limits = list(zip(low, high, strict=True))
+        options = {"ftol": 1e-14, "gtol": 1e-7, "maxiter": 500}
+        found = optimize.minimize(negative, start, jac=True, method="L-BFGS-B", bounds=limits, options=options)
+        return np.asarray(found.x, dtype=np.float64), float(-found.fun - value)
+
+    def distance(self, log_alpha: Array) -> float:
+        """Return how far the weights move at other precisions, in standard errors per weight."""
+        factor = self.factor(log_alpha)
+        delta = self.step(log_alpha, factor)
+        return float(np.sqrt(delta @ (self.H @ delta + self.precision(log_alpha) * delta) / len(delta)))
+
+    def _evidences(self, log_alpha: float, log_alphas: Array) -> Array:
+        """Return the evidence of one group at many precisions, but for a constant."""
+        X, _, factors = self.path(log_alpha, log_alphas)
+        fit, delta = self.losses(X), X - self.x
+        away = 0.5 * np.exp(log_alphas) * ((X - self.mean) ** 2 @ self.q)
+        determinant = self.sizes * log_alphas + np.log(factors).sum(axis=1)
+        return np.asarray(0.5 * determinant - fit - away - delta @ self.slope)
+
+    def losses(self, X: Array) -> Array:
+        """Return minus the log likelihood at L sets of weights (L × F)."""
+        delta = X - self.x
+        return np.asarray(delta @ self.gradient + 0.5 * ((delta @ self.H) * delta).sum(axis=1) - self.log_likelihood)
+
+    def path(self, log_alpha: float, log_alphas: Array) -> tuple[Array, Array, Array]:
+        """Return weights (L × F), a basis V (F × F) and factors (L × F): the inverse Hessian is V diag(factor) Vᵀ.
+
+        For one group. With ``Vᵀ (H + Q) V = I`` and ``Vᵀ Q V = diag(m)`` at the precision alpha, that at alpha′ has the
+        factors ``1 / (1 + (alpha′/alpha − 1) m)``.
+        """
+        Q = self.precision(np.array([log_alpha]))
+        m, V = linalg.eigh(np.diag(Q), self.H + np.diag(Q))
+        more = np.expm1(log_alphas - log_alpha)
+        factors = 1.0 / (1.0 + more[:, None] * np.clip(m, 0.0, 1.0))
+        pull = self.gradient + Q * (self.x - self.mean) + more[:, None] * (Q * (self.x - self.mean))
+        return self.x - ((pull @ V) * factors) @ V.T, V, factors
+
+
+def lowest(log_scales: Array, loss: Array) -> tuple[float, bool]:
+    """Return the minimum of a curve, between its points by a parabola, and whether it is at an edge.
+
+    >>> lowest(np.array([0.0, 1.0, 2.0]), np.array([1.0, 0.0, 1.0]))
+    (1.0, False)
+    """
+    k = int(np.argmin(loss))
+    if k in (0, len(loss) - 1):
+        return float(log_scales[k]), True
+    (a, b, c), (u, v, w) = log_scales[k - 1 : k + 2], loss[k - 1 : k + 2]
+    left, right = (v - u) / (b - a), (w - v) / (c - b)
+    bend = right - left
+    at = b if bend <= 0 else 0.5 * (a + b) - left * 0.5 * (c - a) / bend
+    return float(np.clip(at, a, c)), False
+
+
+def one_standard_error(scales: Array, loss: Array, error: Array) -> int:
+    """Return the index of the smallest scale whose loss is within one standard error of the best.
+
+    >>> one_standard_error(np.array([0.1, 1.0, 10.0]), np.array([0.5, 0.42, 0.4]), np.array([0.1, 0.05, 0.03]))
+    1
+    """
+    k = int(np.argmin(loss))
+    good = np.flatnonzero(loss <= loss[k] + error[k])
+    return int(good[np.argmin(scales[good])])

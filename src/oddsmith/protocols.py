@@ -1,0 +1,34 @@
+"""What is asked of objects that come from elsewhere: other libraries' classifiers, labels of any type, input unchecked.
+
+``object`` is the type of what a user gives and nobody has checked yet.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Labels: TypeAlias = npt.NDArray[Any]
+"""Class labels, of whatever type the user's labels have."""
+Indices: TypeAlias = npt.NDArray[np.intp]
+"""Row or column numbers."""
+
+
+class ClassifierLike(Protocol):
+    """A fitted classifier, ours or another library's."""
+
+    classes_: Labels
+
+    def predict(self, X: Any) -> Labels:
+        """Return the class of each row."""
+        ...
+
+
+class ProbabilisticClassifierLike(ClassifierLike, Protocol):
+    """A fitted classifier that gives probabilities."""
+
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return the probability of each class, N × K."""
+        ...

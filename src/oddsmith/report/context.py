@@ -1,0 +1,383 @@
+"""The input of a report: a model, its rows, and its predictions for them, computed once."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.special import entr
+
+from oddsmith.data_access.streamed_prediction import columns_of
+from oddsmith.decision.actions import decide_by
+from oddsmith.decision.loss import LossLike, LossMatrix, read_loss, read_probabilities, read_reject
+from oddsmith.design.frame import Frame, read_frame
+from oddsmith.design.inputs import as_table, read_offset, read_weights, split_target
+from oddsmith.design.table import Design
+from oddsmith.errors import InvalidInputError, OddsmithError, OddsmithWarning, as_input_errors
+from oddsmith.evaluation.model_output import ModelOutput, class_codes, predict_output
+from oddsmith.evaluation.scoring import Evaluation, evaluate
+from oddsmith.likelihood.fitted_state import FittedState
+from oddsmith.models.base import Classifier
+from oddsmith.models.logistic import LogisticRegression
+from oddsmith.models.recalibrated import RecalibratedClassifier
+from oddsmith.models.wrapper_mixin import take
+from oddsmith.numerics import Array
+from oddsmith.plots.residuals import InfluenceDisplay, row_names
+from oddsmith.protocols import Indices, Labels
+
+MOST_COLUMNS = 60
+"""Columns that are described one by one."""
+MOST_WRITTEN_OUT = 5_000_000
+"""Rows up to which weights that are whole numbers are counted as so many rows."""
+SYMMETRIC = ("logit", "probit", "cauchit")
+"""Links that give one half at zero."""
+SCORED = {
+    "left out": "Each row is scored by the model fitted to all rows but that one (leave-one-out), so these numbers are "
+    "those of rows that the model has not seen.",
+    "own": "The scores are of the rows of the fit, which has no leave-one-out: it is at no optimum, or single rows "
+    "determine a weight. They are too good.",
+    "other": "The rows given, with their weights and offsets, are not those of the fit. The scores are fair if none of "
+    "them was in it.",
+    "unknown": "The scores are of the rows given here, as the model stands. They are fair only if the model has not "
+    "seen these rows; on rows of the fit they are too good.",
+}
+"""Which rows scores are of, and what that means."""
+
+
+class RecordedPredictions:
+    """Predictions made before, as a classifier that repeats them: for functions that call a model.
+
+    >>> found = ModelOutput(
+    ...     classes=np.array(["a", "b"]),
+    ...     t=np.array([0]),
+    ...     predicted=np.array([1]),
+    ...     P=None,
+    ...     values=np.array([[0.0, 1.0]]),
+    ... )
+    >>> recorded = RecordedPredictions(found)
+    >>> recorded.predict(None).tolist(), "predict_proba" in dir(recorded)
+    (['b'], False)
+    """
+
+    def __init__(self, found: ModelOutput) -> None:
+        self.classes_ = found.classes
+        self.predict = lambda X: found.classes[found.predicted]
+        P, values = found.P, found.values
+        if P is not None:
+            self.predict_proba = lambda X: P
+        elif values is not None:
+            self.decision_function = lambda X: values[:, 1] if found.K == 2 else values
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReportContext:
+    """A model with the rows of its report.
+
+    ``rows``, ``t``, ``weights`` and ``offset`` are of the rows that the model can read, ``kept`` of ``n_rows`` (None:
+    all); ``frame`` has the columns to describe, of all rows. ``answers`` are the predictions for each row kept, a row
+    of weight 2 being there twice if weights are ``counted``; ``scored``, a key of `SCORED`, says of which rows they
+    are. ``given_loss`` says whether ``loss`` or ``reject`` was given.
+    """
+
+    model: Classifier
+    rows: Any
+    frame: Frame
+    total_missing: int
+    total_columns: int
+    n_rows: int
+    kept: Indices | None
+    weights: Array | None
+    offset: Array | None
+    counted: bool
+    t: Indices
+    answers: ModelOutput
+    scored: str
+    loss: LossMatrix
+    reject: Any
+    given_loss: bool
+    level: float
+    seed: int
+    warnings: Sequence[str]
+
+    @property
+    def left_out(self) -> bool:
+        """Whether each row was left out of the fit that it is scored by."""
+        return self.scored == "left out"
+
+    @property
+    def fitted(self) -> FittedState | None:
+        """What the fit of a likelihood has learned, None for other models."""
+        return self.model._learned if isinstance(self.model, LogisticRegression) else None
+
+    @property
+    def has_optimum(self) -> bool:
+        """Whether there is an optimum that the fit can be at."""
+        return not isinstance(self.model, LogisticRegression) or self.model.certificate_.optimum_exists
+
+    @property
+    def moved(self) -> bool:
+        """Whether the intercepts were moved after the fit, for another class prior."""
+        return self.fitted is not None and self.fitted.moved
+
+    @property
+    def misses_offset(self) -> bool:
+        """Whether the model was fitted with an offset, and none is given here."""
+        return self.offset is None and fitted_with_offset(self.model)
+
+    @property
+    def name(self) -> str:
+        """Name of the model's class."""
+        return type(self.model).__name__
+
+    @property
+    def classes(self) -> list[Any]:
+        """The labels."""
+        labels: list[Any] = self.answers.classes.tolist()
+        return labels
+
+    @property
+    def K(self) -> int:
+        """Number of classes."""
+        return self.answers.K
+
+    @property
+    def probabilistic(self) -> bool:
+        """Whether the model has probabilities."""
+        return self.answers.P is not None
+
+    @cached_property
+    def labelled(self) -> tuple[RecordedPredictions, None, Labels]:
+        """The predictions as a model, and the labels: what the functions of evaluation take."""
+        return RecordedPredictions(self.answers), None, self.answers.classes[self.answers.t]
+
+    @cached_property
+    def counts(self) -> Indices:
+        """Rows of each class."""
+        return np.bincount(self.answers.t, minlength=self.K)
+
+    @cached_property
+    def scores(self) -> Evaluation:
+        """Scores with intervals; with costs, if there are probabilities."""
+        costs = {"loss": self.loss, "reject": self.reject} if self.probabilistic else {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OddsmithWarning)  # that a class is missing is said with the classes
+            return evaluate(*self.labelled, level=self.level, seed=self.seed, **costs)
+
+    @cached_property
+    def reject_costs(self) -> Array | None:
+        """What no decision costs in each class, None if every row gets one."""
+        return None if self.reject is None else read_reject(self.reject, self.loss.classes)
+
+    @cached_property
+    def alone(self) -> dict[str, float]:
+        """Scores of the class shares alone: what a model without columns would have."""
+        share = self.counts / len(self.answers.t)
+        return {"accuracy": float(share.max()), "log_loss": float(entr(share).sum())}
+
+    @cached_property
+    def decisions(self) -> Labels:
+        """The action for each row: of smallest expected loss, or the class that is predicted."""
+        if self.answers.P is None:
+            return np.asarray(self.answers.classes[self.answers.predicted])
+        return decide_by(self.answers.P, self.loss, self.reject)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What methods that need the rows of the fit take."""
+        given = {"sample_weight": self.weights, "offset": self.offset}
+        return {name: values for name, values in given.items() if values is not None}
+
+    @cached_property
+    def influence(self) -> InfluenceDisplay | str:
+        """How much each row moves the fit, or a sentence on why that is not known."""
+        if not isinstance(self.model, LogisticRegression):
+            return (
+                f"{self.name} has no leverages and distances of Cook, which say how much a single row moves the fit. "
+                "LogisticRegression and ProbitRegression have them."
+            )
+        if not self.has_optimum:
+            return "Left out: the classes are separated, so there is no estimate that a row could move."
+        labels = self.answers.classes[self.t]
+        try:
+            display = InfluenceDisplay.from_estimator(self.model, self.rows, labels, **self.arguments)
+        except OddsmithError as error:
+            return f"Left out: {error}"
+        names = row_names(self.rows, range(len(self.t)) if self.kept is None else self.kept.tolist())
+        return replace(display, rows=names, cooks_distance=np.nan_to_num(display.cooks_distance))
+
+
+def read_context(
+    model: Classifier,
+    X: Any,
+    y: Any,
+    *,
+    loss: LossLike,
+    reject: object,
+    sample_weight: npt.ArrayLike | None,
+    offset: npt.ArrayLike | None,
+    level: float,
+    seed: int,
+) -> ReportContext:
+    """Read rows and labels, and let the model predict them."""
+    model._check_fitted()
+    design = _design(model)
+    if y is None and design is not None:
+        y = design.target_
+    if y is None:
+        raise InvalidInputError("A report needs the labels: give y, or the name of their column in the table.")
+    rows, labels = split_target(X, y)
+    rows, frame, missing, columns = _columns(model, rows)
+    t = class_codes(labels, np.asarray(model.classes_))
+    if frame.n_rows != len(t):
+        raise InvalidInputError(f"X has {frame.n_rows} rows and y {len(t)} labels: give one label for each row.")
+    weights, offsets = read_weights(sample_weight, len(t)), _offsets(model, offset, len(t))
+    kept = _complete_rows(frame) if design is not None and design.missing == "drop" else None
+    if kept is not None:
+        rows, t = take(rows, kept), t[kept]
+        weights, offsets = (None if values is None else values[kept] for values in (weights, offsets))
+    matrix = read_loss(loss, model.classes_)
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always")
+        found, scored = _predict(model, rows, t, weights, offsets)
+    counted = weights is None or bool(np.all(weights == np.floor(weights)) and 0 < weights.sum() <= MOST_WRITTEN_OUT)
+    if weights is not None and counted:
+        found = _repeat(found, weights.astype(np.intp))
+    return ReportContext(
+        model=model,
+        rows=rows,
+        frame=frame,
+        total_missing=missing,
+        total_columns=columns,
+        n_rows=len(labels),
+        kept=kept,
+        weights=weights,
+        offset=offsets,
+        counted=counted,
+        t=t,
+        answers=found,
+        scored=scored,
+        loss=matrix,
+        reject=reject,
+        given_loss=loss is not None or reject is not None,
+        level=level,
+        seed=seed,
+        warnings=tuple(dict.fromkeys(str(w.message) for w in raised if issubclass(w.category, OddsmithWarning))),
+    )
+
+
+def _design(model: Classifier) -> Design | None:
+    """Return the design of a model, or of the one inside it."""
+    return getattr(model._inner if isinstance(model, RecalibratedClassifier) else model, "design_", None)
+
+
+def _columns(model: Classifier, X: Any) -> tuple[Any, Frame, int, int]:
+    """Return the rows as the model reads them, a frame of the columns to describe, missing values, columns."""
+    table = as_table(X)
+    if table is None:
+        X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
+        if X.ndim != 2:
+            raise InvalidInputError(f"X has shape {X.shape}; expected a table, or rows × columns of numbers.")
+        with as_input_errors():
+            data = np.asarray(X.data if sparse.issparse(X) else X, dtype=np.float64)
+        return X, _array_frame(model, X), int(np.isnan(data).sum()), int(X.shape[1])
+    own = {str(name): name for name in table.columns}
+    names = columns_of(model) or tuple(own)
+    if set(names) <= set(own) and len(names) < len(own):
+        X = table.select([own[name] for name in names]).to_native()
+    frame = read_frame(X, [name for name in names if name in own])
+    missing = sum(int(frame.missing(name).sum()) for name in frame.columns)
+    return X, frame, missing, len(frame.columns)
+
+
+def _array_frame(model: Classifier, X: Any) -> Frame:
+    import pyarrow
+
+    names = columns_of(model) or ()
+    if len(names) != X.shape[1]:
+        names = tuple(f"x{j}" for j in range(X.shape[1]))
+    series = {}
+    for j, name in enumerate(names[:MOST_COLUMNS]):
+        column = X[:, [j]].toarray()[:, 0] if sparse.issparse(X) else X[:, j]
+        values = pyarrow.array(np.asarray(column, dtype=np.float64))
+        series[name] = nw.new_series(name, values, backend="pyarrow")
+    return Frame(dict(series), dict.fromkeys(series, "number"), int(X.shape[0]))
+
+
+def _complete_rows(frame: Frame) -> Indices | None:
+    """Return the rows without missing values, None if that is all of them."""
+    complete = np.ones(frame.n_rows, dtype=bool)
+    for name in frame.columns:
+        complete &= ~frame.missing(name)
+    if not complete.any():
+        raise InvalidInputError("Every row has a missing value, and the model reads complete rows only.")
+    return None if complete.all() else np.flatnonzero(complete)
+
+
+def _offsets(model: Classifier, offset: npt.ArrayLike | None, n_rows: int) -> Array | None:
+    """Check the offsets of the rows, and return them as given."""
+    if offset is None:
+        return None
+    if not isinstance(model, LogisticRegression):
+        raise InvalidInputError(f"{type(model).__name__} knows no offsets: leave offset out.")
+    read_offset(offset, n_rows, len(model.classes_))
+    return np.asarray(offset, dtype=np.float64)
+
+
+def fitted_with_offset(model: Classifier) -> bool:
+    """Return whether a likelihood was fitted with an offset: the constant alone then has another log likelihood.
+
+    >>> from oddsmith import LogisticRegression
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1]
+    >>> [fitted_with_offset(LogisticRegression().fit(X, y, offset=o)) for o in (None, [0.0, 1.0, 2.0, 0.0])]
+    [False, True]
+    """
+    if not isinstance(model, LogisticRegression) or model._learned is None:
+        return False
+    if not (model.fit_intercept or model.link_ in SYMMETRIC):
+        return False
+    counts = model._learned.class_weight
+    if model.fit_intercept:
+        alone = float(counts @ np.log(np.where(counts > 0, counts, 1.0) / counts.sum()))
+    else:  # at the activation 0 all classes are alike
+        alone = -float(counts.sum() * np.log(len(counts)))
+    return not np.isclose(model._learned.null_log_likelihood, alone, rtol=1e-9, atol=1e-9)
+
+
+def _predict(
+    model: Classifier, rows: object, t: Indices, weights: Array | None, offset: Array | None
+) -> tuple[ModelOutput, str]:
+    """Return predictions, by leave-one-out for the rows of the fit if possible, and a key of `SCORED`."""
+    classes = np.asarray(model.classes_)
+    if not isinstance(model, LogisticRegression) or model._learned is None:
+        return predict_output(model, rows, t, classes), "unknown"
+    learned = model._learned
+    known = not learned.moved and not model._earlier.n_rows
+    if known:
+        try:
+            P = model.leave_one_out(rows, classes[t], sample_weight=weights, offset=offset).proba
+            if np.isfinite(P).all():
+                P = read_probabilities(P, len(classes))
+                return ModelOutput.of_probabilities(classes, t, P), "left out"
+        except OddsmithError:
+            pass  # other rows than those of the fit, or a fit that is at no optimum: the model itself is asked
+    P = read_probabilities(model.predict_proba(rows, **({} if offset is None else {"offset": offset})), len(classes))
+    found = ModelOutput.of_probabilities(classes, t, P)
+    if not known:
+        return found, "unknown"
+    likelihood = np.log(found.own) @ (np.ones(len(t)) if weights is None else weights)
+    return found, "own" if np.isclose(likelihood, learned.log_likelihood, rtol=1e-6, atol=1e-6) else "other"
+
+
+def _repeat(found: ModelOutput, counts: Indices) -> ModelOutput:
+    """Return predictions in which a row of weight 2 occurs twice."""
+    index = np.repeat(np.arange(len(counts)), counts)
+    P = None if found.P is None else found.P[index]
+    values = P if found.values is found.P else None if found.values is None else found.values[index]
+    return replace(found, t=found.t[index], predicted=found.predicted[index], P=P, values=values)

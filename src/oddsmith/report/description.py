@@ -1,0 +1,170 @@
+"""Models in words and as formulas."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from oddsmith.design.fitted_basis import in_deviations
+from oddsmith.models.base import Classifier
+from oddsmith.models.fisher import FisherDiscriminant
+from oddsmith.models.gaussian import GaussianClassifier
+from oddsmith.models.logistic import LogisticRegression
+from oddsmith.models.multiclass import OneVsOne, OneVsRest
+from oddsmith.models.recalibrated import RecalibratedClassifier
+from oddsmith.numerics import Array
+from oddsmith.priors import JeffreysPrior
+from oddsmith.report.context import ReportContext
+from oddsmith.report.html import Markup, clean, join, name_list, name_tag, number, percent, tag
+from oddsmith.report.parameters import class_prior, coefficients
+from oddsmith.report.svg import abbreviate
+
+MOST_TERMS = 12
+"""Terms of a formula that are written out."""
+LONGEST_NAME = 48
+"""Letters of a name in a formula; the table of weights has all of it."""
+
+WORDS = {
+    "LogisticRegression": "Logistic regression. The log odds of the classes are a weighted sum of the columns; a "
+    "weight says by how much one unit of its column moves them, all other columns being equal.",
+    "ProbitRegression": "Probit regression. A weighted sum of the columns, plus noise of a standard normal "
+    "distribution, is above zero for one class and below for the other.",
+    "GaussianClassifier": "A Gaussian model of each class. It describes how the columns of each class are distributed, "
+    "and takes the class that explains a row best, given how frequent the classes are.",
+    "NaiveBayes": "Naive Bayes. It describes each column of each class by itself, as if columns were independent "
+    "inside of a class, and takes the class that explains a row best, given how frequent the classes are.",
+    "FisherDiscriminant": "Fisher's discriminant. It looks for the directions in which the means of the classes lie "
+    "far apart compared with the spread inside of them, and assigns a row to the nearest class there.",
+    "LeastSquaresClassifier": "Least squares. A linear function for each class is fitted to 0 and 1 by least squares, "
+    "and the largest wins. Its values are no probabilities.",
+    "PerceptronClassifier": "A perceptron. It moves a separating plane at each mistake until there is none, or until "
+    "its epochs are over. It knows sides of the plane, and no probabilities.",
+    "OneVsRest": "One against the rest: for each class a model of its own tells that class from all others; their "
+    "probabilities are divided by their sum.",
+    "OneVsOne": "One against one: a model of its own tells each pair of classes apart, and their answers are joined.",
+    "RecalibratedClassifier": "A model whose values are mapped to probabilities by a calibration that was learned on "
+    "rows which the model had not seen.",
+}
+
+LINKS = {
+    "logit": "log( p / (1 − p) )",
+    "probit": "Φ⁻¹( p )",
+    "cloglog": "log( −log(1 − p) )",
+    "loglog": "−log( −log p )",
+    "cauchit": "tan( π (p − ½) )",
+    "log": "log p",
+    "identity": "p",
+}
+
+GENERAL = {
+    "GaussianClassifier": "p(C | x) ∝ π_C · N(x | μ_C, Σ_C)",
+    "NaiveBayes": "p(C | x) ∝ π_C · Π_j p(x_j | C)",
+    "OneVsRest": "p(C | x) = p_C(x) / Σ_K p_K(x), with p_C from the model of C against the rest",
+    "OneVsOne": "p(C | x) from p(C | C or D, x) of all pairs of classes C, D",
+    "RecalibratedClassifier": "p(C | x) = g( f(x) )_C, with the values f of the model and the learned map g",
+    "LeastSquaresClassifier": "C(x) = argmax_C ( w_C0 + Σ_j w_Cj x_j )",
+    "PerceptronClassifier": "C(x) = argmax_C ( w_C0 + Σ_j w_Cj x_j )",
+}
+SOFTMAX = "p(C | x) = exp(a_C) / Σ_K exp(a_K),   a_C = w_C0 + Σ_j w_Cj x_j"
+COVARIANCES = {
+    "shared": "All classes share one covariance, so the boundaries are planes.",
+    "separate": "Each class has a covariance of its own, so the boundaries are quadratic.",
+    "diagonal": "Columns vary independently inside of a class.",
+    "spherical": "Each class has one variance for all columns.",
+}
+
+
+def describe_model(context: ReportContext) -> Markup:
+    """Describe the kind of model and its classes in words."""
+    model = context.model
+    text = WORDS.get(context.name) or (type(model).__doc__ or context.name).strip().splitlines()[0]
+    parts: list[Any] = [tag("p", text)]
+    further = _further(model)
+    prior = class_prior(model)
+    if context.moved and prior is not None:
+        shares = zip(context.classes, prior, strict=True)
+        set_to = ", ".join(f"{clean(label)} {percent(share)}" for label, share in shares)
+        further += f" Its intercepts were moved after the fit, to this class prior: {set_to}."
+    if further:
+        parts.append(tag("p", further))
+    names = [": ", name_list(context.classes)] if context.K <= 12 else []
+    return join([*parts, tag("p", f"It tells {context.K:,} classes apart", *names, ".")])
+
+
+def _further(model: Classifier) -> str:
+    """Describe priors, bases and parts in words."""
+    words, settings = [], model.get_params(deep=False)
+    if settings.get("prior") is not None:
+        words.append(
+            "Jeffreys' prior (Firth's correction) keeps its weights finite and nearly unbiased."
+            if isinstance(settings["prior"], JeffreysPrior)
+            else "A Gaussian prior draws its weights towards zero."
+        )
+    elif isinstance(model, LogisticRegression):
+        words.append("Its weights are those of maximum likelihood: no penalty, no prior.")
+    if settings.get("basis") is not None:
+        words.append(f"It sees the columns through basis functions: {settings['basis']!r}.")
+    if in_deviations(model):
+        zero = ", and 0 is its mean" if np.any(model.basis_.steps[0].mean_) else ""
+        words.append(f"So a unit of a column, here and in the weights, is one standard deviation of it{zero}.")
+    if isinstance(settings.get("covariance"), str):
+        words.append(COVARIANCES.get(settings["covariance"], ""))
+    if isinstance(model, RecalibratedClassifier | OneVsRest | OneVsOne):
+        inner = model._inner if isinstance(model, RecalibratedClassifier) else next(iter(model.models_.values()))
+        words.append(f"The model inside is a {type(inner).__name__}.")
+    return " ".join(word for word in words if word)
+
+
+def model_formula(context: ReportContext) -> Markup:
+    """Return the formula of the model, with its numbers if it has a single row of weights."""
+    model = context.model
+    coef = coefficients(model)
+    names = [str(name) for name in model._names()] if coef is not None else []
+    if coef is not None and np.shape(coef) == (1, len(names)) and len(names):
+        value, where = _left(context)
+        sum_ = _sum(coef[0], float(model.intercept_[0]), names)
+        if not context.has_optimum:
+            where = join([where, " There is no optimum: these are the weights at which the fit stopped."])
+        return join([tag("p", value, " = ", sum_, class_="formula"), tag("p", where, class_="note")])
+    text = GENERAL.get(context.name) or (SOFTMAX if context.probabilistic else "")
+    if text:
+        return tag("p", _subscripts(text), class_="formula")
+    return tag("p", "Its formula is in its documentation.", class_="note")
+
+
+def _left(context: ReportContext) -> tuple[str, Markup]:
+    """Return the left side of the formula, and what it stands for."""
+    model, link, second = context.model, "", name_tag(context.classes[-1])
+    if isinstance(model, LogisticRegression | GaussianClassifier | FisherDiscriminant):
+        link = model.link_ if isinstance(model, LogisticRegression) else "logit"
+    if link in LINKS:
+        value = f"{LINKS[link]} − offset" if context.offset is not None or context.misses_offset else LINKS[link]
+        return value, join(["Here p is the probability of ", second, ". All weights are in the table below."])
+    return "a", join(["Where a is above zero the model says ", second, ". All weights are in the table below."])
+
+
+def _sum(weights: Array, start: float, names: list[str]) -> Markup:
+    """Return the weighted sum; of many terms the largest by their weight's size."""
+    order, short = range(len(names)), abbreviate(names, LONGEST_NAME)
+    if len(names) > MOST_TERMS:
+        order = sorted(np.argsort(-np.abs(weights), kind="stable")[:MOST_TERMS].tolist())  # type: ignore[assignment]
+    parts: list[Any] = [tag("span", number(start), class_="term")]
+    for j in order:
+        sign = "−" if weights[j] < 0 else "+"
+        size = f"{sign} {number(abs(float(weights[j])))} × "
+        parts += [" ", tag("span", size, tag("i", name_tag(short[j])), class_="term")]
+    if len(names) > MOST_TERMS:
+        parts.append(f" + … ({len(names) - MOST_TERMS:,} more terms, with smaller weights)")
+    return join(parts)
+
+
+def _subscripts(text: str) -> Markup:
+    """Return a formula with what follows an underscore set below the line.
+
+    >>> _subscripts("π_C · w_Cj")
+    'π<sub>C</sub> · w<sub>Cj</sub>'
+    """
+    parts = re.split(r"_([^\W_]+)", text)
+    return join(tag("sub", part) if i % 2 else part for i, part in enumerate(parts))

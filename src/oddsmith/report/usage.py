@@ -1,0 +1,127 @@
+"""The last parts of the page: how to use the model, its provenance, and the signature."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shlex
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import oddsmith
+from oddsmith.errors import OddsmithError
+from oddsmith.export.model_formulas import plain_labels
+from oddsmith.models.base import Classifier
+from oddsmith.persistence.model_file import provenance
+from oddsmith.report.context import ReportContext
+from oddsmith.report.html import Markup, absent, clean, join, number, tag, visible
+from oddsmith.report.tables import facts
+
+LONGEST_QUERY = 20_000
+"""Characters of a query that is shown; a longer one is left to the command."""
+
+
+def usage_section(context: ReportContext, model_path: str | None) -> Markup:
+    """Return how to use the model file: in Python, on the command line, in a database."""
+    name = "model.odds" if model_path is None else os.path.basename(model_path)
+    first = "" if model_path is not None else f"model.save({name!r})   # once, by whoever fitted it\n\n"
+    offset = context.offset is not None or context.misses_offset
+    python = (
+        f"{first}import oddsmith\n\nmodel = oddsmith.load({name!r})\n"
+        f"model.{'predict_proba' if context.probabilistic else 'predict'}(table{', offset=offset' if offset else ''})"
+        "   # a table with the columns above"
+    )
+    shell = f"oddsmith predict {shlex.quote(name)} new.csv -o predictions.csv"
+    if context.given_loss and context.probabilistic:
+        loss, reject = _costs(context, plain_labels)
+        python += f"\nmodel.decide(table, {loss!r}, reject={reject!r})"
+        # On the command line, classes and actions are words.
+        words = _costs(context, lambda labels: list(map(str, labels)))
+        costs = [shlex.quote(json.dumps(part, ensure_ascii=False)) for part in words]
+        further = "" if reject is None else f" --reject {costs[1]}"
+        shell += f"\noddsmith decide {shlex.quote(name)} new.csv --loss {costs[0]}{further} -o decisions.csv"
+    shell += f"\noddsmith export sql {shlex.quote(name)} --table new -o predict.sql"
+    parts: list[Any] = [tag("h3", "Python"), _code(python), tag("h3", "Command line"), _code(shell), tag("h3", "SQL")]
+    if offset:
+        text = (
+            "The model has an offset, which decide, the command line and SQL do not know: there, every row has the "
+            "offset 0."
+        )
+        parts.insert(0, tag("p", text))
+    return join([*parts, _sql(context.model)])
+
+
+def _costs(context: ReportContext, labels: Callable[[Any], list[Any]]) -> tuple[Any, Any]:
+    """Return the loss, and what rejecting costs, as they are written in code; names by ``labels``."""
+    loss = context.loss
+    values = [[_plain(v) for v in row] for row in loss.values.tolist()]
+    classes = labels(loss.classes.tolist())
+    written: Any = values
+    if not np.array_equal(loss.actions, loss.classes):
+        actions = labels(loss.actions.tolist())
+        written = {c: dict(zip(actions, row, strict=True)) for c, row in zip(classes, values, strict=True)}
+    if context.reject_costs is None:
+        return written, None
+    costs = [_plain(cost) for cost in context.reject_costs.tolist()]
+    return written, costs[0] if len(set(costs)) == 1 else dict(zip(classes, costs, strict=True))
+
+
+def _plain(cost: float) -> float:
+    return int(cost) if cost.is_integer() else cost
+
+
+def _sql(model: Classifier) -> Markup:
+    command = "The command above writes it to a file."
+    try:
+        query = model.to_sql("new", "duckdb")
+    except OddsmithError as error:
+        return absent(f"No SQL: {error}")
+    if len(query) > LONGEST_QUERY or visible(query) != query:
+        return tag("p", f"The query is too long, or has names with characters that cannot be shown. {command}")
+    shown = tag("details", tag("summary", f"The query ({len(query):,} characters)"), _code(query))
+    return join([tag("p", "One SELECT without functions of ours (DuckDB; PostgreSQL and SQLite alike)."), shown])
+
+
+def _code(text: str) -> Markup:
+    return tag("pre", tag("code", visible(text)), tabindex=0, role="region", aria_label="Code")
+
+
+def provenance_section(context: ReportContext, model_path: str | None) -> Markup:
+    """Return date, versions, rows, seeds, and the checksum of the model file."""
+    source = provenance(context.model)
+    complete = "" if context.kept is None else f", {len(context.t):,} of them complete"
+    pairs: list[tuple[Any, Any]] = [
+        ("report made", datetime.now(UTC).strftime("%d %B %Y, %H:%M UTC")),
+        ("software", f"oddsmith {oddsmith.__version__}, Python {platform.python_version()}, NumPy {np.__version__}"),
+        ("model", context.name),
+        ("rows of the fit", number(source["rows"]) if source["rows"] is not None else "not kept by this model"),
+        ("rows of this report", f"{context.n_rows:,}{complete}"),
+        ("scores", "leave-one-out" if context.left_out else "of the rows given"),
+        *([("offset", "of each row, as given")] if context.offset is not None else []),
+        ("intervals", f"{100 * context.level:g}%, bootstrap with seed {context.seed} where there is no formula"),
+        ("seed of the fit", clean(repr(context.model.get_params(deep=False).get("seed")))),
+    ]
+    if source["weight"] is not None and source["weight"] != source["rows"]:
+        pairs.insert(4, ("weight of the rows of the fit", number(float(source["weight"]))))
+    if model_path is not None and Path(model_path).is_file():
+        digest = hashlib.sha256(Path(model_path).read_bytes()).hexdigest()
+        pairs.append(("model file", clean(os.path.basename(model_path))))
+        pairs.append(("its SHA-256", tag("code", digest)))
+    return facts(pairs)
+
+
+def signature_section() -> Markup:
+    """Return the place for a signature."""
+    text = (
+        "By signing I confirm that I have read this report, that the data and the purpose are those that the model is "
+        "meant for, and that the points to check have been looked at."
+    )
+    choices = tag("ul", join(tag("li", word) for word in ("approved", "approved with conditions", "not approved")))
+    lines = join(tag("div", word) for word in ("Name and role", "Place and date", "Signature", "Conditions, if any"))
+    return tag("div", tag("p", text), choices, tag("div", lines, class_="lines"), class_="sign")

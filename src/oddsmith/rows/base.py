@@ -1,0 +1,194 @@
+"""The contract of storages: how Φ (n rows of M columns) is kept, and what sums over rows ask of it.
+
+A storage is a frozen record. Its laws, which `oddsmith.testing.check_rows` tests for every registered storage:
+
+1. each verb equals that of the dense matrix that the storage stands for;
+2. a slice of the rows is a storage with the same verbs;
+3. no verb writes to the data, and none keeps anything for the next call.
+
+Kernels are chosen by the type of the storage. A new storage is one file in this room.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from oddsmith.errors import InvalidInputError
+from oddsmith.numerics import Array
+from oddsmith.protocols import Indices
+from oddsmith.registry import Registry
+
+if TYPE_CHECKING:
+    from oddsmith.rows.dense import DenseRows
+    from oddsmith.rows.sparse import SparseRows
+
+TILE_ELEMENTS = 1 << 17
+"""Numbers of a tile that stays in the second-level cache."""
+FEWEST_TILE_ROWS = 256
+PRODUCTS = 1 << 21
+"""Numbers that may be computed for the rows of a tile on the way to a Hessian of several classes."""
+
+
+class Rows(Protocol):
+    """A storage of Φ, n × M."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the numbers as they are stored."""
+        ...
+
+    @property
+    def origin(self) -> Rows:
+        """The rows that these were computed from, where a basis did: what identifies a row in a sample."""
+        ...
+
+    def activations(self, W: Array) -> Array:
+        """Return ``A_nc = Σ_j φ_nj W_jc`` (n × C)."""
+        ...
+
+    def gradient(self, R: Array) -> Array:
+        """Return ``G_jc = Σ_n φ_nj R_nc`` (M × C)."""
+        ...
+
+    def gram(self, h: Array) -> Array:
+        """Return ``G_jk = Σ_n h_n φ_nj φ_nk`` (M × M)."""
+        ...
+
+    def squares(self, R: Array) -> Array:
+        """Return ``Q_jc = Σ_n φ_nj² R_nc`` (M × C): the diagonal of `gram` for each column of ``R``."""
+        ...
+
+    def row_norms(self, scale: Array) -> Array:
+        """Return ``q_n = Σ_j (φ_nj / scale_j)²``."""
+        ...
+
+    def take(self, rows: Indices) -> Rows:
+        """Return the given rows, copied together."""
+        ...
+
+    def slice(self, start: int, stop: int) -> Rows:
+        """Return the rows from ``start`` to ``stop``, without a copy of the numbers."""
+        ...
+
+    def slices(self, width: int = 1) -> list[tuple[int, int]]:
+        """Return row ranges that fit into the cache, where ``width`` further numbers are computed for each row."""
+        ...
+
+    def centred(self, center: Array) -> Rows:
+        """Return the rows ``φ − center``, without touching the data."""
+        ...
+
+    def columns(self, which: Sequence[int]) -> Rows:
+        """Return some of the columns."""
+        ...
+
+    def dense(self, start: int = 0, stop: int | None = None) -> Array:
+        """Return the rows from ``start`` to ``stop`` as an array of float64."""
+        ...
+
+    def concrete(self) -> DenseRows | SparseRows:
+        """Return the rows as one array or one CSR matrix: computed, widened or copied together where they are not."""
+        ...
+
+    @classmethod
+    def example(cls, X: Array) -> Rows:
+        """Return a storage of (nearly) these numbers, for tests of its laws."""
+        ...
+
+
+STORAGES: Registry[type[Any]] = Registry("storage of rows")
+
+
+class DerivedRows(ABC):
+    """A storage whose rows are computed, widened or gathered before they are summed: every verb does so anew."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+
+    @abstractmethod
+    def concrete(self) -> DenseRows | SparseRows:
+        """Return the rows as one array or one CSR matrix."""
+
+    @abstractmethod
+    def slice(self, start: int, stop: int) -> Rows:
+        """Return the rows from ``start`` to ``stop``."""
+
+    def activations(self, W: Array) -> Array:
+        """Return Φ W."""
+        return self.concrete().activations(W)
+
+    def gradient(self, R: Array) -> Array:
+        """Return Φᵀ R."""
+        return self.concrete().gradient(R)
+
+    def gram(self, h: Array) -> Array:
+        """Return Φᵀ diag(h) Φ."""
+        return self.concrete().gram(h)
+
+    def squares(self, R: Array) -> Array:
+        """Return the sums of squares."""
+        return self.concrete().squares(R)
+
+    def row_norms(self, scale: Array) -> Array:
+        """Return the squared length of each scaled row."""
+        return self.concrete().row_norms(scale)
+
+    def slices(self, width: int = 1) -> list[tuple[int, int]]:
+        """Return row ranges that fit into the cache."""
+        return cache_ranges(*self.shape, width)
+
+    def centred(self, center: Array) -> Rows:
+        """Return the rows less their centre."""
+        return self.concrete().centred(center)
+
+    def columns(self, which: Sequence[int]) -> Rows:
+        """Return some columns."""
+        return self.concrete().columns(which)
+
+    def dense(self, start: int = 0, stop: int | None = None) -> Array:
+        """Return some rows as an array of float64."""
+        return self.slice(start, self.shape[0] if stop is None else stop).concrete().dense()
+
+
+def as_rows(X: Any) -> Rows:
+    """Return the storage that suits an array or a CSR matrix; rows that are stored already are returned as they are.
+
+    >>> as_rows(np.eye(2)).activations(np.array([[1.0], [2.0]])).tolist()
+    [[1.0], [2.0]]
+    """
+    from oddsmith.rows.dense import DenseRows
+    from oddsmith.rows.half import HalfRows
+    from oddsmith.rows.sparse import SparseRows
+
+    if sparse.issparse(X):
+        return SparseRows(X)
+    if isinstance(X, np.ndarray):
+        return HalfRows(X) if X.dtype == np.float16 else DenseRows(X)
+    if not hasattr(X, "activations"):
+        raise InvalidInputError(f"Rows are an array, a CSR matrix or a storage of rows, found {type(X).__name__}.")
+    rows: Rows = X
+    return rows
+
+
+def cache_ranges(n: int, M: int, width: int = 1) -> list[tuple[int, int]]:
+    """Return ranges of n rows of M numbers that fit into the cache, with ``width`` further numbers for each row.
+
+    >>> cache_ranges(600, 1 << 10)
+    [(0, 256), (256, 512), (512, 600)]
+    """
+    step = max(FEWEST_TILE_ROWS, min(TILE_ELEMENTS // max(1, M), PRODUCTS // max(1, width)))
+    return [(i, min(i + step, n)) for i in range(0, n, step)]

@@ -1,0 +1,63 @@
+"""Rows that a basis computes when they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oddsmith.numerics import Array
+from oddsmith.protocols import Indices
+from oddsmith.rows.base import STORAGES, DerivedRows, Rows, as_rows
+
+if TYPE_CHECKING:
+    from oddsmith.rows.dense import DenseRows
+    from oddsmith.rows.sparse import SparseRows
+
+
+@STORAGES.register("lazy")
+@dataclass(frozen=True, slots=True, eq=False)
+class LazyRows(DerivedRows):
+    """``φ = transform(x)`` for the rows x of another storage; M columns come out.
+
+    >>> LazyRows(as_rows(np.array([[1.0], [2.0]])), np.square, 1).dense().tolist()
+    [[1.0], [4.0]]
+    """
+
+    base: Rows
+    transform: Callable[[Any], Any]
+    M: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns that come out."""
+        return self.base.shape[0], self.M
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the rows before the transform."""
+        return self.base.dtype
+
+    @property
+    def origin(self) -> Rows:
+        """The rows before the transform."""
+        return self.base.origin
+
+    def take(self, rows: Indices) -> LazyRows:
+        """Return some rows, still to be computed."""
+        return LazyRows(self.base.take(rows), self.transform, self.M)
+
+    def slice(self, start: int, stop: int) -> LazyRows:
+        """Return some rows, still to be computed."""
+        return LazyRows(self.base.slice(start, stop), self.transform, self.M)
+
+    def concrete(self) -> DenseRows | SparseRows:
+        """Return all rows, computed."""
+        return as_rows(self.transform(self.base.concrete().X)).concrete()
+
+    @classmethod
+    def example(cls, X: Array) -> LazyRows:
+        """Return rows that are computed as they are."""
+        return cls(as_rows(X), np.array, X.shape[1])

@@ -1,0 +1,143 @@
+"""Every threshold of the solvers and of the plan, each with the measurement that chose it.
+
+Times in the remarks are those of one machine with two cores, least of several runs; names are those of the cases in
+``benchmarks/``. A constant without a remark follows from the mathematics beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """What decides between ways of fitting, and how far each stage goes. All of it affects speed alone."""
+
+    # Storage and coordinates.
+    compiled_elements: float = 1_500_000
+    """Numbers from which compiled kernels pay for being loaded: 0.6 s in a fresh process, against 0.1 s of NumPy."""
+    coordinate_rows: int = 4000
+    """Rows that give centre and scale of large data; any near ones will do (dense-100: 1 ms instead of 40)."""
+    coordinate_elements: int = 400_000
+    """Numbers of those rows; of 500 columns half the rows gave the same number of iterations."""
+    shown_rows: int = 8
+    """Rows off a column's commonest value that a sample must have to speak for it: fewer misled 1 fit in 20."""
+    one_thread_products: float = 1e8
+    """Products for a Hessian that one thread sums as fast as two (growth-n, 4,000 × 40)."""
+    one_thread_elements: float = 2.5e5
+    """Numbers through a link that one thread evaluates as fast as two."""
+    small_slices: int = 4
+    """Slices of a small table on several threads; eight were 5% slower at 70,000 × 20."""
+
+    # Which solver.
+    largest_hessian: int = 2500
+    """Weights up to which a Hessian is formed: 50 MB and 1.3 s of Cholesky at the limit."""
+    sparse_columns: int = 400
+    """Columns of sparse rows with a prior from which products beat the Hessian (5,000 × 2,000: 5.2 s → 41 ms)."""
+    gradient_weights: int = 40
+    gradient_products: float = 1e7
+    """Weights, and products for a Hessian, from which it costs several gradients (12,000 × 800: 703 → 90 ms)."""
+    gradient_rows_per_weight: int = 4
+    """Without a prior, fewer rows for each weight are likely to be separated, and Newton's steps tell that best."""
+    rows_per_weight: int = 60
+    """Rows for each weight from which a large table begins on a subsample (dense-20: 101 → 54 ms)."""
+    rows_per_weight_wide: int = 8
+    """The same with a prior and many weights, where a Hessian of all rows is never formed (3,000 × 400: 92 → 51 ms)."""
+    small_rows: int = 5000
+    small_rows_per_weight: int = 100
+    """Rows from which a small table begins on a subsample (10,000 × 20: 11.9 → 6.7 ms)."""
+    drawn_rows_per_weight: int = 10
+    """Rows for each weight of a sample that was drawn from files: with fewer it is the start only."""
+
+    # Subsampled quasi-Newton.
+    many_weights: int = 150
+    """Weights from which a subsample is searched by gradients instead of Newton's method (dense-500: 137 → 120 ms)."""
+    subsample_elements: int = 1_000_000
+    """Numbers of the larger subsample: it stays in the cache (dense-20, 48,000 rows of 10,000 … 200,000 tried)."""
+    subsample_rows_per_weight: int = 400
+    """Rows for each weight whose Hessian is within 5% of that of all rows: four passes instead of five (dense-100)."""
+    lazy_elements: int = 4_000_000
+    """Numbers of a subsample of rows that a basis computes: they are computed once for it, in every pass otherwise."""
+    gradient_bytes_per_second: float = 30e9
+    gradient_flops: float = 20e9
+    hessian_flops: float = 55e9
+    """Rates that size the larger subsample: its Hessian may cost two passes for the gradient."""
+    full_iterations: int = 60
+    """L-BFGS iterations on all rows; nearly separated classes take hundreds, and Newton's method ends those."""
+    easy_iterations: tuple[int, int, int] = (7, 12, 20)
+    """Iterations in which L-BFGS finds a subsample's optimum if columns hardly depend on each other: at once; in time,
+    to the sampling error; in time, to a hundredth of it (softmax-10: 145 → 105 ms without a Hessian of all weights)."""
+    own_optimum: float = 0.01
+    independent_shrinkage: float = 0.6
+    """Shrinkage of a subsample's correlations from which they count as noise (50,000 × 1,000: 198 → 140 ms)."""
+    hessian_weights: int = 50
+    """Weights from which a Hessian of all rows takes several gradients, so that one must do."""
+    polish_tolerance: float = 0.1
+    """Standard errors, in units of the tolerance, that a polished fit may be from the optimum."""
+    misleading: float = 1.5
+    """Growth of the objective that tells of rows which the subsample did not show."""
+
+    # Progressive batching.
+    batch_start: int = 4
+    """The subsample from which batches go on without a search is so many times the one from which a search does."""
+    batch_ratio: float = 2.0
+    """Growth of the rows seen from batch to batch (1.6 … 4.5 tried on dense-20: 23.7 ms against 24.1 … 26)."""
+    batch_last: float = 0.5
+    """With more of the rows than this, all others are one batch."""
+    batch_gradient: float = 8.0
+    """A batch whose squared gradient is so many times what chance explains is unlike the rows before it."""
+    batch_curvature: tuple[float, float] = (0.25, 4.0)
+    """Curvature of a batch against the subsample's, in any direction; beyond that rows repeat themselves."""
+    whole_rows_per_weight: int = 28_000
+    whole_fraction: float = 0.35
+    """Rows for each weight whose Hessian ends a fit with the second pass, if they are no more than this fraction
+    (10,000,000 × 20: 192 → 144 ms; at 1,000,000 × 20 it costs as much as the third pass)."""
+    whole_weights: float = 15.0
+    whole_passes: tuple[float, float] = (0.25, 0.9)
+    """Weights at which a row's Hessian costs as much as its gradient; what it may always cost, and at most, in
+    passes."""
+
+    # Mixed precision.
+    half_columns: tuple[int, int] = (150, 16)
+    """Columns from which half precision pays, of two classes and of more (dense-500: 120 → 111 ms)."""
+    half_bytes: int = 1 << 28
+    """Memory of a copy in half precision."""
+    near_hessian: tuple[float, float] = (0.15, 1.0)
+    """Standard errors per weight from the optimum at which the Hessian is nearly that of the optimum, of two classes
+    and of more (softmax-10: 15 → 11 low-precision passes with 1.0 instead of 0.05)."""
+    half_progress: float = 0.2
+    """What a low-precision search may leave of the exact gradient."""
+    half_iterations: int = 25
+    half_rounding: float = 1e-7
+    """Relative rounding of a sum over half-precision rows, with room to spare."""
+    half_hessian_rounding: float = 5e-4
+    """Relative error of their Hessian, times √(columns / rows)."""
+    half_margin: float = 0.2
+    """A search goes on to this part of the gradient that a certificate needs: it costs little there."""
+
+    # L-BFGS and Newton.
+    memory: int = 10
+    halvings: int = 12
+    """Halvings of steps, in all, after which L-BFGS is given up: its preconditioner is wrong."""
+    armijo: float = 1e-4
+    smallest_step: float = 2.0**-30
+    same_activation: float = 1e-9
+    """A step that changes activations by no more leaves the Hessian as it is, to nine digits: no pass checks it."""
+    diagonal_iterations: int = 40
+    diagonal_stall: tuple[int, float] = (4, 0.2)
+    """Iterations of diagonally preconditioned L-BFGS that leave more than this of the gradient call for a Hessian."""
+    diagonal_hessians: int = 6
+    diagonal_near: float = 1e-5
+    """Standard errors from the optimum where one Newton step gives all digits."""
+    diagonal_trust: float = 0.1
+    """A Hessian whose prediction is off by more than a factor of ten is not followed (cells of 1e6: 11 → 1.4 times)."""
+    cg_tolerance: tuple[float, float] = (0.3, 0.01)
+    """Residual to which truncated Newton solves for a step, far from the optimum and near it."""
+    certificate_products: int = 20
+    """Products that take less time than the Hessian of a subsample (50,000 × 1,000: 198 → 140 ms)."""
+    narrow_change: float = 0.2
+    """Activations that change by no more leave most of the curvature: it is not worth looking up by how much."""
+
+
+POLICY = Policy()
+"""The policy in force."""

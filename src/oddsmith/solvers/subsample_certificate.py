@@ -1,0 +1,114 @@
+"""Certificates from the curvature of a subsample of the rows: other rows can only add to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from oddsmith.numerics import Array, SpdFactor, factor_spd
+from oddsmith.records import Certificate
+from oddsmith.solvers import policy
+from oddsmith.solvers.base import DecrementBound, Objective, ObjectiveValue, Preconditioner, Subsample
+from oddsmith.solvers.certificate import certificate_from, decrement_bound, gap_bound
+from oddsmith.solvers.truncated_newton import CertificateMonitor, conjugate_gradients
+
+
+@dataclass
+class SubsampleCertificate:
+    """Certifies points with the curvature of the subsampled rows alone, which bounds the Hessian from below.
+
+    ``lower_bound`` is that curvature at ``guess``. On the way from there to a point e a row's curvature shrinks by at
+    most q = exp(−δ), δ being by how much its activations change against each other, and so does the bound. If that is
+    what keeps a certificate from the tolerance, the subsample's Hessian is evaluated again, at e; the norm of the
+    gradient by the ``preconditioner`` predicts it. As long as the guess has no Hessian, the prior and a few products
+    are tried first.
+    """
+
+    objective: Objective
+    sample: Subsample
+    guess: ObjectiveValue
+    preconditioner: Preconditioner
+    tol: float
+    last: tuple[ObjectiveValue, Certificate] | None = None
+
+    @cached_property
+    def lower_bound(self) -> tuple[SpdFactor, float]:
+        """The bound at the guess, factored, and a simple bound of its smallest eigenvalue, or 0."""
+        H = self.sample.hessian_lower_bound(self.guess)
+        return factor_spd(H, tol=0.0), self.sample.eigenvalue_bound(H)
+
+    def at(self, e: ObjectiveValue) -> Certificate:
+        """Return the certificate of a point."""
+        if self.last is None or self.last[0] is not e:
+            self.last = e, self._certify(e)
+        return self.last[1]
+
+    def _certify(self, e: ObjectiveValue) -> Certificate:
+        if self.guess.hessian is None and (certificate := self._by_products(e)) is not None:
+            return certificate
+        limit = self.tol * max(1.0, abs(e.value))
+        likely = 0.5 * self.preconditioner.norm(e.gradient) ** 2 / self.sample.sampling_fraction
+        left = 0.0 if self.guess.hessian is None else self._curvature_left(e, likely / limit)
+        if self.guess.hessian is None or limit * left < likely <= limit:
+            self.move(e.w)
+            left = 1.0
+        bound = self._bound(e, left, limit)
+        if gap_bound(*_shrunk(bound, left)) > limit and gap_bound(bound.decrement, bound.rho) <= 0.5 * limit:
+            self.move(e.w)
+            bound, left = self._bound(e, 1.0, limit), 1.0
+        shrunk = DecrementBound(*_shrunk(bound, left), bound.exact)
+        return certificate_from(shrunk, self.objective, e, self.tol, self.lower_bound[0])
+
+    def _by_products(self, e: ObjectiveValue) -> Certificate | None:
+        """Return a certificate from the prior, or from products with the curvature of the subsampled rows."""
+        objective, hessian = self.objective, self.sample.implicit_lower_bound(e)
+        if hessian is None:
+            return None
+        bound = hessian.inverse_bound(objective.self_concordance, objective.rounding + e.rounding)
+        if bound is None:
+            return None
+        monitor = CertificateMonitor(objective, e, bound, self.tol, judges=True)
+        products = policy.POLICY.certificate_products
+        conjugate_gradients(hessian, e, self.preconditioner, 1e-3, products, monitor)
+        return monitor.certificate
+
+    def _curvature_left(self, e: ObjectiveValue, needed: float) -> float:
+        """The share of a curvature that is left at a point, at least, of that at the guess.
+
+        It is looked up in the subsample, unless a simpler bound is well above what is ``needed``.
+        """
+        step = e.w - self.guess.w
+        bound = self._change(step)
+        simple = float(np.exp(-bound))
+        return simple if simple >= 2.0 * needed else float(np.exp(-self.sample.activation_change(step, bound)))
+
+    def _change(self, step: Array) -> float:
+        """Bound by how much a step changes the activations of any row."""
+        return float(self.objective.self_concordance * np.linalg.norm(step))
+
+    def move(self, x: Array) -> None:
+        """Make a point the guess."""
+        self.guess = self.sample.evaluate(x, order=2)
+        vars(self).pop("lower_bound", None)
+
+    def needed(self, e: ObjectiveValue) -> float:
+        """How small the gradient must be, by the preconditioner, for a certificate from the subsample."""
+        left = 1.0 if self.guess.hessian is None else max(0.1, float(np.exp(-self._change(e.w - self.guess.w))))
+        return float(np.sqrt(2.0 * self.tol * max(1.0, abs(e.value)) * self.sample.sampling_fraction * left))
+
+    def _bound(self, e: ObjectiveValue, left: float, limit: float) -> DecrementBound:
+        """Return the bound at a point; the smallest eigenvalue itself is computed only where that decides."""
+        factor, least = self.lower_bound
+        if least > 0.0:
+            bound = decrement_bound(factor, e, self.objective, smallest=least)
+            if gap_bound(*_shrunk(bound, left)) <= limit or 0.5 * factor.norm(e.gradient) ** 2 > limit:
+                return bound
+        return decrement_bound(factor, e, self.objective)
+
+
+def _shrunk(bound: DecrementBound, left: float) -> tuple[float, float]:
+    """Return decrement and ρ where so much of the curvature is left."""
+    root = float(np.sqrt(left))
+    return (bound.decrement / root, bound.rho / root) if root > 0.0 else (np.inf, np.inf)

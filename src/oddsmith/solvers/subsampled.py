@@ -1,0 +1,372 @@
+"""Subsampled quasi-Newton: begin on a part of the rows, read all of them near the optimum, certify there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from oddsmith.numerics import Array, SpdFactor, factor_spd
+from oddsmith.solvers import policy
+from oddsmith.solvers.base import (
+    SOLVERS,
+    LowPrecision,
+    ObjectiveValue,
+    Preconditioner,
+    Recorder,
+    SolverResult,
+    Subsample,
+    Subsampled,
+)
+from oddsmith.solvers.lbfgs import Pairs, lbfgs
+from oddsmith.solvers.mixed_precision import refine
+from oddsmith.solvers.newton import Newton, continue_with_newton, unchecked_newton_step
+from oddsmith.solvers.preconditioner import KroneckerSumPreconditioner
+from oddsmith.solvers.progressive_batching import BatchSchedule, Start, progressive_batches
+from oddsmith.solvers.subsample_certificate import SubsampleCertificate
+
+
+def subsample_sizes(n_rows: int, shape: tuple[int, int], *, lazy: bool = False) -> tuple[int, int]:
+    """Return how many rows the smaller and the larger subsample have.
+
+    The larger one has a Hessian worth two passes for the gradient and a copy of a few megabytes; of rows that a basis
+    computes, it is computed once. A row shows the curvature of every class: many do not need more rows than a few.
+
+    >>> subsample_sizes(1_000_000, (1, 21))
+    (1000, 47619)
+    """
+    settings = policy.POLICY
+    C, P = shape
+    size = C * P
+    gradient = max(8 * P / settings.gradient_bytes_per_second, 4 * C * P / settings.gradient_flops)
+    hessian = C * (C + 1) / 2 * P**2 / settings.hessian_flops
+    enough = max(settings.subsample_elements / P, settings.subsample_rows_per_weight * P if C == 1 else 0)
+    rows = min(n_rows / 8, 2.0 * n_rows * gradient / hessian, enough)
+    if lazy:
+        rows = min(n_rows / 16, settings.lazy_elements / P)
+    large = max(min(10 * size, settings.subsample_rows_per_weight * P), int(rows))
+    return max(1000, min(4 * size, 1000 + 2 * size)), large
+
+
+@SOLVERS.register("subsampled")
+@dataclass(frozen=True, kw_only=True)
+class SubsampledQuasiNewton:
+    """Newton on a small subsample, then quasi-Newton iterations on more and more rows that need gradients only.
+
+      1. Newton on a small subsample; then on a larger one L-BFGS, preconditioned by the smaller one's Hessian; each no
+         further than its own sampling error. Of rows in memory the larger one is made of batches (`batches`).
+      2. The same on all rows with the larger subsample's Hessian: one pass an iteration.
+      3. It stops when the certificate is within ``tol``. The Hessian is bounded from below by that of the subsampled
+         rows alone (the other rows can only add to it), so the bound is rigorous without another pass.
+      4. With ``polish`` it goes on until a Newton step with the Hessian of all rows (one more pass) gives all digits.
+
+    If the subsample is not ``representative`` of every column (a rare level of a factor, say), it serves as the start
+    only, and Newton's method goes on from there, or gradients with ``one_hessian`` of all rows where that costs many of
+    them. Of rows that are not in memory a sample was ``drawn``, of so many rows: then the larger subsample is all of
+    it. With ``low_precision`` iterations read a copy of the rows in half precision (`mixed_precision`).
+
+    Cost: a few passes; memory O(P²) and the subsample.
+    """
+
+    polish: bool = True
+    representative: bool = True
+    one_hessian: bool = False
+    batches: bool = False
+    low_precision: bool = False
+    lazy: bool = False
+    drawn: int | None = None
+    seed: int = 0
+    name: str = "subsampled"
+
+    def minimise(self, objective: LowPrecision, w: Array, *, tol: float, max_iter: int) -> SolverResult:
+        """Return the minimiser with its certificate, or the plain Newton fit where a subsample is of no use."""
+        recorder = Recorder(objective, "L-BFGS on all rows")
+        if not self.representative:
+            return self._from_start_alone(objective, w, recorder, tol, max_iter)
+        low_precision = self.low_precision
+        start = self._start_by_gradients(objective, w, recorder) if low_precision else None
+        if start is None:  # 1
+            start = self._start_on_subsamples(objective, w, recorder)
+            low_precision = low_precision and objective.shape[0] == 1
+        if start is None or (not low_precision and _misleads(start, objective, w)):
+            newton = Newton(watch_divergence=not objective.has_prior)
+            return continue_with_newton(newton, objective, w, recorder, tol, max_iter)
+        certificate = SubsampleCertificate(objective, start.sample, start.guess, start.preconditioner, tol)
+        return self._on_all_rows(objective, start.x, certificate, recorder, max_iter, low_precision)
+
+    def _on_all_rows(
+        self,
+        objective: LowPrecision,
+        x: Array,
+        certificate: SubsampleCertificate,
+        recorder: Recorder,
+        max_iter: int,
+        low_precision: bool,
+    ) -> SolverResult:
+        """Return the minimiser from a point near it (steps 2 to 4)."""
+        tol, most = certificate.tol, max_iter
+        hessian = certificate.preconditioner
+
+        def last_step() -> float:
+            assert isinstance(hessian, SpdFactor)
+            return _last_step(objective, hessian, tol)
+
+        def close(e: ObjectiveValue) -> bool:  # 3
+            # The bound is about 1 / fraction of what the preconditioner suggests; far from that it is not worth its
+            # price.
+            distance, fraction = certificate.preconditioner.norm(e.gradient), certificate.sample.sampling_fraction
+            if 0.5 * distance**2 * max(1.0, 0.1 / fraction) > tol * max(1.0, abs(e.value)):
+                return False
+            return certificate.at(e).converged and not (self.polish and distance > last_step())
+
+        def order(norms: list[float]) -> int:
+            """Ask for the Hessian along with the gradient of a pass that will be the last but for it."""
+            if not self.polish or len(norms) < 2:
+                return 1
+            return 2 if norms[-1] ** 2 / norms[-2] <= 0.7 * last_step() else 1
+
+        if low_precision:
+            recorder.stage = "mixed-precision refinement"
+            e = refine(objective, certificate, shrunk_factor, close, recorder)
+            recorder.add(e, 1.0)
+            if close(e):
+                return SolverResult(w=e.w, trace=recorder.trace(), certificate=certificate.at(e), final=e)
+            recorder.stage = "L-BFGS on all rows"
+            certificate = self._new_certificate(objective, e, tol)
+            x, max_iter = e.w, max(1, max_iter - len(recorder.records))
+        steps = min(policy.POLICY.full_iterations, max_iter)
+        e = lbfgs(objective, x, certificate.preconditioner, close, steps, recorder, order=order)  # 2
+        if self.polish:
+            return _polished(objective, e, recorder, tol, max_iter)  # 4
+        left = most - len(recorder.records)
+        if close(e) or left < 1:
+            return SolverResult(w=e.w, trace=recorder.trace(), certificate=certificate.at(e), final=e)
+        newton = Newton(watch_divergence=False, strict=False)
+        return continue_with_newton(newton, objective, e.w, recorder, tol, left)
+
+    def _from_start_alone(
+        self, objective: Subsampled, w: Array, recorder: Recorder, tol: float, max_iter: int
+    ) -> SolverResult:
+        """Return the minimiser where a subsample serves as the start only."""
+        rows = max(4 * objective.size, objective.n_rows // 16) if self.drawn is None else self.drawn
+        sample = objective.subsample(rows, self.seed)
+        first, _ = _first_fit(sample.observed_part(w), w, recorder)
+        if first is not None and self.one_hessian and not self.polish:
+            return _by_one_hessian(objective, sample, first.w, recorder, tol, max_iter)
+        newton = Newton(watch_divergence=not objective.has_prior, strict=self.polish)
+        x = w if first is None else first.w
+        return continue_with_newton(newton, objective, x, recorder, tol, max_iter)
+
+    def _start_on_subsamples(self, objective: Subsampled, w: Array, recorder: Recorder) -> Start | None:
+        """Return the larger subsample, its minimiser to within the sampling error, and its factored Hessian there."""
+        settings = policy.POLICY
+        small, large = self._sizes(objective)
+        if self.batches and large > 2 * settings.batch_start * small:
+            start = self._start_by_batches(objective, w, settings.batch_start * small, large + large // 4, recorder)
+            if start is not None:
+                return start
+        both = large > 2 * small
+        sample = objective.subsample(small if both else large, self.seed)
+        guess, factor = _first_fit(sample, w, recorder)
+        if guess is None:
+            return None
+        if both and objective.size > settings.many_weights and objective.shape[0] == 1:
+            # Where columns do not depend on each other the Hessian of more rows costs more than it tells.
+            more = objective.subsample(max(large, objective.n_rows // 16), self.seed)
+            e = _to_sampling_error(more, guess.w, factor, recorder)
+            guess = sample.evaluate(e.w, order=2)
+            both, factor = oas_shrinkage(guess, sample) < settings.independent_shrinkage, shrunk_factor(guess, sample)
+        if both:
+            sample = objective.subsample(large, self.seed)
+            guess = _to_sampling_error(sample, guess.w, factor, recorder)
+        if guess.hessian is None:
+            guess = sample.evaluate(guess.w, order=2)
+            factor = shrunk_factor(guess, sample)
+        return Start(guess.w, sample, guess, factor)
+
+    def _start_by_batches(
+        self, objective: Subsampled, w: Array, small: int, large: int, recorder: Recorder
+    ) -> Start | None:
+        """Return a start from a subsample and batches of rows that are like it; or, if that pays, from all rows."""
+        sample = objective.subsample(small, self.seed)
+        guess, factor = _first_fit(sample, w, recorder)
+        if guess is None:
+            return None
+        schedule = BatchSchedule.growing(sample.sampling_fraction, large / objective.n_rows)
+        start = progressive_batches(objective, schedule, Start(guess.w, sample, guess, factor))
+        if start is None:
+            return None
+        recorder.add_subsample(start.guess, f"progressive batches of {start.sample.n_rows:,} rows")
+        if self.polish:  # all digits take a Hessian of all rows anyway
+            return start
+        fraction = start.sample.sampling_fraction
+        whole = BatchSchedule.whole_pass(objective.n_rows, objective.size, fraction)
+        further = None if whole is None else progressive_batches(objective, whole, start)
+        if further is None:
+            return start
+        recorder.add_subsample(further.guess, "progressive batches of all rows")
+        return further
+
+    def _start_by_gradients(self, objective: Subsampled, w: Array, recorder: Recorder) -> Start | None:
+        """Return a subsample, a minimiser to within the sampling error, and a diagonal preconditioner, no Hessian.
+
+        That is possible where columns hardly depend on each other: where gradients alone come far below the sampling
+        error in a few steps. Else None is returned.
+        """
+        settings = policy.POLICY
+        at_once, in_time, own_steps = settings.easy_iterations
+        small, _ = self._sizes(objective)
+        sample = objective.subsample(small, self.seed)
+        diagonal = KroneckerSumPreconditioner(*sample.column_curvature())
+        pairs: Pairs = []
+        guess = _to_sampling_error(sample, w, diagonal, recorder, steps=in_time, pairs=pairs)
+        if diagonal.norm(guess.gradient) > sampling_error(sample):
+            return None
+        if len(pairs) > at_once:
+            # The subsample's own optimum is no better than that; how soon it is found tells of its columns.
+            part = settings.own_optimum
+            own = _to_sampling_error(sample, guess.w, diagonal, recorder, part=part, steps=own_steps, pairs=pairs)
+            if diagonal.norm(own.gradient) > part * sampling_error(sample):
+                return None
+        C, P = objective.shape
+        rows = objective.n_rows // 16
+        if C == 1 and rows > 2 * small and rows * P <= settings.lazy_elements:
+            guess = _to_sampling_error(objective.subsample(rows, self.seed), guess.w, diagonal, recorder)
+        return Start(guess.w, sample, guess, diagonal)
+
+    def _new_certificate(self, objective: Subsampled, e: ObjectiveValue, tol: float) -> SubsampleCertificate:
+        """Return preconditioner and certificate from the larger subsample's Hessian at a point."""
+        sample = objective.subsample(self._sizes(objective)[1], self.seed)
+        guess = sample.evaluate(e.w, order=2)
+        return SubsampleCertificate(objective, sample, guess, shrunk_factor(guess, sample), tol)
+
+    def _sizes(self, objective: Subsampled) -> tuple[int, int]:
+        small, large = subsample_sizes(objective.n_rows, objective.shape, lazy=self.lazy)
+        return small, self.drawn or large
+
+
+def _first_fit(sample: Subsample, w: Array, recorder: Recorder) -> tuple[ObjectiveValue | None, SpdFactor]:
+    """Return the first subsample's minimiser and a preconditioner, or None where it has none."""
+    if sample.size > policy.POLICY.many_weights and sample.has_prior:
+        # Many weights make a Hessian costly, and that at the start will do for gradients to go by.
+        factor = shrunk_factor(sample.evaluate(w, order=2), sample)
+        return _to_sampling_error(sample, w, factor, recorder), factor
+    newton = Newton(watch_divergence=not sample.has_prior, stop=sampling_error(sample))
+    result = newton.minimise(sample, w, tol=1e-8, max_iter=30)
+    recorder.add_subsample(result.final, f"Newton on {sample.n_rows:,} rows")
+    lost = result.diverging or not np.isfinite(result.final.value)
+    return None if lost else result.final, shrunk_factor(result.final, sample)
+
+
+def _misleads(start: Start, objective: Subsampled, w: Array) -> bool:
+    """Whether a subsample's minimiser is worse than the start: a few rows that it does not show outweigh others."""
+    value = objective.evaluate(start.x).value
+    return bool(value > policy.POLICY.misleading * start.guess.value and value > start.sample.evaluate(w).value)
+
+
+def shrunk_factor(e: ObjectiveValue, sample: Subsample) -> SpdFactor:
+    """Factor a subsample's Hessian as a preconditioner, its correlations shrunk by what chance explains of them.
+
+    The classes of a softmax are no noise.
+    """
+    assert e.hessian is not None
+    if sample.n_rows >= 40 * sample.size or sample.shape[0] > 1:
+        return factor_spd(e.hessian, tol=0.0)
+    R, d = _correlations(e.hessian)
+    R *= 1.0 - oas_shrinkage(e, sample)
+    np.einsum("ii->i", R)[:] = 1.0
+    return replace(factor_spd(R, tol=0.0), d=d)
+
+
+def oas_shrinkage(e: ObjectiveValue, sample: Subsample) -> float:
+    """Return the share of a subsample's correlations that is chance, from 0 to 1 (oracle approximating shrinkage).
+
+    Scaled to unit diagonal, a matrix of P weights from n rows has noise of P²/n in all; what is more than that is the
+    data's (Chen and others, 2010). With n ≥ 40 P there is little of it.
+    """
+    assert e.hessian is not None
+    n, P = sample.n_rows, sample.size
+    R, _ = _correlations(e.hessian)
+    square = float(np.vdot(R, R))
+    beyond = (n + 1.0 - 2.0 / P) * (square - P)
+    noise = (1.0 - 2.0 / P) * square + P**2
+    return min(1.0, noise / beyond) if beyond > 0.0 else 1.0
+
+
+def _correlations(H: Array) -> tuple[Array, Array]:
+    d: Array = np.sqrt(np.diag(H))
+    return H / d / d[:, None], d
+
+
+def sampling_error(sample: Subsample) -> float:
+    """A tenth of the distance, in standard errors of all rows, between the optima of the subsample and of all rows."""
+    return float(0.1 * np.sqrt(sample.size / sample.sampling_fraction))
+
+
+def _to_sampling_error(
+    sample: Subsample,
+    w: Array,
+    preconditioner: Preconditioner,
+    recorder: Recorder,
+    *,
+    part: float = 1.0,
+    steps: int = 40,
+    pairs: Pairs | None = None,
+) -> ObjectiveValue:
+    """Return the end of a search on a subsample that goes no further than (part of) the sampling error."""
+    error = part * sampling_error(sample)
+    close: Callable[[ObjectiveValue], bool] = lambda e: preconditioner.norm(e.gradient) <= error  # noqa: E731
+    e = lbfgs(sample, w, preconditioner, close, steps, pairs=pairs)
+    recorder.add_subsample(e, f"L-BFGS on {sample.n_rows:,} rows")
+    return e
+
+
+def _by_one_hessian(
+    objective: Subsampled, sample: Subsample, x: Array, recorder: Recorder, tol: float, max_iter: int
+) -> SolverResult:
+    """Go on from ``x`` with the Hessian of all rows there as the preconditioner: gradients do the rest.
+
+    Where they take long after all (weights of rare columns that the subsample did not show), Newton's method ends it.
+    """
+    e = objective.evaluate(x, order=2)
+    assert e.hessian is not None
+    factor = factor_spd(e.hessian, tol=0.0)
+    certificate = SubsampleCertificate(objective, sample, replace(e, hessian=None), factor, tol)
+    least = float(np.sqrt(factor.smallest_eigenvalue))
+
+    def close(f: ObjectiveValue) -> bool:
+        # A certificate needs a step that changes no row's activation by much, too; rare columns have long rows.
+        distance = factor.norm(f.gradient) / np.sqrt(sample.sampling_fraction)
+        near = 0.5 * distance**2 <= tol * max(1.0, abs(f.value))
+        return bool(near and 2.0 * distance * objective.self_concordance <= least) and certificate.at(f).converged
+
+    e = lbfgs(objective, x, factor, close, min(policy.POLICY.full_iterations // 3, max_iter), recorder)
+    if close(e):
+        return SolverResult(w=e.w, trace=recorder.trace(), certificate=certificate.at(e), final=e)
+    newton = Newton(watch_divergence=False, strict=False)
+    return continue_with_newton(newton, objective, e.w, recorder, tol, max_iter)
+
+
+def _polished(objective: Subsampled, e: ObjectiveValue, recorder: Recorder, tol: float, max_iter: int) -> SolverResult:
+    """End with the Hessian of all rows and a Newton step without a pass; with more of them if that is not enough."""
+    e = objective.evaluate(e.w, order=2)
+    assert e.hessian is not None
+    final, certificate = unchecked_newton_step(objective, e, factor_spd(e.hessian, tol=0.0), tol)
+    # What rounding adds to the gap no further pass takes away: the decrement that the step leaves decides.
+    left = policy.POLICY.polish_tolerance * tol
+    stepped = final is not e and certificate.converged and certificate.gradient_norm <= left
+    if stepped or certificate.gap <= 0.5 * left**2:
+        recorder.end_with(e, "Newton")
+        return SolverResult(w=final.w, trace=recorder.trace(), certificate=certificate, final=final)
+    return continue_with_newton(Newton(watch_divergence=False), objective, e.w, recorder, tol, max_iter)
+
+
+def _last_step(objective: Subsampled, factor: SpdFactor, tol: float) -> float:
+    """How far from the optimum, in standard errors, an unchecked Newton step leaves `polish_tolerance` · ``tol``.
+
+    A step of decrement λ leaves at most about ρλ²/2, and mostly far less.
+    """
+    rho = objective.self_concordance / np.sqrt(max(factor.smallest_eigenvalue, 1e-300))
+    left = policy.POLICY.polish_tolerance * tol
+    return float(np.clip(0.7 * np.sqrt(2.0 * left / rho), 1e-6, 1e-3)) if np.isfinite(rho) else 1e-6

@@ -1,0 +1,185 @@
+"""Truncated Newton: each step by preconditioned conjugate gradients, for many columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from oddsmith.numerics import Array
+from oddsmith.records import Certificate
+from oddsmith.solvers import policy
+from oddsmith.solvers.base import (
+    SOLVERS,
+    CurvatureBound,
+    HessianProducts,
+    InverseBounds,
+    Objective,
+    ObjectiveValue,
+    Preconditioner,
+    Recorder,
+    SolverResult,
+    Solves,
+)
+from oddsmith.solvers.certificate import certify, gap_bound
+from oddsmith.solvers.line_search import line_search
+from oddsmith.solvers.newton import looks_separated, stalled
+
+
+class Certifiable(Objective, CurvatureBound, Protocol):
+    """An objective whose inverse Hessian may be bounded by its prior."""
+
+
+@SOLVERS.register("truncated-newton")
+@dataclass(frozen=True)
+class TruncatedNewton:
+    """Newton's method that never forms the Hessian.
+
+    Each iteration
+      1. evaluates value and gradient g (one pass),
+      2. solves H p ≈ g by conjugate gradients, preconditioned by the Hessian's diagonal with the intercept eliminated,
+         to a relative residual that tightens as the gradient falls (one pass a product),
+      3. stops when √(gᵀp) ≤ ``tol``,
+      4. shortens the step until the objective falls.
+
+    Memory: a few vectors of the size of the weights. Without ``strict`` it stops as soon as the certificate is within
+    ``tol`` of the objective.
+    """
+
+    max_products: int = 250
+    watch_divergence: bool = True
+    strict: bool = True
+    name: str = "truncated-newton"
+
+    def minimise(self, objective: Certifiable, w: Array, *, tol: float, max_iter: int) -> SolverResult:
+        """Return the minimiser with its certificate."""
+        recorder = Recorder(objective, "truncated Newton")
+        e = objective.evaluate(w)  # 1
+        first, step, diverging = np.nan, 0.0, False
+        decrements = [np.inf]
+        while True:
+            recorder.add(e, step)
+            if not e.gradient.any() or len(recorder.records) > max_iter:
+                break
+            near = not self.strict and decrements[-1] ** 2 <= 1e-2 * abs(e.value)
+            if near or len(recorder.records) % 2:  # far from the optimum it serves for two steps
+                preconditioner = objective.preconditioner(e.w)
+            norm = preconditioner.norm(e.gradient)
+            if not norm > 0.0:
+                break
+            first = norm if np.isnan(first) else first
+            p, certificate = self._solve(objective, e, preconditioner, norm / first, tol if near else None)  # 2
+            if certificate is not None:
+                return SolverResult(w=e.w, trace=recorder.trace(), certificate=certificate, final=e)
+            decrements.append(float(np.sqrt(max(float(p @ e.gradient), 0.0))))
+            moved, diverging = self._move(objective, e, p, decrements, tol)
+            if moved is None:
+                break
+            e, step = moved
+        return certified(objective, e, recorder, tol, diverging=diverging)
+
+    def _move(
+        self, objective: Objective, e: ObjectiveValue, p: Array, decrements: list[float], tol: float
+    ) -> tuple[tuple[ObjectiveValue, float] | None, bool]:
+        """Return the next point with its step, None at the end; and whether the iterates run away."""
+        if decrements[-1] <= tol or stalled(decrements, e.value, tol):  # 3
+            return None, False
+        if self.watch_divergence and looks_separated(decrements[1:]):
+            return None, True
+        return line_search(objective, e, p, float(p @ e.gradient), order=1), False  # 4
+
+    def _solve(
+        self, objective: Certifiable, e: ObjectiveValue, preconditioner: Preconditioner, left: float, tol: float | None
+    ) -> tuple[Array, Certificate | None]:
+        """Return the step, when so much of the first gradient is ``left``; with ``tol`` a certificate, if it can be."""
+        loosest, tightest = policy.POLICY.cg_tolerance
+        residual = min(loosest, max(float(np.sqrt(left)), 0.0 if self.strict else tightest))
+        monitor = None if tol is None else CertificateMonitor.at(objective, e, preconditioner, tol)
+        p = conjugate_gradients(objective, e, preconditioner, residual, self.max_products, monitor)
+        return p, None if monitor is None else monitor.certificate
+
+
+@dataclass
+class CertificateMonitor:
+    """Watches conjugate gradients at a point and certifies it as soon as the residual allows.
+
+    With H p = g − r the decrement is bounded by λ² = pᵀg + pᵀr + rᵀH⁻¹r, the last term by the prior. If it ``judges``
+    it says no, too, once the terms before that are too large, and gives up where the prior is too wide to tell.
+    """
+
+    objective: Objective
+    e: ObjectiveValue
+    bound: InverseBounds
+    tol: float
+    judges: bool = False
+    certificate: Certificate | None = None
+
+    @classmethod
+    def at(
+        cls, objective: Certifiable, e: ObjectiveValue, preconditioner: Preconditioner, tol: float
+    ) -> CertificateMonitor | None:
+        """Return one for the point ``e``, if the objective can bound its inverse Hessian."""
+        bound = objective.inverse_bound(e, preconditioner)
+        return None if bound is None else cls(objective, e, bound, tol)
+
+    def reached(self, p: Array, r: Array) -> bool:
+        """Whether this is the end, given a step and its residual: with a certificate or without."""
+        limit = self.tol * max(1.0, abs(self.e.value))
+        least = float(p @ (self.e.gradient + r))
+        decrement = float(np.sqrt(max(least + self.bound.square(r), 0.0))) + self.bound.noise
+        gap = gap_bound(decrement, self.bound.rho)
+        converged = bool(np.isfinite(gap) and gap <= limit)
+        if not converged and not (self.judges and 0.5 * least > limit):
+            return self.judges and self.bound.rho**2 * least >= 1.0
+        norm = float(np.linalg.norm(self.e.gradient))
+        self.certificate = Certificate(converged, gap, norm, np.nan, self.objective.passes, True)
+        return True
+
+
+def conjugate_gradients(
+    hessian: HessianProducts,
+    e: ObjectiveValue,
+    preconditioner: Solves,
+    residual: float,
+    limit: int,
+    monitor: CertificateMonitor | None = None,
+) -> Array:
+    """Solve H(w) p = g by preconditioned conjugate gradients from zero, to a relative residual.
+
+    It ends at once when ``monitor`` has its certificate.
+    """
+    p = np.zeros_like(e.w)
+    r = e.gradient.copy()
+    if monitor is not None and monitor.reached(p, r):
+        return p
+    z = preconditioner.solve(r)
+    q = z.copy()
+    rz = r @ z
+    enough = residual**2 * rz
+    for _ in range(limit):
+        Hq = hessian.hessian_product(e.w, q)
+        curvature = q @ Hq
+        if curvature <= 0.0:
+            break
+        alpha = rz / curvature
+        p += alpha * q
+        r -= alpha * Hq
+        if monitor is not None and monitor.reached(p, r):
+            break
+        z = preconditioner.solve(r)
+        rz, previous = r @ z, rz
+        if rz <= enough:
+            break
+        q = z + (rz / previous) * q
+    return p
+
+
+def certified(
+    objective: Objective, e: ObjectiveValue, recorder: Recorder, tol: float, *, diverging: bool = False
+) -> SolverResult:
+    """End a solver that did not form the Hessian: certify with it (one more pass) unless it is too large."""
+    if e.w.size <= policy.POLICY.largest_hessian:
+        e = objective.evaluate(e.w, order=2)
+    certificate = certify(objective, e, tol)
+    return SolverResult(w=e.w, trace=recorder.trace(), certificate=certificate, final=e, diverging=diverging)

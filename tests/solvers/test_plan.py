@@ -1,0 +1,208 @@
+"""The plan of a fit: one table of shapes with the plan that each gets, and what must hold of every plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oddsmith import LogisticRegression
+from oddsmith.errors import InvalidInputError
+from oddsmith.likelihood import fit as likelihood
+from oddsmith.solvers.plan import Facts, Machine, plan
+
+# Rows, columns, classes, what else is known, and the stages: each a solver and the rows that it reads.
+TABLE: list[tuple[int, int, int, dict[str, Any], str]] = [
+    (150, 4, 3, {}, "Newton 150"),
+    (569, 30, 2, {}, "Newton 569"),
+    (300, 3, 2, {}, "Newton 300"),
+    (300, 3, 2, {"has_prior": False}, "Newton 300"),
+    (400, 40, 2, {}, "Newton 400"),
+    (400, 6, 5, {}, "Newton 400"),
+    (1000, 100, 2, {}, "L-BFGS 1,000 → Newton 1,000"),
+    (4000, 40, 2, {}, "Newton 4,000"),
+    (4000, 40, 2, {"has_prior": False}, "Newton 4,000"),
+    (4000, 160, 2, {}, "L-BFGS 4,000 → Newton 4,000"),
+    (4000, 40, 5, {}, "L-BFGS 4,000 → Newton 4,000"),
+    (400, 400, 2, {}, "L-BFGS 400 → Newton 400"),
+    (400, 400, 2, {"has_prior": False}, "Newton 400"),
+    (3000, 400, 2, {}, "L-BFGS 3,000 → Newton 3,000"),
+    (10_000, 20, 2, {}, "Newton 1,250 → L-BFGS 10,000 → Newton 10,000"),
+    (10_000, 20, 2, {"has_prior": False}, "Newton 1,250 → L-BFGS 10,000 → Newton 10,000"),
+    (10_000, 20, 3, {}, "Newton 1,250 → L-BFGS 10,000 → Newton 10,000"),
+    (10_000, 20, 2, {"weighted": True}, "Newton 1,250 → L-BFGS 10,000 → Newton 10,000"),
+    (10_000, 20, 2, {"has_offset": True}, "Newton 10,000"),
+    (10_000, 20, 2, {"link": "probit"}, "Newton 10,000"),
+    (10_000, 20, 2, {"sample_shows_columns": False}, "Newton 625 → Newton 10,000"),
+    (10_000, 150, 2, {}, "L-BFGS 1,000 → mixed-precision refinement 10,000"),
+    (30_000, 30, 2, {}, "Newton 1,000 → L-BFGS 3,750 → L-BFGS 30,000 → Newton 30,000"),
+    (70_000, 20, 3, {}, "Newton 1,000 → L-BFGS 8,750 → L-BFGS 70,000 → Newton 70,000"),
+    (74_000, 20, 2, {}, "Newton 1,000 → L-BFGS 9,250 → L-BFGS 74,000 → Newton 74,000"),
+    (100_000, 10, 2, {}, "Newton 1,000 → L-BFGS 12,500 → L-BFGS 100,000 → Newton 100,000"),
+    (100_000, 20, 2, {}, "Newton 4,000 → progressive batches 12,500 → L-BFGS 100,000"),
+    (
+        100_000,
+        20,
+        2,
+        {"has_prior": False},
+        "Newton 4,000 → progressive batches 12,500 → L-BFGS 100,000 → Newton 100,000",
+    ),
+    (100_000, 20, 5, {}, "Newton 1,000 → L-BFGS 12,500 → L-BFGS 100,000"),
+    (100_000, 100, 2, {}, "Newton 4,000 → progressive batches 12,500 → L-BFGS 100,000"),
+    (100_000, 500, 2, {}, "L-BFGS 2,002 → mixed-precision refinement 100,000"),
+    (100_000, 500, 2, {"itemsize": 4}, "L-BFGS 2,002 → L-BFGS 5,854 → L-BFGS 100,000"),
+    (100_000, 500, 2, {"weighted": True}, "L-BFGS 2,002 → L-BFGS 5,854 → L-BFGS 100,000"),
+    (100_000, 500, 2, {"intercept": False}, "L-BFGS 2,002 → L-BFGS 5,854 → L-BFGS 100,000"),
+    (12_000, 800, 2, {}, "L-BFGS 2,602 → mixed-precision refinement 12,000"),
+    (50_000, 1000, 2, {}, "L-BFGS 3,002 → mixed-precision refinement 50,000"),
+    (50_000, 300, 2, {}, "L-BFGS 1,204 → mixed-precision refinement 50,000"),
+    (50_000, 300, 2, {"has_prior": False}, "Newton 1,204 → L-BFGS 4,872 → L-BFGS 50,000 → Newton 50,000"),
+    (20_000, 2400, 2, {}, "L-BFGS 5,802 → mixed-precision refinement 20,000"),
+    (20_000, 3000, 2, {}, "truncated Newton 20,000"),
+    (1_000_000, 20, 2, {}, "Newton 4,000 → progressive batches 47,619 → L-BFGS 1,000,000"),
+    (
+        1_000_000,
+        20,
+        2,
+        {"has_prior": False},
+        "Newton 4,000 → progressive batches 47,619 → L-BFGS 1,000,000 → Newton 1,000,000",
+    ),
+    (1_000_000, 20, 2, {"itemsize": 4}, "Newton 4,000 → progressive batches 47,619 → L-BFGS 1,000,000"),
+    (1_000_000, 20, 2, {"storage": "dense by columns"}, "Newton 1,000 → L-BFGS 47,619 → L-BFGS 1,000,000"),
+    (1_000_000, 20, 2, {"weighted": True}, "Newton 1,000 → L-BFGS 47,619 → L-BFGS 1,000,000"),
+    (1_000_000, 20, 2, {"has_offset": True}, "Newton 1,000,000"),
+    (1_000_000, 20, 2, {"link": "cloglog"}, "Newton 1,000,000"),
+    (1_000_000, 20, 2, {"sample_shows_columns": False}, "Newton 62,500 → Newton 1,000,000"),
+    (1_000_000, 60, 2, {"sample_shows_columns": False}, "Newton 62,500 → L-BFGS 1,000,000"),
+    (1_000_000, 20, 2, {"sample_shows_columns": False, "has_prior": False}, "Newton 62,500 → Newton 1,000,000"),
+    (500_000, 100, 2, {}, "Newton 4,000 → progressive batches 40,400 → L-BFGS 500,000"),
+    (10_000_000, 20, 2, {}, "Newton 4,000 → progressive batches 10,000,000 → L-BFGS 10,000,000"),
+    (4_000_000, 8, 2, {}, "Newton 4,000 → progressive batches 4,000,000 → L-BFGS 4,000,000"),
+    (200_000, 50, 10, {}, "L-BFGS 1,836 → mixed-precision refinement 200,000"),
+    (200_000, 20, 50, {}, "L-BFGS 3,058 → mixed-precision refinement 200,000"),
+    (50_000, 100, 100, {}, "truncated Newton 50,000"),
+    (300_000, 100_000, 2, {"storage": "sparse", "elements": 96000000.0}, "truncated Newton 300,000"),
+    (5000, 2000, 2, {"storage": "sparse", "elements": 400000.0}, "truncated Newton 5,000"),
+    (5000, 2000, 2, {"storage": "sparse", "elements": 400000.0, "has_prior": False}, "Newton 5,000"),
+    (
+        327_346,
+        120,
+        2,
+        {"storage": "sparse", "elements": 10000000.0, "sample_shows_columns": False},
+        "Newton 20,459 → Newton 327,346",
+    ),
+    (20_000, 200, 2, {"storage": "sparse", "elements": 400000.0}, "L-BFGS 20,000 → Newton 20,000"),
+    (200_000, 300, 2, {"storage": "lazy"}, "L-BFGS 1,204 → L-BFGS 12,500 → L-BFGS 200,000"),
+    (2000, 30, 2, {"storage": "lazy"}, "Newton 2,000"),
+    (
+        20_000_000,
+        40,
+        2,
+        {"in_memory": False, "drawn_rows": 100000},
+        "Newton 1,000 → L-BFGS 100,000 → L-BFGS 20,000,000 → Newton 20,000,000",
+    ),
+    (
+        20_000_000,
+        40,
+        2,
+        {"in_memory": False, "drawn_rows": 100000, "has_prior": False},
+        "Newton 1,000 → L-BFGS 100,000 → L-BFGS 20,000,000 → Newton 20,000,000",
+    ),
+    (
+        20_000_000,
+        40,
+        2,
+        {"in_memory": False, "drawn_rows": 100000, "sample_shows_columns": False},
+        "Newton 100,000 → Newton 20,000,000",
+    ),
+    (5000, 40, 2, {"in_memory": False}, "Newton 5,000"),
+    (1_000_000, 1200, 2, {"in_memory": False, "drawn_rows": 10000}, "L-BFGS 10,000 → Newton 1,000,000"),
+]
+
+
+@pytest.mark.parametrize(("n", "D", "K", "more", "expected"), TABLE)
+def test_shapes_get_their_plans(n: int, D: int, K: int, more: dict[str, Any], expected: str) -> None:
+    chosen = plan(Facts(n_rows=n, n_columns=D, n_classes=K, **more), Machine())
+    assert " → ".join(f"{stage.solver} {stage.rows:,}" for stage in chosen.stages) == expected
+
+
+facts = st.builds(
+    Facts,
+    n_rows=st.integers(1, 10**8),
+    n_columns=st.integers(1, 10**5),
+    n_classes=st.integers(2, 1000),
+    storage=st.sampled_from(["dense", "dense by columns", "sparse", "lazy"]),
+    itemsize=st.sampled_from([4, 8]),
+    in_memory=st.booleans(),
+    drawn_rows=st.none() | st.integers(1, 10**6),
+    sample_shows_columns=st.booleans(),
+    weighted=st.booleans(),
+    has_offset=st.booleans(),
+    has_prior=st.booleans(),
+    intercept=st.booleans(),
+    link=st.sampled_from(["logit", "probit"]),
+    whitened=st.booleans(),
+)
+
+
+@given(facts)
+def test_a_plan_is_pure_fits_into_memory_and_prints_as_a_sentence(given_facts: Facts) -> None:
+    machine = Machine(memory=4e9)
+    try:
+        one, two = plan(given_facts, machine), plan(given_facts, machine)
+    except InvalidInputError as error:
+        assert "MB of memory are available" in str(error)
+        return
+    assert one == two and one.memory <= machine.memory
+    assert one.passes > 0 and one.seconds > 0
+    assert str(one).endswith(" above the data.") and ", since " in str(one)
+    assert all(0 < stage.rows for stage in one.stages)
+    assert one.to_dict()["expected"]["passes"] == one.passes
+
+
+def test_a_hessian_that_does_not_fit_is_not_formed() -> None:
+    about = Facts(n_rows=1_000_000, n_columns=2000)
+    roomy, narrow = (plan(about, Machine(memory=memory)) for memory in (1e11, 1e8))
+    assert roomy.memory > 1e8 >= narrow.memory
+    assert [stage.solver for stage in narrow.stages] == ["truncated Newton"] and "memory" in str(narrow)
+    with pytest.raises(InvalidInputError, match=r"needs about 96.0 MB above the data, and 1.0 MB"):
+        plan(replace(about, n_columns=10**6), Machine(memory=1e6))
+
+
+def test_a_refusal_names_the_columns_that_cost_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    pandas = pytest.importorskip("pandas")
+    monkeypatch.setattr(likelihood, "machine_of", lambda facts: Machine(memory=1e4))
+    rng = np.random.default_rng(0)
+    levels = rng.integers(0, 300, 2000)
+    table = pandas.DataFrame({"x": rng.normal(size=2000), "tailnum": [f"N{k}" for k in levels], "y": levels % 2})
+    model = LogisticRegression(1.0)
+    with pytest.raises(InvalidInputError, match="'tailnum' \\(298\\)"):
+        model.fit(table, y="y")
+    assert not hasattr(model, "classes_")
+
+
+SHAPES = [(300, 4, 2, 1.0), (4000, 60, 2, 1.0), (10_000, 20, 2, None), (160_000, 20, 2, 1.0), (20_000, 200, 2, 1.0)]
+
+
+@pytest.mark.parametrize(("n", "D", "K", "prior"), SHAPES)
+def test_the_plan_of_a_model_is_what_its_trace_says(n: int, D: int, K: int, prior: float | None) -> None:
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, D))
+    y = rng.random(n) < 1.0 / (1.0 + np.exp(-X @ rng.normal(size=D) / np.sqrt(D)))
+    model = LogisticRegression(prior).fit(X, y)
+    planned = [stage.solver for stage in model.plan_.stages]
+    done = list(dict.fromkeys(stage.partition(" on ")[0].partition(" of ")[0] for stage in model.trace_.stage))
+    assert done == list(dict.fromkeys(planned))
+    assert model.certificate_.method == ", then ".join(dict.fromkeys(model.trace_.stage.tolist()))
+    assert model.certificate_.passes <= 3 * model.plan_.passes
+
+
+def test_a_solver_that_was_asked_for_is_the_plan() -> None:
+    X, y = np.arange(20.0)[:, None], np.arange(20) % 3 > 0
+    model = LogisticRegression(1.0, solver="truncated-newton").fit(X, y)
+    assert str(model.plan_).startswith("truncated Newton on 20 rows, as asked for; expected: ")
+    assert set(model.trace_.stage) == {"truncated Newton"}
