@@ -8,7 +8,7 @@ from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError, 
 from oddsmith.records import TRACE_COLUMNS, Boundary, Certificate, Table, Trace, format_value
 from oddsmith.registry import Registry
 
-TRACE = Trace(((0, 2.0, -2.0, 1.0, 0.0, 1, 0.1), (1, 1.5, -1.5, 0.1, 1.0, 2, 0.2)))
+TRACE = Trace(((0, 2.0, -2.0, 1.0, 0.0, 1, 0.1, "Newton"), (1, 1.5, -1.5, 0.1, 1.0, 2, 0.2, "Newton")))
 
 
 def test_a_trace_is_a_table_with_its_columns_as_attributes() -> None:
@@ -19,7 +19,7 @@ def test_a_trace_is_a_table_with_its_columns_as_attributes() -> None:
         TRACE.loss  # noqa: B018
     table = TRACE.to_pandas()
     assert table.gradient_norm.tolist() == [1.0, 0.1]
-    assert TRACE.to_polars().shape == (2, 7)
+    assert TRACE.to_polars().shape == (2, 8)
     lines = str(TRACE).splitlines()
     assert len(lines) == 3 and len({len(line) for line in lines}) == 1
     assert lines[0].split() == list(TRACE_COLUMNS)
@@ -32,17 +32,19 @@ def test_an_empty_trace_is_a_table_too() -> None:
 
 
 def test_records_are_frozen() -> None:
-    certificate = Certificate(True, 0.0, 0.0, 1.0, 3)
+    certificate = Certificate(converged=True, gap=0.0, gradient_norm=0.0, condition=1.0, passes=3)
     for record, name in ((certificate, "gap"), (TRACE, "records")):
         with pytest.raises(AttributeError):
             setattr(record, name, None)
 
 
 def test_a_certificate_prints_a_line_for_each_thing_that_it_says() -> None:
-    certificate = Certificate(False, np.inf, 0.5, 10.0, 3, optimum_exists=False)
+    certificate = Certificate(
+        converged=False, gap=np.inf, gradient_norm=0.5, condition=10.0, passes=3, optimum_exists=False, method="Newton"
+    )
     lines = str(certificate).splitlines()
     assert len(lines) == len(certificate.to_dict())
-    assert [line.split()[-1] for line in lines] == ["False", "inf", "0.5", "10", "3", "True", "False"]
+    assert [line.split()[-1] for line in lines] == ["False", "inf", "0.5", "10", "3", "True", "False", "Newton"]
 
 
 def test_html_is_escaped() -> None:

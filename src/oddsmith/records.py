@@ -62,7 +62,7 @@ class Table:
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Certificate(Table):
     """How far from the optimum a result can be.
 
@@ -86,7 +86,7 @@ class Certificate(Table):
     method : str
         What was done, stage by stage.
 
-    >>> print(Certificate(True, 1e-20, 1e-9, 10.0, 6))
+    >>> print(Certificate(converged=True, gap=1e-20, gradient_norm=1e-9, condition=10.0, passes=6))
         converged     True
               gap    1e-20
     gradient_norm    1e-09

@@ -71,7 +71,7 @@ def test_an_error_in_a_block_comes_out() -> None:
 
     for threads in (1, 2):
         with pytest.raises(RuntimeError, match="no such rows"):
-            MemoryEngine(threads).fold(Counts, source(slice_rows=100, transform=broken), None)
+            MemoryEngine(threads).fold(Moments, source(slice_rows=100, transform=broken), MomentsParams(2))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

@@ -16,7 +16,9 @@ Q = 3.841458820694124
 
 
 def evaluation(value: Callable, gradient: Callable, hessian: Callable) -> Callable[[np.ndarray], ObjectiveValue]:
-    return lambda x: ObjectiveValue(x, float(value(x)), 0.0, gradient(x), hessian(x))
+    return lambda x: ObjectiveValue(
+        w=x, value=float(value(x)), log_likelihood=0.0, gradient=gradient(x), hessian=hessian(x)
+    )
 
 
 def quadratic(H: np.ndarray, m: np.ndarray) -> Callable[[np.ndarray], ObjectiveValue]:
@@ -105,7 +107,7 @@ def test_memory_makes_up_for_a_hessian_that_is_only_close() -> None:
 
     def evaluate(x: np.ndarray) -> ObjectiveValue:
         e = truth(x)
-        return ObjectiveValue(x, e.value, 0.0, e.gradient, wrong)
+        return ObjectiveValue(w=x, value=e.value, log_likelihood=0.0, gradient=e.gradient, hessian=wrong)
 
     none = np.zeros((0, 8))
     found = minimise(evaluate, evaluate(np.zeros(8)), none, tol=1e-11, max_iter=100, exact=False)

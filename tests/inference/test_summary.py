@@ -17,10 +17,14 @@ from oddsmith.numerics import factor_spd
 from oddsmith.records import Certificate
 
 
+def certified(converged: bool, gap: float, norm: float, **more: bool) -> Certificate:
+    return Certificate(converged=converged, gap=gap, gradient_norm=norm, condition=1.0, passes=3, **more)
+
+
 def example(terms: list[str], **options: object) -> Summary:
     n = len(terms)
     columns = {"term": terms, **wald_columns(np.linspace(-1.0, 1.0, n), np.full(n, 0.5), 0.9)}
-    certificate = options.pop("certificate", Certificate(True, 1e-12, 0.0, 1.0, 3))
+    certificate = options.pop("certificate", certified(True, 1e-12, 0.0))
     return Summary(
         columns=columns,
         heading="A model",
@@ -60,7 +64,7 @@ def test_print_names_the_level_and_ends_with_the_certificate() -> None:
     assert lines[0] == "A model" and {"5%", "95%"} <= set(lines[2].split())
     assert lines[4].startswith("(intercept)  ") and lines[-1] == "certificate: at most 1.0e-12 from the optimum"
     assert len({len(line) for line in lines[1:7:5]}) == 1
-    apart = example(["a"], certificate=Certificate(False, np.inf, 1.0, 1.0, 3, True, False))
+    apart = example(["a"], certificate=certified(False, np.inf, 1.0, optimum_exists=False))
     assert str(apart).endswith("no optimum exists: the classes are separated")
 
 

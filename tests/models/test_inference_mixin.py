@@ -641,8 +641,8 @@ def test_profile_intervals_take_few_passes(monkeypatch: pytest.MonkeyPatch) -> N
     y = (X @ rng.normal(size=20) * 0.4 + rng.logistic(size=20_000) > 0).astype(int)
     model = LogisticRegression().fit(X, y)
     passes = []
-    fold = FoldObjective._fold
-    monkeypatch.setattr(FoldObjective, "_fold", lambda self, *a: (passes.append(1), fold(self, *a))[1])
+    fold = FoldObjective.fold
+    monkeypatch.setattr(FoldObjective, "fold", lambda self, *a: (passes.append(1), fold(self, *a))[1])
     model.summary(X, y, intervals="profile")
     assert len(passes) < 160
     passes.clear()

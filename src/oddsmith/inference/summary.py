@@ -96,7 +96,7 @@ class Summary(ColumnTable):
     >>> columns = {"term": ["(intercept)"], **wald_columns(np.ones(1), np.full(1, 0.5), 0.95)}
     >>> likelihoods = {"log_likelihood": -6.0, "null_log_likelihood": -8.0}
     >>> sizes = {"n_rows": 20, "n_parameters": 1, "n_classes": 2}
-    >>> certificate = Certificate(True, 0.0, 0.0, 1.0, 3)
+    >>> certificate = Certificate(converged=True, gap=0.0, gradient_norm=0.0, condition=1.0, passes=3)
     >>> s = Summary(columns=columns, heading="A model", **likelihoods, **sizes, certificate=certificate)
     >>> s.aic, s.deviance, s.pseudo_r2, s.estimate.tolist()
     (14.0, 12.0, 0.25, [1.0])

@@ -93,11 +93,11 @@ def fit_firth(problem: Problem) -> LikelihoodFit:
     )
     e, gap = found.e, 0.5 * found.decrement**2
     certificate = Certificate(
-        bool(found.converged and gap <= problem.tol * max(1.0, abs(e.value))),
-        gap,
-        float(np.linalg.norm(e.gradient)),
-        found.kkt.factor.condition,
-        objective.passes,
+        converged=bool(found.converged and gap <= problem.tol * max(1.0, abs(e.value))),
+        gap=gap,
+        gradient_norm=float(np.linalg.norm(e.gradient)),
+        condition=found.kkt.factor.condition,
+        passes=objective.passes,
         rigorous=False,
         method="Fisher scoring",
     )

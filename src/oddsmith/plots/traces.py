@@ -56,7 +56,7 @@ class TraceDisplay(Display):
                 raise InvalidTypeError(
                     f"{name!r} has no trace_: either it is not fitted, or its fit is a solve without iterations."
                 )
-            traces[name] = {c: np.asarray(v, dtype=np.float64) for c, v in model.trace_.to_dict().items()}
+            traces[name] = {c: np.asarray(v) for c, v in model.trace_.to_dict().items() if c in AXIS}
         return cls(traces)
 
     def plot(

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from oddsmith.design.basis.base import seen_through
-from oddsmith.engines import MemorySource
+from oddsmith.engines.memory import RunSource
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.kernels.rowwise import WeightPoint
 from oddsmith.likelihood.coordinates import Coordinates, is_large
 from oddsmith.likelihood.fit import make_objective, make_plan, start_weights
-from oddsmith.likelihood.objective import FoldObjective
+from oddsmith.likelihood.objective import AnySource, FoldObjective
 from oddsmith.likelihood.problem import Problem
 from oddsmith.numerics import Array, SpdFactor
 from oddsmith.prior_selection.quadratic_model import QuadraticModel
@@ -81,7 +81,7 @@ class PriorFamily:
 
     def solver(self) -> Any:
         """Return the solver that suits the problem with a prior."""
-        return make_plan(replace(self.problem, prior=GaussianPrior(scale=1.0)), self.coordinates)
+        return make_plan(replace(self.problem, prior=GaussianPrior(scale=1.0)), self.coordinates).solver
 
     def first_fit(self, log_alpha: Array) -> ObjectiveValue:
         """Return the objective at its optimum, by the solver of the problem, to a few digits."""
@@ -109,11 +109,12 @@ class PriorFamily:
             slope=np.zeros(len(x)),
         )
 
-    def sample(self) -> tuple[MemorySource, float]:
+    def sample(self) -> tuple[AnySource, float]:
         """Return the rows, or some of them if they are many, and their share."""
-        source = self.objective.memory_source
+        source = self.objective.source
         if not is_large(source) or source.n_rows <= 2 * SAMPLE_ROWS:
             return source, 1.0
+        assert not isinstance(source, RunSource)
         part = source.sample(SAMPLE_ROWS, seed=3)
         weight = float(part.n_rows if part.s is None else part.s.sum())
         return part, weight / self.objective.weight

@@ -59,7 +59,7 @@ def by_evidence(family: PriorFamily) -> tuple[Selection, Array]:
     records: list[tuple[float, Array]] = []
     best: tuple[float, Array, QuadraticModel] | None = None
     # Where a pass costs nothing, all digits; else as many as the evidence itself can tell apart.
-    enough, near, reach = (2e-5, NEAR, 7.0) if is_large(family.objective.memory_source) else (1e-10, 0.0, 7.0)
+    enough, near, reach = (2e-5, NEAR, 7.0) if is_large(family.objective.source) else (1e-10, 0.0, 7.0)
     for _ in range(STEPS):
         quadratic = family.quadratic_model(e, log_alpha)
         quadratic = replace(quadratic, slope=_slope(family, quadratic, log_alpha))  # 1

@@ -80,7 +80,7 @@ def certificate_section(context: ReportContext) -> Markup:
 def certificate_text(c: Certificate) -> str:
     """Return a certificate as sentences.
 
-    >>> certificate_text(Certificate(True, 1e-12, 0.0, 1.0, 5))[:61]
+    >>> certificate_text(Certificate(converged=True, gap=1e-12, gradient_norm=0.0, condition=1.0, passes=5))[:61]
     'The fit is at its optimum. No other weights have an objective'
     """
     if not c.optimum_exists:

@@ -22,7 +22,7 @@ from oddsmith.solvers.base import (
     SolverResult,
     Solves,
 )
-from oddsmith.solvers.certificate import certify, gap_bound
+from oddsmith.solvers.certificate import certificate_from, certify, gap_bound
 from oddsmith.solvers.line_search import line_search
 from oddsmith.solvers.newton import looks_separated, stalled
 
@@ -132,8 +132,8 @@ class CertificateMonitor:
         converged = bool(np.isfinite(gap) and gap <= limit)
         if not converged and not (self.judges and 0.5 * least > limit):
             return self.judges and self.bound.rho**2 * least >= 1.0
-        norm = float(np.linalg.norm(self.e.gradient))
-        self.certificate = Certificate(converged, gap, norm, np.nan, self.objective.passes, True)
+        bound = DecrementBound(decrement, self.bound.rho, exact=True)
+        self.certificate = certificate_from(bound, self.objective, self.e, self.tol)
         return True
 
 
