@@ -20,6 +20,7 @@ from oddsmith.engines import Engine, MemorySource, PartedSource, Progress, engin
 from oddsmith.engines.memory import RunSource, available_cores, parallel_map
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.buffers import RowBuffers
+from oddsmith.likelihood.coordinates import AnySource
 from oddsmith.likelihood.implicit_hessian import ImplicitHessian, curvature_roots
 from oddsmith.links import Link
 from oddsmith.numerics import EPS, Array, factor_spd
@@ -34,7 +35,6 @@ from oddsmith.statistic import Statistic
 from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
 
 S = TypeVar("S", bound=Statistic)
-AnySource = MemorySource | PartedSource | RunSource
 
 
 @dataclass
@@ -58,7 +58,7 @@ class FoldObjective:
     """
 
     engine: Engine
-    source: AnySource
+    source: AnySource | RunSource
     center: Array
     scale: Array
     T: Array
@@ -150,7 +150,7 @@ class FoldObjective:
         """The scale of a whole row of weights, or None where all is in unit scale already."""
         return None if (self.scale == 1.0).all() else np.concatenate([[1.0], self.scale])
 
-    def over(self, source: AnySource, sampling_fraction: float = 1.0) -> FoldObjective:
+    def over(self, source: AnySource | RunSource, sampling_fraction: float = 1.0) -> FoldObjective:
         """Return the same objective over other rows, scaled up to all; what is known of these rows is left behind."""
         engine = self.engine if isinstance(source, RunSource) else engine_of(source, self.threads)
         state = ObjectiveState(max_row_norm2=0.0)

@@ -13,9 +13,9 @@ from oddsmith.design.basis.base import seen_through
 from oddsmith.engines.memory import RunSource
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.kernels.rowwise import WeightPoint
-from oddsmith.likelihood.coordinates import Coordinates, is_large
+from oddsmith.likelihood.coordinates import AnySource, Coordinates, is_large
 from oddsmith.likelihood.fit import make_objective, make_plan, start_weights
-from oddsmith.likelihood.objective import AnySource, FoldObjective
+from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.likelihood.problem import Problem
 from oddsmith.numerics import Array, SpdFactor
 from oddsmith.prior_selection.quadratic_model import QuadraticModel
@@ -109,12 +109,17 @@ class PriorFamily:
             slope=np.zeros(len(x)),
         )
 
+    @property
+    def source(self) -> AnySource:
+        """The rows as the objective reads them."""
+        assert not isinstance(self.objective.source, RunSource)
+        return self.objective.source
+
     def sample(self) -> tuple[AnySource, float]:
         """Return the rows, or some of them if they are many, and their share."""
-        source = self.objective.source
+        source = self.source
         if not is_large(source) or source.n_rows <= 2 * SAMPLE_ROWS:
             return source, 1.0
-        assert not isinstance(source, RunSource)
         part = source.sample(SAMPLE_ROWS, seed=3)
         weight = float(part.n_rows if part.s is None else part.s.sum())
         return part, weight / self.objective.weight

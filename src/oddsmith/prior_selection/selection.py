@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.engines import MemorySource
 from oddsmith.errors import ConvergenceWarning, InvalidInputError, InvalidTypeError, SeparationWarning, UnknownNameError
 from oddsmith.inference.leave_one_out import leave_one_out
 from oddsmith.inference.leave_out_step import LeaveOutLosses, LeaveOutLossesParams
-from oddsmith.likelihood.coordinates import is_large
+from oddsmith.likelihood.coordinates import AnySource, is_large
 from oddsmith.likelihood.fit import start_weights
 from oddsmith.likelihood.problem import Problem
 from oddsmith.numerics import Array, factor_spd
@@ -59,7 +58,7 @@ def by_evidence(family: PriorFamily) -> tuple[Selection, Array]:
     records: list[tuple[float, Array]] = []
     best: tuple[float, Array, QuadraticModel] | None = None
     # Where a pass costs nothing, all digits; else as many as the evidence itself can tell apart.
-    enough, near, reach = (2e-5, NEAR, 7.0) if is_large(family.objective.source) else (1e-10, 0.0, 7.0)
+    enough, near, reach = (2e-5, NEAR, 7.0) if is_large(family.source) else (1e-10, 0.0, 7.0)
     for _ in range(STEPS):
         quadratic = family.quadratic_model(e, log_alpha)
         quadratic = replace(quadratic, slope=_slope(family, quadratic, log_alpha))  # 1
@@ -230,7 +229,7 @@ def exact_curves(
     return result, best
 
 
-def _leave_out_losses(family: PriorFamily, source: MemorySource, X: Array, V: Array, factors: Array) -> LeaveOutLosses:
+def _leave_out_losses(family: PriorFamily, source: AnySource, X: Array, V: Array, factors: Array) -> LeaveOutLosses:
     """Return the sums of leave-one-out losses at weights whose inverse Hessians are V diag(factor) Vᵀ."""
     o, kept = family.objective, family.kept
     weights, basis = np.zeros((len(X), o.size)), np.zeros((o.size, V.shape[1]))

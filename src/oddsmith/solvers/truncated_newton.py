@@ -13,6 +13,7 @@ from oddsmith.solvers import policy
 from oddsmith.solvers.base import (
     SOLVERS,
     CurvatureBound,
+    DecrementBound,
     HessianProducts,
     InverseBounds,
     Objective,
