@@ -11,7 +11,6 @@ Kernels are chosen by the type of the storage. A new storage is one file in this
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -37,130 +36,93 @@ PRODUCTS = 1 << 21
 class Rows(Protocol):
     """A storage of Φ, n × M."""
 
+    __slots__ = ()
+
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
-        ...
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type of the numbers as they are stored."""
-        ...
 
     @property
     def origin(self) -> Rows:
-        """The rows that these were computed from, where a basis did: what identifies a row in a sample."""
-        ...
+        """The rows that a basis computed these from, or these: what identifies a row in a sample."""
+        return self
 
     def activations(self, W: Array) -> Array:
         """Return ``A_nc = Σ_j φ_nj W_jc`` (n × C)."""
-        ...
 
     def gradient(self, R: Array) -> Array:
         """Return ``G_jc = Σ_n φ_nj R_nc`` (M × C)."""
-        ...
 
     def gram(self, h: Array) -> Array:
         """Return ``G_jk = Σ_n h_n φ_nj φ_nk`` (M × M)."""
-        ...
 
     def squares(self, R: Array) -> Array:
         """Return ``Q_jc = Σ_n φ_nj² R_nc`` (M × C): the diagonal of `gram` for each column of ``R``."""
-        ...
 
     def row_norms(self, scale: Array) -> Array:
         """Return ``q_n = Σ_j (φ_nj / scale_j)²``."""
-        ...
 
     def take(self, rows: Indices) -> Rows:
         """Return the given rows, copied together."""
-        ...
 
     def slice(self, start: int, stop: int) -> Rows:
         """Return the rows from ``start`` to ``stop``, without a copy of the numbers."""
-        ...
 
     def slices(self, width: int = 1) -> list[tuple[int, int]]:
         """Return row ranges that fit into the cache, where ``width`` further numbers are computed for each row."""
-        ...
+        return cache_ranges(*self.shape, width)
 
     def centred(self, center: Array) -> Rows:
         """Return the rows ``φ − center``, without touching the data."""
-        ...
 
     def columns(self, which: Sequence[int]) -> Rows:
         """Return some of the columns."""
-        ...
 
     def dense(self, start: int = 0, stop: int | None = None) -> Array:
         """Return the rows from ``start`` to ``stop`` as an array of float64."""
-        ...
 
     def concrete(self) -> DenseRows | SparseRows:
         """Return the rows as one array or one CSR matrix: computed, widened or copied together where they are not."""
-        ...
 
     @classmethod
     def example(cls, X: Array) -> Rows:
         """Return a storage of (nearly) these numbers, for tests of its laws."""
-        ...
 
 
 STORAGES: Registry[type[Any]] = Registry("storage of rows")
 
 
-class DerivedRows(ABC):
+class DerivedRows(Rows):
     """A storage whose rows are computed, widened or gathered before they are summed: every verb does so anew."""
 
     __slots__ = ()
 
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-
-    @abstractmethod
-    def concrete(self) -> DenseRows | SparseRows:
-        """Return the rows as one array or one CSR matrix."""
-
-    @abstractmethod
-    def slice(self, start: int, stop: int) -> Rows:
-        """Return the rows from ``start`` to ``stop``."""
-
     def activations(self, W: Array) -> Array:
-        """Return Φ W."""
         return self.concrete().activations(W)
 
     def gradient(self, R: Array) -> Array:
-        """Return Φᵀ R."""
         return self.concrete().gradient(R)
 
     def gram(self, h: Array) -> Array:
-        """Return Φᵀ diag(h) Φ."""
         return self.concrete().gram(h)
 
     def squares(self, R: Array) -> Array:
-        """Return the sums of squares."""
         return self.concrete().squares(R)
 
     def row_norms(self, scale: Array) -> Array:
-        """Return the squared length of each scaled row."""
         return self.concrete().row_norms(scale)
 
-    def slices(self, width: int = 1) -> list[tuple[int, int]]:
-        """Return row ranges that fit into the cache."""
-        return cache_ranges(*self.shape, width)
-
     def centred(self, center: Array) -> Rows:
-        """Return the rows less their centre."""
         return self.concrete().centred(center)
 
     def columns(self, which: Sequence[int]) -> Rows:
-        """Return some columns."""
         return self.concrete().columns(which)
 
     def dense(self, start: int = 0, stop: int | None = None) -> Array:
-        """Return some rows as an array of float64."""
         return self.slice(start, self.shape[0] if stop is None else stop).concrete().dense()
 
 

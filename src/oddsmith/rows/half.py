@@ -27,25 +27,16 @@ class HalfRows(DerivedRows):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
         return self.X.shape[0], self.X.shape[1]
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """float16."""
         return self.X.dtype
 
-    @property
-    def origin(self) -> HalfRows:
-        """These rows."""
-        return self
-
     def take(self, rows: Indices) -> HalfRows:
-        """Return a copy of some rows."""
         return HalfRows(self.X[rows])
 
     def slice(self, start: int, stop: int) -> HalfRows:
-        """Return a view of some rows."""
         return HalfRows(self.X[start:stop])
 
     def concrete(self) -> DenseRows:

@@ -32,7 +32,6 @@ class LazyRows(DerivedRows):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns that come out."""
         return self.base.shape[0], self.M
 
     @property
@@ -42,22 +41,17 @@ class LazyRows(DerivedRows):
 
     @property
     def origin(self) -> Rows:
-        """The rows before the transform."""
         return self.base.origin
 
     def take(self, rows: Indices) -> LazyRows:
-        """Return some rows, still to be computed."""
         return LazyRows(self.base.take(rows), self.transform, self.M)
 
     def slice(self, start: int, stop: int) -> LazyRows:
-        """Return some rows, still to be computed."""
         return LazyRows(self.base.slice(start, stop), self.transform, self.M)
 
     def concrete(self) -> DenseRows | SparseRows:
-        """Return all rows, computed."""
         return as_rows(self.transform(self.base.concrete().X)).concrete()
 
     @classmethod
     def example(cls, X: Array) -> LazyRows:
-        """Return rows that are computed as they are."""
         return cls(as_rows(X), np.array, X.shape[1])

@@ -46,29 +46,19 @@ class RunRows(DerivedRows):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows of the runs, and columns."""
         return _count(len(self.X), self.length, self.distance) * self.length, self.X.shape[1]
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """float32 or float64."""
         return self.X.dtype
 
-    @property
-    def origin(self) -> RunRows:
-        """These rows."""
-        return self
-
     def take(self, rows: Indices) -> DenseRows:
-        """Return a copy of some rows."""
         return DenseRows(self.X[rows // self.length * self.distance + rows % self.length])
 
     def slice(self, start: int, stop: int) -> DenseRows:
-        """Return a copy of some rows."""
         return self.take(np.arange(start, stop))
 
     def concrete(self) -> DenseRows:
-        """Return a copy of the runs, one after another."""
         return DenseRows(run_values(self.X, self.length, self.distance))
 
     @classmethod

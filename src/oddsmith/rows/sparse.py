@@ -12,11 +12,12 @@ from scipy import sparse
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 from oddsmith.rows.base import STORAGES, Rows
+from oddsmith.rows.dense import DenseRows
 
 
 @STORAGES.register("sparse")
 @dataclass(frozen=True, slots=True, eq=False)
-class SparseRows:
+class SparseRows(Rows):
     """A CSR matrix of n rows and M columns.
 
     >>> SparseRows(sparse.csr_array(np.eye(2))).gradient(np.array([[1.0], [2.0]])).tolist()
@@ -27,44 +28,31 @@ class SparseRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
         return int(self.X.shape[0]), int(self.X.shape[1])
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type of the non-zeros."""
         dtype: np.dtype[Any] = self.X.dtype
         return dtype
 
-    @property
-    def origin(self) -> SparseRows:
-        """These rows."""
-        return self
-
     def activations(self, W: Array) -> Array:
-        """Return Φ W."""
         return np.asarray(self.X @ W, dtype=np.float64)
 
     def gradient(self, R: Array) -> Array:
-        """Return Φᵀ R."""
         return np.asarray(self.X.T @ R, dtype=np.float64)
 
     def gram(self, h: Array) -> Array:
-        """Return Φᵀ diag(h) Φ, a dense matrix."""
         return np.asarray((self.X.T @ self.X.multiply(h[:, None]).tocsr()).toarray(), dtype=np.float64)
 
     def squares(self, R: Array) -> Array:
-        """Return the sums of squares."""
         X = self.X.astype(np.float64)
         return np.asarray(X.multiply(X).T @ R)
 
     def row_norms(self, scale: Array) -> Array:
-        """Return the squared length of each scaled row."""
         X = self.X.astype(np.float64)
         return np.asarray(X.multiply(X) @ scale**-2.0)
 
     def take(self, rows: Indices) -> SparseRows:
-        """Return a copy of some rows."""
         return SparseRows(self.X[rows])
 
     def slice(self, start: int, stop: int) -> SparseRows:
@@ -80,7 +68,6 @@ class SparseRows:
         return SparseRows(part)
 
     def slices(self, width: int = 1) -> list[tuple[int, int]]:
-        """Return all rows as one range."""
         return [(0, self.shape[0])] if self.shape[0] else []
 
     def centred(self, center: Array) -> Rows:
@@ -88,26 +75,22 @@ class SparseRows:
         return CentredRows(self, center) if center.any() else self
 
     def columns(self, which: Sequence[int]) -> SparseRows:
-        """Return a copy of some columns."""
         return SparseRows(self.X[:, list(which)])
 
     def dense(self, start: int = 0, stop: int | None = None) -> Array:
-        """Return some rows as an array."""
         return np.asarray(self.X[start:stop].toarray(), dtype=np.float64)
 
     def concrete(self) -> SparseRows:
-        """Return these rows."""
         return self
 
     @classmethod
     def example(cls, X: Array) -> SparseRows:
-        """Return the CSR matrix of an array."""
         return cls(sparse.csr_array(X))
 
 
 @STORAGES.register("centred")
 @dataclass(frozen=True, slots=True, eq=False)
-class CentredRows:
+class CentredRows(Rows):
     """The rows ``φ − c`` of any storage, centred in the algebra: ``(Φ − 1cᵀ) W = Φ W − cᵀW`` and so on.
 
     >>> CentredRows(SparseRows(sparse.csr_array(np.eye(2))), np.array([0.5, 0.0])).dense().tolist()
@@ -119,34 +102,21 @@ class CentredRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
         return self.rows.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type of the numbers before they are centred."""
         return self.rows.dtype
 
-    @property
-    def origin(self) -> CentredRows:
-        """These rows."""
-        return self
-
     def activations(self, W: Array) -> Array:
-        """Return (Φ − 1cᵀ) W."""
-        A: Array = self.rows.activations(W) - self.center @ W
-        return A
+        return np.asarray(self.rows.activations(W) - self.center @ W)
 
     def gradient(self, R: Array) -> Array:
-        """Return (Φ − 1cᵀ)ᵀ R."""
-        G: Array = self.rows.gradient(R) - np.multiply.outer(self.center, R.sum(axis=0))
-        return G
+        return np.asarray(self.rows.gradient(R) - np.multiply.outer(self.center, R.sum(axis=0)))
 
     def gram(self, h: Array) -> Array:
-        """Return (Φ − 1cᵀ)ᵀ diag(h) (Φ − 1cᵀ)."""
         first, c = self.rows.gradient(h), self.center
-        G: Array = self.rows.gram(h) - (np.outer(c, first) + np.outer(first, c) - h.sum() * np.outer(c, c))
-        return G
+        return np.asarray(self.rows.gram(h) - (np.outer(c, first) + np.outer(first, c) - h.sum() * np.outer(c, c)))
 
     def squares(self, R: Array) -> Array:
         """Return ``Σ r (φ − c)²``, as ``Σ r φ² − 2 c Σ r (φ − c) − c² Σ r``."""
@@ -155,41 +125,31 @@ class CentredRows:
         return np.where((R >= 0.0).all(axis=0), np.maximum(Q, 0.0), Q)
 
     def row_norms(self, scale: Array) -> Array:
-        """Return the squared length of each scaled row."""
         inverse = scale**-2.0
         cross = self.rows.activations((inverse * self.center)[:, None])[:, 0]
         q: Array = self.rows.row_norms(scale) - 2.0 * cross + (inverse * self.center**2).sum()
         return np.maximum(q, 0.0)
 
     def take(self, rows: Indices) -> CentredRows:
-        """Return some rows."""
         return CentredRows(self.rows.take(rows), self.center)
 
     def slice(self, start: int, stop: int) -> CentredRows:
-        """Return some rows, without a copy of the numbers."""
         return CentredRows(self.rows.slice(start, stop), self.center)
 
     def slices(self, width: int = 1) -> list[tuple[int, int]]:
-        """Return the ranges of the rows that are centred."""
         return self.rows.slices(width)
 
     def centred(self, center: Array) -> CentredRows:
-        """Return the rows less another centre."""
         return CentredRows(self.rows, self.center + center)
 
     def columns(self, which: Sequence[int]) -> CentredRows:
-        """Return some columns."""
         return CentredRows(self.rows.columns(which), self.center[list(which)])
 
     def dense(self, start: int = 0, stop: int | None = None) -> Array:
-        """Return some rows as an array."""
-        Z: Array = self.rows.dense(start, stop) - self.center
-        return Z
+        return self.rows.dense(start, stop) - self.center
 
-    def concrete(self) -> Any:
+    def concrete(self) -> DenseRows:
         """Return the centred rows as an array: they have no zeros left."""
-        from oddsmith.rows.dense import DenseRows
-
         return DenseRows(self.dense())
 
     @classmethod
