@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +48,13 @@ class Names:
     def inside(self, preposition: str, members: Indices) -> str:
         """Return where something holds, such as ``" in class 'a'"``; nothing if it holds in all classes."""
         return "" if len(members) == len(self.classes) else f" {preposition} {self.of_classes(members)}"
+
+
+def check_shrinkage(shrinkage: float | str) -> None:
+    """Refuse what is neither a share from 0 to 1 nor ``"oas"``."""
+    number = isinstance(shrinkage, Real) and not isinstance(shrinkage, bool)
+    if shrinkage != "oas" and not (number and 0.0 <= float(shrinkage) <= 1.0):
+        raise InvalidInputError(f"shrinkage must be a number from 0 to 1 or 'oas', found {shrinkage!r}.")
 
 
 def shrink(S: Array, shrinkage: float | str, n: float) -> tuple[Array, float]:

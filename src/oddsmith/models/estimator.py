@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from oddsmith.data_access.streamed_prediction import streams
 from oddsmith.design.basis import Expansion
 from oddsmith.design.fitted_basis import expanded, has_basis, input_names
-from oddsmith.design.inputs import check_finite, check_fitted, read_rows
+from oddsmith.design.inputs import check_finite, check_fitted, feature_names, read_rows
 from oddsmith.errors import InvalidInputError
+from oddsmith.numerics import Array, log_softmax, softmax
 from oddsmith.protocols import Labels
 
 
@@ -26,10 +28,6 @@ class Estimator(BaseEstimator):
         """Return the names of the columns that have weights: those of the basis, or of the data (``x0``, ``x1`` …)."""
         return self.basis_.names if has_basis(self) else input_names(self)
 
-    def _feature_names(self) -> Labels | None:
-        """Return the names of the columns of the data, None if they had none."""
-        return getattr(self, "feature_names_in_", None)
-
     def _check_fitted(self) -> None:
         check_fitted(self, "fit(X, y)")
 
@@ -37,11 +35,47 @@ class Estimator(BaseEstimator):
         """Return checked rows for prediction, seen through the basis where there is one."""
         self._check_fitted()
         rows = read_rows(self, X, reset=False)
-        check_finite(rows, self._feature_names())
+        check_finite(rows, feature_names(self))
         return expanded(self, rows)
 
 
-def check_threads(threads: object) -> None:
-    """Refuse what is not a number of threads."""
-    if threads is not None and not (isinstance(threads, int | np.integer) and threads >= 1):
-        raise InvalidInputError(f"threads must be None or a whole number of at least 1, found {threads!r}.")
+class PosteriorMixin(Estimator):
+    """A mixin for classifiers whose probabilities are the softmax of activations."""
+
+    def _activations(self, X: object, *, deciding: bool = False) -> Array:
+        """Return the activations, N × K; some models ask for complete rows where they decide."""
+        raise NotImplementedError
+
+    @streams
+    def predict_proba(self, X: Any) -> Array:
+        """Return the posterior ``p(C_k | x)`` of each class, N × K.
+
+        >>> from oddsmith import GaussianClassifier
+        >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"])
+        >>> model.predict_proba([[1.5], [2.5]]).round(3).tolist()
+        [[0.5, 0.5], [0.269, 0.731]]
+        """
+        return softmax(self._activations(X))
+
+    @streams
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return the logarithm of the posterior, N × K, without loss where it is tiny.
+
+        >>> from oddsmith import GaussianClassifier
+        >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"])
+        >>> model.predict_log_proba([[1001.5]]).tolist()
+        [[-1000.0, 0.0]]
+        """
+        return log_softmax(self._activations(X))
+
+
+def per_class(A: Array) -> Array:
+    """Return activations as N × K: those of two classes are log odds, to which class 0 adds zeros."""
+    return np.column_stack([np.zeros(len(A)), A]) if A.ndim == 1 else A
+
+
+def check_count(name: str, value: object, *, optional: bool = False) -> None:
+    """Refuse what is not a whole number of at least 1 (or None, if that is an option)."""
+    if not (isinstance(value, int | np.integer) and value >= 1) and not (optional and value is None):
+        or_none = "None or " if optional else ""
+        raise InvalidInputError(f"{name} must be {or_none}a whole number of at least 1, found {value!r}.")

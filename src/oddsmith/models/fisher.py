@@ -13,19 +13,17 @@ import numpy.typing as npt
 from scipy import linalg
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from oddsmith.data_access.streamed_prediction import streams
 from oddsmith.decision.class_prior import read_class_prior
 from oddsmith.densities.class_sums import place
-from oddsmith.densities.covariance_checks import shrink
+from oddsmith.densities.covariance_checks import check_shrinkage, shrink
 from oddsmith.design.inputs import split_target
-from oddsmith.engines import one_blas_thread
 from oddsmith.engines.base import Source
 from oddsmith.errors import InvalidInputError, SeparationWarning
-from oddsmith.models.base import MODELS, Classifier, all_or_nothing
-from oddsmith.models.estimator import check_threads
+from oddsmith.models.base import MODELS, Classifier
+from oddsmith.models.estimator import PosteriorMixin, check_count, per_class
 from oddsmith.models.geometry_mixin import GeometryMixin
 from oddsmith.models.merge_mixin import MergeMixin
-from oddsmith.numerics import Array, factor_spd, log_softmax, null_vectors, smallest_norm, softmax, without_traces
+from oddsmith.numerics import Array, factor_spd, null_vectors, smallest_norm, without_traces
 from oddsmith.protocols import Indices, Labels
 from oddsmith.statistics import Gram, Moments, MomentsParams
 
@@ -34,7 +32,9 @@ FAR = 100.0
 
 
 @MODELS.register("fisher")
-class FisherDiscriminant(MergeMixin, GeometryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classifier):
+class FisherDiscriminant(
+    MergeMixin, PosteriorMixin, GeometryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classifier
+):
     """Fisher's discriminant: the projection that separates the class means most, compared with the spread within.
 
     With the scatter within the classes and between them (sums over rows, of weight s),
@@ -60,14 +60,8 @@ class FisherDiscriminant(MergeMixin, GeometryMixin, ClassNamePrefixFeaturesOutMi
     shrinkage : float from 0 to 1, or "oas"
         The covariance within becomes ``(1 − shrinkage) S_W/N + shrinkage · Tr(S_W/N)/D · I``: for rows that are few
         compared with the columns. ``"oas"`` estimates how much (oracle approximating shrinkage).
-    basis : basis or list of bases, optional
-        Basis functions φ of the columns, such as ``Polynomial(2)``; those of a list follow on one another. They are
-        learned with the model and kept in it (``basis_``); "columns" are then theirs.
-    threads : int, optional
-        Number of threads; the result does not depend on it, to the bit.
-    design : Design, optional
-        How the columns of a table become numbers; default: categories and dates by `Design()`, numbers as they are. It
-        is learned with the model and kept in it (``design_``).
+    basis, threads, design
+        As in `LogisticRegression`; with a basis, "columns" are its functions.
 
     Attributes
     ----------
@@ -108,16 +102,6 @@ class FisherDiscriminant(MergeMixin, GeometryMixin, ClassNamePrefixFeaturesOutMi
     ((150, 1), 0.987, [0.991])
     """
 
-    means_: Array
-    mean_: Array
-    covariance_: Array
-    class_prior_: Array
-    scalings_: Array
-    eigenvalues_: Array
-    explained_variance_ratio_: Array
-    coef_: Array
-    intercept_: Array
-
     def __init__(
         self,
         n_components: int | None = None,
@@ -135,35 +119,15 @@ class FisherDiscriminant(MergeMixin, GeometryMixin, ClassNamePrefixFeaturesOutMi
         self.threads = threads
         self.design = design
 
-    @all_or_nothing
-    def fit(
-        self, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None, **how: object
-    ) -> FisherDiscriminant:
-        """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
-
-        ``X`` may be a path, a folder, or a data frame of Dask or Spark: see `scan`, also for ``how`` it is read.
-
-        >>> X = [[0.0, 1.0], [1.0, 0.0], [2.0, 3.0], [4.0, 1.0], [5.0, 0.0], [5.0, 4.0]]
-        >>> FisherDiscriminant().fit(X, ["a", "a", "a", "b", "b", "b"]).predict([[3.0, 0.0]]).tolist()
-        ['b']
-        """
-        self._check_parameters()
-        classes, source = self._read_source(X, y, sample_weight, how)
-        with one_blas_thread():
-            moments = within(self._fold(source, Gram, source.shape))
-            found = self._directions(moments)
-            if found.aliased.any() or found.unbounded or found.eigenvalues[0] > FAR:
-                # Most of the scatter is between the classes: what is left within is summed by itself.
-                moments = self._sum(source)
-            self._settle(classes, moments)
-        return self
+    def _fit_sums(self, source: Source) -> Moments:
+        moments = within(self._fold(source, Gram, source.shape))
+        found = self._directions(moments)
+        # Where most of the scatter is between the classes, what is left within is summed by itself.
+        lost = found.aliased.any() or found.unbounded or found.eigenvalues[0] > FAR
+        return self._sum(source) if lost else moments
 
     def _sum(self, source: Source) -> Moments:
         return self._fold(source, Moments, MomentsParams(source.shape.K, "pooled"))
-
-    @staticmethod
-    def _weights(moments: Moments) -> Array:
-        return moments.weight
 
     def _directions(self, moments: Moments) -> Directions:
         weight = float(moments.weight.sum())
@@ -207,12 +171,9 @@ class FisherDiscriminant(MergeMixin, GeometryMixin, ClassNamePrefixFeaturesOutMi
             )
 
     def _check_parameters(self) -> None:
-        check_threads(self.threads)
-        n, shrinkage = self.n_components, self.shrinkage
-        if n is not None and not (isinstance(n, int | np.integer) and n >= 1):
-            raise InvalidInputError(f"n_components must be None or a whole number of at least 1, found {n!r}.")
-        if shrinkage != "oas" and not (isinstance(shrinkage, int | float | np.number) and 0.0 <= shrinkage <= 1.0):
-            raise InvalidInputError(f"shrinkage must be a number from 0 to 1 or 'oas', found {shrinkage!r}.")
+        check_count("threads", self.threads, optional=True)
+        check_count("n_components", self.n_components, optional=True)
+        check_shrinkage(self.shrinkage)
 
     def _n_directions(self, K: int, found: Directions) -> int:
         possible = len(found.eigenvalues)
@@ -256,27 +217,8 @@ class FisherDiscriminant(MergeMixin, GeometryMixin, ClassNamePrefixFeaturesOutMi
         X, y = split_target(X, y)
         return self.fit(X, y, sample_weight).transform(X)
 
-    @streams
-    def predict_log_proba(self, X: Any) -> Array:
-        """Return the log posterior of each class, N × K.
-
-        >>> model = FisherDiscriminant().fit([[0.0], [2.0], [4.0], [6.0]], [0, 0, 1, 1])
-        >>> model.predict_log_proba([[-300.0]]).round(6).tolist()
-        [[0.0, -1212.0]]
-        """
-        A = self.decision_function(X)
-        return log_softmax(np.column_stack([np.zeros(len(A)), A]) if A.ndim == 1 else A)
-
-    @streams
-    def predict_proba(self, X: Any) -> Array:
-        """Return the posterior of each class, N × K.
-
-        >>> model = FisherDiscriminant().fit([[0.0], [2.0], [4.0], [6.0]], [0, 0, 1, 1])
-        >>> model.predict_proba([[3.0]]).tolist()
-        [[0.5, 0.5]]
-        """
-        A = self.decision_function(X)
-        return softmax(np.column_stack([np.zeros(len(A)), A]) if A.ndim == 1 else A)
+    def _activations(self, X: object, *, deciding: bool = False) -> Array:
+        return per_class(self.decision_function(X))
 
     def with_class_prior(self, class_prior: Mapping[Any, float] | npt.ArrayLike) -> FisherDiscriminant:
         """Return a copy of this fitted model with other class priors: the boundaries move parallel to themselves.

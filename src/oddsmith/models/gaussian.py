@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,18 @@ import numpy.typing as npt
 from oddsmith.data_access.streamed_fit import Stream, read_stream
 from oddsmith.data_access.streamed_prediction import streams
 from oddsmith.densities.class_sums import Folded, on_classes, place
-from oddsmith.densities.covariance_checks import Names, check_full, check_observed, check_variances, shrink
+from oddsmith.densities.covariance_checks import (
+    Names,
+    check_full,
+    check_observed,
+    check_shrinkage,
+    check_variances,
+    shrink,
+)
 from oddsmith.densities.gaussian import LOG_2PI, GaussianDensities, QuadraticForm
 from oddsmith.densities.rows import LARGE, RowMatrix, by_rows, has_missing, infinite_error, is_large
 from oddsmith.design.fitted_basis import as_source, has_basis, learn_basis, learn_rows
-from oddsmith.design.inputs import nonfinite_error, read_rows
+from oddsmith.design.inputs import feature_names, nonfinite_error, read_rows
 from oddsmith.design.labels import union_of_classes
 from oddsmith.engines import engine_of
 from oddsmith.engines.base import Source
@@ -34,8 +40,6 @@ from oddsmith.records import Boundary
 from oddsmith.statistics import Features, FeaturesParams, Moments, MomentsParams
 
 OVERFLOW = "The squares of the values add up to more than a float64 can hold: rescale them."
-
-
 STRUCTURES = ("shared", "separate", "diagonal", "spherical", "shared-diagonal", "shared-spherical")
 
 
@@ -68,14 +72,8 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
         Missing values (NaN, null) of a row are integrated out of the densities, so that its probabilities are
         those given the values that it has. ``predict``, whose bare label would not show that, refuses such rows unless
         this is ``"marginalise"`` or the covariance is one of those with independent columns.
-    basis : basis or list of bases, optional
-        Basis functions φ of the columns, such as ``Polynomial(2)``; those of a list follow on one another. They are
-        learned with the model and kept in it (``basis_``); "columns" are then theirs.
-    threads : int, optional
-        Number of threads; the result does not depend on it, to the bit.
-    design : Design, optional
-        How the columns of a table become numbers; default: categories and dates by `Design()`, numbers as they are. It
-        is learned with the model and kept in it (``design_``).
+    basis, threads, design
+        As in `LogisticRegression`; with a basis, "columns" are its functions.
 
     Attributes
     ----------
@@ -164,10 +162,7 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
             )
         if isinstance(self.covariance, str) and self.covariance not in STRUCTURES:
             raise UnknownNameError("covariance", self.covariance, STRUCTURES)
-        share = self.shrinkage
-        number = isinstance(share, Real) and not isinstance(share, bool)
-        if share != "oas" and not (number and 0.0 <= float(share) <= 1.0):
-            raise InvalidInputError(f"shrinkage must be a number from 0 to 1 or 'oas', found {share!r}.")
+        check_shrinkage(self.shrinkage)
         if self.missing not in ("auto", "marginalise"):
             raise UnknownNameError("way with missing values", self.missing, ["auto", "marginalise"])
 
@@ -234,7 +229,7 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
 
     def _missing_value(self, rows: RowMatrix) -> str:
         """Return a sentence that names the first missing value."""
-        return str(nonfinite_error(rows, self._feature_names())).split(" Drop those")[0]
+        return str(nonfinite_error(rows, feature_names(self))).split(" Drop those")[0]
 
     def _join(self, a: Folded, b: Folded) -> Folded:
         classes, i, j = union_of_classes(a.classes, b.classes)

@@ -28,9 +28,9 @@ from oddsmith.design.labels import read_some_labels
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, NotFittedError
 from oddsmith.models.base import all_or_nothing
-from oddsmith.models.estimator import Estimator, check_threads
+from oddsmith.models.estimator import PosteriorMixin, check_count
 from oddsmith.models.merge_mixin import check_alike
-from oddsmith.numerics import Array, log_softmax, softmax
+from oddsmith.numerics import Array, softmax
 from oddsmith.protocols import Labels
 
 Model = TypeVar("Model", bound="GenerativeMixin")
@@ -39,7 +39,7 @@ FITTED = ("classes_", "n_features_in_", "feature_names_in_", "design_", "basis_"
 """What a copy with other parameters takes over from a fitted model."""
 
 
-class GenerativeMixin(Estimator):
+class GenerativeMixin(PosteriorMixin):
     """A mixin for classifiers that model ``p(x | C_k)`` and apply Bayes' rule. It stands before `Classifier`.
 
     The model defines ``_read`` (rows as numbers, and how their columns are read), ``_fold`` and ``_fold_stream`` (rows
@@ -62,7 +62,7 @@ class GenerativeMixin(Estimator):
     _check_linear: Callable[[], None]
 
     def _check_parameters(self) -> None:
-        check_threads(self.threads)
+        check_count("threads", self.threads, optional=True)
 
     def _rows(self, X: object, *, deciding: bool = False) -> Any:
         """Return checked rows for prediction; some models ask for complete rows where they decide."""
@@ -221,28 +221,6 @@ class GenerativeMixin(Estimator):
         labels: Labels = self.classes_[codes]
         return labels
 
-    @streams
-    def predict_proba(self, X: Any) -> Array:
-        """Return the posterior ``p(C_k | x)`` of each class, N × K.
-
-        >>> from oddsmith import GaussianClassifier
-        >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"])
-        >>> model.predict_proba([[1.5], [2.5]]).round(3).tolist()
-        [[0.5, 0.5], [0.269, 0.731]]
-        """
-        return softmax(self._activations(X))
-
-    @streams
-    def predict_log_proba(self, X: Any) -> Array:
-        """Return the logarithm of the posterior, N × K, without loss where it is tiny.
-
-        >>> from oddsmith import GaussianClassifier
-        >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"])
-        >>> model.predict_log_proba([[1001.5]]).tolist()
-        [[-1000.0, 0.0]]
-        """
-        return log_softmax(self._activations(X))
-
     def _decision_proba(self, X: object) -> Array:
         return softmax(self._activations(X, deciding=True))
 
@@ -284,8 +262,7 @@ class GenerativeMixin(Estimator):
         >>> X.shape, bool(abs(X[y == "b"].mean() - 4.5) < 0.1)
         ((1000, 1), True)
         """
-        if not isinstance(n, int | np.integer) or n < 1:
-            raise InvalidInputError(f"n must be a whole number of at least 1, found {n!r}.")
+        check_count("n", n)
         if has_basis(self) or "design_" in vars(self):
             raise InvalidInputError(
                 "sample draws from the densities of the columns. With basis functions or a design these are of φ(x), "

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.engines import one_blas_thread
 from oddsmith.engines.base import Source
 from oddsmith.errors import InvalidInputError, UnknownNameError
-from oddsmith.models.base import MODELS, Classifier, all_or_nothing
-from oddsmith.models.estimator import check_threads
+from oddsmith.models.base import MODELS, Classifier
+from oddsmith.models.estimator import check_count
 from oddsmith.models.geometry_mixin import GeometryMixin
 from oddsmith.models.merge_mixin import MergeMixin
 from oddsmith.numerics import Array, factor_spd, null_vectors, smallest_norm, without_traces
@@ -48,16 +46,8 @@ class LeastSquaresClassifier(MergeMixin, GeometryMixin, Classifier):
     prior : None, number or GaussianPrior
         None is plain least squares; a number σ is ``GaussianPrior(scale=σ)``. A mean or covariance for all classes
         together has a row (a block) for each of the K classes, for ``"fisher"`` one in all.
-    basis : basis or list of bases, optional
-        Basis functions φ of the columns, such as ``Polynomial(2)``; those of a list follow on one another. They are
-        learned with the model and kept in it (``basis_``); "columns" are then theirs.
-    fit_intercept : bool
-        Whether a constant is added.
-    threads : int, optional
-        Number of threads; the result does not depend on it, to the bit.
-    design : Design, optional
-        How the columns of a table become numbers; default: categories and dates by `Design()`, numbers as they are. It
-        is learned with the model and kept in it (``design_``).
+    basis, fit_intercept, threads, design
+        As in `LogisticRegression`; with a basis, "columns" are its functions.
 
     Attributes
     ----------
@@ -92,10 +82,6 @@ class LeastSquaresClassifier(MergeMixin, GeometryMixin, Classifier):
     True
     """
 
-    coef_: Array
-    intercept_: Array
-    n_parameters_: int
-
     def __init__(
         self,
         targets: str = "one-hot",
@@ -113,36 +99,14 @@ class LeastSquaresClassifier(MergeMixin, GeometryMixin, Classifier):
         self.threads = threads
         self.design = design
 
-    @all_or_nothing
-    def fit(
-        self, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None, **how: object
-    ) -> LeastSquaresClassifier:
-        """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
-
-        ``X`` may be a path, a folder, or a data frame of Dask or Spark: see `scan`, also for ``how`` it is read.
-
-        >>> model = LeastSquaresClassifier().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"])
-        >>> model.predict([[0.4], [2.9]]).tolist()
-        ['a', 'b']
-        """
-        self._check_parameters()
-        classes, source = self._read_source(X, y, sample_weight, how)
-        with one_blas_thread():
-            self._settle(classes, self._sum(source))
-        return self
-
     def _check_parameters(self) -> None:
         if self.targets not in TARGETS:
             raise UnknownNameError("targets", self.targets, TARGETS)
-        check_threads(self.threads)
+        check_count("threads", self.threads, optional=True)
         as_prior(self.prior)
 
     def _sum(self, source: Source) -> Gram:
         return self._fold(source, Gram, source.shape)
-
-    @staticmethod
-    def _weights(gram: Gram) -> Array:
-        return gram.class_weight
 
     def _solve(self, classes: Labels, gram: Gram) -> None:
         prior = as_prior(self.prior)

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from oddsmith.data_access.training_data import read_data
+from oddsmith.data_access.streamed_fit import read_data
 from oddsmith.design.fitted_basis import check_same_basis, has_basis, learn_basis, through_basis
 from oddsmith.design.fitted_design import through_design
-from oddsmith.design.inputs import check_class_weights, nonfinite_error, read_rows, read_weights
+from oddsmith.design.inputs import check_class_weights, feature_names, nonfinite_error, read_rows, read_weights
 from oddsmith.design.labels import read_some_labels, union_of_classes
 from oddsmith.design.levels import few
 from oddsmith.engines import MemorySource, engine_of, one_blas_thread
@@ -25,6 +25,7 @@ from oddsmith.models.base import all_or_nothing
 from oddsmith.models.estimator import Estimator
 from oddsmith.protocols import Labels
 from oddsmith.statistic import Statistic
+from oddsmith.statistics import Gram
 
 S = TypeVar("S", bound=Statistic)
 Model = TypeVar("Model", bound="MergeMixin")
@@ -75,8 +76,8 @@ class MergeMixin(Estimator):
     """A mixin for models that keep the sums they were solved from: they grow and merge without a row being read again.
 
     The model defines ``_check_parameters()``; ``_sum(source)``, which folds its sums; ``_solve(classes, sums)``, which
-    assigns its fitted attributes; ``_on_classes(sums, where, K)``, which returns the sums with their classes at
-    ``where`` among K; and ``_weights(sums)``, the weight of each class. It stands before `Classifier`.
+    assigns its fitted attributes; and ``_on_classes(sums, where, K)``, which returns the sums with their classes at
+    ``where`` among K. It stands before `Classifier`.
     """
 
     design: object
@@ -84,6 +85,27 @@ class MergeMixin(Estimator):
     aliased_: list[str]
     _sums: Any = None
     _unsolved: bool = False
+
+    @all_or_nothing
+    def fit(self: Model, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None, **how: object) -> Model:
+        """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
+
+        ``X`` may be a path, a folder, or a data frame of Dask or Spark: see `scan`, also for ``how`` it is read.
+
+        >>> from oddsmith import LeastSquaresClassifier
+        >>> model = LeastSquaresClassifier().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"])
+        >>> model.predict([[0.4], [2.9]]).tolist()
+        ['a', 'b']
+        """
+        self._check_parameters()
+        classes, source = self._read_source(X, y, sample_weight, how)
+        with one_blas_thread():
+            self._settle(classes, self._fit_sums(source))
+        return self
+
+    def _fit_sums(self, source: Source) -> Any:
+        """Return the sums of all rows of a fit, which may be read twice."""
+        return self._sum(source)
 
     def _read_source(self, X: object, y: object, sample_weight: object, how: dict[str, Any]) -> tuple[Labels, Any]:
         """Return the classes, and rows, labels and weights as something to fold; NaN is not yet looked for."""
@@ -126,7 +148,7 @@ class MergeMixin(Estimator):
         rows = source.block(0, source.n_rows).X
         values = rows.data if sparse.issparse(rows) else rows
         if not np.isfinite(values).all():
-            return nonfinite_error(rows, self._names() if has_basis(self) else self._feature_names())
+            return nonfinite_error(rows, self._names() if has_basis(self) else feature_names(self))
         largest = int(np.argmax(abs(rows).max(axis=0).toarray() if sparse.issparse(rows) else np.abs(rows).max(axis=0)))
         return InvalidInputError(
             f"The squares of column {str(self._names()[largest])!r} add up to more than a float64 can hold. "
@@ -214,7 +236,7 @@ class MergeMixin(Estimator):
         """Solve, if that was postponed and what is asked for comes of it."""
         if not name.endswith("_") or name.startswith("_") or name in READ or not self._unsolved:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        weight = self._weights(self._sums)
+        weight = self._sums.class_weight if isinstance(self._sums, Gram) else self._sums.weight
         if np.count_nonzero(weight) < 2 or not weight.all():
             label = self.classes_.tolist()[int(np.argmin(weight > 0))]
             lacking = "there are rows of one class only" if weight.all() else f"there are no rows of class {label!r}"

@@ -79,11 +79,8 @@ class NaiveBayes(GenerativeMixin, Classifier):
         α, added to every count; 0 is maximum likelihood.
     variance_smoothing : number of at least 0
         Share of the largest variance of a Gaussian column that is added to all variances.
-    basis : basis or list of bases, optional
-        Basis functions φ of the columns, such as ``Polynomial(2)``; those of a list follow on one another. They are
-        learned with the model and kept in it (``basis_``); "columns" are then theirs.
-    threads : int, optional
-        Number of threads; the result does not depend on it, to the bit.
+    basis, threads
+        As in `LogisticRegression`; with a basis, "columns" are its functions.
 
     Attributes
     ----------

@@ -14,12 +14,12 @@ from oddsmith.data_access.streamed_fit import refuse_pieces
 from oddsmith.densities.rows import RowMatrix, dense
 from oddsmith.design.fitted_basis import has_basis, learn_rows, whole
 from oddsmith.design.fitted_design import through_design
-from oddsmith.design.inputs import check_finite, read_labels, read_rows
+from oddsmith.design.inputs import check_finite, feature_names, read_labels, read_rows
 from oddsmith.errors import ConvergenceWarning, InvalidInputError
 from oddsmith.kernels.perceptron import Walk, correct, margins, rounding, run_epoch
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
+from oddsmith.models.estimator import check_count
 from oddsmith.models.geometry_mixin import GeometryMixin
-from oddsmith.numerics import Array
 from oddsmith.records import Trace
 
 COLUMNS = ("iteration", "objective", "mistakes", "errors", "best_errors", "seconds")
@@ -50,15 +50,8 @@ class PerceptronClassifier(GeometryMixin, Classifier):
         Most passes over the rows.
     seed : int or None
         Each epoch visits the rows in another random order, drawn with this seed; None: as they are given.
-    basis : basis or list of bases, optional
-        Basis functions φ of the columns, such as ``Polynomial(2)``; those of a list follow on one another. They are
-        learned with the model and kept in it (``basis_``); "columns" are then theirs.
-        The rows are visited one by one, so all of φ is made at once.
-    fit_intercept : bool
-        Whether a constant is added.
-    design : Design, optional
-        How the columns of a table become numbers; default: categories and dates by `Design()`, numbers as they are. It
-        is learned with the model and kept in it (``design_``).
+    basis, fit_intercept, design
+        As in `LogisticRegression`. The rows are visited one by one, so all of φ is made at once.
 
     Attributes
     ----------
@@ -104,14 +97,6 @@ class PerceptronClassifier(GeometryMixin, Classifier):
     (True, [0, 1, 1, 0])
     """
 
-    coef_: Array
-    intercept_: Array
-    converged_: bool
-    n_mistakes_: int
-    n_errors_: int
-    n_iter_: int
-    trace_: Trace
-
     def __init__(
         self,
         step_size: float = 1.0,
@@ -140,7 +125,7 @@ class PerceptronClassifier(GeometryMixin, Classifier):
         refuse_pieces(X, "PerceptronClassifier", "Use LogisticRegression")
         X, y, _, _ = through_design(self, self.design, X, y, reset=True)
         rows = read_rows(self, X, reset=True)
-        check_finite(rows, self._feature_names())
+        check_finite(rows, feature_names(self))
         classes, t = read_labels(y, rows.shape[0])
         Phi = whole(learn_rows(self, rows, reset=True))
         Phi = (Phi.tocsr() if sparse.issparse(Phi) else np.ascontiguousarray(Phi)).astype(np.float64, copy=False)
@@ -157,11 +142,10 @@ class PerceptronClassifier(GeometryMixin, Classifier):
         return self
 
     def _check_parameters(self) -> None:
-        step, epochs = self.step_size, self.max_epochs
+        step = self.step_size
         if not (isinstance(step, int | float | np.number) and np.isfinite(step) and step > 0):
             raise InvalidInputError(f"step_size must be a positive number, found {step!r}.")
-        if not (isinstance(epochs, int | np.integer) and epochs >= 1):
-            raise InvalidInputError(f"max_epochs must be a whole number of at least 1, found {epochs!r}.")
+        check_count("max_epochs", self.max_epochs)
 
     def _walk(self, Phi: RowMatrix, t: npt.NDArray[np.int32], K: int) -> tuple[Walk, bool, list[tuple[Any, ...]]]:
         """Run the epochs.
