@@ -24,7 +24,7 @@ def problem(K: int, size: float, *, form: str, center: float) -> tuple[Block, Cu
     block = Block(X, t, rng.uniform(0.0, 2.0, n), rng.normal(size=(n, C)))
     W, V = rng.normal(scale=size, size=(2, C, M))
     b, v = rng.normal(size=(2, C))
-    return block, CurvatureParams(W, b, np.full(M, center), 2, V, v)
+    return block, CurvatureParams(W=W, b=b, center=np.full(M, center), V=V, v=v)
 
 
 def exact_value(block: Block, params: CurvatureParams, theta: list[mpmath.mpf]) -> mpmath.mpf:
@@ -100,7 +100,7 @@ def test_curvature_product_equals_hessian_times_vector(K: int, size: float, form
 @pytest.mark.parametrize("K", [2, 3])
 def test_first_order_gives_the_value_and_gradient_of_second_order(K: int) -> None:
     block, params = problem(K, 3.0, form="dense", center=0.5)
-    one = Curvature.of(block, CurvatureParams(params.W, params.b, params.center, 1))
+    one = Curvature.of(block, CurvatureParams(W=params.W, b=params.b, center=params.center, order=1))
     two = Curvature.of(block, params)
     assert one.hessian is None
     assert one.value == two.value

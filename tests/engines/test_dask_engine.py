@@ -38,7 +38,7 @@ from oddsmith.testing.folds import _same_bits
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 N, M = 96, 3
-CURVATURE = CurvatureParams(np.full((1, M), 0.1), np.zeros(1), np.zeros(M))
+CURVATURE = CurvatureParams(W=np.full((1, M), 0.1), b=np.zeros(1), center=np.zeros(M))
 
 
 @pytest.fixture(scope="module")

@@ -101,8 +101,8 @@ def test_hessians_of_many_columns(M: int, C: int) -> None:
     rng = np.random.default_rng(M)
     n = 333
     block = Block(rng.normal(size=(n, M)) + 3.0, rng.integers(0, C + 1, n).astype(np.int32), rng.uniform(0, 2, n))
-    at = (rng.normal(size=(C, M)) / np.sqrt(M), rng.normal(size=C), np.full(M, 3.0))
-    small, large = (Curvature.of(block, CurvatureParams(*at, 2, large=flag)) for flag in (False, True))
+    at = CurvatureParams(W=rng.normal(size=(C, M)) / np.sqrt(M), b=rng.normal(size=C), center=np.full(M, 3.0))
+    small, large = (Curvature.of(block, replace(at, large=flag)) for flag in (False, True))
     close(large.hessian, small.hessian, float(n))
     assert np.array_equal(large.hessian, large.hessian.T)
 
@@ -148,7 +148,7 @@ def test_activations_of_700_keep_their_digits(C: int, sign: float) -> None:
     W = np.full((C, 1), -1.0)
     W[0] = sign
     block = Block(X, t)
-    params = [CurvatureParams(W, np.zeros(C), np.zeros(1), 2, large=flag) for flag in (False, True)]
+    params = [CurvatureParams(W=W, b=np.zeros(C), center=np.zeros(1), large=flag) for flag in (False, True)]
     small, large = (Curvature.of(block, p) for p in params)
     exact = np.exp(-X).sum() if sign > 0 else X.sum()
     for found in (small, large):
@@ -162,7 +162,13 @@ def test_curvatures_kept_from_an_evaluation_serve_the_product() -> None:
     X = sparse.csr_array(sparse.random(500, 40, density=0.1, format="csr", random_state=rng))
     t = rng.integers(0, 2, 500).astype(np.int32)
     params = CurvatureParams(
-        rng.normal(size=(1, 40)), np.zeros(1), np.zeros(40), 1, rng.normal(size=(1, 40)), np.ones(1), large=True
+        W=rng.normal(size=(1, 40)),
+        b=np.zeros(1),
+        center=np.zeros(40),
+        order=1,
+        V=rng.normal(size=(1, 40)),
+        v=np.ones(1),
+        large=True,
     )
     block, remembering = Block(X, t), replace(params, buffers=RowBuffers(curvature=np.full(500, np.nan)))
     Curvature.of(block, remembering)
@@ -174,7 +180,7 @@ def test_values_that_are_not_finite_stay_visible() -> None:
     X = np.ones((100, 3))
     for bad in (np.nan, np.inf, -np.inf):
         X[57, 1] = bad
-        params = CurvatureParams(np.ones((1, 3)), np.zeros(1), np.zeros(3), 1, large=True)
+        params = CurvatureParams(W=np.ones((1, 3)), b=np.zeros(1), center=np.zeros(3), order=1, large=True)
         assert not np.isfinite(Curvature.of(Block(X, np.ones(100, dtype=np.int32)), params).gradient).all()
 
 
@@ -187,7 +193,7 @@ def test_rows_of_half_precision(seed: int, n: int, M: int, C: int) -> None:
     W, b, center = rng.normal(size=(C, M)) / M, rng.normal(size=C), np.full(M, 100.0)
     scale = rng.uniform(1.0, 4.0, M)
     scratch = np.zeros((n, M), dtype=np.float16)
-    params = CurvatureParams(W, b, center, 1, inverse=scale**-2.0, large=True)
+    params = CurvatureParams(W=W, b=b, center=center, order=1, inverse=scale**-2.0, large=True)
     plain, making = (
         Curvature.of(Block(X, t), params),
         Curvature.of(Block(X, t), replace(params, buffers=RowBuffers(half=scratch))),
@@ -195,9 +201,9 @@ def test_rows_of_half_precision(seed: int, n: int, M: int, C: int) -> None:
     assert making.value == plain.value and np.array_equal(making.gradient, plain.gradient)
     close(making.longest, plain.longest, 0.0)
     np.testing.assert_allclose(scratch, (X - center) / scale, rtol=2.0**-11 * 1.001, atol=1e-7)
-    there = CurvatureParams(W * scale, b, np.zeros(M), 1)
+    there = CurvatureParams(W=W * scale, b=b, center=np.zeros(M), order=1)
     rounded = Curvature.of(Block(scratch.astype(float), t), there)
     for order in (1, 2):
-        found = Curvature.of(Block(scratch, t), CurvatureParams(W * scale, b, np.zeros(M), order, large=True))
+        found = Curvature.of(Block(scratch, t), replace(there, order=order, large=True))
         close(found.value, rounded.value, 1e-300, 1e-5)
         close(found.gradient, rounded.gradient, float(n), 1e-5)

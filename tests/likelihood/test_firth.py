@@ -37,10 +37,10 @@ def test_slope_equals_differences_of_the_log_determinant(K: int, link: str | Non
     x = 0.5 * rng.normal(size=(C, M + 1))
 
     def half(x: np.ndarray) -> float:
-        at = WeightPoint(x, np.array([0.0, 20.0]), np.array([1.0, 5.0]), T, None if link is None else LINKS[link])
+        at = WeightPoint(x=x, center=np.array([0.0, 20.0]), scale=np.array([1.0, 5.0]), T=T, link=link and LINKS[link])
         return 0.5 * np.linalg.slogdet(information(block, at))[1]
 
-    at = WeightPoint(x, np.array([0.0, 20.0]), np.array([1.0, 5.0]), T, None if link is None else LINKS[link])
+    at = WeightPoint(x=x, center=np.array([0.0, 20.0]), scale=np.array([1.0, 5.0]), T=T, link=link and LINKS[link])
     found = LeverageSlope.of(block, LeverageParams(at, np.linalg.inv(information(block, at)))).slope
     for place in np.ndindex(x.shape):
         step = np.zeros_like(x)

@@ -45,7 +45,7 @@ def newton(parts: Any) -> np.ndarray:
     center = parts.engine.fold(Moments, source, MomentsParams(1, "diagonal")).mean[0]
     x = np.zeros(3)
     for _ in range(PASSES - 1):
-        sums = parts.engine.fold(Curvature, source, CurvatureParams(x[None, 1:], x[:1], center))
+        sums = parts.engine.fold(Curvature, source, CurvatureParams(W=x[None, 1:], b=x[:1], center=center))
         assert sums.hessian is not None
         x = x - np.linalg.solve(sums.hessian, sums.gradient[0])
     return x

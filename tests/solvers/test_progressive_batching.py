@@ -176,7 +176,7 @@ def test_sums_over_a_part_are_those_over_its_rows(
         rows = np.concatenate([np.arange(*run) for run in part.runs()] or [np.arange(0)])
         plain = MemorySource(X[rows], t[rows], 2, None, None if offset is None else offset[rows])
         for order in (1, 2):
-            params = CurvatureParams(W, b, center, order, inverse=np.ones(D), large=True)
+            params = CurvatureParams(W=W, b=b, center=center, order=order, inverse=np.ones(D), large=True)
             sums, wanted = (MemoryEngine().fold(Curvature, rows, params) for rows in (part, plain))
             assert sums.rows == wanted.rows and sums.longest == pytest.approx(wanted.longest, rel=1e-12)
             assert sums.value == pytest.approx(wanted.value, rel=1e-12)
@@ -192,7 +192,7 @@ def test_other_sums_count_the_rows_of_a_part_alone(large: bool) -> None:
     source = MemorySource(rng.normal(size=(640, 3)), rng.integers(0, 3, 640, dtype=np.int32), 3)
     part = next(source.parts((0.5, 1.0)))
     rows = np.concatenate([np.arange(*run) for run in part.runs()])
-    params = CurvatureParams(rng.normal(size=(2, 3)), np.zeros(2), np.zeros(3), 2, large=large)
+    params = CurvatureParams(W=rng.normal(size=(2, 3)), b=np.zeros(2), center=np.zeros(3), large=large)
     found, expected = (MemoryEngine().fold(Curvature, some, params) for some in (part, source.take(rows)))
     assert found.rows == expected.rows == len(rows)
     np.testing.assert_allclose(found.gradient, expected.gradient, rtol=1e-12)
@@ -214,7 +214,7 @@ def test_a_plan_where_it_pays() -> None:
     """Of few rows, or many weights, the first pass is like any other."""
 
     def plan(n: int, D: int) -> BatchSchedule | None:
-        return BatchSchedule.whole_pass(n, D + 1, 0.01)
+        return BatchSchedule.whole_pass(n, D + 1, 0.01, POLICY)
 
     assert plan(2_000_000, 20) is not None
     assert plan(4_000_000, 40) is not None

@@ -202,7 +202,7 @@ def params_of(plan: ColumnPlan, K: int, *, large: bool = False) -> FeaturesParam
         range(len(plan)) if len(columns) == len(plan) else tuple(columns.tolist())
         for columns in (plan.moments, plan.sums)
     )
-    return FeaturesParams(K, moments, sums, levels, watch, large)
+    return FeaturesParams(K=K, moments=moments, sums=sums, levels=levels, watch=watch, large=large)
 
 
 def check_domain(rows: RowMatrix, plan: ColumnPlan, outside: Array | None = None) -> None:

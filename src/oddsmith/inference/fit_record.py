@@ -109,7 +109,7 @@ class FitRecord:
     def at(self) -> WeightPoint:
         """The weights as statistics over rows take them."""
         c = self.state.coordinates
-        return WeightPoint(self.state.x, c.center, c.scale, c.T, self.link)
+        return WeightPoint(x=self.state.x, center=c.center, scale=c.scale, T=c.T, link=self.link)
 
     @property
     def link_name(self) -> str:

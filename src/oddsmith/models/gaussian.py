@@ -195,7 +195,7 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
         K, D = len(classes), source.shape.M
         engine = engine_of(source, self.threads)
         if self._columnwise():
-            stat: Features | Moments = engine.fold(Features, source, FeaturesParams(K, moments=range(D), large=large))
+            stat: Features | Moments = engine.fold(Features, source, FeaturesParams(K=K, moments=range(D), large=large))
         else:
             stat = engine.fold(Moments, source, replace(self._moments_params(classes), large=large))
         if not (np.isfinite(stat.mean).all() and (self._columnwise() or np.isfinite(stat.scatter).all())):

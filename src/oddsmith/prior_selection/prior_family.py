@@ -144,7 +144,7 @@ class PriorFamily:
     def weight_point(self, x: Array) -> WeightPoint:
         """Return the weights as statistics over rows take them."""
         o = self.objective
-        return WeightPoint(x.reshape(o.shape), o.center, o.scale, o.T, o.link)
+        return WeightPoint(x=x.reshape(o.shape), center=o.center, scale=o.scale, T=o.T, link=o.link)
 
     def prior_at(self, log_alpha: Array) -> tuple[GaussianPrior, Any]:
         """Return the prior with these precisions, and its scale."""
