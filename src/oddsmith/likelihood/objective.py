@@ -237,7 +237,7 @@ class FoldObjective:
             return sums
         m = 1.0 / self.sampling_fraction
         hessian = None if sums.hessian is None else sums.hessian * m
-        return Curvature(sums.rows, sums.value * m, sums.gradient * m, hessian, sums.longest)
+        return replace(sums, value=sums.value * m, gradient=sums.gradient * m, hessian=hessian)
 
     def hessian_product(self, w: Array, v: Array) -> Array:
         """Return the Hessian at ``w`` times ``v``: one pass, no matrix."""
@@ -450,10 +450,10 @@ class FoldObjective:
         expected: bool = False,
     ) -> CurvatureParams:
         return CurvatureParams(
-            W,
-            b,
-            self.center,
-            order,
+            W=W,
+            b=b,
+            center=self.center,
+            order=order,
             V=V,
             v=v,
             inverse=inverse,
