@@ -16,30 +16,10 @@ from oddsmith.design.levels import Category
 from oddsmith.design.table import Design
 from oddsmith.design.terms import Factor
 from oddsmith.errors import InvalidInputError
-from oddsmith.export.formulas import (
-    Columns,
-    FormulaWriter,
-    constant,
-    expand,
-    indicator,
-    require_finite,
-    require_not,
-    require_positive,
-    safe_log,
-    scale,
-    standardize,
-    sum_columns,
-)
+from oddsmith.export.formulas import Columns, FormulaWriter, expand
 
-MOST_POWER = 20
-LARGEST_EXPONENT = 700.0
-
-
-def plain_columns(w: FormulaWriter[Columns], names: list[str]) -> Columns:
-    """Return columns of finite numbers; rows that lack one have no result."""
-    x = w.join(*(w.number(name) for name in names))
-    require_finite(w, x)
-    return x
+MOST_POWER, LARGEST_EXPONENT = 20, 700.0
+SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Lt: "<", ast.LtE: "<=", ast.Eq: "=", ast.NotEq: "="}
 
 
 def design_columns(w: FormulaWriter[Columns], design: Design) -> Columns:
@@ -55,8 +35,8 @@ def design_columns(w: FormulaWriter[Columns], design: Design) -> Columns:
         if name not in numbers:
             x = w.number(name, design.kinds_[name])
             if name in design.fills_:
-                x = w.let(w.apply("where", w.apply("missing", x), constant(w, design.fills_[name]), x))
-            require_finite(w, x)
+                x = w.let(w.apply("where", w.apply("missing", x), w.constant(design.fills_[name]), x))
+            w.require_finite(x)
             numbers[name] = x
         return numbers[name]
 
@@ -64,10 +44,10 @@ def design_columns(w: FormulaWriter[Columns], design: Design) -> Columns:
         if factor.what == "levels":
             return w.pick(categories[factor.of], design.categories_[factor.of].columns(full=factor.full))
         if factor.what == "indicator":
-            return indicator(w, w.apply("missing", w.number(factor.of, design.kinds_[factor.of])))
+            return w.indicator(w.apply("missing", w.number(factor.of, design.kinds_[factor.of])))
         value = w.let(_expression(w, factor.of, column, design.states_))
         if factor.of.column is None:
-            require_finite(w, value)
+            w.require_finite(value)
         return value
 
     return w.join(*(_product(w, [columns(factor) for factor in term.factors]) for term in design.terms_))
@@ -76,18 +56,18 @@ def design_columns(w: FormulaWriter[Columns], design: Design) -> Columns:
 def _category(w: FormulaWriter[Columns], design: Design, category: Category) -> Columns:
     """Return a 0/1 column for every level, that of the reference included."""
     levels, missing = w.category(category.name, category.levels, category.kind)
-    known = w.apply("<", constant(w, 0.5), w.let(sum_columns(w, levels)))
+    known = w.apply("<", w.constant(0.5), w.let(w.sum_columns(levels)))
     if design.unseen == "error":
         w.require(known)
     elif None not in category.levels:
-        require_not(w, missing)
+        w.require_not(missing)
     if design.unseen != "reference":
         return levels
     # Whatever is no other level is the reference.
     others = category.columns(full=False)
     if not others:
-        return constant(w, 1.0)
-    rest = w.let(scale(w, sum_columns(w, w.pick(levels, others)), -1.0, 1.0))
+        return w.constant(1.0)
+    rest = w.let(w.scale(w.sum_columns(w.pick(levels, others)), -1.0, 1.0))
     return w.join(*(w.pick(levels, [i]) if i in others else rest for i in category.columns(full=True)))
 
 
@@ -113,13 +93,13 @@ def _expression(
         if isinstance(node, ast.Name):
             return column(column_name(node))
         if isinstance(node, ast.Constant):
-            return constant(w, float(node.value))  # type: ignore[arg-type]
+            return w.constant(float(node.value))  # type: ignore[arg-type]
         if isinstance(node, ast.Call):
             name, x = called(node), w.let(value(node.args[0]))
             return _PLAIN[name](w, x) if name in _PLAIN else _learned(w, x, states[ast.unparse(node)])
         if isinstance(node, ast.UnaryOp):
             inner = value(node.operand)
-            return scale(w, inner, -1.0) if isinstance(node.op, ast.USub) else inner
+            return w.scale(inner, -1.0) if isinstance(node.op, ast.USub) else inner
         if isinstance(node, ast.Compare):
             return _comparison(w, node.ops[0], value(node.left), value(node.comparators[0]))
         assert isinstance(node, ast.BinOp)
@@ -131,12 +111,11 @@ def _expression(
 
 
 def _arithmetic(w: FormulaWriter[Columns], operator: ast.operator, x: Columns, y: Columns) -> Columns:
-    sign = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}.get(type(operator))
-    if sign is not None:
-        return w.apply(sign, x, y)
-    zero = w.apply("=", y, constant(w, 0.0))
-    require_not(w, zero)
-    quotient = w.apply("/", x, w.let(w.apply("where", zero, constant(w, 1.0), y)))
+    if type(operator) in SIGNS:
+        return w.apply(SIGNS[type(operator)], x, y)
+    zero = w.apply("=", y, w.constant(0.0))
+    w.require_not(zero)
+    quotient = w.apply("/", x, w.let(w.apply("where", zero, w.constant(1.0), y)))
     if isinstance(operator, ast.Div):
         return quotient
     whole = w.apply("floor", quotient)
@@ -145,10 +124,9 @@ def _arithmetic(w: FormulaWriter[Columns], operator: ast.operator, x: Columns, y
 
 def _comparison(w: FormulaWriter[Columns], operator: ast.cmpop, x: Columns, y: Columns) -> Columns:
     if isinstance(operator, ast.Gt | ast.GtE):
-        x, y = y, x
-    sign = "<" if isinstance(operator, ast.Lt | ast.Gt) else "<=" if isinstance(operator, ast.LtE | ast.GtE) else "="
+        return _comparison(w, ast.Lt() if isinstance(operator, ast.Gt) else ast.LtE(), y, x)
     yes = 0.0 if isinstance(operator, ast.NotEq) else 1.0
-    return indicator(w, w.apply(sign, x, y), yes, 1.0 - yes)
+    return w.indicator(w.apply(SIGNS[type(operator)], x, y), yes, 1.0 - yes)
 
 
 def _power(w: FormulaWriter[Columns], x: Columns, exponent: ast.expr, text: str) -> Columns:
@@ -158,36 +136,32 @@ def _power(w: FormulaWriter[Columns], x: Columns, exponent: ast.expr, text: str)
         raise InvalidInputError(
             f"{text} in the formula has a power that is no constant, which is not exported. Compute it before the fit."
         ) from None
-    if p.is_integer() and abs(p) <= MOST_POWER:
-        value = constant(w, 1.0)
-        for _ in range(int(abs(p))):
-            value = w.apply("*", value, x)
-        return value if p >= 0 else _arithmetic(w, ast.Div(), constant(w, 1.0), w.let(value))
-    return _exp(w, scale(w, _log(w, x), p))
+    if not p.is_integer() or abs(p) > MOST_POWER:
+        return _exp(w, w.scale(_log(w, x), p))
+    value = w.constant(1.0)
+    for _ in range(int(abs(p))):
+        value = w.apply("*", value, x)
+    return value if p >= 0 else _arithmetic(w, ast.Div(), w.constant(1.0), w.let(value))
 
 
 def _exp(w: FormulaWriter[Columns], x: Columns) -> Columns:
     x = w.let(x)
-    w.require(w.apply("<=", x, constant(w, LARGEST_EXPONENT)))
-    return w.apply("exp", w.apply("min", x, constant(w, LARGEST_EXPONENT)))
+    w.require(w.apply("<=", x, w.constant(LARGEST_EXPONENT)))
+    return w.apply("exp", w.apply("min", x, w.constant(LARGEST_EXPONENT)))
 
 
 def _log(w: FormulaWriter[Columns], x: Columns) -> Columns:
-    require_positive(w, x)
-    return safe_log(w, x)
+    w.require_positive(x)
+    return w.safe_log(x)
 
 
 def _sqrt(w: FormulaWriter[Columns], x: Columns) -> Columns:
-    require_positive(w, x, zero=True)
-    return w.apply("sqrt", w.apply("max", x, constant(w, 0.0)))
+    w.require_positive(x, zero=True)
+    return w.apply("sqrt", w.apply("max", x, w.constant(0.0)))
 
 
-_PLAIN: dict[str, Callable[[FormulaWriter[Any], Any], Any]] = {
-    "exp": _exp,
-    "log": _log,
-    "sqrt": _sqrt,
-    "I": lambda w, x: x,
-}
+_PLAIN: dict[str, Callable[[FormulaWriter[Any], Any], Any]]
+_PLAIN = {"exp": _exp, "log": _log, "sqrt": _sqrt, "I": lambda w, x: x}
 
 
 def _learned(w: FormulaWriter[Columns], x: Columns, state: object) -> Columns:
@@ -197,14 +171,14 @@ def _learned(w: FormulaWriter[Columns], x: Columns, state: object) -> Columns:
     if isinstance(state, Poly):
         return _orthogonal(w, x, state)
     assert isinstance(state, Center | Scale)
-    return standardize(w, x, np.array([state.mean]), state.sd if isinstance(state, Scale) else 1.0)
+    return w.standardize(x, np.array([state.mean]), state.sd if isinstance(state, Scale) else 1.0)
 
 
 def _orthogonal(w: FormulaWriter[Columns], x: Columns, state: Poly) -> Columns:
-    before, now, columns = constant(w, 0.0), constant(w, 1.0), []
+    before, now, columns = w.constant(0.0), w.constant(1.0), []
     for k, center in enumerate(state.center):
         ratio = state.norm[k] / state.norm[k - 1] if k else 0.0
-        step = w.apply("*", scale(w, x, 1.0, -center), now)
-        before, now = now, w.let(w.apply("-", step, scale(w, before, ratio)))
-        columns.append(scale(w, now, 1.0 / float(np.sqrt(state.norm[k + 1]))))
+        step = w.apply("*", w.scale(x, 1.0, -center), now)
+        before, now = now, w.let(w.apply("-", step, w.scale(before, ratio)))
+        columns.append(w.scale(now, 1.0 / float(np.sqrt(state.norm[k + 1]))))
     return w.join(*columns)

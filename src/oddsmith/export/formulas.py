@@ -14,12 +14,13 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from oddsmith.design.basis import GaussianKernel, Polynomial, RadialBasis, Spline, Standardize
-from oddsmith.design.basis.adapted import Adapted
+from oddsmith.design.basis.expansion import Adapted
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
 
 Columns = TypeVar("Columns")
 """Some columns in a writer's language: numbers of every row, or truth values."""
+MOST_CENTERS, MOST_COLUMNS = 500, 1000
 
 
 class FormulaWriter(Protocol[Columns]):
@@ -38,7 +39,7 @@ class FormulaWriter(Protocol[Columns]):
     def category(self, name: str, levels: Sequence[Any], kind: str) -> tuple[Columns, Columns]:
         """Return a 0/1 column for each level (None: missing), and whether the value is missing."""
 
-    def constant(self, values: Sequence[float]) -> Columns:
+    def constant(self, *values: float) -> Columns:
         """Return numbers that are the same in every row."""
 
     def width(self, x: Columns) -> int:
@@ -50,7 +51,7 @@ class FormulaWriter(Protocol[Columns]):
     def pick(self, x: Columns, which: Sequence[int]) -> Columns:
         """Return some of the columns."""
 
-    def affine(self, x: Columns, W: Array, b: Array) -> Columns:
+    def affine(self, x: Columns, W: Array, b: Array | None = None) -> Columns:
         """Return ``W x + b``: W has a row for each column that comes out."""
 
     def apply(self, operation: str, *operands: Columns) -> Columns:
@@ -75,119 +76,108 @@ class FormulaWriter(Protocol[Columns]):
         C is (degree + 1) × (knots + 1) × columns.
         """
 
+    # What follows is composed of the methods above.
 
-def constant(w: FormulaWriter[Columns], value: float) -> Columns:
-    """Return one number."""
-    return w.constant([value])
+    def sum_columns(self, x: Columns) -> Columns:
+        """Return the sum over columns."""
+        return self.affine(x, np.ones((1, self.width(x))))
 
+    def sum_squares(self, x: Columns) -> Columns:
+        """Return the sum of squares over columns."""
+        return self.sum_columns(self.apply("*", x, x))
 
-def sum_columns(w: FormulaWriter[Columns], x: Columns) -> Columns:
-    """Return the sum over columns."""
-    return w.affine(x, np.ones((1, w.width(x))), np.zeros(1))
+    def scale(self, x: Columns, factor: float, added: float = 0.0) -> Columns:
+        """Return ``factor · x + added``."""
+        M = self.width(x)
+        return self.affine(x, factor * np.eye(M), np.full(M, added))
 
+    def standardize(self, x: Columns, center: Array, unit: Array | float = 1.0) -> Columns:
+        """Return ``(x − center) / unit``, with a difference first: nothing cancels that the data has not cancelled."""
+        difference = self.apply("-", x, self.constant(*center))
+        return self.apply("/", difference, self.constant(*np.broadcast_to(unit, center.shape)))
 
-def scale(w: FormulaWriter[Columns], x: Columns, factor: float, added: float = 0.0) -> Columns:
-    """Return ``factor · x + added``."""
-    M = w.width(x)
-    return w.affine(x, factor * np.eye(M), np.full(M, added))
+    def indicator(self, condition: Columns, yes: float = 1.0, no: float = 0.0) -> Columns:
+        """Return one number where a condition holds, another where it does not."""
+        return self.apply("where", condition, self.constant(yes), self.constant(no))
 
+    def horner(self, x: Columns, coefficients: Sequence[float]) -> Columns:
+        """Return the polynomial with these coefficients, the highest power first."""
+        value = self.constant(coefficients[0])
+        for c in coefficients[1:]:
+            value = self.apply("+", self.apply("*", value, x), self.constant(c))
+        return value
 
-def standardize(w: FormulaWriter[Columns], x: Columns, center: Array, unit: Array | float = 1.0) -> Columns:
-    """Return ``(x − center) / unit``, with a difference first: nothing cancels that the data has not cancelled."""
-    units = np.broadcast_to(unit, center.shape).tolist()
-    return w.apply("/", w.apply("-", x, w.constant(center.tolist())), w.constant(units))
+    def clip(self, x: Columns, low: Columns, high: Columns) -> Columns:
+        """Return numbers moved between two bounds."""
+        return self.let(self.apply("max", self.apply("min", x, high), low))
 
+    def bound(self, x: Columns, limit: float) -> Columns:
+        """Return numbers that are not beyond ±limit; rows in which they were have no result, and overflow nowhere."""
+        self.require_finite(x, limit)
+        return self.clip(x, self.constant(-limit), self.constant(limit))
 
-def indicator(w: FormulaWriter[Columns], condition: Columns, yes: float = 1.0, no: float = 0.0) -> Columns:
-    """Return one number where a condition holds, another where it does not."""
-    return w.apply("where", condition, constant(w, yes), constant(w, no))
+    def require_finite(self, x: Columns, limit: float | None = None) -> None:
+        """Give rows without finite numbers (or with some beyond ±limit) no result."""
+        self.require(self.apply("<=", self.apply("abs", x), self.constant(self.highest if limit is None else limit)))
 
+    def require_not(self, condition: Columns) -> None:
+        """Give rows in which a condition holds no result."""
+        self.require(self.apply("<", self.indicator(condition), self.constant(0.5)))
 
-def horner(w: FormulaWriter[Columns], x: Columns, coefficients: Sequence[float]) -> Columns:
-    """Return the polynomial with these coefficients, the highest power first."""
-    value = constant(w, coefficients[0])
-    for c in coefficients[1:]:
-        value = w.apply("+", w.apply("*", value, x), constant(w, c))
-    return value
+    def require_positive(self, x: Columns, *, zero: bool = False) -> None:
+        """Give rows with numbers below zero (or zero) no result."""
+        self.require(self.apply("<=" if zero else "<", self.constant(0.0), x))
 
+    def softmax(self, A: Columns) -> tuple[Columns, Columns]:
+        """Return ``exp(a_k) / Σ_j exp(a_j)`` and its logarithm; the largest activation is subtracted first."""
+        A = self.let(A)
+        D = self.let(self.apply("-", A, self.let(self.largest(A))))
+        E = self.let(self.apply("exp", D))
+        S = self.let(self.sum_columns(E))
+        return self.apply("/", E, S), self.apply("-", D, self.apply("log", S))
 
-def require_finite(w: FormulaWriter[Columns], x: Columns) -> None:
-    """Give rows without finite numbers no result."""
-    w.require(w.apply("<=", w.apply("abs", x), constant(w, w.highest)))
-
-
-def bound(w: FormulaWriter[Columns], x: Columns, limit: float) -> Columns:
-    """Return numbers that are not beyond ±limit; rows in which they were have no result, and overflow nowhere."""
-    w.require(w.apply("<=", w.apply("abs", x), constant(w, limit)))
-    return clip(w, x, w.constant([-limit]), w.constant([limit]))
-
-
-def clip(w: FormulaWriter[Columns], x: Columns, low: Columns, high: Columns) -> Columns:
-    """Return numbers moved between two bounds."""
-    return w.let(w.apply("max", w.apply("min", x, high), low))
-
-
-def require_not(w: FormulaWriter[Columns], condition: Columns) -> None:
-    """Give rows in which a condition holds no result."""
-    w.require(w.apply("<", indicator(w, condition), constant(w, 0.5)))
-
-
-def require_positive(w: FormulaWriter[Columns], x: Columns, *, zero: bool = False) -> None:
-    """Give rows with numbers below zero (or zero) no result."""
-    w.require(w.apply("<=" if zero else "<", constant(w, 0.0), x))
-
-
-def softmax(w: FormulaWriter[Columns], A: Columns) -> tuple[Columns, Columns]:
-    """Return ``exp(a_k) / Σ_j exp(a_j)`` and its logarithm; the largest activation is subtracted first."""
-    A = w.let(A)
-    D = w.let(w.apply("-", A, w.let(w.largest(A))))
-    E = w.let(w.apply("exp", D))
-    S = w.let(sum_columns(w, E))
-    return w.apply("/", E, S), w.apply("-", D, w.apply("log", S))
-
-
-def safe_log(w: FormulaWriter[Columns], P: Columns) -> Columns:
-    """Return the logarithm of probabilities, that of the smallest normal number where they are zero."""
-    return w.apply("log", w.apply("max", P, constant(w, w.smallest)))
+    def safe_log(self, P: Columns) -> Columns:
+        """Return the logarithm of probabilities, that of the smallest normal number where they are zero."""
+        return self.apply("log", self.apply("max", P, self.constant(self.smallest)))
 
 
 def link_probabilities(w: FormulaWriter[Columns], link: str, a: Columns) -> tuple[Columns, Columns]:
     """Return the probabilities of both classes under a link, and their logarithms."""
     a = w.let(a)
     if link == "logit":
-        return softmax(w, w.join(constant(w, 0.0), a))
+        return w.softmax(w.join(w.constant(0.0), a))
     if link in ("probit", "cauchit"):
         tail, log_tail = (_normal_tail if link == "probit" else _cauchy_tail)(w, w.apply("abs", a))
-        tail, up = w.let(tail), w.apply("<", constant(w, 0.0), a)
-        rest = w.let(w.apply("-", constant(w, 1.0), tail))
+        tail, up = w.let(tail), w.apply("<", w.constant(0.0), a)
+        rest = w.let(w.apply("-", w.constant(1.0), tail))
         P = w.join(w.apply("where", up, tail, rest), w.apply("where", up, rest, tail))
-        small, large = w.let(log_tail), w.let(safe_log(w, rest))
+        small, large = w.let(log_tail), w.let(w.safe_log(rest))
         return P, w.join(w.apply("where", up, small, large), w.apply("where", up, large, small))
     if link == "identity":
-        p = clip(w, a, constant(w, 0.0), constant(w, 1.0))
-        P = w.join(w.apply("-", constant(w, 1.0), p), p)
-        return P, safe_log(w, P)
+        p = w.clip(a, w.constant(0.0), w.constant(1.0))
+        P = w.join(w.apply("-", w.constant(1.0), p), p)
+        return P, w.safe_log(P)
     # What is left has one logarithm that is linear in exp(±a) or a: log f = −exp(−a), log(1 − f) = −exp(a), log f = a.
     if link in ("loglog", "cloglog"):
-        exponent = a if link == "cloglog" else scale(w, a, -1.0)
-        u = w.let(w.apply("exp", w.apply("min", exponent, constant(w, 10.0))))
+        exponent = a if link == "cloglog" else w.scale(a, -1.0)
+        u = w.let(w.apply("exp", w.apply("min", exponent, w.constant(10.0))))
     else:
-        u = w.let(scale(w, w.apply("min", a, constant(w, 0.0)), -1.0))
-    log_p = scale(w, u, -1.0)
+        u = w.let(w.scale(w.apply("min", a, w.constant(0.0)), -1.0))
+    log_p = w.scale(u, -1.0)
     p, rest = w.apply("exp", log_p), w.let(_one_minus_exp(w, u))
     if link == "cloglog":
-        return w.join(p, rest), w.join(log_p, safe_log(w, rest))
-    return w.join(rest, p), w.join(safe_log(w, rest), log_p)
+        return w.join(p, rest), w.join(log_p, w.safe_log(rest))
+    return w.join(rest, p), w.join(w.safe_log(rest), log_p)
 
 
 def _one_minus_exp(w: FormulaWriter[Columns], u: Columns) -> Columns:
     """Return ``1 − exp(−u)`` for u ≥ 0, by its series where the difference would cancel."""
-    series = constant(w, 1.0)
-    small = w.let(w.apply("min", u, constant(w, 0.1)))
+    series = one = w.constant(1.0)
+    small = w.let(w.apply("min", u, w.constant(0.1)))
     for k in range(10, 1, -1):
-        series = w.apply("-", constant(w, 1.0), w.apply("*", scale(w, small, 1.0 / k), series))
-    exact = w.apply("-", constant(w, 1.0), w.apply("exp", scale(w, u, -1.0)))
-    return w.apply("where", w.apply("<", u, constant(w, 0.1)), w.apply("*", small, series), exact)
+        series = w.apply("-", one, w.apply("*", w.scale(small, 1.0 / k), series))
+    exact = w.apply("-", one, w.apply("exp", w.scale(u, -1.0)))
+    return w.apply("where", w.apply("<", u, w.constant(0.1)), w.apply("*", small, series), exact)
 
 
 # W. J. Cody's rational approximations to erf and erfc (1969), to 16 digits; numerator and denominator, highest power
@@ -221,25 +211,25 @@ BEYOND = 60.0
 
 
 def _ratio(w: FormulaWriter[Columns], x: Columns, parts: tuple[tuple[float, ...], tuple[float, ...]]) -> Columns:
-    return w.let(w.apply("/", horner(w, x, parts[0]), horner(w, x, parts[1])))
+    return w.let(w.apply("/", w.horner(x, parts[0]), w.horner(x, parts[1])))
 
 
 def _normal_tail(w: FormulaWriter[Columns], z: Columns) -> tuple[Columns, Columns]:
     """Return ``1 − Φ(z)`` and its logarithm for z ≥ 0: half of erfc(z/√2), of which exp(−z²/2) is the larger part."""
-    x = w.let(scale(w, w.apply("min", z, constant(w, BEYOND)), float(np.sqrt(0.5))))
+    x = w.let(w.scale(w.apply("min", z, w.constant(BEYOND)), float(np.sqrt(0.5))))
     square = w.let(w.apply("*", x, x))
-    near = w.apply("min", x, constant(w, 0.46875))
+    near = w.apply("min", x, w.constant(0.46875))
     small = w.apply("*", near, _ratio(w, w.let(w.apply("*", near, near)), ERF))
-    inner = w.let(scale(w, small, -0.5, 0.5))
-    far = w.let(w.apply("max", x, constant(w, 4.0)))
-    inverse = w.let(w.apply("/", constant(w, 1.0), w.apply("*", far, far)))
+    inner = w.let(w.scale(small, -0.5, 0.5))
+    far = w.let(w.apply("max", x, w.constant(4.0)))
+    inverse = w.let(w.apply("/", w.constant(1.0), w.apply("*", far, far)))
     series = w.apply("*", inverse, _ratio(w, inverse, FAR_ERFC))
-    outer = w.apply("-", constant(w, float(1.0 / np.sqrt(np.pi))), series)
-    middle = _ratio(w, w.apply("min", x, constant(w, 4.0)), ERFC)
-    factor = w.apply("where", w.apply("<", constant(w, 4.0), x), w.apply("/", outer, far), middle)
-    factor = w.let(scale(w, factor, 0.5))
-    inside = w.apply("<=", x, constant(w, 0.46875))
-    tail = w.apply("where", inside, inner, w.apply("*", w.apply("exp", scale(w, square, -1.0)), factor))
+    outer = w.apply("-", w.constant(float(1.0 / np.sqrt(np.pi))), series)
+    middle = _ratio(w, w.apply("min", x, w.constant(4.0)), ERFC)
+    factor = w.apply("where", w.apply("<", w.constant(4.0), x), w.apply("/", outer, far), middle)
+    factor = w.let(w.scale(factor, 0.5))
+    inside = w.apply("<=", x, w.constant(0.46875))
+    tail = w.apply("where", inside, inner, w.apply("*", w.apply("exp", w.scale(square, -1.0)), factor))
     return tail, w.apply("where", inside, w.apply("log", inner), w.apply("-", w.apply("log", factor), square))
 
 
@@ -249,22 +239,17 @@ def _cauchy_tail(w: FormulaWriter[Columns], z: Columns) -> tuple[Columns, Column
     Half of the angle of the point (z, 1) has the tangent ``1 / (z + √(1 + z²))``; two more halvings make it so small
     that ten terms of the series for atan are enough.
     """
-    z = w.let(w.apply("min", z, constant(w, w.far)))
-    one = constant(w, 1.0)
-    t = w.let(w.apply("/", one, w.apply("+", z, _hypotenuse(w, z))))
+
+    def hypotenuse(x: Columns) -> Columns:
+        return w.apply("sqrt", w.scale(w.apply("*", x, x), 1.0, 1.0))
+
+    z, one = w.let(w.apply("min", z, w.constant(w.far))), w.constant(1.0)
+    t = w.let(w.apply("/", one, w.apply("+", z, hypotenuse(z))))
     for _ in range(2):
-        t = w.let(w.apply("/", t, w.apply("+", one, _hypotenuse(w, t))))
-    series = horner(w, w.let(w.apply("*", t, t)), [(-1.0) ** k / (2 * k + 1) for k in range(10, -1, -1)])
-    tail = w.let(scale(w, w.apply("*", t, series), 8.0 / float(np.pi)))
+        t = w.let(w.apply("/", t, w.apply("+", one, hypotenuse(t))))
+    series = w.horner(w.let(w.apply("*", t, t)), [(-1.0) ** k / (2 * k + 1) for k in range(10, -1, -1)])
+    tail = w.let(w.scale(w.apply("*", t, series), 8.0 / float(np.pi)))
     return tail, w.apply("log", tail)
-
-
-def _hypotenuse(w: FormulaWriter[Columns], z: Columns) -> Columns:
-    return w.apply("sqrt", scale(w, w.apply("*", z, z), 1.0, 1.0))
-
-
-MOST_CENTERS = 500
-MOST_COLUMNS = 1000
 
 
 def expand(w: FormulaWriter[Columns], x: Columns, steps: Sequence[object]) -> Columns:
@@ -272,11 +257,10 @@ def expand(w: FormulaWriter[Columns], x: Columns, steps: Sequence[object]) -> Co
     for step in steps:
         write = _BASES.get(type(step))
         if write is None:
-            basis = step.transformer if isinstance(step, Adapted) else step
+            basis, known = step.transformer if isinstance(step, Adapted) else step, sorted(b.__name__ for b in _BASES)
             raise InvalidInputError(
-                f"The basis {basis!r} cannot be exported. Those that can are "
-                f"{', '.join(sorted(kind.__name__ for kind in _BASES))}; or transform the rows before the fit, and "
-                "export a model of the new columns."
+                f"The basis {basis!r} cannot be exported. Those that can are {', '.join(known)}; or transform the rows "
+                "before the fit, and export a model of the new columns."
             )
         x = w.let(write(w, x, step))
         if w.width(x) > MOST_COLUMNS:
@@ -289,7 +273,7 @@ def expand(w: FormulaWriter[Columns], x: Columns, steps: Sequence[object]) -> Co
 
 def _polynomial(w: FormulaWriter[Columns], x: Columns, step: Polynomial) -> Columns:
     D, G = w.width(x), int(step.degree)
-    x = bound(w, x, 0.5 * w.highest ** (1.0 / G))
+    x = w.bound(x, 0.5 * w.highest ** (1.0 / G))
     monomials: dict[tuple[int, ...], Columns] = {(j,): w.pick(x, [j]) for j in range(D)}
     for g in range(2, G + 1):
         for chosen in combinations_with_replacement(range(D), g):
@@ -304,11 +288,10 @@ def _spline(w: FormulaWriter[Columns], x: Columns, step: Spline) -> Columns:
         period = float(knots[-1] - knots[0]) or 1.0
         value = w.pick(x, [j])
         if step.periodic:
-            turns = w.apply("floor", standardize(w, value, knots[:1], period))
-            value = w.apply("-", value, scale(w, turns, period))
+            turns = w.apply("floor", w.standardize(value, knots[:1], period))
+            value = w.apply("-", value, w.scale(turns, period))
         powers = period ** np.arange(len(C), dtype=np.float64)
-        origins = knots[np.maximum(np.arange(len(knots) + 1) - 1, 0)]
-        parts.append(w.piecewise(w.let(value), knots, origins, C / powers[:, None, None]))
+        parts.append(w.piecewise(w.let(value), knots, np.append(knots[0], knots), C / powers[:, None, None]))
     return w.join(*parts)
 
 
@@ -320,19 +303,16 @@ def _radial(w: FormulaWriter[Columns], x: Columns, step: RadialBasis | GaussianK
             f"distances in every row; more than {MOST_CENTERS} are not exported. Use fewer (landmarks= or centers=)."
         )
     # So far away that the function is zero, and no square overflows.
-    reach = 1e3 * unit
-    low, high = w.constant((centers.min(axis=0) - reach).tolist()), w.constant((centers.max(axis=0) + reach).tolist())
-    x, distances = clip(w, x, low, high), []
-    for center in centers:
-        z = standardize(w, x, center, unit)
-        distances.append(sum_columns(w, w.apply("*", z, z)))
-    Phi = w.apply("exp", scale(w, w.let(w.join(*distances)), -1.0))
+    low, high = centers.min(axis=0) - 1e3 * unit, centers.max(axis=0) + 1e3 * unit
+    x = w.clip(x, w.constant(*low), w.constant(*high))
+    distances = w.let(w.join(*(w.sum_squares(w.standardize(x, center, unit)) for center in centers)))
+    Phi = w.apply("exp", w.scale(distances, -1.0))
     R = step.whitening_ if isinstance(step, GaussianKernel) else None
-    return Phi if R is None else w.affine(w.let(Phi), R.T, np.zeros(R.shape[1]))
+    return Phi if R is None else w.affine(w.let(Phi), R.T)
 
 
 _BASES: dict[type[Any], Callable[[FormulaWriter[Any], Any, Any], Any]] = {
-    Standardize: lambda w, x, step: standardize(w, x, step.mean_, step.scale_),
+    Standardize: lambda w, x, step: w.standardize(x, step.mean_, step.scale_),
     Polynomial: _polynomial,
     Spline: _spline,
     RadialBasis: _radial,

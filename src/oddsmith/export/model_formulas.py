@@ -8,41 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
+from itertools import product
 from typing import Any, Generic, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from oddsmith.decision.activations import LEAST_LOG
 from oddsmith.decision.calibration import IsotonicMap
-from oddsmith.densities.families import (
-    BernoulliColumns,
-    CategoricalColumns,
-    GaussianColumns,
-    MultinomialColumns,
-    PoissonColumns,
-)
+from oddsmith.densities import families
 from oddsmith.densities.gaussian import LOG_2PI, GaussianDensities
 from oddsmith.densities.mixed_columns import NaiveDensities
 from oddsmith.design.basis import Expansion
 from oddsmith.design.table import Design
 from oddsmith.errors import InvalidInputError, InvalidTypeError
-from oddsmith.export.design_formulas import design_columns, plain_columns
-from oddsmith.export.formulas import (
-    Columns,
-    FormulaWriter,
-    bound,
-    clip,
-    constant,
-    expand,
-    indicator,
-    link_probabilities,
-    require_positive,
-    safe_log,
-    scale,
-    softmax,
-    standardize,
-    sum_columns,
-)
+from oddsmith.export.design_formulas import design_columns
+from oddsmith.export.formulas import Columns, FormulaWriter, expand, link_probabilities
 from oddsmith.models.fisher import FisherDiscriminant
 from oddsmith.models.generative_mixin import GenerativeMixin
 from oddsmith.models.least_squares import LeastSquaresClassifier
@@ -99,8 +79,11 @@ def model_formulas(w: FormulaWriter[Columns], model: object, X: Columns | None =
 
 def input_columns(w: FormulaWriter[Columns], model: object, X: Columns | None) -> Columns:
     """Return the numbers that a model's weights are for: through its design and its basis."""
-    if X is None:
-        X = design_columns(w, model.design_) if isinstance(model, HasDesign) else plain_columns(w, table_names(model))
+    if X is None and isinstance(model, HasDesign):
+        X = design_columns(w, model.design_)
+    elif X is None:
+        X = w.join(*(w.number(name) for name in table_names(model)))
+        w.require_finite(X)
     if isinstance(model, HasBasis):
         X = expand(w, w.let(X), model.basis_.steps)
     return w.let(X)
@@ -135,7 +118,7 @@ def plain_labels(labels: Labels) -> list[Any]:
 
 def _with_softmax(w: FormulaWriter[Columns], values: Columns, A: Columns, **more: Columns) -> ModelFormulas[Columns]:
     """Return formulas with the probabilities of activations, where two classes may have one for both."""
-    P, L = softmax(w, w.join(constant(w, 0.0), A) if w.width(A) == 1 else A)
+    P, L = w.softmax(w.join(w.constant(0.0), A) if w.width(A) == 1 else A)
     return ModelFormulas(values=values, proba=P, log_proba=L, **more)
 
 
@@ -150,23 +133,19 @@ def _logistic(w: FormulaWriter[Columns], model: LogisticRegression, X: Columns |
     if model.link_ == "logit":
         return _with_softmax(w, a, a, inputs=Phi, activation=a)
     P, L = link_probabilities(w, model.link_, a)
-    values = scale(w, a, 1.0, -model._middle())
+    values = w.scale(a, 1.0, -model._middle())
     return ModelFormulas(values=values, proba=P, log_proba=L, inputs=Phi, activation=a)
 
 
 def _linear(w: FormulaWriter[Columns], model: LinearModel, X: Columns | None) -> ModelFormulas[Columns]:
-    return ModelFormulas(values=w.let(w.affine(input_columns(w, model, X), model.coef_, model.intercept_)))
-
-
-def _fisher(w: FormulaWriter[Columns], model: FisherDiscriminant, X: Columns | None) -> ModelFormulas[Columns]:
-    a = _linear(w, model, X).values
-    return _with_softmax(w, a, a)
+    a = w.let(w.affine(input_columns(w, model, X), model.coef_, model.intercept_))
+    return _with_softmax(w, a, a) if isinstance(model, FisherDiscriminant) else ModelFormulas(values=a)
 
 
 def _generative(w: FormulaWriter[Columns], model: GenerativeMixin, X: Columns | None) -> ModelFormulas[Columns]:
-    densities, prior = model._solved().densities, model._solved().prior
-    log_density = _naive if isinstance(densities, NaiveDensities) else _gaussian
-    A = w.let(w.apply("+", log_density(w, model, densities, X), w.constant(np.log(prior).tolist())))
+    solved = model._solved()
+    log_density = _naive if isinstance(solved.densities, NaiveDensities) else _gaussian
+    A = w.let(w.apply("+", log_density(w, model, solved.densities, X), w.constant(*np.log(solved.prior))))
     return _with_softmax(w, _values(w, A), A)
 
 
@@ -180,15 +159,15 @@ def _gaussian(w: FormulaWriter[Columns], model: object, densities: GaussianDensi
     x = input_columns(w, model, X)
     if densities.is_linear:
         W, b, center = densities.centred()
-        z = w.let(standardize(w, x, center))
+        z = w.let(w.standardize(x, center))
         if K > 2:
             return w.affine(z, W, b)
-        return w.join(constant(w, 0.0), w.affine(z, W[1:] - W[:1], b[1:] - b[:1]))
-    x, parts = bound(w, x, w.far), []
+        return w.join(w.constant(0.0), w.affine(z, W[1:] - W[:1], b[1:] - b[:1]))
+    x, parts = w.bound(x, w.far), []
     for k, g in enumerate(densities.group):
-        z = w.let(standardize(w, w.pick(x, kept.tolist()), densities.mean[k, kept]))
-        d = w.let(w.affine(z, densities._whiten(int(g), np.eye(len(kept))).T, np.zeros(len(kept))))
-        parts.append(scale(w, sum_columns(w, w.apply("*", d, d)), -0.5, -0.5 * densities._log_det(int(g))))
+        z = w.let(w.standardize(w.pick(x, kept.tolist()), densities.mean[k, kept]))
+        d = w.let(w.affine(z, densities._whiten(int(g), np.eye(len(kept))).T))
+        parts.append(w.scale(w.sum_squares(d), -0.5, -0.5 * densities._log_det(int(g))))
     return w.join(*parts)
 
 
@@ -196,18 +175,17 @@ def _optional(w: FormulaWriter[Columns], columns: list[Columns]) -> tuple[Column
     """Return columns with 0 where they are missing, and 1 where they are not."""
     x = w.join(*columns)
     missing = w.apply("missing", x)
-    filled = w.let(w.apply("where", missing, constant(w, 0.0), x))
-    return bound(w, filled, w.far), w.let(indicator(w, missing, 0.0, 1.0))
+    filled = w.let(w.apply("where", missing, w.constant(0.0), x))
+    return w.bound(filled, w.far), w.let(w.indicator(missing, 0.0, 1.0))
 
 
 def _independent(w: FormulaWriter[Columns], x: Columns, there: Columns, mean: Array, variance: Array) -> Columns:
     """Return the log densities of independent normal columns, N × K; those that are missing add nothing."""
     parts = []
     for m, v in zip(mean, variance, strict=True):
-        z = standardize(w, x, m, np.sqrt(v))
-        terms = scale(w, w.apply("*", z, z), -0.5)
-        terms = w.apply("+", terms, w.constant((-0.5 * (np.log(v) + LOG_2PI)).tolist()))
-        parts.append(w.let(sum_columns(w, w.apply("*", terms, there))))
+        z = w.standardize(x, m, np.sqrt(v))
+        terms = w.apply("+", w.scale(w.apply("*", z, z), -0.5), w.constant(*(-0.5 * (np.log(v) + LOG_2PI))))
+        parts.append(w.let(w.sum_columns(w.apply("*", terms, there))))
     return w.join(*parts)
 
 
@@ -216,10 +194,10 @@ def _naive(w: FormulaWriter[Columns], model: object, densities: NaiveDensities, 
     plan, parts = densities.plan, []
     inputs = input_columns(w, model, X) if X is not None or isinstance(model, HasBasis) else None
     for part in densities.parts:
-        if isinstance(part, CategoricalColumns):
+        if isinstance(part, families.CategoricalColumns):
             for j, p in zip(part.columns, part.probability, strict=True):
                 levels, _ = w.category(plan.name(int(j)), plan.levels[int(j)], "number")
-                parts.append(w.affine(levels, _logs(p), np.zeros(len(p))))
+                parts.append(w.affine(levels, _logs(p)))
             continue
         if inputs is not None:
             columns = [w.pick(inputs, part.columns.tolist())]
@@ -239,81 +217,67 @@ def _logs(p: Array) -> Array:
 
 
 def _require_counts(w: FormulaWriter[Columns], x: Columns) -> None:
-    require_positive(w, x, zero=True)
+    w.require_positive(x, zero=True)
     w.require(w.apply("=", x, w.apply("floor", x)))
 
 
-def _bernoulli(w: FormulaWriter[Columns], part: BernoulliColumns, x: Columns, there: Columns) -> Columns:
+def _bernoulli(w: FormulaWriter[Columns], part: families.BernoulliColumns, x: Columns, there: Columns) -> Columns:
     _require_counts(w, x)
-    w.require(w.apply("<=", x, constant(w, 1.0)))
+    w.require(w.apply("<=", x, w.constant(1.0)))
     one, zero = _logs(part.probability), _logs(part.complement)
-    return w.affine(w.join(x, there), np.hstack([one - zero, zero]), np.zeros(len(one)))
+    return w.affine(w.join(x, there), np.hstack([one - zero, zero]))
 
 
-def _poisson(w: FormulaWriter[Columns], part: PoissonColumns, x: Columns, there: Columns) -> Columns:
+def _poisson(w: FormulaWriter[Columns], part: families.PoissonColumns, x: Columns, there: Columns) -> Columns:
     _require_counts(w, x)
-    return w.affine(w.join(x, there), np.hstack([_logs(part.rate), -part.rate]), np.zeros(len(part.rate)))
+    return w.affine(w.join(x, there), np.hstack([_logs(part.rate), -part.rate]))
 
 
-def _multinomial(w: FormulaWriter[Columns], part: MultinomialColumns, x: Columns, there: Columns) -> Columns:
-    require_positive(w, x, zero=True)
-    zeros = np.zeros(len(part.share))
+def _multinomial(w: FormulaWriter[Columns], part: families.MultinomialColumns, x: Columns, there: Columns) -> Columns:
+    w.require_positive(x, zero=True)
     # Of the counts that are there, the shares are those among their columns.
-    share = w.let(w.affine(there, part.share, zeros))
-    known = w.apply("*", safe_log(w, share), w.let(sum_columns(w, x)))
-    return w.apply("-", w.affine(x, _logs(part.share), zeros), known)
+    share = w.let(w.affine(there, part.share))
+    known = w.apply("*", w.safe_log(share), w.let(w.sum_columns(x)))
+    return w.apply("-", w.affine(x, _logs(part.share)), known)
 
 
 _FAMILIES: dict[type[Any], Callable[[FormulaWriter[Any], Any, Any, Any], Any]] = {
-    GaussianColumns: lambda w, part, x, there: _independent(w, x, there, part.mean, part.variance),
-    BernoulliColumns: _bernoulli,
-    PoissonColumns: _poisson,
-    MultinomialColumns: _multinomial,
+    families.GaussianColumns: lambda w, part, x, there: _independent(w, x, there, part.mean, part.variance),
+    families.BernoulliColumns: _bernoulli,
+    families.PoissonColumns: _poisson,
+    families.MultinomialColumns: _multinomial,
 }
 
 
-def _parts(
-    w: FormulaWriter[Columns], model: OneVsRest | OneVsOne, X: Columns | None
-) -> tuple[list[ModelFormulas[Columns]], Columns | None]:
-    """Return the formulas of the models of two classes, and the probability of each one's second class."""
+def _multiclass(w: FormulaWriter[Columns], model: OneVsRest | OneVsOne, X: Columns | None) -> ModelFormulas[Columns]:
     if X is not None or isinstance(model, HasDesign | HasBasis):
         X = input_columns(w, model, X)
     parts = [model_formulas(w, part, X) for part in model._parts]
     seconds = [w.pick(part.proba, [1]) for part in parts if part.proba is not None]
-    return parts, w.let(w.join(*seconds)) if len(seconds) == len(parts) > 1 else None
-
-
-def _one_vs_rest(w: FormulaWriter[Columns], model: OneVsRest, X: Columns | None) -> ModelFormulas[Columns]:
-    parts, P = _parts(w, model, X)
     if len(parts) == 1:
         return parts[0]
-    values = w.let(w.join(*(part.values for part in parts)))
-    if P is None:
-        return ModelFormulas(values=values)
-    S = w.let(sum_columns(w, P))
-    shares = w.apply("/", P, w.let(w.apply("max", S, constant(w, w.smallest))))
-    P = w.let(w.apply("where", w.apply("<", constant(w, 0.0), S), shares, constant(w, 1.0 / len(parts))))
-    return ModelFormulas(values=values, proba=P, log_proba=safe_log(w, P))
-
-
-def _one_vs_one(w: FormulaWriter[Columns], model: OneVsOne, X: Columns | None) -> ModelFormulas[Columns]:
-    parts, second = _parts(w, model, X)
-    if len(parts) == 1:
-        return parts[0]
-    pairs, K = model._pairs(), len(model.classes_)
-    if second is not None:
-        P = w.let(_coupled(w, second, pairs, K))
-        L = w.let(safe_log(w, P))
+    P = w.let(w.join(*seconds)) if len(seconds) == len(parts) else None
+    if isinstance(model, OneVsOne) and P is not None:
+        P = w.let(_coupled(w, P, model._pairs(), len(model.classes_)))
+        L = w.let(w.safe_log(P))
         return ModelFormulas(values=L, proba=P, log_proba=L)
     values = w.let(w.join(*(part.values for part in parts)))
-    wins = w.let(indicator(w, w.apply("<", constant(w, 0.0), values)))
-    sign = np.zeros((K, len(pairs)))
-    for n, (i, j) in enumerate(pairs):
+    if P is None:
+        return ModelFormulas(values=_votes(w, model, values) if isinstance(model, OneVsOne) else values)
+    S = w.let(w.sum_columns(P))
+    shares = w.apply("/", P, w.let(w.apply("max", S, w.constant(w.smallest))))
+    P = w.let(w.apply("where", w.apply("<", w.constant(0.0), S), shares, w.constant(1.0 / len(parts))))
+    return ModelFormulas(values=values, proba=P, log_proba=w.safe_log(P))
+
+
+def _votes(w: FormulaWriter[Columns], model: OneVsOne, values: Columns) -> Columns:
+    wins = w.let(w.indicator(w.apply("<", w.constant(0.0), values)))
+    sign = np.zeros((len(model.classes_), w.width(values)))
+    for n, (i, j) in enumerate(model._pairs()):
         sign[j, n], sign[i, n] = 1.0, -1.0
     votes = w.affine(wins, sign, (sign < 0).sum(axis=1).astype(np.float64))
-    margin = w.let(w.affine(values, sign, np.zeros(K)))
-    fraction = w.apply("/", margin, scale(w, w.apply("abs", margin), 3.0, 3.0))
-    return ModelFormulas(values=w.apply("+", votes, fraction))
+    margin = w.let(w.affine(values, sign))
+    return w.apply("+", votes, w.apply("/", margin, w.scale(w.apply("abs", margin), 3.0, 3.0)))
 
 
 def _coupled(w: FormulaWriter[Columns], second: Columns, pairs: list[tuple[int, int]], K: int) -> Columns:
@@ -326,21 +290,18 @@ def _coupled(w: FormulaWriter[Columns], second: Columns, pairs: list[tuple[int, 
             f"The probabilities of OneVsOne with {K} classes solve a linear system in every row, which is not exported "
             f"for more than {MOST_COUPLED}. Use OneVsRest, or LogisticRegression, or model.save(path)."
         )
-    second = clip(w, second, constant(w, LEAST_PROBABILITY), constant(w, 1.0 - LEAST_PROBABILITY))
-    first = w.let(scale(w, second, -1.0, 1.0))
+    second = w.clip(second, w.constant(LEAST_PROBABILITY), w.constant(1.0 - LEAST_PROBABILITY))
+    first = w.let(w.scale(second, -1.0, 1.0))
     r = {(i, j): w.pick(first, [n]) for n, (i, j) in enumerate(pairs)}  # of i against j
     r |= {(j, i): w.pick(second, [n]) for n, (i, j) in enumerate(pairs)}
-    Q = {(i, j): w.let(scale(w, w.apply("*", r[i, j], r[j, i]), -1.0)) for i, j in r}
+    Q = {(i, j): w.let(w.scale(w.apply("*", r[i, j], r[j, i]), -1.0)) for i, j in r}
     for i in range(K):
         squares = w.join(*(w.apply("*", r[j, i], r[j, i]) for j in range(K) if j != i))
-        Q[i, i] = w.let(sum_columns(w, squares))
-    last, n = K - 1, K - 1
-    R = {}
-    for i in range(n):
-        for j in range(n + 1):  # the right side is the column n
-            signs = np.array([[1.0, -1.0, -1.0, 1.0]]) if j < n else np.array([[0.0, -1.0, 0.0, 1.0]])
-            corner = w.join(Q[i, min(j, last)], Q[i, last], Q[last, min(j, last)], Q[last, last])
-            R[i, j] = w.let(w.affine(corner, signs, np.zeros(1)))
+        Q[i, i] = w.let(w.sum_columns(squares))
+    n, R = K - 1, {}
+    for i, j in product(range(n), range(n + 1)):  # the right side is the column n
+        signs = np.array([[1.0, -1.0, -1.0, 1.0] if j < n else [0.0, -1.0, 0.0, 1.0]])
+        R[i, j] = w.let(w.affine(w.join(Q[i, j], Q[i, n], Q[n, j], Q[n, n]), signs))
     for k in range(n):
         for i in range(k + 1, n):
             factor = w.let(w.apply("/", R[i, k], R[k, k]))
@@ -353,9 +314,9 @@ def _coupled(w: FormulaWriter[Columns], second: Columns, pairs: list[tuple[int, 
             rest = w.apply("-", rest, w.apply("*", R[i, j], p[j]))
         p[i] = w.let(w.apply("/", rest, R[i, i]))
     found = w.join(*(p[i] for i in range(n)))
-    found = w.join(found, scale(w, sum_columns(w, found), -1.0, 1.0))
-    found = w.let(w.apply("max", found, constant(w, 0.0)))
-    return w.apply("/", found, w.let(sum_columns(w, found)))
+    found = w.join(found, w.scale(w.sum_columns(found), -1.0, 1.0))
+    found = w.let(w.apply("max", found, w.constant(0.0)))
+    return w.apply("/", found, w.let(w.sum_columns(found)))
 
 
 def _recalibrated(
@@ -363,49 +324,45 @@ def _recalibrated(
 ) -> ModelFormulas[Columns]:
     inner = model_formulas(w, model.model_, X)
     if inner.log_proba is not None:
-        A = w.apply("max", inner.log_proba, constant(w, LEAST_LOG))
+        A = w.apply("max", inner.log_proba, w.constant(LEAST_LOG))
     elif w.width(inner.values) == 1:
-        A = w.join(scale(w, inner.values, -0.5), scale(w, inner.values, 0.5))
+        A = w.join(w.scale(inner.values, -0.5), w.scale(inner.values, 0.5))
     else:
         A = inner.values
     if isinstance(model.map_, IsotonicMap):
-        P = _isotonic(w, model.map_, model.shift_, w.let(softmax(w, A)[0]))
-        L = safe_log(w, P)
+        P = _isotonic(w, model.map_, model.shift_, w.let(w.softmax(A)[0]))
+        L = w.safe_log(P)
     else:
         shift = model.map_.shift + model.shift_
-        P, L = softmax(w, w.affine(w.let(A), model.map_.slope * np.eye(len(shift)), shift))
-    L = w.let(w.apply("max", L, constant(w, LEAST_LOG)))
+        P, L = w.softmax(w.affine(w.let(A), model.map_.slope * np.eye(len(shift)), shift))
+    L = w.let(w.apply("max", L, w.constant(LEAST_LOG)))
     return ModelFormulas(values=_values(w, L), proba=P, log_proba=L)
 
 
 def _isotonic(w: FormulaWriter[Columns], isotonic: IsotonicMap, shift: Array, P: Columns) -> Columns:
     """Return the probabilities after straight lines between the knots, divided by their sum."""
-    ends = isotonic.ends
-    starts = np.append(0, ends[:-1])
+    ends, parts = isotonic.ends, []
     columns = [1] if len(ends) == 1 else range(len(ends))
-    parts = []
-    for k, i, j in zip(columns, starts, ends, strict=True):
+    for k, i, j in zip(columns, np.append(0, ends[:-1]), ends, strict=True):
         x, y = isotonic.x[i:j], isotonic.y[i:j]
-        slopes = np.concatenate([[0.0], np.diff(y) / np.diff(x), [0.0]])
-        levels = np.concatenate([y[:1], y])
-        origins = np.concatenate([x[:1], x])
-        parts.append(w.piecewise(w.pick(P, [k]), x, origins, np.stack([levels, slopes])[:, :, None]))
+        C = np.stack([np.r_[y[0], y], np.r_[0.0, np.diff(y) / np.diff(x), 0.0]])
+        parts.append(w.piecewise(w.pick(P, [k]), x, np.r_[x[0], x], C[:, :, None]))
     Q = w.let(w.join(*parts))
     if len(parts) == 1:
-        Q = w.join(w.apply("-", constant(w, 1.0), Q), Q)
-    S = w.let(sum_columns(w, Q))
-    Q = w.apply("where", w.apply("<", constant(w, 0.0), S), Q, constant(w, 1.0))
-    Q = w.let(w.apply("*", Q, w.constant(np.exp(shift - shift.max()).tolist())))
-    return w.let(w.apply("/", Q, w.let(sum_columns(w, Q))))
+        Q = w.join(w.apply("-", w.constant(1.0), Q), Q)
+    S = w.let(w.sum_columns(Q))
+    Q = w.apply("where", w.apply("<", w.constant(0.0), S), Q, w.constant(1.0))
+    Q = w.let(w.apply("*", Q, w.constant(*np.exp(shift - shift.max()))))
+    return w.let(w.apply("/", Q, w.let(w.sum_columns(Q))))
 
 
 _MODELS: dict[type[Any], Callable[[FormulaWriter[Any], Any, Any], ModelFormulas[Any]]] = {
     LogisticRegression: _logistic,
-    FisherDiscriminant: _fisher,
+    FisherDiscriminant: _linear,
     LeastSquaresClassifier: _linear,
     PerceptronClassifier: _linear,
     GenerativeMixin: _generative,
-    OneVsRest: _one_vs_rest,
-    OneVsOne: _one_vs_one,
+    OneVsRest: _multiclass,
+    OneVsOne: _multiclass,
     RecalibratedClassifier: _recalibrated,
 }

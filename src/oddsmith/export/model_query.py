@@ -8,7 +8,7 @@ import numpy as np
 
 from oddsmith.decision.loss import LossLike, LossMatrix, RejectLike, read_loss, read_reject
 from oddsmith.errors import InvalidInputError
-from oddsmith.export.formulas import constant, link_probabilities, scale, standardize, sum_columns
+from oddsmith.export.formulas import link_probabilities
 from oddsmith.export.model_formulas import ModelFormulas, model_formulas, plain_labels
 from oddsmith.export.sql import SqlColumns, SqlExpression, SqlWriter
 from oddsmith.inference.summary import check_level, normal_quantile
@@ -29,10 +29,9 @@ def model_query(model: Classifier, dialect: str, loss: LossLike, reject: RejectL
         P = w.let(found.proba)
         w.results.update({f"p_{label}": p for label, p in zip(labels, P, strict=True)})
     else:
-        named = labels if len(values) > 1 else labels[1:]
-        w.results.update({f"value_{label}": value for label, value in zip(named, values, strict=True)})
+        w.results.update({f"value_{label}": v for label, v in zip(labels[-len(values) :], values, strict=True)})
     if len(values) == 1:
-        predicted = w.labels(w.apply("<", w.constant([0.0]), values), labels[1:], labels[0])
+        predicted = w.labels(w.apply("<", w.constant(0.0), values), labels[1:], labels[0])
     else:
         tests = w.apply("=", values, w.let(w.largest(values)))
         predicted = w.labels(tests[:-1], labels[:-1], labels[-1])
@@ -49,14 +48,10 @@ def _decision(
     w: SqlWriter, P: SqlColumns, loss: LossMatrix, reject: RejectLike, predicted: SqlExpression
 ) -> dict[str, SqlExpression]:
     """Return the action of smallest expected loss, as `oddsmith.decide` finds it, and whether a row is rejected."""
-    L, error = loss.values, loss.error_cost
-    A, actions = L.shape[1], plain_labels(loss.actions)
-    if error is None:
-        costs = w.let(w.affine(P, L.T, np.zeros(A)))
-    else:
-        costs = w.let(w.affine(P, -error * np.eye(A), np.full(A, error)))
-    slack = w.constant([0.0 if error is not None else loss.rounding])
-    smallest = w.let(scale(w, w.largest(w.let(scale(w, costs, -1.0))), -1.0))
+    error, actions = loss.error_cost, plain_labels(loss.actions)
+    costs = w.let(w.affine(P, loss.values.T) if error is None else w.scale(P, -error, error))
+    slack = w.constant(loss.rounding if error is None else 0.0)
+    smallest = w.let(w.scale(w.largest(w.let(w.scale(costs, -1.0))), -1.0))
     decision = predicted
     if error is None:
         tests = w.apply("<=", costs, w.apply("+", smallest, slack))
@@ -64,13 +59,10 @@ def _decision(
     if reject is None:
         return {"decision": decision}
     price = read_reject(reject, loss.classes)
-    same = bool((price == price[0]).all())
-    cost = w.constant([price[0]]) if same else w.affine(P, price[None], np.zeros(1))
-    rejected = w.let(w.apply("<", w.apply("+", cost, slack), smallest))
-    kept = decision._replace(
-        text=f"(CASE WHEN NOT {rejected[0].text} THEN {decision.text} END)", step=max(decision.step, rejected[0].step)
-    )
-    return {"decision": kept, "rejected": rejected[0]}
+    cost = w.constant(price[0]) if (price == price[0]).all() else w.affine(P, price[None])
+    (rejected,) = w.let(w.apply("<", w.apply("+", cost, slack), smallest))
+    kept = f"(CASE WHEN NOT {rejected.text} THEN {decision.text} END)"
+    return {"decision": SqlExpression(kept, max(decision.step, rejected.step)), "rejected": rejected}
 
 
 def _predictive(
@@ -99,17 +91,14 @@ def _predictive(
             "link='logit' or 'probit'."
         )
     point = posterior.at
-    Z = w.let(w.join(constant(w, 1.0), standardize(w, found.inputs, point.center, point.scale)))
+    Z = w.let(w.join(w.constant(1.0), w.standardize(found.inputs, point.center, point.scale)))
     # Σ_j (r_jᵀ z)² is the quadratic form zᵀ S z of a factor S = R Rᵀ, and cannot turn out negative.
     values, vectors = np.linalg.eigh(posterior.solver_covariance)
-    inside = values > 0
-    R = vectors[:, inside] * np.sqrt(values[inside])
-    parts = w.let(w.affine(Z, R.T, np.zeros(R.shape[1])))
-    variance = w.let(sum_columns(w, w.apply("*", parts, parts)))
-    half, a = scale(w, w.let(w.apply("sqrt", variance)), z), found.activation
+    R = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, values > 0]
+    variance = w.let(w.sum_squares(w.let(w.affine(Z, R.T))))
+    half, a = w.scale(w.let(w.apply("sqrt", variance)), z), found.activation
     unit = 1.0 if link == "probit" else float(np.pi / 8.0)
-    mean = link_probabilities(w, link, w.apply("/", a, w.apply("sqrt", scale(w, variance, unit, 1.0))))[0]
-    low = w.let(link_probabilities(w, link, w.apply("-", a, half))[0])
-    high = w.let(link_probabilities(w, link, w.apply("+", a, half))[0])
+    mean = link_probabilities(w, link, w.apply("/", a, w.apply("sqrt", w.scale(variance, unit, 1.0))))[0]
+    low, high = (w.let(link_probabilities(w, link, w.apply(sign, a, half))[0]) for sign in "-+")
     ends = {"mean": mean, "lower": (high[0], low[1]), "upper": (low[0], high[1])}
     return {f"{name}_{label}": ends[name][k] for k, label in enumerate(labels) for name in ends}

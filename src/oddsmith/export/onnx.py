@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.export.formulas import FormulaWriter
 from oddsmith.export.model_formulas import model_formulas, plain_labels, table_names
 from oddsmith.models.base import Classifier
 from oddsmith.numerics import Array
@@ -33,7 +34,7 @@ class Tensor(NamedTuple):
     fixed: bool = False
 
 
-class OnnxWriter:
+class OnnxWriter(FormulaWriter[Tensor]):
     """A `FormulaWriter` of ONNX: columns are `Tensor` names; ``names`` are the columns of the table."""
 
     def __init__(self, names: Sequence[str], dtype: str = "float64", *, matrix: bool = False) -> None:
@@ -52,25 +53,23 @@ class OnnxWriter:
             self._prefix += "/"
         self._inputs: dict[str, Any] = {}
         self._nodes: list[Any] = []
-        self._constants: dict[bytes, Any] = {}
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], Any] = {}
         self._required: list[Tensor] = []
         self._read: dict[str, Tensor] = {}
 
     def _node(self, op: str, *inputs: str, domain: str = "", **attributes: object) -> str:
-        name = f"{self._prefix}{len(self._nodes)}"
-        self._append(op, inputs, name, domain=domain, **attributes)
-        return name
+        return self._output(f"{self._prefix}{len(self._nodes)}", op, *inputs, domain=domain, **attributes)
 
-    def _append(self, op: str, inputs: Sequence[str], output: str, **attributes: object) -> None:
+    def _output(self, name: str, op: str, *inputs: str, **attributes: object) -> str:
         # Nodes without names are given the same one by some optimisers, which then trip over it.
-        self._nodes.append(self.onnx.helper.make_node(op, list(inputs), [output], name=output, **attributes))
+        self._nodes.append(self.onnx.helper.make_node(op, inputs, [name], name=name, **attributes))
+        return name
 
     def _array(self, values: npt.ArrayLike) -> str:
         """Return the name of a constant array."""
         array = np.ascontiguousarray(values)
-        key = str((array.dtype, array.shape)).encode() + (
-            repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
-        )
+        data = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
+        key = array.dtype.str, array.shape, data
         if key not in self._constants:
             name = f"{self._prefix}c{len(self._constants)}"
             self._constants[key] = self.onnx.numpy_helper.from_array(array, name)
@@ -91,7 +90,6 @@ class OnnxWriter:
         return name
 
     def number(self, name: str, kind: str = "number") -> Tensor:
-        """Return a column of the table."""
         if name in self._read:
             return self._read[name]
         if self._matrix:
@@ -103,7 +101,6 @@ class OnnxWriter:
         return self._read[name]
 
     def category(self, name: str, levels: Sequence[Any], kind: str) -> tuple[Tensor, Tensor]:
-        """Return a 0/1 column for each level, and whether the value is missing."""
         if not any(isinstance(level, str) for level in levels):
             x = self.number(name, kind)
             missing = self.apply("missing", x)
@@ -121,29 +118,24 @@ class OnnxWriter:
         places = self._array(np.arange(len(words))[None])
         equal = self._cast(self._node("Equal", self._code(text, words), places), len(words))
         if "" in words and None not in levels:
-            return equal, self.apply("<", equal, self.constant([-1.0]))  # never: '' is a level
+            return equal, self.apply("<", equal, self.constant(-1.0))  # never: '' is a level
         return equal, Tensor(self._node("Equal", self._code(text, [""]), self._array(np.zeros((1, 1), np.int64))), 1)
 
     def _code(self, text: str, words: list[str]) -> str:
         """Return the place of each word in a list, −1 for others."""
-        places = list(range(len(words)))
-        return self._node(
-            *("LabelEncoder", text), domain="ai.onnx.ml", keys_strings=words, values_int64s=places, default_int64=-1
-        )
+        codes: dict[str, Any] = {"keys_strings": words, "values_int64s": list(range(len(words))), "default_int64": -1}
+        return self._node("LabelEncoder", text, domain="ai.onnx.ml", **codes)
 
     def _cast(self, name: str, width: int) -> Tensor:
         return Tensor(self._node("Cast", name, to=self._type), width)
 
-    def constant(self, values: Sequence[float]) -> Tensor:
-        """Return numbers."""
+    def constant(self, *values: float) -> Tensor:
         return Tensor(self._row(values), len(values), True)
 
     def width(self, x: Tensor) -> int:
-        """Return the number of columns."""
         return x.width
 
     def join(self, *parts: Tensor) -> Tensor:
-        """Return columns side by side; constants are repeated for every row."""
         if len(parts) == 1:
             return parts[0]
         fixed = all(part.fixed for part in parts)
@@ -155,38 +147,32 @@ class OnnxWriter:
         return self._node("Expand", name, self._node("Concat", rows, self._array(np.ones(1, np.int64)), axis=0))
 
     def pick(self, x: Tensor, which: Sequence[int]) -> Tensor:
-        """Return some of the columns."""
         if list(which) == list(range(x.width)):
             return x
         return Tensor(self._node("Gather", x.name, self._array(np.array(which, np.int64)), axis=1), len(which), x.fixed)
 
-    def affine(self, x: Tensor, W: Array, b: Array) -> Tensor:
-        """Return ``W x + b``."""
+    def affine(self, x: Tensor, W: Array, b: Array | None = None) -> Tensor:
         if W.shape[0] == W.shape[1] and not (W - np.diag(np.diag(W))).any():
             product = self._node("Mul", x.name, self._row(np.diag(W)))
         else:
             product = self._node("MatMul", x.name, self._array(W.T.astype(self.dtype)))
-        return Tensor(self._node("Add", product, self._row(b)) if np.any(b) else product, len(W), x.fixed)
+        name = product if b is None or not b.any() else self._node("Add", product, self._row(b))
+        return Tensor(name, len(W), x.fixed)
 
     def apply(self, operation: str, *operands: Tensor) -> Tensor:
-        """Return an operation, column by column."""
         name = self._node(OPERATIONS[operation], *(x.name for x in operands))
         return Tensor(name, max(x.width for x in operands), all(x.fixed for x in operands))
 
     def largest(self, x: Tensor) -> Tensor:
-        """Return the largest number of each row."""
         return Tensor(self._node("ReduceMax", x.name, self._array(np.array([1])), keepdims=1), 1, x.fixed)
 
     def require(self, condition: Tensor) -> None:
-        """Give rows in which a condition does not hold no result."""
         self._required.append(condition)
 
     def let(self, x: Tensor) -> Tensor:
-        """Return the tensor: it has a name already."""
         return x
 
     def piecewise(self, x: Tensor, knots: Array, origins: Array, C: Array) -> Tensor:
-        """Return piecewise polynomials: the coefficients of each row's piece are looked up."""
         above = self._node("LessOrEqual", self._row(knots), x.name)
         counted = self._node("Cast", above, to=self.onnx.TensorProto.INT64)
         piece = self._node("ReduceSum", counted, self._array(np.array([1])), keepdims=0)
@@ -217,15 +203,12 @@ class OnnxWriter:
             code = self._node("Where", self._node("Reshape", valid, flat), code, self._array(np.array([len(labels)])))
         words, kind = _label_table(self.onnx, labels)
         helper = self.onnx.helper
-        self._append("Gather", [self._array(words), code], "label", axis=0)
-        self._append("Identity", [result.name], name)
-        outputs = [
-            helper.make_tensor_value_info("label", kind, ["N"]),
-            helper.make_tensor_value_info(name, self._type, ["N", result.width]),
-        ]
-        graph = helper.make_graph(
-            self._nodes, "oddsmith", list(self._inputs.values()), outputs, list(self._constants.values())
-        )
+        self._output("label", "Gather", self._array(words), code, axis=0)
+        self._output(name, "Identity", result.name)
+        outputs = {"label": (kind, ["N"]), name: (self._type, ["N", result.width])}
+        infos = [helper.make_tensor_value_info(key, *info) for key, info in outputs.items()]
+        inputs, constants = list(self._inputs.values()), list(self._constants.values())
+        graph = helper.make_graph(self._nodes, "oddsmith", inputs, infos, constants)
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="oddsmith")
         self.onnx.checker.check_model(model)

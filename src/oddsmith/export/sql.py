@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith.errors import InvalidInputError
-from oddsmith.export.formulas import indicator
+from oddsmith.export.formulas import FormulaWriter
 from oddsmith.export.sql_dialects import DIALECTS, Dialect
 from oddsmith.numerics import Array
 
@@ -36,11 +36,11 @@ class SqlExpression(NamedTuple):
 SqlColumns = tuple[SqlExpression, ...]
 
 
-class SqlWriter:
+class SqlWriter(FormulaWriter[SqlColumns]):
     """A `FormulaWriter` of SQL: columns are tuples of expressions.
 
     >>> w = SqlWriter("duckdb")
-    >>> w.affine(w.constant([1.0]), np.array([[2.0]]), np.zeros(1))[0].text
+    >>> w.affine(w.constant(1.0), np.array([[2.0]]))[0].text
     '(2.0e0 * 1.0e0)'
     """
 
@@ -71,50 +71,42 @@ class SqlWriter:
         return f"t.{self.read[name]}"
 
     def number(self, name: str, kind: str = "number") -> SqlColumns:
-        """Return a column of the table."""
         return self.let((SqlExpression(self.dialect.column(self._source(name), kind), 0),))
 
     def category(self, name: str, levels: Sequence[Any], kind: str) -> tuple[SqlColumns, SqlColumns]:
-        """Return a 0/1 column for each level, and whether the value is missing."""
         words = any(isinstance(level, str) for level in levels)
         (column,) = self.let((SqlExpression(self.dialect.column(self._source(name), "text" if words else kind), 0),))
         missing = self.apply("missing", (column,))
-        indicators = []
-        for level in levels:
-            if level is None:
-                indicators.append(indicator(self, missing)[0])
-                continue
-            value = self.dialect.literal(str(level) if words else float(level))
-            (test,) = indicator(self, (SqlExpression(f"({column.text} = {value})", column.step),))
-            indicators.append(test._replace(subject=column.text, value=value))
-        return tuple(indicators), missing
 
-    def constant(self, values: Sequence[float]) -> SqlColumns:
-        """Return numbers."""
+        def indicator(level: Any) -> SqlExpression:
+            if level is None:
+                return self.indicator(missing)[0]
+            value = self.dialect.literal(str(level) if words else float(level))
+            (test,) = self.indicator((SqlExpression(f"({column.text} = {value})", column.step),))
+            return test._replace(subject=column.text, value=value)
+
+        return tuple(map(indicator, levels)), missing
+
+    def constant(self, *values: float) -> SqlColumns:
         return tuple(SqlExpression(self.dialect.number(value), CONSTANT) for value in values)
 
     def width(self, x: SqlColumns) -> int:
-        """Return the number of columns."""
         return len(x)
 
     def join(self, *parts: SqlColumns) -> SqlColumns:
-        """Return columns side by side."""
         return tuple(column for part in parts for column in part)
 
     def pick(self, x: SqlColumns, which: Sequence[int]) -> SqlColumns:
-        """Return some of the columns."""
         return tuple(x[i] for i in which)
 
-    def affine(self, x: SqlColumns, W: Array, b: Array) -> SqlColumns:
-        """Return ``W x + b``: sums of the terms that are not zero."""
+    def affine(self, x: SqlColumns, W: Array, b: Array | None = None) -> SqlColumns:
         sums = []
-        for row, constant in zip(W, b, strict=True):
+        for row, constant in zip(W, np.zeros(len(W)) if b is None else b, strict=True):
             inside = np.flatnonzero(row)
-            step = max((x[j].step for j in inside), default=CONSTANT)
             terms = self._terms([(float(row[j]), x[j]) for j in inside])
             if constant != 0.0 or not terms:
                 terms.append(self.dialect.number(float(constant)))
-            sums.append(SqlExpression(_chain("+", terms), step))
+            sums.append(SqlExpression(_chain("+", terms), _step(x[j] for j in inside)))
         return tuple(sums)
 
     def _terms(self, weighted: list[tuple[float, SqlExpression]]) -> list[str]:
@@ -128,29 +120,24 @@ class SqlWriter:
                 terms.append(column.text)
             else:
                 terms.append(f"({self.dialect.number(weight)} * {column.text})")
-        for subject, whens in cases.items():
-            terms.append(f"(CASE {subject} {' '.join(whens)} ELSE {self.dialect.number(0.0)} END)")
-        return terms
+        zero = self.dialect.number(0.0)
+        return terms + [f"(CASE {subject} {' '.join(whens)} ELSE {zero} END)" for subject, whens in cases.items()]
 
     def apply(self, operation: str, *operands: SqlColumns) -> SqlColumns:
-        """Return an operation, column by column."""
         if operation == "exp":  # its operand is written twice
             operands = tuple(map(self.let, operands))
         width = max(map(len, operands))
         rows = zip(*(x * width if len(x) == 1 else x for x in operands), strict=True)
         write = self.dialect.operation
-        return tuple(SqlExpression(write(operation, [x.text for x in row]), max(x.step for x in row)) for row in rows)
+        return tuple(SqlExpression(write(operation, [x.text for x in row]), _step(row)) for row in rows)
 
     def largest(self, x: SqlColumns) -> SqlColumns:
-        """Return the largest number of each row."""
-        return (SqlExpression(self.dialect.operation("max", [a.text for a in x]), max(a.step for a in x)),)
+        return (SqlExpression(self.dialect.operation("max", [a.text for a in x]), _step(x)),)
 
     def require(self, condition: SqlColumns) -> None:
-        """Give rows in which a condition does not hold no result."""
         self._required += [c for c in condition if c not in self._required]
 
     def let(self, x: SqlColumns) -> SqlColumns:
-        """Give expressions names, the columns of the next step."""
         return tuple(self._name(column) for column in x)
 
     def _name(self, column: SqlExpression) -> SqlExpression:
@@ -165,7 +152,6 @@ class SqlWriter:
         return self._named[column]
 
     def piecewise(self, x: SqlColumns, knots: Array, origins: Array, C: Array) -> SqlColumns:
-        """Return piecewise polynomials, by a CASE over the knots."""
         ((at, step, *_),) = x
         number, columns = self.dialect.number, []
         for pieces in np.moveaxis(C, 2, 0):  # (degree + 1) × pieces of a column
@@ -181,49 +167,46 @@ class SqlWriter:
 
     def labels(self, tests: Sequence[SqlExpression], values: Sequence[object], otherwise: object) -> SqlExpression:
         """Return a CASE whose values are labels: the first whose test holds."""
-        whens = " ".join(f"WHEN {t.text} THEN {self.dialect.literal(v)}" for t, v in zip(tests, values, strict=True))
-        text = f"CASE {whens} ELSE {self.dialect.literal(otherwise)} END" if whens else self.dialect.literal(otherwise)
-        return SqlExpression(f"({text})", max((t.step for t in tests), default=CONSTANT))
+        literal = self.dialect.literal
+        whens = " ".join(f"WHEN {t.text} THEN {literal(v)}" for t, v in zip(tests, values, strict=True))
+        text = f"CASE {whens} ELSE {literal(otherwise)} END" if whens else literal(otherwise)
+        return SqlExpression(f"({text})", _step(tests))
 
     def select(self, table: str | Sequence[str], keep: Sequence[str] | None) -> str:
         """Return the query: the columns kept as they are, then the results, NULL in rows that have none."""
-        kept = list(self.read) if keep is None else list(keep)
+        kept, quote = list(self.read) if keep is None else list(keep), self.dialect.identifier
         self._check_names(kept)
         path = list(table) if isinstance(table, list | tuple) and table else [table]
-        source = ".".join(map(self.dialect.identifier, path))
-        first = {f"k{i}": f"t.{self.dialect.identifier(name)}" for i, name in enumerate(kept)}
-        valid = None
+        form = "{}"
         if self._required:
-            whole = SqlExpression(_chain("AND", [c.text for c in self._required]), max(c.step for c in self._required))
-            (valid,) = self.let((whole,))
-        columns = [f"{k} AS {self.dialect.identifier(name)}" for k, name in zip(first, kept, strict=True)]
-        for name, result in self.results.items():
-            text = result.text if valid is None else f"CASE WHEN {valid.text} THEN {result.text} END"
-            columns.append(f"{text} AS {self.dialect.identifier(name)}")
-        prefix, steps, used = "step", [], self._used(columns)
+            whole = SqlExpression(_chain("AND", [c.text for c in self._required]), _step(self._required))
+            form = f"CASE WHEN {self._name(whole).text} THEN {{}} END"
+        columns = [f"k{i} AS {quote(name)}" for i, name in enumerate(kept)]
+        columns += [f"{form.format(result.text)} AS {quote(name)}" for name, result in self.results.items()]
+        prefix, steps, source, used = "step", [], f"{'.'.join(map(quote, path))} AS t", self._used(columns)
+        used[0] = {**{f"k{i}": f"t.{quote(name)}" for i, name in enumerate(kept)}, **used[0]}
         while str(path[-1]).casefold().startswith(prefix):  # no step has the name of the table
             prefix += "_"
-        if len(kept) + sum(map(len, used)) > MOST_NAMES:
+        if sum(map(len, used)) > MOST_NAMES:
             raise InvalidInputError(
-                f"The query would have {len(kept) + sum(map(len, used))} columns on its way, and databases take "
-                f"{MOST_NAMES} at most. Keep fewer, keep=[…]; use a smaller basis; or model.to_onnx()."
+                f"The query would have {sum(map(len, used))} columns on its way, and databases take {MOST_NAMES} at "
+                "most. Keep fewer, keep=[…]; use a smaller basis; or model.to_onnx()."
             )
         for i, step in enumerate(used):
-            listed = [f"{text} AS {name}" for name, text in ({**first, **step} if i == 0 else step).items()]
-            start, origin = ([], f"{source} AS t") if i == 0 else (["*"], f"{prefix}{i - 1}")
-            inner = ",\n    ".join([*start, *listed] or ["1 AS one"])
-            steps.append(f"{prefix}{i} AS (\n  SELECT\n    {inner}\n  FROM {origin}{self.dialect.fence}\n)")
-        return f"WITH {', '.join(steps)}\nSELECT\n  " + ",\n  ".join(columns) + f"\nFROM {prefix}{len(steps) - 1}"
+            listed = [*(["*"] if i else []), *(f"{text} AS {name}" for name, text in step.items())]
+            inner = ",\n    ".join(listed or ["1 AS one"])
+            steps.append(f"{prefix}{i} AS (\n  SELECT\n    {inner}\n  FROM {source}{self.dialect.fence}\n)")
+            source = f"{prefix}{i}"
+        return f"WITH {', '.join(steps)}\nSELECT\n  " + ",\n  ".join(columns) + f"\nFROM {source}"
 
     def _used(self, texts: list[str]) -> list[dict[str, str]]:
-        """Return the steps with the columns that something after them needs."""
+        """Return the steps with the columns that something after them needs; the first is there in any case."""
         needed, steps = _names(texts), []
-        for step in reversed(self._steps[1:]):
+        for step in reversed(self._steps):
             kept = {name: text for name, text in step.items() if name in needed}
             needed |= _names(kept.values())
-            steps += [kept] if kept else []
-        first = {name: text for name, text in self._steps[0].items() if name in needed}
-        return [first, *reversed(steps)]
+            steps += [kept] if kept or step is self._steps[0] else []
+        return steps[::-1]
 
     def _check_names(self, kept: list[str]) -> None:
         taken: set[str] = set()
@@ -235,6 +218,11 @@ class SqlWriter:
                     "keep=[…], without it, or rename that column or class."
                 )
             taken.add(key)
+
+
+def _step(expressions: Iterable[SqlExpression]) -> int:
+    """Return the step whose columns some expressions need together."""
+    return max((expression.step for expression in expressions), default=CONSTANT)
 
 
 def _names(texts: Iterable[str]) -> set[str]:

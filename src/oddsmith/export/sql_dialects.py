@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
@@ -44,8 +45,7 @@ class Dialect:
             raise InvalidTypeError(f"A name in SQL is a str, found {name!r}.")
         if not name:
             raise InvalidInputError("A column or table has the empty name '', which SQL cannot say. Give it another.")
-        _check_text(name, "name")
-        return '"' + name.replace('"', '""') + '"'
+        return _quoted(name, '"', "name")
 
     def literal(self, value: object) -> str:
         """Return a constant: a number, a truth value or words.
@@ -59,8 +59,9 @@ class Dialect:
             return str(value) if value >= 0 else f"({value})"
         if isinstance(value, float):
             return self.number(value)
-        _check_text(value, "word")
-        return "'" + str(value).replace("'", "''") + "'"
+        if not isinstance(value, str):
+            raise InvalidTypeError(f"A word in SQL is a number, a truth value or a str, found {value!r}.")
+        return _quoted(value, "'", "word")
 
     def number(self, value: float) -> str:
         """Return a float64 to the last bit. With an exponent it is no decimal number."""
@@ -114,24 +115,21 @@ class Postgres(Dialect):
     fence = " OFFSET 0"
 
     def key(self, name: str) -> str:
-        """Return the name: quoted, each is another."""
-        return name
+        return name  # quoted, each is another
 
     def identifier(self, name: object) -> str:
-        """Return a quoted name of 63 bytes at most: PostgreSQL would cut off the rest, and read another column."""
         quoted = super().identifier(name)
-        if len(str(name).encode()) > 63:
+        if len(str(name).encode()) > 63:  # PostgreSQL would cut off the rest, and read another column
             raise InvalidInputError(f"PostgreSQL has names of 63 bytes at most, found {name!r}. Rename it.")
         return quoted
 
     def literal(self, value: object) -> str:
-        """Return a constant; backslashes are themselves, whatever ``standard_conforming_strings`` says."""
         text = super().literal(value)
+        # Backslashes are themselves, whatever ``standard_conforming_strings`` says.
         return "E" + text.replace("\\", "\\\\") if isinstance(value, str) and "\\" in value else text
 
     def number(self, value: float) -> str:
-        """Return a float8: a bare number would be a decimal of any length."""
-        return f"'{float(value)!r}'::float8"
+        return f"'{float(value)!r}'::float8"  # a bare number would be a decimal of any length
 
 
 class SQLite(Dialect):
@@ -149,21 +147,16 @@ class SQLite(Dialect):
     }
 
     def many(self, function: str, parts: Sequence[str]) -> str:
-        """Return the largest or smallest; of one argument they would be an aggregate."""
+        # Of one argument they would be an aggregate.
         return f"{function}({', '.join(parts)})" if len(parts) > 1 else parts[0]
 
 
-def _check_text(text: object, what: str) -> None:
-    if not isinstance(text, str):
-        raise InvalidTypeError(f"A {what} in SQL is a number, a truth value or a str, found {text!r}.")
-    try:
-        bad = "\x00" in text or not text.encode()
-    except UnicodeEncodeError:
-        bad = True
-    if bad and text:
+def _quoted(text: str, mark: str, what: str) -> str:
+    if re.search("[\x00\ud800-\udfff]", text):
         raise InvalidInputError(
             f"The {what} {text!r} holds a character that databases do not take (NUL, or half of a surrogate pair)."
         )
+    return mark + text.replace(mark, 2 * mark) + mark
 
 
 DIALECTS: Registry[Dialect] = Registry("dialect of SQL")
