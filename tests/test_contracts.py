@@ -62,6 +62,12 @@ def is_setter(part: ast.FunctionDef) -> bool:
     return any(ast.unparse(mark).endswith((".setter", "overload")) for mark in part.decorator_list)
 
 
+def is_given(part: ast.AnnAssign) -> bool:
+    """Whether a field is an argument of the constructor."""
+    default = "" if part.value is None else ast.unparse(part.value)
+    return "ClassVar" not in ast.unparse(part.annotation) and "init=False" not in default
+
+
 PUBLIC_POSITIONAL = {"Block", "GaussianPrior"}
 """Users give the first fields of these by position."""
 
@@ -70,11 +76,7 @@ def test_records_of_more_than_four_fields_are_keyword_only() -> None:
     positional = []
     for name, node in classes():
         marks = [ast.unparse(mark) for mark in node.decorator_list if "dataclass" in ast.unparse(mark)]
-        fields = [
-            part
-            for part in node.body
-            if isinstance(part, ast.AnnAssign) and "ClassVar" not in ast.unparse(part.annotation)
-        ]
+        fields = [part for part in node.body if isinstance(part, ast.AnnAssign) and is_given(part)]
         if marks and len(fields) > 4 and "kw_only=True" not in marks[0] and node.name not in PUBLIC_POSITIONAL:
             positional.append(f"{name}: {node.name}")
     assert not positional

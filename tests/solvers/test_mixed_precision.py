@@ -19,6 +19,7 @@ from oddsmith.engines import MemorySource
 from oddsmith.kernels import large
 from oddsmith.likelihood.fit import make_objective
 from oddsmith.likelihood.objective import FoldObjective
+from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.preconditioner import KroneckerSumPreconditioner
 from oddsmith.solvers.subsample_certificate import SubsampleCertificate
 
@@ -189,13 +190,15 @@ def test_products_prove_what_the_hessian_proves(of_a_sample: Any, sigma: float) 
         optimum = optimum - np.linalg.solve(e.hessian, e.gradient)
     best, d = whole.evaluate(optimum), np.random.default_rng(4).normal(size=whole.size)
     verdicts = set()
+
+    def certificate(guess: ObjectiveValue, d: np.ndarray) -> SubsampleCertificate:
+        diagonal = KroneckerSumPreconditioner(np.eye(1), d)
+        return SubsampleCertificate(objective=whole, sample=sample, guess=guess, preconditioner=diagonal, tol=1e-8)
+
     for distance in np.logspace(-9, -1, 33):
         e = whole.evaluate(optimum + distance * d)
-        formed = SubsampleCertificate(
-            whole, sample, sample.evaluate(e.w, order=2), KroneckerSumPreconditioner(np.eye(1), np.zeros(201)), 1e-8
-        ).at(e)
-        simple = SubsampleCertificate(whole, sample, best, KroneckerSumPreconditioner(np.eye(1), np.ones(201)), 1e-8)
-        products = simple._by_products(e)
+        formed = certificate(sample.evaluate(e.w, order=2), np.zeros(201)).at(e)
+        products = certificate(best, np.ones(201))._by_products(e)
         if products is not None:
             verdicts.add(products.converged)
             assert products.rigorous and products.gap >= e.value - best.value - 1e-11 * best.value

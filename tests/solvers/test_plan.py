@@ -175,7 +175,7 @@ def test_a_hessian_that_does_not_fit_is_not_formed() -> None:
 
 def test_a_refusal_names_the_columns_that_cost_most(monkeypatch: pytest.MonkeyPatch) -> None:
     pandas = pytest.importorskip("pandas")
-    monkeypatch.setattr(likelihood, "machine_of", lambda facts: Machine(memory=1e4))
+    monkeypatch.setattr(likelihood, "machine_of", lambda problem: Machine(memory=1e4))
     rng = np.random.default_rng(0)
     levels = rng.integers(0, 300, 2000)
     table = pandas.DataFrame({"x": rng.normal(size=2000), "tailnum": [f"N{k}" for k in levels], "y": levels % 2})

@@ -14,7 +14,7 @@ from oddsmith.solvers import policy
 from oddsmith.statistics import Moments, MomentsParams
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Coordinates:
     """The frame in which a solver works: centre and scale of columns, class contrasts.
 
@@ -26,7 +26,7 @@ class Coordinates:
     center: Array
     scale: Array
     contrast: Array
-    longest: float | None
+    longest: float | None = None
     from_sample: bool = False
     raw_center: Array | None = None
 
@@ -115,6 +115,12 @@ class Shift:
         return sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
 
 
+def threads_of(engine: Engine) -> int | None:
+    """Return the threads that an engine was given, None for its own choice."""
+    threads: int | None = getattr(engine, "threads", None)  # clusters have their own
+    return threads
+
+
 def has_sample(source: AnySource) -> bool:
     """Whether a sample of the rows can be had for much less than a pass over all of them."""
     return is_large(source) if isinstance(source, MemorySource) else source.drawn is not None
@@ -132,13 +138,13 @@ def find_coordinates(
     M = source.shape.M
     if is_large(source) and source.is_sparse and M > policy.POLICY.largest_hessian:
         # Wide sparse rows stay as they are: the preconditioner knows the size of every column.
-        return Coordinates(np.zeros(M), np.ones(M), contrast, None)
+        return Coordinates(center=np.zeros(M), scale=np.ones(M), contrast=contrast)
     part = _coordinate_sample(source)
     if part is not None:
-        inside = engine_of(part, getattr(engine, "threads", None))
-        return Coordinates(*_spread(*_column_moments(inside, part), centred), contrast, None, from_sample=True)
-    # The first pass over all rows finds the longest.
-    return Coordinates(*_spread(*_column_moments(engine, source), centred), contrast, None, _is_shown(source))
+        engine, source = engine_of(part, threads_of(engine)), part
+    center, scale = _spread(*_column_moments(engine, source), centred)
+    shown = part is not None or _is_shown(source)
+    return Coordinates(center=center, scale=scale, contrast=contrast, from_sample=shown)
 
 
 def _coordinate_sample(source: AnySource) -> MemorySource | None:
@@ -161,11 +167,17 @@ def _whitened_coordinates(
     Whitened kernels have rows no longer than 1, and the centre is a mean of such.
     """
     part = source if source.weighted or not has_sample(source) else source.sample(policy.POLICY.coordinate_rows, seed=2)
-    inside = engine if part is source else engine_of(part, getattr(engine, "threads", None))
+    inside = engine if part is source else engine_of(part, threads_of(engine))
     raw = _column_moments(inside, part)[0] if centred else np.zeros(len(whitening))
     center = raw @ whitening
-    longest = float(1.0 + np.linalg.norm(center)) ** 2
-    return Coordinates(center, np.ones(whitening.shape[1]), contrast, longest, from_sample=True, raw_center=raw)
+    return Coordinates(
+        center=center,
+        scale=np.ones(whitening.shape[1]),
+        contrast=contrast,
+        longest=float(1.0 + np.linalg.norm(center)) ** 2,
+        from_sample=True,
+        raw_center=raw,
+    )
 
 
 def _column_moments(engine: Engine, source: AnySource) -> tuple[Array, Array]:

@@ -10,20 +10,23 @@ from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.rowwise import WeightPoint
 from oddsmith.likelihood.fit import (
     LikelihoodFit,
+    fit_record,
     fitted_state,
     independent_columns,
     make_objective,
-    make_plan,
     start_weights,
 )
 from oddsmith.likelihood.objective import FoldObjective
-from oddsmith.likelihood.problem import Problem
+from oddsmith.likelihood.problem import Problem, facts_of, machine_of
 from oddsmith.numerics import Array, factor_spd
 from oddsmith.records import Certificate
 from oddsmith.solvers import Newton, policy
 from oddsmith.solvers.base import ObjectiveValue, Recorder, SolverResult
 from oddsmith.solvers.constrained import minimise
+from oddsmith.solvers.plan import plan_for
 from oddsmith.statistics import LeverageParams, LeverageSlope
+
+REASON = "since Jeffreys' prior is fitted by a method of its own"
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class FirthObjective:
         S = np.zeros_like(information)
         S[np.ix_(kept, kept)] = factor.solve(np.eye(int(kept.sum())))
         weights = np.where(inner.free, x.reshape(inner.shape), 0.0)
-        at = WeightPoint(weights, inner.center, inner.scale, inner.T, inner.link)
+        at = WeightPoint(x=weights, center=inner.center, scale=inner.scale, T=inner.T, link=inner.link)
         slope = inner.fold(LeverageSlope, LeverageParams(at, S)).slope
         g = e.gradient - np.where(inner.free, slope, 0.0).ravel()
         return replace(e, value=e.value - 0.5 * factor.log_det(), gradient=g, rounding=0.0)
@@ -93,7 +96,7 @@ def fit_firth(problem: Problem) -> LikelihoodFit:
     )
     e, gap = found.e, 0.5 * found.decrement**2
     certificate = Certificate(
-        converged=bool(found.converged and gap <= problem.tol * max(1.0, abs(e.value))),
+        converged=bool(found.converged and gap <= e.allowed_gap(problem.tol)),
         gap=gap,
         gradient_norm=float(np.linalg.norm(e.gradient)),
         condition=found.kkt.factor.condition,
@@ -103,17 +106,6 @@ def fit_firth(problem: Problem) -> LikelihoodFit:
     )
     final = replace(objective.evaluate(e.w, order=2), value=e.value, gradient=e.gradient)
     result = SolverResult(w=e.w, trace=recorder.trace(), certificate=certificate, final=final)
-    W, b = coordinates.to_user(e.w)
-    aliased = np.logical_not(objective.free[:, 1:].any(axis=0))
-    return LikelihoodFit(
-        coef=W,
-        intercept=b,
-        aliased=aliased,
-        common=common,
-        coordinates=coordinates,
-        result=result,
-        certificate=certificate,
-        plan=make_plan(replace(problem, solver="newton"), coordinates),
-        flat=False,
-        learned=fitted_state(problem, objective, coordinates, common, result),
-    )
+    planned = plan_for(Newton(name="firth"), facts_of(problem, coordinates), machine_of(problem), REASON)
+    learned = fitted_state(problem, objective, coordinates, common, result)
+    return fit_record(learned, result, certificate, planned, flat=False)

@@ -30,7 +30,7 @@ from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.priors import Quadratic
 from oddsmith.records import Certificate
 from oddsmith.solvers import SOLVERS, Newton, SolverResult, TruncatedNewton, policy
-from oddsmith.solvers.plan import Plan, is_wide_and_sparse, plan, plan_for
+from oddsmith.solvers.plan import Plan, plan, plan_for
 from oddsmith.solvers.sgd import SGD
 from oddsmith.solvers.subsampled import SubsampledQuasiNewton
 
@@ -45,14 +45,16 @@ class LikelihoodFit:
 
     coef: Array
     intercept: Array
-    aliased: npt.NDArray[np.bool_]
-    common: Array
-    coordinates: Coordinates
     result: SolverResult
     certificate: Certificate
     plan: Plan
     flat: bool
     learned: FittedState
+
+    @property
+    def aliased(self) -> npt.NDArray[np.bool_]:
+        """Columns that were set aside, since they depend on earlier ones."""
+        return np.logical_not(self.learned.free[:, 1:].any(axis=0))
 
     @property
     def rounded(self) -> bool:
@@ -170,7 +172,7 @@ def _covers_intercept(penalty: Quadratic, M: int) -> bool:
 def make_plan(problem: Problem, coordinates: Coordinates) -> Plan:
     """Return the plan of a fit: for the solver that was asked for, or for the one that suits the problem."""
     facts = facts_of(problem, coordinates)
-    machine = machine_of(facts)
+    machine = machine_of(problem)
     if problem.solver == "auto":
         try:
             return plan(facts, machine)
@@ -203,11 +205,12 @@ def fit_likelihood(problem: Problem) -> LikelihoodFit:
     x = inside_domain(problem, objective, coordinates, start_weights(problem, objective))
     chosen = make_plan(problem, coordinates)  # 2
     solver, flat = chosen.solver, problem.prior is None
+    truncated = isinstance(solver, TruncatedNewton)
     if flat and objective.size <= policy.POLICY.largest_hessian:  # 3
-        sampled = isinstance(solver, SubsampledQuasiNewton)
-        objective = independent_columns(objective, x, sample=sampled, drawn=solver.drawn if sampled else None)
+        sample_rows = (solver.drawn or 0) if isinstance(solver, SubsampledQuasiNewton) else None
+        objective = independent_columns(objective, x, sample_rows)
     x = _start_point(problem, objective, coordinates, x)
-    if isinstance(solver, TruncatedNewton) and objective.large and problem.K == 2 and objective.source.is_sparse:
+    if truncated and objective.large and problem.K == 2 and objective.source.is_sparse:
         objective = objective.with_row_curvature()
     result = solver.minimise(objective, x, tol=problem.tol, max_iter=problem.max_iter)  # 4
     if not np.isfinite(result.final.value):
@@ -215,18 +218,18 @@ def fit_likelihood(problem: Problem) -> LikelihoodFit:
             f"The objective is not finite at the weights that solver={solver.name!r} reached: its steps were too "
             "long. Give a smaller step_size, or use solver='newton'."
         )
-    W, b = coordinates.to_user(result.w)  # 5
+    learned = fitted_state(problem, objective, coordinates, common, result, costly=truncated)
+    certificate = _reported_certificate(problem, objective, coordinates, result)
+    return fit_record(learned, result, certificate, chosen, flat=flat)  # 5
+
+
+def fit_record(
+    learned: FittedState, result: SolverResult, certificate: Certificate, plan: Plan, *, flat: bool
+) -> LikelihoodFit:
+    """Return the outcome of a fit, with the weights in the user's units."""
+    W, b = learned.coordinates.to_user(result.w)
     return LikelihoodFit(
-        coef=W,
-        intercept=b,
-        aliased=np.logical_not(objective.free[:, 1:].any(axis=0)),
-        common=common,
-        coordinates=coordinates,
-        result=result,
-        certificate=_reported_certificate(problem, objective, coordinates, result),
-        plan=chosen,
-        flat=flat,
-        learned=fitted_state(problem, objective, coordinates, common, result),
+        coef=W, intercept=b, result=result, certificate=certificate, plan=plan, flat=flat, learned=learned
     )
 
 
@@ -245,21 +248,27 @@ def _reported_certificate(
     """Return the certificate of the weights in the user's units, whose rounding adds to the gap."""
     extra = coordinates.rounding_gap(result.w, objective.weight, objective.state.max_row_norm2 or 0.0)
     gap = float((np.sqrt(result.certificate.gap) + np.sqrt(extra)) ** 2)
-    converged = result.certificate.converged and gap <= problem.tol * max(1.0, abs(result.final.value))
+    converged = result.certificate.converged and gap <= result.final.allowed_gap(problem.tol)
     method = ", then ".join(dict.fromkeys(result.trace.stage.tolist()))
     return replace(result.certificate, gap=gap, converged=converged, passes=objective.passes, method=method)
 
 
 def fitted_state(
-    problem: Problem, objective: FoldObjective, coordinates: Coordinates, common: Array, result: SolverResult
+    problem: Problem,
+    objective: FoldObjective,
+    coordinates: Coordinates,
+    common: Array,
+    result: SolverResult,
+    *,
+    costly: bool = False,
 ) -> FittedState:
     """Return what inference needs of a fit.
 
     Its Hessian is formed now if that was not done on the way (one pass), unless there is a prior, and rows are many or
-    Hessians dear: then only if it is asked for.
+    Hessians ``costly``: then only if it is asked for.
     """
     e, expected = result.final, None
-    deferred = problem.prior is not None and (objective.large or is_wide_and_sparse(facts_of(problem, coordinates)))
+    deferred = problem.prior is not None and (objective.large or costly)
     if objective.size > policy.POLICY.largest_hessian:
         e = replace(e, hessian=None)
     elif e.hessian is None and not deferred:
@@ -339,15 +348,14 @@ def inside_domain(problem: Problem, objective: FoldObjective, coordinates: Coord
     return warm
 
 
-def independent_columns(
-    objective: FoldObjective, x: Array, *, sample: bool = False, drawn: int | None = None
-) -> FoldObjective:
+def independent_columns(objective: FoldObjective, x: Array, sample_rows: int | None = None) -> FoldObjective:
     """Return the objective with columns set aside that depend on earlier ones, as R does.
 
-    Columns that are independent on a sample of the rows are so on all of them; only otherwise all are asked.
+    Columns that are independent on a sample of (at least) ``sample_rows`` are so on all of them; only otherwise all are
+    asked.
     """
-    if sample:
-        part = objective.subsample(max(1000, 4 * objective.size, drawn or 0), seed=1)
+    if sample_rows is not None:
+        part = objective.subsample(max(1000, 4 * objective.size, sample_rows), seed=1)
         if independent_columns(part, x) is part:
             return objective
     # Not the observed Hessian: with the log link one class has none.

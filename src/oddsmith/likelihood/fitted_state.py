@@ -20,7 +20,7 @@ from oddsmith.priors import Quadratic
 from oddsmith.solvers import policy
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FittedState:
     """The optimum of a likelihood in the solver's coordinates, with its Hessian.
 

@@ -10,6 +10,7 @@ import numpy as np
 from oddsmith.engines.memory import MemorySource, parallel_map
 from oddsmith.numerics import Array
 from oddsmith.solvers.certificate import InverseBound
+from oddsmith.statistics import CurvatureParams
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,10 @@ class ImplicitHessian:
 
 def curvature_roots(source: MemorySource, W: Array, b: Array, center: Array, threads: int) -> list[Array]:
     """Return the rows √h (1, z) of dense rows and two classes, slice by slice."""
-    kernel = import_module("oddsmith.kernels.large")
+    kernel, at = import_module("oddsmith.kernels.large"), CurvatureParams(W=W, b=b, center=center, large=True)
 
     def roots(rows: tuple[int, int]) -> Array:
-        B: Array = kernel.curvature_root(source.block(*rows), W, b, center)
+        B: Array = kernel.curvature_root(source.block(*rows), at)
         return B
 
     return [*parallel_map(roots, source.slices(), threads)]

@@ -20,7 +20,7 @@ from oddsmith.engines import Engine, MemorySource, PartedSource, Progress, engin
 from oddsmith.engines.memory import RunSource, available_cores, parallel_map
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.buffers import RowBuffers
-from oddsmith.likelihood.coordinates import AnySource
+from oddsmith.likelihood.coordinates import AnySource, threads_of
 from oddsmith.likelihood.implicit_hessian import ImplicitHessian, curvature_roots
 from oddsmith.links import Link
 from oddsmith.numerics import EPS, Array, factor_spd
@@ -77,17 +77,14 @@ class FoldObjective:
 
     @property
     def size(self) -> int:
-        """Number of coordinates."""
         return int(self.free.size)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Contrasts × (1 + columns)."""
         return self.free.shape[0], self.free.shape[1]
 
     @property
     def n_rows(self) -> int:
-        """Number of rows of the source."""
         return int(self.source.n_rows)
 
     @property
@@ -98,16 +95,13 @@ class FoldObjective:
 
     @property
     def passes(self) -> int:
-        """Passes over the data so far."""
         return self.state.passes
 
     def count_pass(self) -> None:
-        """Count a pass that batches made together."""
         self.state.passes += 1
 
     @property
     def has_prior(self) -> bool:
-        """Whether a prior is in it."""
         return self.penalty is not None
 
     @property
@@ -127,7 +121,6 @@ class FoldObjective:
 
     @property
     def mean_square(self) -> float:
-        """Mean squared length of a scaled row, the intercept included."""
         return float(self.free[0].sum())
 
     @property
@@ -173,8 +166,7 @@ class FoldObjective:
     @property
     def threads(self) -> int | None:
         """Threads of the engine, None for its own choice."""
-        threads: int | None = getattr(self.engine, "threads", None)
-        return threads
+        return threads_of(self.engine)
 
     def raw(self, x: Array) -> tuple[Array, Array]:
         """Return ``(W, b)``: weights against class 0 on centred columns, for the kernels."""
@@ -276,7 +268,6 @@ class FoldObjective:
         return InterceptPreconditioner.of(np.where(self.free, d, 1.0), np.where(both, cross / self.scale, 0.0))
 
     def log_likelihood(self, w: Array, value: float) -> float:
-        """Return the log likelihood at ``w``, where the objective is ``value``."""
         return -value if self.penalty is None else self.penalty.value(w.reshape(self.shape)) - value
 
     def decrement_bound(self, e: ObjectiveValue) -> DecrementBound:

@@ -46,9 +46,7 @@ def run_epoch(
         x = np.zeros(objective.size) if problem.start is None else coordinates.from_user(*problem.start)
         rng = np.random.default_rng(seed)
         state = OnlineState(coordinates=coordinates, x=x, average=x, steps=0, weight=0.0, rng=rng, first_batch=n)
-    decay = solver.decay or max(1000.0, float(state.first_batch))
-    first = solver.step_size or 1.0 / objective.mean_square
-    steps = first / (1.0 + (state.steps + np.arange(n)) / decay) ** solver.power
+    steps = solver.steps(objective, state.steps, decay=max(1000.0, float(state.first_batch)))
     before = state.rng.bit_generator.state
     with np.errstate(over="ignore", invalid="ignore"):
         x, mean = objective.sgd_epoch(state.x, state.rng, steps, state.weight + objective.weight)

@@ -9,7 +9,7 @@ from importlib import import_module
 import numpy as np
 
 from oddsmith.engines import Engine, MemorySource, PartedSource, Progress
-from oddsmith.likelihood.coordinates import Coordinates
+from oddsmith.likelihood.coordinates import AnySource, Coordinates, is_large
 from oddsmith.links import Link
 from oddsmith.numerics import Array
 from oddsmith.priors import GaussianPrior
@@ -28,7 +28,7 @@ class Problem:
     """
 
     engine: Engine
-    source: MemorySource | PartedSource
+    source: AnySource
     prior: GaussianPrior | None
     intercept: bool
     reference: int | None
@@ -85,7 +85,7 @@ def facts_of(problem: Problem, coordinates: Coordinates) -> Facts:
     )
 
 
-def _storage(source: MemorySource | PartedSource) -> Storage:
+def _storage(source: AnySource) -> Storage:
     if source.is_sparse:
         return "sparse"
     if source.transform is not None:
@@ -95,9 +95,9 @@ def _storage(source: MemorySource | PartedSource) -> Storage:
     return "dense"
 
 
-def machine_of(facts: Facts) -> Machine:
+def machine_of(problem: Problem) -> Machine:
     """Return this machine, as far as the plan of a problem asks for it: small problems load no compiled kernels."""
-    half = facts.is_large and bool(import_module("oddsmith.kernels.large").HALF_PRECISION)
+    half = is_large(problem.source) and bool(import_module("oddsmith.kernels.large").HALF_PRECISION)
     return Machine.here(half_precision=half)
 
 

@@ -146,8 +146,7 @@ def separating_direction(
     order every row, the separation is complete. Large problems then need no program.
     """
     if weights is not None and rows.shape[0] * rows.shape[1] * (K - 1) > SMALL_PROGRAM:
-        A = np.column_stack([np.zeros(rows.shape[0]), rows @ weights[0].T + weights[1]])
-        if _margins(A, t).min() > 0.0:
+        if margins(rows @ weights[0].T + weights[1], t).min() > 0.0:
             return np.column_stack([weights[1], weights[0]]), True
     frame = _scale_columns(rows, fit_intercept)
     found = _direction(frame.Z, t, K)
@@ -234,14 +233,14 @@ def _direction(Z: Array, t: Codes, K: int) -> tuple[Array, bool] | None:
             reach = np.where(working, 0.0, np.linalg.norm(Z @ unseen, axis=1))
             working[np.argsort(-reach)[:step]] = True
             continue
-        margins = _margins(np.column_stack([np.zeros(n), Z @ D.T]), t)
-        wrong = np.flatnonzero(~working & (margins < -SLACK))  # 3
+        margin = margins(Z @ D.T, t)
+        wrong = np.flatnonzero(~working & (margin < -SLACK))  # 3
         if len(wrong):
-            working[wrong[np.argsort(margins[wrong])[:step]]] = True
+            working[wrong[np.argsort(margin[wrong])[:step]]] = True
             continue
-        if margins.min() < -SLACK:
+        if margin.min() < -SLACK:
             return None  # only the program's own tolerance can have let a wrong side pass
-        tight = margins <= SLACK  # 4
+        tight = margin <= SLACK  # 4
         outside = np.flatnonzero(~working & tight)
         if not len(outside) or (tried >= TRIES and (tight & working).any()):
             return D, not tight.any()
@@ -249,8 +248,9 @@ def _direction(Z: Array, t: Codes, K: int) -> tuple[Array, bool] | None:
         working[rng.permutation(outside)[:step]] = True
 
 
-def _margins(A: Array, t: Codes) -> Array:
-    """Return the smallest margin of each row against the other classes, from the activations (N × K)."""
+def margins(A: Array, t: Codes) -> Array:
+    """Return by how much the activation of each row's class exceeds the largest other one; that of class 0 is zero."""
+    A = np.column_stack([np.zeros(len(A)), A])
     own = A[np.arange(len(A)), t]
     A[np.arange(len(A)), t] = -np.inf
     return np.asarray(own - A.max(axis=1))

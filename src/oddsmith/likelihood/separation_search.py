@@ -12,7 +12,15 @@ from oddsmith.block import Block
 from oddsmith.engines import MemorySource, PartedSource
 from oddsmith.likelihood.fit import LikelihoodFit
 from oddsmith.likelihood.problem import Problem
-from oddsmith.likelihood.separation import SLACK, Separation, separating_direction, separation, verdict_of
+from oddsmith.likelihood.separation import (
+    SLACK,
+    DesignRows,
+    Separation,
+    margins,
+    separating_direction,
+    separation,
+    verdict_of,
+)
 from oddsmith.numerics import Array
 from oddsmith.statistic import Shape
 
@@ -23,7 +31,7 @@ HIDDEN = 1e-6
 """Rows that move less than this, where others do not move at all, do so by rounding."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HardestRowsParams:
     """Weights against class 0, and how many rows are kept: those of smallest margin, or of largest activation."""
 
@@ -41,7 +49,7 @@ class HardestRows:
     Those that given weights get wrong come first. A statistic: of any rows it keeps the ``size`` smallest margins.
 
     >>> block = Block(np.array([[1.0], [-3.0], [2.0]]), np.array([1, 1, 0], dtype=np.int32))
-    >>> found = HardestRows.of(block, HardestRowsParams(np.eye(1), np.zeros(1), size=2))
+    >>> found = HardestRows.of(block, HardestRowsParams(coef=np.eye(1), intercept=np.zeros(1), size=2))
     >>> found.margin.tolist(), found.rows.tolist(), found.t.tolist()
     ([-3.0, -2.0], [[-3.0], [2.0]], [1, 0])
     """
@@ -62,7 +70,7 @@ class HardestRows:
         W = params.coef if params.whitening is None else params.coef @ params.whitening.T
         block = block.concrete()
         A = block.Phi.activations(W.T) + params.intercept
-        margin = -np.linalg.norm(A, axis=1) if params.far else _margins(A, block.t)
+        margin = -np.linalg.norm(A, axis=1) if params.far else margins(A, block.t)
         inside = np.arange(len(A)) if block.s is None else np.flatnonzero(block.s > 0)
         chosen = inside[np.argsort(margin[inside], kind="stable")[: params.size]]
         return cls(margin[chosen], block.Phi.take(chosen).dense(), block.t[chosen], params.size)
@@ -73,15 +81,6 @@ class HardestRows:
         chosen = np.argsort(margin, kind="stable")[: self.size]
         rows, t = np.concatenate([self.rows, other.rows]), np.concatenate([self.t, other.t])
         return HardestRows(margin[chosen], rows[chosen], t[chosen], self.size)
-
-
-def _margins(A: Array, t: npt.NDArray[np.int32]) -> Array:
-    """Return by how much the activation of each row's class exceeds the largest other one; class 0 has none."""
-    A = np.column_stack([np.zeros(len(A)), A])
-    own = A[np.arange(len(A)), t].copy()
-    A[np.arange(len(A)), t] = -np.inf
-    margin: Array = own - A.max(axis=1)
-    return margin
 
 
 def find_separation(problem: Problem, fit: LikelihoodFit, classes: npt.NDArray[Any], terms: list[str]) -> Separation:
@@ -101,7 +100,7 @@ def find_separation(problem: Problem, fit: LikelihoodFit, classes: npt.NDArray[A
         return separation(rows, t, classes, terms, **how)
 
     def nearest(coef: Array, intercept: Array, *, far: bool = False) -> tuple[Any, ...]:
-        params = HardestRowsParams(coef, intercept, whitening, NEAREST, far)
+        params = HardestRowsParams(coef=coef, intercept=intercept, whitening=whitening, far=far)
         near: HardestRows = problem.engine.fold(HardestRows, source, params)  # type: ignore[type-var]
         return near.margin, _whitened(near.rows, whitening), near.t
 
@@ -121,7 +120,7 @@ def find_separation(problem: Problem, fit: LikelihoodFit, classes: npt.NDArray[A
         else:  # 3
             direction, complete = found
             margin, more, theirs = nearest(direction[:, 1:], direction[:, 0])
-            least = _margins(rows @ direction[:, 1:].T + direction[:, 0], t).min()
+            least = margins(rows @ direction[:, 1:].T + direction[:, 0], t).min()
             new = margin < min(least, -SLACK)
             found = direction, complete and bool(margin.min() > 0.0)
         if not new.any():
@@ -137,7 +136,7 @@ def _drawn(source: PartedSource, whitening: Array | None) -> tuple[Array, npt.ND
     return _whitened(drawn.Phi.dense(), whitening), drawn.t
 
 
-def _whitened(rows: Any, whitening: Array | None) -> Any:
+def _whitened(rows: DesignRows, whitening: Array | None) -> Any:
     return rows if whitening is None else rows @ whitening
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -37,13 +39,12 @@ from oddsmith.likelihood.separation_search import find_separation
 from oddsmith.links import LINKS
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.bayesian_mixin import BayesianMixin
+from oddsmith.models.estimator import check_count, per_class
 from oddsmith.models.geometry_mixin import GeometryMixin
-from oddsmith.models.inference_mixin import InferenceMixin
 from oddsmith.numerics import Array, log_softmax, softmax
 from oddsmith.priors import GaussianPrior, JeffreysPrior, as_prior, split_prior
 from oddsmith.protocols import Labels
-from oddsmith.records import Certificate, Trace
-from oddsmith.solvers import SGD, SOLVERS, Plan
+from oddsmith.solvers import SGD, SOLVERS
 from oddsmith.statistics import Counts
 
 
@@ -57,7 +58,7 @@ def has_logit(model: LogisticRegression) -> bool:
 
 
 @MODELS.register("logistic")
-class LogisticRegression(InferenceMixin, BayesianMixin, GeometryMixin, Classifier):
+class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
     """Logistic regression for two classes, softmax regression for more.
 
     Minimises the sum over rows (never a mean) of the cross-entropy, minus the log of the prior:
@@ -140,15 +141,6 @@ class LogisticRegression(InferenceMixin, BayesianMixin, GeometryMixin, Classifie
     (True, 0.958)
     """
 
-    coef_: Array
-    intercept_: Array
-    log_likelihood_: float
-    n_parameters_: int
-    n_iter_: int
-    aliased_: list[str]
-    certificate_: Certificate
-    trace_: Trace
-    plan_: Plan
     _sgd_state: OnlineState | None = None
 
     def __init__(
@@ -167,18 +159,10 @@ class LogisticRegression(InferenceMixin, BayesianMixin, GeometryMixin, Classifie
         threads: int | None = None,
         design: object = None,
     ) -> None:
-        self.prior = prior
-        self.link = link
-        self.basis = basis
-        self.fit_intercept = fit_intercept
-        self.reference = reference
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.seed = seed
-        self.warm_start = warm_start
-        self.threads = threads
-        self.design = design
+        self.prior, self.link, self.basis = prior, link, basis
+        self.fit_intercept, self.reference = fit_intercept, reference
+        self.solver, self.tol, self.max_iter, self.seed, self.warm_start = solver, tol, max_iter, seed, warm_start
+        self.threads, self.design = threads, design
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -214,19 +198,9 @@ class LogisticRegression(InferenceMixin, BayesianMixin, GeometryMixin, Classifie
         self._recall = TrainingDataRef.of(*data)
         self._warn(verdict, fit.rounded)
 
-    def _problem(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: object = None,
-        offset: object = None,
-        how: dict[str, Any] | None = None,
-        *,
-        reset: bool = False,
-        known: bool = False,
-    ) -> tuple[Labels, Problem]:
-        """Read rows and labels as in `read_data`, seen through the basis, as a problem to solve."""
-        data = read_data(self, X, y, sample_weight, offset, how, reset=reset, known=known, draw=True)
+    def _problem(self, *given: Any, reset: bool = False, known: bool = False) -> tuple[Labels, Problem]:
+        """Read what is ``given`` to fit as in `read_data`, seen through the basis, as a problem to solve."""
+        data = read_data(self, *given, reset=reset, known=known, draw=True)
         classes, source = data.classes, data.source
         if len(classes) > 2 and self.link != "logit":
             raise InvalidInputError(
@@ -241,9 +215,8 @@ class LogisticRegression(InferenceMixin, BayesianMixin, GeometryMixin, Classifie
         else:
             source = through_basis(self, source)
         engine = data.engine(self.threads)
-        class_weight = data.class_weight
-        if class_weight is None:
-            class_weight = engine.fold(Counts, source, source.shape).weight
+        counts = data.class_weight
+        class_weight = engine.fold(Counts, source, source.shape).weight if counts is None else counts
         if not known:
             check_class_weights(class_weight, classes)
         prior, jeffreys = split_prior(self.prior if reset else self.prior_)
@@ -283,10 +256,8 @@ class LogisticRegression(InferenceMixin, BayesianMixin, GeometryMixin, Classifie
             raise InvalidInputError(f"fit_intercept must be True or False, found {self.fit_intercept!r}.")
         if isinstance(self.tol, bool) or not isinstance(self.tol, int | float | np.number) or not 0 < self.tol < 1:
             raise InvalidInputError(f"tol must be a number between 0 and 1, found {self.tol!r}.")
-        if not (isinstance(self.max_iter, int | np.integer) and self.max_iter >= 1):
-            raise InvalidInputError(f"max_iter must be a whole number of at least 1, found {self.max_iter!r}.")
-        if self.threads is not None and not (isinstance(self.threads, int | np.integer) and self.threads >= 1):
-            raise InvalidInputError(f"threads must be None or a whole number of at least 1, found {self.threads!r}.")
+        check_count("max_iter", self.max_iter)
+        check_count("threads", self.threads, optional=True)
 
     def _check_pieces(self, X: Any) -> None:
         """Refuse data in pieces where the fit needs single rows."""
@@ -307,13 +278,10 @@ class LogisticRegression(InferenceMixin, BayesianMixin, GeometryMixin, Classifie
         return int(where[0])
 
     def _warm(self, classes: Labels, D: int) -> tuple[Array, Array] | None:
-        if not (self.warm_start and self._is_fitted()):
+        if not self.warm_start or "classes_" not in vars(self):
             return None
         same = np.array_equal(classes, self.classes_) and self.coef_.shape[1] == D
         return self._against_first() if same else None
-
-    def _is_fitted(self) -> bool:
-        return hasattr(self, "classes_")
 
     def _against_first(self) -> tuple[Array, Array]:
         """Return coefficients and intercepts against the first class."""
@@ -357,7 +325,7 @@ class LogisticRegression(InferenceMixin, BayesianMixin, GeometryMixin, Classifie
         self.classes_, self.coef_, self.intercept_ = classes, coef, intercept
 
     def _assign(self, fit: LikelihoodFit, classes: Labels, problem: Problem, verdict: Separation | None) -> None:
-        self._assign_weights(classes, fit.coef, fit.intercept, fit.common, problem.reference)
+        self._assign_weights(classes, fit.coef, fit.intercept, fit.learned.common, problem.reference)
         certificate = fit.certificate
         if verdict is not None:
             certificate = replace(certificate, converged=False, gap=np.inf, rigorous=True, optimum_exists=False)
@@ -410,20 +378,20 @@ class LogisticRegression(InferenceMixin, BayesianMixin, GeometryMixin, Classifie
         (1, 1)
         """
         self._check_parameters()
-        first = not self._is_fitted()
+        first = "classes_" not in vars(self)
         known = read_classes(classes, None if first else self.classes_)
         X, y, sample_weight, _ = through_design(self, self.design, X, y, sample_weight, reset=first)
         rows = read_rows(self, X, reset=first)
         check_finite(rows, vars(self).get("feature_names_in_"))
         rows = whole(learn_rows(self, rows, sample_weight, reset=first))
-        n, K, reference = rows.shape[0], len(known), self._reference_code(known)
+        n, K = rows.shape[0], len(known)
         s = read_weights(sample_weight, n)
         problem = Problem(
             engine=MemoryEngine(self.threads),
             source=MemorySource(rows, encode_labels(known, y, n), K, s),
             prior=as_prior(self.prior),
             intercept=bool(self.fit_intercept),
-            reference=reference,
+            reference=self._reference_code(known),
             solver="sgd",
             tol=self.tol,
             max_iter=1,
@@ -433,7 +401,7 @@ class LogisticRegression(InferenceMixin, BayesianMixin, GeometryMixin, Classifie
         )
         solver = self.solver if isinstance(self.solver, SGD) else SGD()
         state, common, result = run_epoch(problem, self._sgd_state, solver, self.seed)
-        self._assign_weights(known, *state.coordinates.to_user(state.average), common, reference)
+        self._assign_weights(known, *state.coordinates.to_user(state.average), common, problem.reference)
         self.log_likelihood_ = result.final.log_likelihood
         self.n_parameters_ = (K - 1) * (self.coef_.shape[1] + int(bool(self.fit_intercept)))
         self.aliased_ = []
@@ -477,7 +445,7 @@ class LogisticRegression(InferenceMixin, BayesianMixin, GeometryMixin, Classifie
         A = self._activation(X, offset)
         if (link := self._link()) is not None:
             return link_log_proba(link, A)
-        return log_softmax(np.column_stack([np.zeros(len(A)), A]) if A.ndim == 1 else A)
+        return log_softmax(per_class(A))
 
     @streams
     def predict_proba(self, X: Any, offset: object = None) -> Array:
@@ -485,12 +453,26 @@ class LogisticRegression(InferenceMixin, BayesianMixin, GeometryMixin, Classifie
         A = self._activation(X, offset)
         if (link := self._link()) is not None:
             return np.exp(link_log_proba(link, A))
-        return softmax(np.column_stack([np.zeros(len(A)), A]) if A.ndim == 1 else A)
+        return softmax(per_class(A))
 
-    def distance(self, X: Any) -> Array:
-        """Return the signed distance of each row from the boundary: length N, or N × pairs for K > 2.
-
-        >>> LogisticRegression(prior=1.0).fit([[-1.0], [1.0]], [0, 1]).distance([[0.0], [2.0]]).tolist()
-        [0.0, 2.0]
-        """
-        return self._distance(self._rows(X))
+    def _shifted(self, shift: Array, prior: Array | None) -> Any:
+        if self.link_ != "logit":
+            return super()._shifted(shift, prior)
+        moved, against_first = copy(self), shift[1:] - shift[0]
+        added = against_first
+        if len(shift) > 2:
+            code = self._reference_code(self.classes_)
+            added = shift - (shift.mean() if code is None else shift[code])
+        moved.intercept_, moved._sgd_state = self.intercept_ + added, None
+        learned = self._learned
+        if learned is not None:
+            # The curvature stays that of the fit (formed now, if its rows are still there), around other weights.
+            if learned.hessian is None:
+                with suppress(InvalidInputError):
+                    learned = self._fit_record().state
+            x = learned.x.copy()
+            x[:, 0] += np.linalg.solve(learned.coordinates.T, against_first)
+            moved._learned, moved._recall = replace(learned, x=x, moved=True), None
+        if prior is not None:
+            moved.class_prior_ = prior
+        return moved

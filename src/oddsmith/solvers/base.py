@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from oddsmith.numerics import Array
+from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.records import TRACE_COLUMNS, Certificate, Trace
 from oddsmith.registry import Registry
 
@@ -31,6 +31,15 @@ class ObjectiveValue:
     gradient: Array
     hessian: Array | None = None
     rounding: float = 0.0
+
+    def factor(self) -> SpdFactor:
+        """Return the factor of the Hessian, which must have been asked for."""
+        assert self.hessian is not None
+        return factor_spd(self.hessian, tol=0.0)
+
+    def allowed_gap(self, tol: float) -> float:
+        """Return the gap that a relative tolerance allows."""
+        return tol * max(1.0, abs(self.value))
 
 
 @dataclass(frozen=True)
@@ -50,7 +59,6 @@ class Solves(Protocol):
 
     def solve(self, b: Array, /) -> Array:
         """Return ``A⁻¹ b``."""
-        ...
 
 
 class Preconditioner(Solves, Protocol):
@@ -58,7 +66,6 @@ class Preconditioner(Solves, Protocol):
 
     def norm(self, b: Array, /) -> float:
         """Return ``sqrt(bᵀ A⁻¹ b)``."""
-        ...
 
 
 class Evaluates(Protocol):
@@ -66,7 +73,6 @@ class Evaluates(Protocol):
 
     def evaluate(self, w: Array, order: int = 1) -> ObjectiveValue:
         """Return value and gradient (``order=1``) or these and the Hessian (``order=2``)."""
-        ...
 
 
 class HessianProducts(Protocol):
@@ -74,7 +80,6 @@ class HessianProducts(Protocol):
 
     def hessian_product(self, w: Array, v: Array) -> Array:
         """Return the Hessian at ``w`` times ``v``."""
-        ...
 
 
 class Objective(HessianProducts, Protocol):
@@ -89,63 +94,50 @@ class Objective(HessianProducts, Protocol):
     @property
     def size(self) -> int:
         """Number of coordinates, C · P."""
-        ...
 
     @property
     def shape(self) -> tuple[int, int]:
         """Class contrasts × (1 + columns), C × P; the intercept comes first."""
-        ...
 
     @property
     def weight(self) -> float:
         """Total weight of the rows: dividing by it gives the mean objective of lectures."""
-        ...
 
     @property
     def has_prior(self) -> bool:
         """Whether a prior is in it, so that an optimum exists."""
-        ...
 
     @property
     def convex(self) -> bool:
         """See above."""
-        ...
 
     @property
     def canonical(self) -> bool:
         """See above."""
-        ...
 
     @property
     def self_concordance(self) -> float:
         """See above."""
-        ...
 
     @property
     def rounding(self) -> float:
         """See above."""
-        ...
 
     @property
     def passes(self) -> int:
         """Passes over the data so far."""
-        ...
 
     def evaluate(self, w: Array, order: int = 1, *, expected: bool = False) -> ObjectiveValue:
         """Return value and gradient (``order=1``) or these and the Hessian (``order=2``)."""
-        ...
 
     def log_likelihood(self, w: Array, value: float) -> float:
         """Return the log likelihood at ``w``, where the objective is ``value``."""
-        ...
 
     def preconditioner(self, w: Array) -> Preconditioner:
         """Return the Hessian's diagonal at ``w`` with the intercepts eliminated."""
-        ...
 
     def decrement_bound(self, e: ObjectiveValue) -> DecrementBound:
         """Return what is known of the decrement at ``e`` without forming the Hessian."""
-        ...
 
 
 class InverseBounds(Protocol):
@@ -154,16 +146,13 @@ class InverseBounds(Protocol):
     @property
     def rho(self) -> float:
         """The self-concordance constant."""
-        ...
 
     @property
     def noise(self) -> float:
         """What rounding of the gradient adds to a decrement."""
-        ...
 
     def square(self, r: Array) -> float:
         """Return the bound of ``rᵀ H⁻¹ r``."""
-        ...
 
 
 @runtime_checkable
@@ -172,7 +161,6 @@ class CurvatureBound(Protocol):
 
     def inverse_bound(self, e: ObjectiveValue, preconditioner: Preconditioner | None = None) -> InverseBounds | None:
         """Return the bound at ``e``, None where there is none."""
-        ...
 
 
 class ColumnCurvature(Objective, Protocol):
@@ -180,7 +168,6 @@ class ColumnCurvature(Objective, Protocol):
 
     def column_curvature(self) -> tuple[Array, Array]:
         """Return B (C × C) and d (P) of the Kronecker sum ``B ⊗ 1 + 1 ⊗ diag(d)`` that the Hessian nearly is."""
-        ...
 
 
 class ImplicitCurvature(HessianProducts, Protocol):
@@ -188,7 +175,6 @@ class ImplicitCurvature(HessianProducts, Protocol):
 
     def inverse_bound(self, self_concordance: float, rounding: float) -> InverseBounds | None:
         """Return a bound of its inverse, None where there is none."""
-        ...
 
 
 class Subsample(ColumnCurvature, Protocol):
@@ -197,32 +183,25 @@ class Subsample(ColumnCurvature, Protocol):
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        ...
 
     @property
     def sampling_fraction(self) -> float:
         """Their share of the weight of all rows."""
-        ...
 
     def hessian_lower_bound(self, e: ObjectiveValue) -> Array:
         """Return a lower bound of the Hessian of all rows from one of the subsample: other rows can only add to it."""
-        ...
 
     def eigenvalue_bound(self, H: Array) -> float:
         """Return a simple lower bound of the smallest eigenvalue of a Hessian, 0 where there is none."""
-        ...
 
     def implicit_lower_bound(self, e: ObjectiveValue) -> ImplicitCurvature | None:
         """Return the same lower bound without forming it, None where that is not possible."""
-        ...
 
     def activation_change(self, step: Array, bound: float) -> float:
         """Return by how much a step changes activations of a row against each other, at most ``bound``."""
-        ...
 
     def observed_part(self, w: Array) -> Subsample:
         """Return the objective with the weights held that these rows do not determine."""
-        ...
 
 
 class Subsampled(ColumnCurvature, Protocol):
@@ -231,19 +210,15 @@ class Subsampled(ColumnCurvature, Protocol):
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        ...
 
     def subsample(self, rows: int, seed: int) -> Subsample:
         """Return the objective over about so many rows from across the data."""
-        ...
 
     def batches(self, ends: Sequence[float]) -> Iterator[Subsample]:
         """Yield the objective over disjoint parts of the rows; ``ends`` are fractions of them."""
-        ...
 
     def count_pass(self) -> None:
         """Count a pass that batches made together."""
-        ...
 
 
 class LowPrecision(Subsampled, Protocol):
@@ -251,7 +226,6 @@ class LowPrecision(Subsampled, Protocol):
 
     def low_precision(self, w: Array) -> tuple[Objective, ObjectiveValue]:
         """Return nearly the same objective over rows in half precision, and the exact evaluation at ``w``."""
-        ...
 
 
 class Stochastic(Objective, Protocol):
@@ -260,16 +234,13 @@ class Stochastic(Objective, Protocol):
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        ...
 
     @property
     def mean_square(self) -> float:
         """Mean squared length of a scaled row, the intercept included."""
-        ...
 
     def sgd_epoch(self, w: Array, rng: np.random.Generator, steps: Array) -> tuple[Array, Array]:
         """Return the weights after an epoch over the rows in random order, and the mean of the iterates."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -296,10 +267,10 @@ class Recorder:
     objective: Objective
     stage: str
     columns: tuple[str, ...] = TRACE_COLUMNS
-    records: list[tuple[Any, ...]] = field(default_factory=list)
-    subsample_records: list[tuple[Any, ...]] = field(default_factory=list)
-    began: float = field(default_factory=time.perf_counter)
-    last: Array | None = None
+    records: list[tuple[Any, ...]] = field(default_factory=list, init=False)
+    subsample_records: list[tuple[Any, ...]] = field(default_factory=list, init=False)
+    began: float = field(default_factory=time.perf_counter, init=False)
+    last: Array | None = field(default=None, init=False)
 
     def add(self, e: ObjectiveValue, step_size: float, *more: object) -> None:
         """Note one iteration, and ``more`` where there are columns for it; a point that is noted already once."""
@@ -323,6 +294,10 @@ class Recorder:
         record = (e.value, e.log_likelihood, norm, step_size, self.objective.passes, seconds, stage, *more)
         return record[: len(self.columns) - 1]
 
+    def result(self, e: ObjectiveValue, certificate: Certificate, *, diverging: bool = False) -> SolverResult:
+        """Return the result of a solver that ends at ``e``."""
+        return SolverResult(w=e.w, trace=self.trace(), certificate=certificate, final=e, diverging=diverging)
+
     def trace(self) -> Trace:
         """Return what was noted, numbered."""
         rows = [(number, *row) for number, row in enumerate((*self.subsample_records, *self.records))]
@@ -339,11 +314,9 @@ class Solver(Protocol[O_contra]):
     @property
     def name(self) -> str:
         """The name under which it is registered."""
-        ...
 
     def minimise(self, objective: O_contra, w: Array, *, tol: float, max_iter: int) -> SolverResult:
         """Return the minimiser as far as it was found, with its certificate."""
-        ...
 
 
 SOLVERS: Registry[type[Any]] = Registry("solver")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oddsmith.numerics import Array, SpdFactor, factor_spd
+from oddsmith.numerics import Array, SpdFactor
 from oddsmith.records import Certificate
 from oddsmith.solvers.base import DecrementBound, Objective, ObjectiveValue
 
@@ -61,7 +61,7 @@ def certify(objective: Objective, e: ObjectiveValue, tol: float, factor: SpdFact
     It uses the given factor, or the evaluation's Hessian, or what the objective knows of its own curvature.
     """
     if factor is None and e.hessian is not None:
-        factor = factor_spd(e.hessian, tol=0.0)
+        factor = e.factor()
     bound = objective.decrement_bound(e) if factor is None else decrement_bound(factor, e, objective)
     return certificate_from(bound, objective, e, tol, factor)
 
@@ -72,7 +72,7 @@ def certificate_from(
     """Return the certificate that a bound of the decrement gives; the factor gives the condition alone."""
     gap = gap_bound(bound.decrement, bound.rho)
     return Certificate(
-        converged=bool(np.isfinite(gap) and gap <= tol * max(1.0, abs(e.value))),
+        converged=bool(np.isfinite(gap) and gap <= e.allowed_gap(tol)),
         gap=float(gap),
         gradient_norm=float(np.linalg.norm(e.gradient)),
         condition=np.nan if factor is None else factor.condition,
@@ -81,7 +81,7 @@ def certificate_from(
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class InverseBound:
     """An upper bound of ``rᵀ H⁻¹ r``: intercepts solved for, the Schur complement of the rest at least the prior.
 
@@ -109,23 +109,18 @@ class InverseBound:
         noise = rounding * float(np.sqrt(C * P / smallest_prior))
         B, cross = columns[:, :, 0], columns[:, :, 1:].reshape(C, -1)
         if not B.any():
-            return cls(np.eye(C), cross, prior, self_concordance / float(np.sqrt(smallest_prior)), noise)
+            rho = self_concordance / float(np.sqrt(smallest_prior))
+            return cls(B=np.eye(C), cross=cross, prior=prior, rho=rho, noise=noise)
         smallest = float(np.linalg.eigvalsh((B + B.T) / 2)[0])
         shift = float(np.linalg.norm(np.linalg.solve(B, cross)))
-        rho = (
-            float(np.sqrt(2.0 / smallest + (self_concordance + shift) ** 2 / smallest_prior))
-            if smallest > 0
-            else np.inf
-        )
-        return cls(B, cross, prior, rho, noise)
+        square = 2.0 / smallest + (self_concordance + shift) ** 2 / smallest_prior if smallest > 0 else np.inf
+        return cls(B=B, cross=cross, prior=prior, rho=float(np.sqrt(square)), noise=noise)
 
     def square(self, r: Array) -> float:
-        """Return the bound of ``rᵀ H⁻¹ r``."""
         R = r.reshape(len(self.B), -1)
         y = np.linalg.solve(self.B, R[:, 0])
         rest = R[:, 1:].ravel() - y @ self.cross
         return max(float(R[:, 0] @ y), 0.0) + float(rest @ (rest / self.prior))
 
     def norm(self, g: Array) -> float:
-        """Return the bound of the decrement of a gradient, its rounding included."""
         return float(np.sqrt(self.square(g))) + self.noise

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from oddsmith.numerics import EPS, Array, SpdFactor, factor_spd
+from oddsmith.solvers import policy
 from oddsmith.solvers.base import ObjectiveValue
+from oddsmith.solvers.lbfgs import Pairs, add_pair, two_loop
+from oddsmith.solvers.line_search import backtrack
 
 Evaluate = Callable[[Array], ObjectiveValue]
 """Value, gradient and a positive definite Hessian (or what stands for it) at a point."""
 
-ARMIJO = 1e-4
-MEMORY = 12
-SMALLEST_STEP = 2.0**-30
 ROUNDING = 1e-12
-"""Of a value that is the sum of a likelihood and a determinant."""
+"""Relative rounding of a value that is the sum of a likelihood and a determinant."""
 
 
 @dataclass(frozen=True)
@@ -53,37 +53,14 @@ class KKTFactor:
             return -y
         return np.asarray(self.HinvAt @ np.linalg.solve(self.schur, wanted) - y, dtype=np.float64)
 
-    def project(self, p: Array) -> Array:
-        """Return a direction without what rounding has put across the constraints."""
+    def quasi_newton_step(self, g: Array, pairs: Pairs) -> Array:
+        """Return the step with the L-BFGS corrections of the last pairs, without what rounding puts across ``A``."""
+        p = -two_loop(g, pairs, lambda q: -self.step(q))
         return p - self.HinvAt @ np.linalg.solve(self.schur, self.A @ p) if len(self.A) else p
 
     def multiplier(self, g: Array) -> Array:
         """Return λ with ``g ≈ Aᵀ λ``: how fast the minimum rises with the value of the constraint."""
         return np.asarray(np.linalg.solve(self.schur, self.A @ self.factor.solve(g)), dtype=np.float64)
-
-
-@dataclass
-class CurvaturePairs:
-    """The last steps and gradient changes of limited-memory BFGS, which correct an approximate Hessian."""
-
-    pairs: list[tuple[Array, Array, float]] = field(default_factory=list)
-
-    def add(self, step: Array, change: Array) -> None:
-        """Keep a step, if the gradient rose along it by more than rounding."""
-        curvature = float(step @ change)
-        if curvature > 1e-8 * float(np.linalg.norm(step) * np.linalg.norm(change)):
-            self.pairs = [*self.pairs, (step, change, curvature)][-MEMORY:]
-
-    def direction(self, g: Array, kkt: KKTFactor) -> Array:
-        """Return the quasi-Newton direction: the KKT step with the corrections of the pairs."""
-        q, shares = g.copy(), []
-        for s, y, curvature in reversed(self.pairs):
-            shares.append(float(s @ q) / curvature)
-            q = q - shares[-1] * y
-        p = kkt.step(q)
-        for (s, y, curvature), share in zip(self.pairs, reversed(shares), strict=True):
-            p = p - s * (share + float(y @ p) / curvature)
-        return kkt.project(p)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,53 +93,48 @@ def minimise(
          the value can still fall is about the square of the decrement),
       3. shortens the step until the value falls, and evaluates there.
     """
-    pairs, decrements = CurvaturePairs(), []
+    pairs: Pairs = []
+    decrements: list[float] = []
     for iteration in range(max_iter + 1):
         assert e.hessian is not None
         kkt = KKTFactor.of(e.hessian, A)
         reached = partial(Minimum, e=e, iterations=iteration, kkt=kkt)
         if not kkt.definite:
             return reached(decrement=np.inf, converged=False)
-        p = kkt.step(e.gradient)  # 1
+        newton = kkt.step(e.gradient)  # 1
         # A direction without curvature is left out of the step, not out of the decrement.
         uncurved = float(np.abs(e.gradient[~kkt.factor.kept]).sum())
-        decrements.append(float(np.sqrt(max(-float(p @ e.gradient), 0.0) + uncurved)))
-        if not exact:
-            p = pairs.direction(e.gradient, kkt)
-        noise = 64.0 * EPS * abs(e.value)
-        small = decrements[-1] <= tol
-        stuck = 0.5 * decrements[-1] ** 2 <= noise and min(decrements[-3:]) > 0.5 * min(decrements[:-3], default=np.inf)
-        if small or stuck:  # 2
+        decrements.append(float(np.sqrt(max(-float(newton @ e.gradient), 0.0) + uncurved)))
+        possible_fall, noise = 0.5 * decrements[-1] ** 2, 64.0 * EPS * abs(e.value)
+        if decrements[-1] <= tol or (possible_fall <= noise and _falls_no_more(decrements)):  # 2
             return reached(decrement=decrements[-1], converged=True)
-        moved = _search(evaluate, e, p) or (None if exact else _search(evaluate, e, kkt.step(e.gradient)))  # 3
+        steps = [newton] if exact else [kkt.quasi_newton_step(e.gradient, pairs), newton]
+        moved = next((found for p in steps if (found := _line_search(evaluate, e, p)) is not None), None)  # 3
         if moved is None or iteration == max_iter:
-            done = moved is None and 0.5 * decrements[-1] ** 2 <= 1e3 * noise
-            return reached(decrement=decrements[-1], converged=done)
+            return reached(decrement=decrements[-1], converged=moved is None and possible_fall <= 1e3 * noise)
         f, step = moved
-        if not exact:
-            pairs.add(f.w - e.w, f.gradient - e.gradient)
+        add_pair(pairs, f.w - e.w, f.gradient - e.gradient)
         e = f
         if on_step is not None:
             on_step(e, step)
     raise AssertionError("unreachable")
 
 
-def _search(evaluate: Evaluate, e: ObjectiveValue, p: Array) -> tuple[ObjectiveValue, float] | None:
+def _falls_no_more(decrements: list[float]) -> bool:
+    return min(decrements[-3:]) > 0.5 * min(decrements[:-3], default=np.inf)
+
+
+def _line_search(evaluate: Evaluate, e: ObjectiveValue, p: Array) -> tuple[ObjectiveValue, float] | None:
     """Return the first of the points w + p, w + p/2, … at which the value falls enough, or None.
 
     Where a fall would drown in the rounding of the value, the slope has to tell: it must not have turned as steep the
     other way.
     """
-    slope = float(p @ e.gradient)
-    if not slope < 0.0:
-        return None
-    step, noise = 1.0, ROUNDING * max(1.0, abs(e.value))
-    while step > SMALLEST_STEP:
-        f = evaluate(e.w + step * p)
-        if np.isfinite(f.value) and (
-            f.value <= e.value + ARMIJO * step * slope
-            or (f.value <= e.value + noise and float(p @ f.gradient) <= 0.8 * abs(slope))
-        ):
-            return f, step
-        step *= 0.5
-    return None
+    slope, noise = float(p @ e.gradient), ROUNDING * max(1.0, abs(e.value))
+
+    def falls(f: ObjectiveValue, step: float) -> bool:
+        enough = f.value <= e.value + policy.POLICY.armijo * step * slope
+        level = f.value <= e.value + noise and float(p @ f.gradient) <= 0.8 * abs(slope)
+        return bool(np.isfinite(f.value) and (enough or level))
+
+    return backtrack(lambda step: evaluate(e.w + step * p), falls) if slope < 0.0 else None

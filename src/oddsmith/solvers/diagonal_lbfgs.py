@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oddsmith.numerics import Array, factor_spd
+from oddsmith.numerics import Array
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import SOLVERS, ColumnCurvature, ObjectiveValue, Preconditioner, Recorder, SolverResult
 from oddsmith.solvers.lbfgs import lbfgs
@@ -30,7 +30,6 @@ class DiagonalLBFGS:
     name: str = "lbfgs"
 
     def minimise(self, objective: ColumnCurvature, w: Array, *, tol: float, max_iter: int) -> SolverResult:
-        """Return the minimiser with its certificate."""
         settings = policy.POLICY
         recorder, start = Recorder(objective, "L-BFGS"), w
         preconditioner: Preconditioner = KroneckerSumPreconditioner(*objective.column_curvature())
@@ -47,8 +46,7 @@ class DiagonalLBFGS:
                 w = start
                 break
             e = objective.evaluate(w, order=2)  # 2
-            assert e.hessian is not None
-            preconditioner = factor_spd(e.hessian, tol=0.0)
+            preconditioner = e.factor()
         newton = Newton(watch_divergence=self.watch_divergence)
         left = max(1, max_iter - len(recorder.records))
         return continue_with_newton(newton, objective, w, recorder, tol, left)  # 3

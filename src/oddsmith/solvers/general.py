@@ -18,7 +18,7 @@ from oddsmith.solvers.line_search import backtrack
 Function = Callable[[Any], Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Optimum(Table):
     """Where a general method ended: the point, its value and gradient, whether it converged, and its path.
 
@@ -175,4 +175,5 @@ def _optimum(f: Function | None, g: Array, path: list[Array], scalar: bool, conv
     x = path[-1]
     value = float("nan") if f is None else float(_call(f, x, scalar))
     at: Any = float(x[0]) if scalar else x
-    return Optimum(at, value, float(np.linalg.norm(g)), converged, len(path) - 1, np.array(path))
+    norm, points = float(np.linalg.norm(g)), np.array(path)
+    return Optimum(x=at, value=value, gradient_norm=norm, converged=converged, iterations=len(path) - 1, path=points)

@@ -39,7 +39,6 @@ class Gradient:
             raise InvalidInputError(f"step_size must be a positive number, found {self.step_size!r}.")
 
     def minimise(self, objective: Objective, w: Array, *, tol: float, max_iter: int) -> SolverResult:
-        """Return the minimiser as far as it was found, with its certificate."""
         recorder = Recorder(objective, "gradient descent")
         e = objective.evaluate(w)  # 1
         eta = 1.0 / max(float(np.linalg.norm(e.gradient)), EPS)

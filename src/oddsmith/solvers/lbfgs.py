@@ -55,7 +55,7 @@ def lbfgs(
             break
         if order is not gradient_only:
             norms.append(preconditioner.norm(e.gradient))
-        p = two_loop(e.gradient, pairs, preconditioner)  # 2
+        p = two_loop(e.gradient, pairs, preconditioner.solve, preconditioner.norm)  # 2
         if halvings > policy.POLICY.halvings or not np.isfinite(p).all():
             break
         moved = line_search(objective, e, p, float(p @ e.gradient), order=order(norms), rounding=rounding)  # 3
@@ -74,11 +74,14 @@ def add_pair(pairs: Pairs, dx: Array, dg: Array) -> None:
         pairs[:] = [*pairs[1 - policy.POLICY.memory :], (dx, dg)]
 
 
-def two_loop(g: Array, pairs: Pairs, preconditioner: Preconditioner) -> Array:
-    """Return the L-BFGS direction H g, where ``preconditioner`` is the first guess of the Hessian.
+def two_loop(
+    g: Array, pairs: Pairs, solve: Callable[[Array], Array], norm: Callable[[Array], float] | None = None
+) -> Array:
+    """Return the L-BFGS direction H⁻¹ g, where ``solve`` applies the inverse of a first guess of the Hessian.
 
-    >>> from oddsmith.numerics import factor_spd
-    >>> two_loop(np.array([2.0]), [(np.array([1.0]), np.array([4.0]))], factor_spd(np.eye(1))).tolist()
+    With ``norm`` (that of the inverse) the last pair gives the guess its length.
+
+    >>> two_loop(np.array([2.0]), [(np.array([1.0]), np.array([4.0]))], lambda q: q).tolist()
     [0.5]
     """
     q = g.copy()
@@ -87,10 +90,10 @@ def two_loop(g: Array, pairs: Pairs, preconditioner: Preconditioner) -> Array:
         alpha = (dx @ q) / (dx @ dg)
         q -= alpha * dg
         alphas.append(alpha)
-    p = preconditioner.solve(q)
-    if pairs:  # the last pair gives the length
+    p = solve(q)
+    if pairs and norm is not None:
         dx, dg = pairs[-1]
-        p *= (dx @ dg) / preconditioner.norm(dg) ** 2
+        p *= (dx @ dg) / norm(dg) ** 2
     for (dx, dg), alpha in zip(pairs, reversed(alphas), strict=True):
         p += dx * (alpha - (dg @ p) / (dx @ dg))
     return p

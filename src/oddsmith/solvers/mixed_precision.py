@@ -24,7 +24,6 @@ class ShiftedObjective:
     slope: Array
 
     def evaluate(self, w: Array, order: int = 1) -> ObjectiveValue:
-        """Return value and gradient."""
         e = self.objective.evaluate(w, order)
         return replace(e, value=e.value + float(self.slope @ w), gradient=e.gradient + self.slope)
 

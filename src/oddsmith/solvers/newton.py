@@ -39,7 +39,6 @@ class Newton:
     name: str = "newton"
 
     def minimise(self, objective: Objective, w: Array, *, tol: float, max_iter: int) -> SolverResult:
-        """Return the minimiser with its certificate."""
         columns = TRACE_COLUMNS if objective.canonical else (*TRACE_COLUMNS, "hessian")
         recorder = Recorder(objective, "Newton", columns)
         e = objective.evaluate(w, order=2)  # 1
@@ -55,7 +54,7 @@ class Newton:
                 break
             last = self._last_step(objective, e, factor, p, tol) if observed or not self.strict else None  # 5
             if last is not None:
-                return SolverResult(w=last[0].w, trace=recorder.trace(), certificate=last[1], final=last[0])
+                return recorder.result(*last)
             diverging = self._diverges(decrements)
             moved = None if diverging else line_search(objective, e, p, slope, order=2)  # 4
             if moved is None:
@@ -64,7 +63,7 @@ class Newton:
         certificate = certify(objective, e, tol, factor)
         # Without curvature of its own a point is no optimum.
         certificate = replace(certificate, converged=certificate.converged and observed and not diverging)
-        return SolverResult(w=e.w, trace=recorder.trace(), certificate=certificate, final=e, diverging=diverging)
+        return recorder.result(e, certificate, diverging=diverging)
 
     def _diverges(self, decrements: list[float]) -> bool:
         return self.watch_divergence and looks_separated(decrements)
@@ -81,7 +80,7 @@ class Newton:
             change = objective.self_concordance * float(np.linalg.norm(p))
             is_last = change <= policy.POLICY.same_activation
         else:
-            is_last = 0.5 * float(p @ e.gradient) <= tol * max(1.0, abs(e.value))
+            is_last = 0.5 * float(p @ e.gradient) <= e.allowed_gap(tol)
         if not is_last:
             return None
         final, certificate = unchecked_newton_step(objective, e, factor, tol)
@@ -91,8 +90,7 @@ class Newton:
 
 def definite_factor(objective: Objective, e: ObjectiveValue) -> tuple[SpdFactor, bool]:
     """Return the factor of the Hessian, or of the expected one where that is not positive definite, and which it is."""
-    assert e.hessian is not None
-    factor = factor_spd(e.hessian, tol=0.0)
+    factor = e.factor()
     if objective.canonical or factor.complete:
         return factor, True
     expected = objective.evaluate(e.w, order=2, expected=True).hessian

@@ -39,7 +39,6 @@ class InterceptPreconditioner:
         return cls(np.concatenate([first, left], axis=1), shift, cross)
 
     def solve(self, b: Array) -> Array:
-        """Return ``A⁻¹ b``."""
         R = b.reshape(self.rest.shape)
         z = R / self.rest
         z[:, 1:] -= self.shift * R[:, :1] / self.rest[:, 1:]
@@ -47,7 +46,6 @@ class InterceptPreconditioner:
         return z.ravel()
 
     def norm(self, b: Array) -> float:
-        """Return ``sqrt(bᵀ A⁻¹ b)``."""
         return float(np.sqrt(b @ self.solve(b)))
 
 
@@ -63,12 +61,10 @@ class KroneckerSumPreconditioner:
         self.diagonal = np.maximum(values, 0.0)[:, None] + d
 
     def solve(self, b: Array) -> Array:
-        """Return ``A⁻¹ b``."""
         rotated = self.vectors.T @ b.reshape(self.diagonal.shape)
         x: Array = (self.vectors @ (rotated / self.diagonal)).ravel()
         return x
 
     def norm(self, b: Array) -> float:
-        """Return ``sqrt(bᵀ A⁻¹ b)``."""
         rotated = self.vectors.T @ b.reshape(self.diagonal.shape)
         return float(np.sqrt((rotated**2 / self.diagonal).sum()))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dtrtrs
 
-from oddsmith.numerics import Array, SpdFactor, factor_spd
+from oddsmith.numerics import Array, SpdFactor
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import ObjectiveValue, Preconditioner, Subsample, Subsampled
 
@@ -30,15 +30,14 @@ class BatchSchedule:
     formed: int
 
     @classmethod
-    def whole_pass(cls, n_rows: int, size: int, sample: float) -> BatchSchedule | None:
+    def whole_pass(cls, n_rows: int, size: int, sample: float, settings: policy.Policy) -> BatchSchedule | None:
         """Return a schedule in which all rows are seen and the Hessian of some saves a pass, None where none pays.
 
         It pays where rows are very many for their weights.
 
-        >>> BatchSchedule.whole_pass(2_000_000, 21, 0.01) is None, BatchSchedule.whole_pass(1_000_000, 21, 0.01) is None
-        (False, True)
+        >>> [BatchSchedule.whole_pass(n, 21, 0.01, policy.POLICY) is None for n in (2_000_000, 1_000_000)]
+        [False, True]
         """
-        settings = policy.POLICY
         always, most = settings.whole_passes
         one_pass = settings.whole_weights * n_rows / size
         rows = max(settings.whole_rows_per_weight * size, min(0.15 * n_rows, always * one_pass))
@@ -93,7 +92,7 @@ def progressive_batches(objective: Subsampled, schedule: BatchSchedule, start: S
             return None
         moves = moves and alike
         if e.hessian is not None:
-            hessian = factor_spd(e.hessian, tol=0.0)
+            hessian = e.factor()
             if not _curvature_is_alike(hessian, guess):
                 return None
             sample, guess = batch, e

@@ -13,7 +13,7 @@ from oddsmith.solvers.truncated_newton import certified
 
 
 @SOLVERS.register("sgd")
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SGD:
     """Stochastic gradient descent on the mean objective, one row a step, with averaged weights.
 
@@ -40,7 +40,6 @@ class SGD:
             raise InvalidInputError(f"epochs must be at least 1, found {self.epochs!r}.")
 
     def minimise(self, objective: Stochastic, w: Array, *, tol: float, max_iter: int) -> SolverResult:
-        """Return the averaged weights with their certificate."""
         recorder = Recorder(objective, "SGD")
         rng = np.random.default_rng(self.seed)
         epochs = min(self.epochs, max_iter)
@@ -53,15 +52,13 @@ class SGD:
             if epoch >= epochs // 2:  # 3
                 averaged += 1
                 average = average + (mean - average) / averaged
-                recorder.add(objective.evaluate(average), float(self.steps(objective, tau)[-1]))
-            else:
-                recorder.add(objective.evaluate(w), float(self.steps(objective, tau)[-1]))
+            point = average if averaged else w
+            recorder.add(objective.evaluate(point), float(self.steps(objective, tau)[-1]))
         return certified(objective, objective.evaluate(average), recorder, tol)
 
-    def steps(self, objective: Stochastic, tau: int) -> Array:
-        """Return the step sizes of the epoch that begins at step ``tau``."""
+    def steps(self, objective: Stochastic, tau: int, decay: float | None = None) -> Array:
+        """Return the step sizes of the epoch that begins at step ``tau``; ``decay`` is that of an unset one."""
         first = self.step_size or 1.0 / objective.mean_square
-        decay = self.decay or float(objective.n_rows)
         number = tau + np.arange(objective.n_rows)
-        result: Array = first / (1.0 + number / decay) ** self.power
+        result: Array = first / (1.0 + number / (self.decay or decay or float(objective.n_rows))) ** self.power
         return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +15,7 @@ from oddsmith.solvers.certificate import certificate_from, decrement_bound, gap_
 from oddsmith.solvers.truncated_newton import CertificateMonitor, conjugate_gradients
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SubsampleCertificate:
     """Certifies points with the curvature of the subsampled rows alone, which bounds the Hessian from below.
 
@@ -31,7 +31,7 @@ class SubsampleCertificate:
     guess: ObjectiveValue
     preconditioner: Preconditioner
     tol: float
-    last: tuple[ObjectiveValue, Certificate] | None = None
+    last: tuple[ObjectiveValue, Certificate] | None = field(default=None, init=False)
 
     @cached_property
     def lower_bound(self) -> tuple[SpdFactor, float]:
@@ -48,7 +48,7 @@ class SubsampleCertificate:
     def _certify(self, e: ObjectiveValue) -> Certificate:
         if self.guess.hessian is None and (certificate := self._by_products(e)) is not None:
             return certificate
-        limit = self.tol * max(1.0, abs(e.value))
+        limit = e.allowed_gap(self.tol)
         likely = 0.5 * self.preconditioner.norm(e.gradient) ** 2 / self.sample.sampling_fraction
         left = 0.0 if self.guess.hessian is None else self._curvature_left(e, likely / limit)
         if self.guess.hessian is None or limit * left < likely <= limit:
@@ -69,7 +69,7 @@ class SubsampleCertificate:
         bound = hessian.inverse_bound(objective.self_concordance, objective.rounding + e.rounding)
         if bound is None:
             return None
-        monitor = CertificateMonitor(objective, e, bound, self.tol, judges=True)
+        monitor = CertificateMonitor(objective=objective, e=e, bound=bound, tol=self.tol, judges=True)
         products = policy.POLICY.certificate_products
         conjugate_gradients(hessian, e, self.preconditioner, 1e-3, products, monitor)
         return monitor.certificate
@@ -96,7 +96,7 @@ class SubsampleCertificate:
     def needed(self, e: ObjectiveValue) -> float:
         """How small the gradient must be, by the preconditioner, for a certificate from the subsample."""
         left = 1.0 if self.guess.hessian is None else max(0.1, float(np.exp(-self._change(e.w - self.guess.w))))
-        return float(np.sqrt(2.0 * self.tol * max(1.0, abs(e.value)) * self.sample.sampling_fraction * left))
+        return float(np.sqrt(2.0 * e.allowed_gap(self.tol) * self.sample.sampling_fraction * left))
 
     def _bound(self, e: ObjectiveValue, left: float, limit: float) -> DecrementBound:
         """Return the bound at a point; the smallest eigenvalue itself is computed only where that decides."""

@@ -27,16 +27,17 @@ from oddsmith.solvers.progressive_batching import BatchSchedule, Start, progress
 from oddsmith.solvers.subsample_certificate import SubsampleCertificate
 
 
-def subsample_sizes(n_rows: int, shape: tuple[int, int], *, lazy: bool = False) -> tuple[int, int]:
+def subsample_sizes(
+    n_rows: int, shape: tuple[int, int], settings: policy.Policy, *, lazy: bool = False
+) -> tuple[int, int]:
     """Return how many rows the smaller and the larger subsample have.
 
     The larger one has a Hessian worth two passes for the gradient and a copy of a few megabytes; of rows that a basis
     computes, it is computed once. A row shows the curvature of every class: many do not need more rows than a few.
 
-    >>> subsample_sizes(1_000_000, (1, 21))
+    >>> subsample_sizes(1_000_000, (1, 21), policy.POLICY)
     (1000, 47619)
     """
-    settings = policy.POLICY
     C, P = shape
     size = C * P
     gradient = max(8 * P / settings.gradient_bytes_per_second, 4 * C * P / settings.gradient_flops)
@@ -80,7 +81,6 @@ class SubsampledQuasiNewton:
     name: str = "subsampled"
 
     def minimise(self, objective: LowPrecision, w: Array, *, tol: float, max_iter: int) -> SolverResult:
-        """Return the minimiser with its certificate, or the plain Newton fit where a subsample is of no use."""
         recorder = Recorder(objective, "L-BFGS on all rows")
         if not self.representative:
             return self._from_start_alone(objective, w, recorder, tol, max_iter)
@@ -92,7 +92,7 @@ class SubsampledQuasiNewton:
         if start is None or (not low_precision and _misleads(start, objective, w)):
             newton = Newton(watch_divergence=not objective.has_prior)
             return continue_with_newton(newton, objective, w, recorder, tol, max_iter)
-        certificate = SubsampleCertificate(objective, start.sample, start.guess, start.preconditioner, tol)
+        certificate = _certificate(objective, start, tol)
         return self._on_all_rows(objective, start.x, certificate, recorder, max_iter, low_precision)
 
     def _on_all_rows(
@@ -116,7 +116,7 @@ class SubsampledQuasiNewton:
             # The bound is about 1 / fraction of what the preconditioner suggests; far from that it is not worth its
             # price.
             distance, fraction = certificate.preconditioner.norm(e.gradient), certificate.sample.sampling_fraction
-            if 0.5 * distance**2 * max(1.0, 0.1 / fraction) > tol * max(1.0, abs(e.value)):
+            if 0.5 * distance**2 * max(1.0, 0.1 / fraction) > e.allowed_gap(tol):
                 return False
             return certificate.at(e).converged and not (self.polish and distance > last_step())
 
@@ -131,7 +131,7 @@ class SubsampledQuasiNewton:
             e = refine(objective, certificate, shrunk_factor, close, recorder)
             recorder.add(e, 1.0)
             if close(e):
-                return SolverResult(w=e.w, trace=recorder.trace(), certificate=certificate.at(e), final=e)
+                return recorder.result(e, certificate.at(e))
             recorder.stage = "L-BFGS on all rows"
             certificate = self._new_certificate(objective, e, tol)
             x, max_iter = e.w, max(1, max_iter - len(recorder.records))
@@ -141,7 +141,7 @@ class SubsampledQuasiNewton:
             return _polished(objective, e, recorder, tol, max_iter)  # 4
         left = most - len(recorder.records)
         if close(e) or left < 1:
-            return SolverResult(w=e.w, trace=recorder.trace(), certificate=certificate.at(e), final=e)
+            return recorder.result(e, certificate.at(e))
         newton = Newton(watch_divergence=False, strict=False)
         return continue_with_newton(newton, objective, e.w, recorder, tol, left)
 
@@ -201,7 +201,7 @@ class SubsampledQuasiNewton:
         if self.polish:  # all digits take a Hessian of all rows anyway
             return start
         fraction = start.sample.sampling_fraction
-        whole = BatchSchedule.whole_pass(objective.n_rows, objective.size, fraction)
+        whole = BatchSchedule.whole_pass(objective.n_rows, objective.size, fraction, policy.POLICY)
         further = None if whole is None else progressive_batches(objective, whole, start)
         if further is None:
             return start
@@ -239,10 +239,10 @@ class SubsampledQuasiNewton:
         """Return preconditioner and certificate from the larger subsample's Hessian at a point."""
         sample = objective.subsample(self._sizes(objective)[1], self.seed)
         guess = sample.evaluate(e.w, order=2)
-        return SubsampleCertificate(objective, sample, guess, shrunk_factor(guess, sample), tol)
+        return _certificate(objective, Start(e.w, sample, guess, shrunk_factor(guess, sample)), tol)
 
     def _sizes(self, objective: Subsampled) -> tuple[int, int]:
-        small, large = subsample_sizes(objective.n_rows, objective.shape, lazy=self.lazy)
+        small, large = subsample_sizes(objective.n_rows, objective.shape, policy.POLICY, lazy=self.lazy)
         return small, self.drawn or large
 
 
@@ -257,6 +257,12 @@ def _first_fit(sample: Subsample, w: Array, recorder: Recorder) -> tuple[Objecti
     recorder.add_subsample(result.final, f"Newton on {sample.n_rows:,} rows")
     lost = result.diverging or not np.isfinite(result.final.value)
     return None if lost else result.final, shrunk_factor(result.final, sample)
+
+
+def _certificate(objective: Subsampled, start: Start, tol: float) -> SubsampleCertificate:
+    return SubsampleCertificate(
+        objective=objective, sample=start.sample, guess=start.guess, preconditioner=start.preconditioner, tol=tol
+    )
 
 
 def _misleads(start: Start, objective: Subsampled, w: Array) -> bool:
@@ -330,20 +336,19 @@ def _by_one_hessian(
     Where they take long after all (weights of rare columns that the subsample did not show), Newton's method ends it.
     """
     e = objective.evaluate(x, order=2)
-    assert e.hessian is not None
-    factor = factor_spd(e.hessian, tol=0.0)
-    certificate = SubsampleCertificate(objective, sample, replace(e, hessian=None), factor, tol)
+    factor = e.factor()
+    certificate = _certificate(objective, Start(x, sample, replace(e, hessian=None), factor), tol)
     least = float(np.sqrt(factor.smallest_eigenvalue))
 
     def close(f: ObjectiveValue) -> bool:
         # A certificate needs a step that changes no row's activation by much, too; rare columns have long rows.
         distance = factor.norm(f.gradient) / np.sqrt(sample.sampling_fraction)
-        near = 0.5 * distance**2 <= tol * max(1.0, abs(f.value))
+        near = 0.5 * distance**2 <= f.allowed_gap(tol)
         return bool(near and 2.0 * distance * objective.self_concordance <= least) and certificate.at(f).converged
 
     e = lbfgs(objective, x, factor, close, min(policy.POLICY.full_iterations // 3, max_iter), recorder)
     if close(e):
-        return SolverResult(w=e.w, trace=recorder.trace(), certificate=certificate.at(e), final=e)
+        return recorder.result(e, certificate.at(e))
     newton = Newton(watch_divergence=False, strict=False)
     return continue_with_newton(newton, objective, e.w, recorder, tol, max_iter)
 
@@ -351,14 +356,13 @@ def _by_one_hessian(
 def _polished(objective: Subsampled, e: ObjectiveValue, recorder: Recorder, tol: float, max_iter: int) -> SolverResult:
     """End with the Hessian of all rows and a Newton step without a pass; with more of them if that is not enough."""
     e = objective.evaluate(e.w, order=2)
-    assert e.hessian is not None
-    final, certificate = unchecked_newton_step(objective, e, factor_spd(e.hessian, tol=0.0), tol)
+    final, certificate = unchecked_newton_step(objective, e, e.factor(), tol)
     # What rounding adds to the gap no further pass takes away: the decrement that the step leaves decides.
     left = policy.POLICY.polish_tolerance * tol
     stepped = final is not e and certificate.converged and certificate.gradient_norm <= left
     if stepped or certificate.gap <= 0.5 * left**2:
         recorder.end_with(e, "Newton")
-        return SolverResult(w=final.w, trace=recorder.trace(), certificate=certificate, final=final)
+        return recorder.result(final, certificate)
     return continue_with_newton(Newton(watch_divergence=False), objective, e.w, recorder, tol, max_iter)
 
 

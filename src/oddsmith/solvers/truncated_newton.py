@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -54,7 +54,6 @@ class TruncatedNewton:
     name: str = "truncated-newton"
 
     def minimise(self, objective: Certifiable, w: Array, *, tol: float, max_iter: int) -> SolverResult:
-        """Return the minimiser with its certificate."""
         recorder = Recorder(objective, "truncated Newton")
         e = objective.evaluate(w)  # 1
         first, step, diverging = np.nan, 0.0, False
@@ -72,7 +71,7 @@ class TruncatedNewton:
             first = norm if np.isnan(first) else first
             p, certificate = self._solve(objective, e, preconditioner, norm / first, tol if near else None)  # 2
             if certificate is not None:
-                return SolverResult(w=e.w, trace=recorder.trace(), certificate=certificate, final=e)
+                return recorder.result(e, certificate)
             decrements.append(float(np.sqrt(max(float(p @ e.gradient), 0.0))))
             moved, diverging = self._move(objective, e, p, decrements, tol)
             if moved is None:
@@ -101,7 +100,7 @@ class TruncatedNewton:
         return p, None if monitor is None else monitor.certificate
 
 
-@dataclass
+@dataclass(kw_only=True)
 class CertificateMonitor:
     """Watches conjugate gradients at a point and certifies it as soon as the residual allows.
 
@@ -114,7 +113,7 @@ class CertificateMonitor:
     bound: InverseBounds
     tol: float
     judges: bool = False
-    certificate: Certificate | None = None
+    certificate: Certificate | None = field(default=None, init=False)
 
     @classmethod
     def at(
@@ -122,11 +121,11 @@ class CertificateMonitor:
     ) -> CertificateMonitor | None:
         """Return one for the point ``e``, if the objective can bound its inverse Hessian."""
         bound = objective.inverse_bound(e, preconditioner)
-        return None if bound is None else cls(objective, e, bound, tol)
+        return None if bound is None else cls(objective=objective, e=e, bound=bound, tol=tol)
 
     def reached(self, p: Array, r: Array) -> bool:
         """Whether this is the end, given a step and its residual: with a certificate or without."""
-        limit = self.tol * max(1.0, abs(self.e.value))
+        limit = self.e.allowed_gap(self.tol)
         least = float(p @ (self.e.gradient + r))
         decrement = float(np.sqrt(max(least + self.bound.square(r), 0.0))) + self.bound.noise
         gap = gap_bound(decrement, self.bound.rho)
@@ -183,4 +182,4 @@ def certified(
     if e.w.size <= policy.POLICY.largest_hessian:
         e = objective.evaluate(e.w, order=2)
     certificate = certify(objective, e, tol)
-    return SolverResult(w=e.w, trace=recorder.trace(), certificate=certificate, final=e, diverging=diverging)
+    return recorder.result(e, certificate, diverging=diverging)
