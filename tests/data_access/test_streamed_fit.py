@@ -399,5 +399,5 @@ def test_dictionaries_without_room_for_each_other_are_drawn_apart() -> None:
         column = pa.DictionaryArray.from_arrays(pa.array(range(100), pa.int8()), words)
         return SampledRows(np.zeros(100), Piece(pa.table({"word": column})))
 
-    apart = concatenate_samples((piece("a"), piece("b")))
+    apart = concatenate_samples((piece("a"), piece("b")), most=200)
     assert [len(read_frame(one.rows).coded("word").levels) for one in apart] == [100, 100]

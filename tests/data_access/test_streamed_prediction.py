@@ -24,7 +24,7 @@ from oddsmith import REJECT, Design, GaussianClassifier, LeastSquaresClassifier,
 from oddsmith.data_access.streamed_prediction import METHODS
 from oddsmith.errors import InvalidInputError, InvalidTypeError, NeedsMemoryError, NotFittedError, UnknownNameError
 from oddsmith.testing import Cut, all_models, lay_out_dask, lay_out_files
-from oddsmith.testing.on_spark import lay_out_spark, why_no_spark
+from oddsmith.testing.sources import lay_out_spark, why_no_spark
 
 N = 120
 LABELS = {2: ["no", "yes"], 3: ["ash", "birch", "cedar"]}

@@ -14,8 +14,9 @@ from oddsmith.data_access.streamed_fit import Stream, may_sample, read_stream
 from oddsmith.design.basis.base import Composed
 from oddsmith.design.fitted_basis import has_basis, learn_basis
 from oddsmith.design.inputs import feature_names, learned_design
-from oddsmith.engines import Engine, PartedSource, Parts, Piece, Progress
+from oddsmith.engines import Engine, PartedSource, Piece, Progress
 from oddsmith.engines.base import S
+from oddsmith.engines.scan import Wrapped
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
@@ -40,7 +41,6 @@ class BinaryView:
     negative: tuple[int, ...]
 
     def __call__(self, piece: Piece) -> Piece:
-        """Return the piece of the two-class problem."""
         block = self.encode(piece)
         chosen = np.flatnonzero(np.isin(block.t, (*self.positive, *self.negative)))
         whole = len(chosen) == len(block.t)
@@ -48,14 +48,14 @@ class BinaryView:
         y = np.isin(block.t[chosen], self.positive).astype(np.int64)
         s = None if block.s is None else block.s[chosen]
         rows = rows if self.transform is None else self.transform(rows)
-        return Piece(rows, y, s, number=piece.number, name=piece.name)
+        return Piece(rows, y, s=s, number=piece.number, name=piece.name)
 
 
 @dataclass(frozen=True)
 class _ViewParts:
     """Pieces as a view shows them, arrays without column names, and the engine that folds over them."""
 
-    parts: Parts
+    parts: Wrapped
     view: Callable[[Piece], Piece]
     encoders: dict[int, Composed] = field(default_factory=dict)
     columns: None = None

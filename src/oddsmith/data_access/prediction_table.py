@@ -26,6 +26,7 @@ from oddsmith.design.data_summary import locate_errors
 from oddsmith.design.inputs import Encoded, as_table, learned_design
 from oddsmith.engines import Parts, Piece, one_blas_thread
 from oddsmith.engines.files import FileParts
+from oddsmith.engines.files.engine import read_once
 from oddsmith.engines.progress import following
 from oddsmith.engines.scan import is_elsewhere
 from oddsmith.errors import InvalidInputError
@@ -62,7 +63,6 @@ class PredictionTable:
     reject: RejectLike = None
 
     def __call__(self, rows: object) -> pa.Table:
-        """Return a table (Arrow) with a row for each row."""
         import pyarrow as pa
 
         model, columns = self.model, {}
@@ -228,8 +228,6 @@ def predict_tables(
             f"Predictions for data of {parts.engine.name.capitalize()} are lazy columns: write those of "
             "model.predict_proba(data), with to_parquet or write.parquet."
         )
-    from oddsmith.engines.files.single_pass import read_once
-
     files: Any = _select(predictions.model, parts, kept)
     with following(progress, "predicting") as report, one_blas_thread():
         return read_once(files, lambda piece: _predict(predictions, piece, kept), consume, report)

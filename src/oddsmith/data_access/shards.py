@@ -39,12 +39,10 @@ class Shard:
 
     @classmethod
     def zero(cls, shape: Shape, params: ShardParams) -> Shard:
-        """Return the shard of no rows."""
         return cls()
 
     @classmethod
     def of(cls, piece: Piece, params: ShardParams) -> Shard:
-        """Return the model of a piece."""
         roles = params.roles
         with locate_errors(piece):
             piece = with_table_view(piece)
@@ -59,7 +57,6 @@ class Shard:
             return cls(clone(params.model).partial_fit(rows, as_array(labels), sample_weight=s))
 
     def merge(self, other: Shard) -> Shard:
-        """Return the model of the rows of both."""
         if self.model is None or other.model is None:
             return other if self.model is None else self
         return Shard(self.model.merge(other.model))

@@ -1,10 +1,10 @@
-"""Fits to data in pieces: the first pass summarises the data, then a source of blocks replaces rows in memory."""
+"""Training data as a source to fold over: rows in memory, or data in pieces, which a first pass summarises."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from os import PathLike
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -13,13 +13,14 @@ from sklearn.base import BaseEstimator
 
 from oddsmith.block import Block
 from oddsmith.data_access.checkpoint import with_journal
-from oddsmith.design.data_summary import DataSummary, DataSummaryParams, Roles, concatenate_samples, truncate_sample
-from oddsmith.design.encoder import Encoder
-from oddsmith.design.fitted_design import as_design, check_intercept, keep_design
+from oddsmith.design import inputs
+from oddsmith.design.data_summary import BlockEncoder, DataSummary, DataSummaryParams, Roles, concatenate_samples
+from oddsmith.design.fitted_design import as_design, check_intercept, keep_design, through_design
 from oddsmith.design.formula import read_formula
-from oddsmith.design.inputs import check_class_weights, check_two_classes, feature_names, learned_design
+from oddsmith.design.inputs import feature_names, learned_design
+from oddsmith.design.labels import read_known_labels
 from oddsmith.design.table import Design
-from oddsmith.engines import Engine, MemorySource, PartedSource, Parts, Progress, engine_of
+from oddsmith.engines import Engine, MemorySource, PartedSource, Progress, engine_of
 from oddsmith.engines.base import S
 from oddsmith.engines.progress import following
 from oddsmith.engines.scan import Scanned, Wrapped, find_parts, is_elsewhere
@@ -42,11 +43,9 @@ class PassCounter:
 
     @property
     def name(self) -> str:
-        """The name of the engine inside."""
         return self.engine.name
 
     def fold(self, statistic: type[S], source: PartedSource, params: object, *, progress: Progress | None = None) -> S:
-        """Fold, and count."""
         self.count += 1
         inside = replace(source, parts=source.parts.parts)
         with following(progress or self.progress, f"pass {self.count}") as report:
@@ -68,8 +67,7 @@ def open_stream(
     given = {"y": y, "s": sample_weight, "offset": offset}
     apart = {name: value for name, value in given.items() if value is not None and not isinstance(value, str)}
     how = dict(how or {})
-    progress: Progress | bool | None = how.pop("progress", None)
-    resume: str | PathLike[str] | None = how.pop("resume", None)
+    progress, resume = how.pop("progress", None), how.pop("resume", None)
     parts = find_parts(X, apart, how)
     if parts is None:
         if resume is not None:
@@ -101,14 +99,9 @@ class Limits(Protocol):
     dtype: str | None
 
 
-def innermost(parts: Parts) -> Parts:
-    """Return the pieces themselves, whatever wraps them."""
-    return parts.innermost if isinstance(parts, Wrapped) else parts
-
-
-def may_sample(parts: Parts) -> bool:
+def may_sample(parts: Wrapped) -> bool:
     """Whether rows may be drawn from the pieces: no row leaves the sites of a federated fit."""
-    return bool(getattr(innermost(parts), "draws", True))
+    return bool(getattr(parts.innermost, "draws", True))
 
 
 @dataclass(frozen=True)
@@ -125,6 +118,35 @@ class TrainingData:
         return engine_of(self.source, threads)
 
 
+def read_data(
+    model: BaseEstimator,
+    X: object,
+    y: object,
+    sample_weight: object = None,
+    offset: object = None,
+    how: dict[str, Any] | None = None,
+    *,
+    reset: bool,
+    known: bool = False,
+    draw: bool = False,
+) -> TrainingData:
+    """Read rows and labels (``reset``: as those that the columns and classes are learned from).
+
+    With ``known`` the classes are those of the model, whether or not the labels hold them all. NaN is not yet looked
+    for in rows in memory. Of data in pieces (``how``: see `scan`) one pass is made, which may ``draw`` a sample.
+    """
+    stream = open_stream(X, y, sample_weight, offset, how)
+    if stream is not None:
+        return read_stream(model, model.design, stream, reset=reset, draw=draw)
+    X, y, sample_weight, offset = through_design(model, model.design, X, y, sample_weight, offset, reset=reset)
+    rows = inputs.read_rows(model, X, reset=reset)
+    n = rows.shape[0]
+    classes, t = read_known_labels(y, n, model.classes_) if known else inputs.read_labels(y, n)
+    s, offset = inputs.read_weights(sample_weight, n), inputs.read_offset(offset, n, len(classes))
+    source = MemorySource(rows, t, len(classes), s, offset=offset)
+    return TrainingData(classes, source, None, lambda: inputs.check_finite(rows, feature_names(model)))
+
+
 def read_stream(
     model: BaseEstimator, design: object, stream: Stream, *, reset: bool, draw: bool = False, missing: bool = False
 ) -> TrainingData:
@@ -134,22 +156,26 @@ def read_stream(
     """
     draw = draw and may_sample(stream.parts)
     learned = None if reset else learned_design(model)
-    wanted = _wanted_design(design, stream.parts) if reset else learned
+    wanted = learned
+    if reset and design is not False and stream.parts.columns is not None:
+        wanted = Design() if design is None else as_design(design)
     roles = find_roles(stream, wanted, None if reset else feature_names(model))
     parts = roles.select(stream.parts)
     summary = _summarise(parts, roles, wanted if reset else None, draw, vars(model).get("seed") or 0)
     if reset:
         learned = _learn(model, design, wanted, summary, roles)
-        check_two_classes(summary.classes)
-        check_class_weights(summary.weight, summary.classes)
+        inputs.check_two_classes(summary.classes)
+        inputs.check_class_weights(summary.weight, summary.classes)
     classes: Labels = summary.classes if reset else model.classes_
     found = dict(zip(summary.classes.tolist(), summary.weight.tolist(), strict=True))
     class_weight = np.array([found.get(label, 0.0) for label in classes.tolist()])
     names = None if roles.features is None else tuple(map(str, roles.features))
     read = roles if learned is None else replace(roles, features=tuple(map(str, learned.feature_names_in_)))
-    limits = innermost(parts)
+    limits = parts.innermost
     dtype = (limits.dtype if isinstance(limits, Limits) else None) or "float64"
-    encode = Encoder(roles=read, classes=classes, design=learned, names=names, missing=missing, dtype=dtype)
+    encode = BlockEncoder(roles=read, classes=classes, design=learned, names=names, missing=missing, dtype=dtype)
+    counted = summary.n_present == summary.n_rows == float(summary.weight.sum())
+    weighted = roles.weight is not None or not counted or any(part.rows.s is not None for part in summary.drawn)
     source = PartedSource(
         parts,
         encode,
@@ -158,18 +184,11 @@ def read_stream(
         K=len(classes),
         n_present=summary.n_present,
         encodes_sparse=learned is not None and learned.sparse_,
-        weighted=roles.weight is not None or _has_weights(summary),
+        weighted=weighted,
         offset_mean=_offset_mean(summary, len(classes)),
         drawn=_encode_sample(summary, encode) if summary.drawn else None,
     )
     return TrainingData(classes, source, class_weight)
-
-
-def _wanted_design(design: object, parts: Parts) -> Design | None:
-    """Return the design to summarise with; an automatic one is dropped if the columns turn out to be numbers."""
-    if design is False or parts.columns is None:
-        return None
-    return Design() if design is None else as_design(design)
 
 
 def find_roles(stream: Stream, design: Design | None = None, features: Iterable[object] | None = None) -> Roles:
@@ -198,8 +217,8 @@ def find_roles(stream: Stream, design: Design | None = None, features: Iterable[
     return replace(roles, features=rest)
 
 
-def _summarise(parts: Parts, roles: Roles, design: Design | None, draw: bool, seed: int) -> DataSummary:
-    limits = innermost(parts)
+def _summarise(parts: Wrapped, roles: Roles, design: Design | None, draw: bool, seed: int) -> DataSummary:
+    limits = parts.innermost
     numbers = min(SAMPLE_NUMBERS, limits.memory // 80) if isinstance(limits, Limits) else SAMPLE_NUMBERS
     most = min(SAMPLE_ROWS, max(4000, numbers // (len(roles.features or ()) or 20))) if draw else 0
     share = min(1.0, 1.1 * most / max(1, parts.expected_rows)) if draw else 0.0
@@ -229,11 +248,6 @@ def _learn(
     return learned
 
 
-def _has_weights(summary: DataSummary) -> bool:
-    some_absent = summary.n_present < summary.n_rows or float(summary.weight.sum()) != summary.n_rows
-    return some_absent or any(part.rows.s is not None for part in summary.drawn)
-
-
 def _offset_mean(summary: DataSummary, K: int) -> Array | None:
     if summary.offset_sum is None:
         return None
@@ -241,11 +255,11 @@ def _offset_mean(summary: DataSummary, K: int) -> Array | None:
     return mean if K == 2 else mean[1:] - mean[0]
 
 
-def _encode_sample(summary: DataSummary, encode: Encoder) -> MemorySource | None:
+def _encode_sample(summary: DataSummary, encode: BlockEncoder) -> MemorySource | None:
     """Return the sampled rows as a source in memory."""
-    sample = truncate_sample(summary.drawn, summary.most, slack=1.2)  # cutting off a few costs more than keeping them
     try:
-        blocks = [block for piece in concatenate_samples(sample) if (block := encode(replace(piece, name=""))).n_rows]
+        pieces = [replace(piece, name="") for piece in concatenate_samples(summary.drawn, summary.most)]
+        blocks = [block for block in map(encode, pieces) if block.n_rows]
     except InvalidInputError:
         # The next pass meets the same rows where they are, and says where that is.
         return None
@@ -256,15 +270,9 @@ def joined(blocks: list[Block], K: int) -> MemorySource:
     """Return blocks as one source in memory."""
     first = blocks[0]
     if len(blocks) == 1:
-        return MemorySource(first.X, first.t, K, first.s, first.offset)
-    if first.is_sparse:
-        Phi = sparse.csr_array(sparse.vstack([block.X for block in blocks], format="csr"))
-    else:
-        Phi = np.concatenate([block.X for block in blocks])
-    return MemorySource(
-        Phi,
-        np.concatenate([block.t for block in blocks]),
-        K,
-        None if first.s is None else np.concatenate([block.weights() for block in blocks]),
-        None if first.offset is None else np.concatenate([block.offset for block in blocks]),
-    )
+        return MemorySource(first.X, first.t, K, first.s, offset=first.offset)
+    stack: Any = partial(sparse.vstack, format="csr") if first.is_sparse else np.concatenate
+    X, t = stack([block.X for block in blocks]), np.concatenate([block.t for block in blocks])
+    s = None if first.s is None else np.concatenate([block.weights() for block in blocks])
+    offset = None if first.offset is None else np.concatenate([block.offset for block in blocks])
+    return MemorySource(X, t, K, s, offset=offset)

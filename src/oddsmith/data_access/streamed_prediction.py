@@ -21,6 +21,7 @@ from oddsmith.design.data_summary import locate_errors
 from oddsmith.design.inputs import Rows, as_table, feature_names, learned_design
 from oddsmith.engines import DaskParts, PartedSource, Parts, Piece, Progress, one_blas_thread
 from oddsmith.engines.files import FileParts
+from oddsmith.engines.files.engine import read_once
 from oddsmith.engines.progress import following
 from oddsmith.engines.scan import Scanned, Wrapped, find_parts, is_elsewhere
 from oddsmith.errors import InvalidInputError
@@ -159,11 +160,7 @@ def select_columns(model: BaseEstimator, parts: Parts, *further: str) -> Parts:
 
 def with_types(parts: Parts, types: Mapping[str, Any]) -> Parts:
     """Return data in pieces with columns of text read as these types; what has types is as it was."""
-    if not isinstance(parts, FileParts):
-        return parts
-    from oddsmith.engines.files.single_pass import typed
-
-    return typed(parts, types)
+    return parts.with_types(types) if isinstance(parts, FileParts) else parts
 
 
 def open_pieces(
@@ -298,7 +295,6 @@ def collect(parts: Parts, task: Callable[[Any], T], progress: Progress | bool | 
         if not isinstance(parts, FileParts):
             source = PartedSource(parts)
             return list(parts.engine.fold(_Collected, source, task, progress=report).parts)  # type: ignore[type-var]
-        from oddsmith.engines.files.single_pass import read_once
 
         def work(piece: Piece) -> T:
             with locate_errors(piece):

@@ -1,23 +1,37 @@
-"""The summary of data in pieces that the first pass makes: columns, classes, number of rows, and a sample of them."""
+"""Data in pieces: the roles of columns, the summary that the first pass makes, and the encoder of later passes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import narwhals as nw
 import numpy as np
+from scipy import sparse
 
-from oddsmith.design.inputs import as_array, as_table, read_weights, take_rows
+from oddsmith.block import Block
+from oddsmith.design.inputs import (
+    Codes,
+    Rows,
+    as_array,
+    as_table,
+    check_finite,
+    column_major,
+    read_offset,
+    read_weights,
+    take_rows,
+)
 from oddsmith.design.labels import code_labels, union_of_classes
+from oddsmith.design.levels import TableSchema
 from oddsmith.design.table import Design
-from oddsmith.design.table_schema import TableSchema
-from oddsmith.engines import Parts, Piece
-from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError
+from oddsmith.engines import Piece
+from oddsmith.engines.scan import Wrapped
+from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError, as_input_errors
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices, Labels
+from oddsmith.rows import as_rows
 from oddsmith.statistic import Shape
 
 
@@ -38,7 +52,7 @@ class Roles:
         """The columns that are no features."""
         return tuple(name for name in (self.y, self.weight, self.offset) if name is not None)
 
-    def select(self, parts: Parts) -> Parts:
+    def select(self, parts: Wrapped) -> Wrapped:
         """Return data in pieces with only the columns that have a role."""
         return parts if self.features is None else parts.choose((*self.features, *self.names))
 
@@ -47,21 +61,21 @@ class Roles:
         table = as_table(piece.rows)
         if table is None:
             return piece.rows
-        columns = table.columns
-        wanted = self.features or tuple(name for name in columns if name not in self.names)
-        missing = next((name for name in wanted if name not in table.schema), None)
-        if missing is not None:
-            raise InvalidInputError(
-                f"Column {missing!r} is missing. There are: {', '.join(map(repr, columns))}. Every part of the data "
-                "needs the same columns."
-            )
+        wanted = self.features or tuple(name for name in table.columns if name not in self.names)
+        for name in wanted:
+            if name not in table.schema:
+                raise InvalidInputError(
+                    f"Column {name!r} is missing. There are: {', '.join(map(repr, table.columns))}. Every part of the "
+                    "data needs the same columns."
+                )
         return table.select(wanted)
 
     def column(self, piece: Piece, role: str) -> Any:
         """Return labels (``"y"``), weights (``"weight"``) or offsets (``"offset"``) of a piece, None if it has none."""
-        name = {"y": self.y, "weight": self.weight, "offset": self.offset}[role]
+        given = {"y": (self.y, piece.y), "weight": (self.weight, piece.s), "offset": (self.offset, piece.offset)}
+        name, values = given[role]
         if name is None:
-            return {"y": piece.y, "weight": piece.s, "offset": piece.offset}[role]
+            return values
         table = as_table(piece.rows)
         if table is None or name not in table.columns:
             found = "an array" if table is None else ", ".join(map(repr, table.columns))
@@ -106,10 +120,7 @@ def locate_errors(piece: Piece) -> Iterator[None]:
 
 @dataclass(frozen=True, kw_only=True)
 class DataSummaryParams:
-    """How to summarise pieces: with which roles and design, and which share of the rows to draw.
-
-    Of the rows drawn no more than ``most`` are kept.
-    """
+    """How to summarise pieces: with which roles and design, and the ``share`` of rows to draw, ``most`` to keep."""
 
     roles: Roles
     design: Design | None = None
@@ -154,17 +165,14 @@ class DataSummary:
 
     @classmethod
     def zero(cls, shape: Shape, params: DataSummaryParams) -> DataSummary:
-        """Return the summary of no rows."""
         return cls(most=params.most)
 
     @classmethod
     def of(cls, piece: Piece, params: DataSummaryParams) -> DataSummary:
-        """Return the summary of a piece."""
         with locate_errors(piece):
-            return _summarise(with_table_view(piece), params)
+            return _summary(with_table_view(piece), params)
 
     def merge(self, other: DataSummary) -> DataSummary:
-        """Return the summary of both."""
         for one, two in ((self, other), (other, self)):
             if not one.n_rows and one.schema is None:
                 return two
@@ -175,36 +183,27 @@ class DataSummary:
         weight[i] += self.weight
         weight[j] += other.weight
         offset = None if self.offset_sum is None or other.offset_sum is None else self.offset_sum + other.offset_sum
-        return DataSummary(
-            n_rows=self.n_rows + other.n_rows,
-            n_present=self.n_present + other.n_present,
-            classes=classes,
-            weight=weight,
-            schema=_merged(self.schema, other.schema),
-            columns=self.columns,
-            offset_sum=offset,
-            drawn=truncate_sample((*self.drawn, *other.drawn), self.most),
-            most=self.most,
-        )
+        schema = self.schema.merge(other.schema) if self.schema and other.schema else self.schema or other.schema
+        drawn = truncate_sample((*self.drawn, *other.drawn), self.most)
+        n_rows, n_present = self.n_rows + other.n_rows, self.n_present + other.n_present
+        some = replace(self, n_rows=n_rows, n_present=n_present, classes=classes, weight=weight)
+        return replace(some, schema=schema, offset_sum=offset, drawn=drawn)
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[DataSummaryParams]:
-        """Return parameters for arrays."""
         return [DataSummaryParams(roles=Roles()), DataSummaryParams(roles=Roles(), share=0.5, most=8)]
 
 
-def _summarise(piece: Piece, params: DataSummaryParams) -> DataSummary:
-    roles = params.roles
+def _summary(piece: Piece, params: DataSummaryParams) -> DataSummary:
+    roles, design = params.roles, params.design
     rows = roles.rows(piece)
     n = int(rows.shape[0])
     if not n:
-        return DataSummary.zero(Shape(0, 0), params)
+        return DataSummary(most=params.most)
     s = some_weights(roles.numbers(piece, "weight"), n)
-    schema, kept = None, None
-    if params.design is not None:
-        kept = params.design.complete(rows)
-        if s is None or s.any():  # rows of weight 0 are not there
-            schema = params.design.look(rows, s, check=False)
+    kept = None if design is None else design.complete(rows)
+    # Rows of weight 0 are not there.
+    schema = None if design is None or (s is not None and not s.any()) else design.look(rows, s, check=False)
     labels, offset = roles.labels(piece, n, kept), roles.numbers(piece, "offset")
     s, offset = take_rows(s, kept), take_rows(offset, kept)
     classes, t = code_labels(labels) if len(labels) else (np.empty(0), np.empty(0, dtype=np.int32))
@@ -219,10 +218,6 @@ def _summarise(piece: Piece, params: DataSummaryParams) -> DataSummary:
         drawn=_draw(piece, n, params, s, kept),
         most=params.most,
     )
-
-
-def _merged(a: TableSchema | None, b: TableSchema | None) -> TableSchema | None:
-    return a.merge(b) if a is not None and b is not None else a or b
 
 
 def some_weights(s: Array | None, n: int) -> Array | None:
@@ -263,16 +258,85 @@ def truncate_sample(sample: tuple[SampledRows, ...], most: int, *, slack: float 
     )
 
 
-def concatenate_samples(sample: tuple[SampledRows, ...]) -> list[Piece]:
+def concatenate_samples(sample: tuple[SampledRows, ...], most: int) -> list[Piece]:
     """Return sampled rows as pieces: a single one if they are tables of one schema, since each piece has its price."""
     import pyarrow as pa
 
-    pieces = [part.rows for part in sample]
+    # Cutting off a few costs more than keeping them.
+    pieces = [part.rows for part in truncate_sample(sample, most, slack=1.2)]
     first = pieces[0]
     if not isinstance(first.rows, pa.Table) or any(v is not None for v in (first.y, first.s, first.offset)):
         return pieces
+    schema = first.rows.schema
     # Dictionaries differ from piece to piece, and may have no room for each other's levels.
-    plain = not any(pa.types.is_dictionary(kind) for kind in first.rows.schema.types)
-    if not (plain and all(piece.rows.schema.equals(first.rows.schema) for piece in pieces[1:])):
+    if any(map(pa.types.is_dictionary, schema.types)) or not all(p.rows.schema.equals(schema) for p in pieces):
         return pieces
     return [replace(first, rows=pa.concat_tables([piece.rows for piece in pieces]))]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BlockEncoder:
+    """Makes blocks of pieces: columns by a learned ``design`` (None: numbers as they are), labels as class codes.
+
+    Values that are missing or infinite are refused, with the name of the piece, unless ``missing`` ones are allowed.
+
+    >>> encode = BlockEncoder(roles=Roles(), classes=np.array(["a", "b"]))
+    >>> block = encode(Piece(np.eye(2), ["b", "a"]))
+    >>> block.t.tolist(), block.X.tolist()
+    ([1, 0], [[1.0, 0.0], [0.0, 1.0]])
+    """
+
+    roles: Roles
+    classes: Labels
+    design: Design | None = None
+    names: tuple[str, ...] | None = None
+    missing: bool = False
+    dtype: str = "float64"
+
+    def __call__(self, piece: Piece) -> Block:
+        kept: Indices | None = None
+        with locate_errors(piece):
+            piece = with_table_view(piece)
+            table = self.roles.rows(piece)
+            n = int(table.shape[0])
+            s = some_weights(self.roles.numbers(piece, "weight"), n)
+            offset = read_offset(self.roles.numbers(piece, "offset"), n, len(self.classes))
+            if not n or self.design is None:
+                rows = self._numbers(table)
+            else:
+                rows, kept = self.design.retrain(table, s if s is None or s.any() else None, part=True)
+            t = self._codes(self.roles.labels(piece, n, kept) if n else ())
+            return Block(as_rows(rows), t, take_rows(s, kept), take_rows(offset, kept))
+
+    def _codes(self, labels: Sequence[object]) -> Codes:
+        if not len(labels):
+            return np.empty(0, dtype=np.int32)
+        classes, codes = code_labels(labels)
+        place = {label: k for k, label in enumerate(self.classes.tolist())}
+        unknown = [label for label in classes.tolist() if label not in place]
+        if unknown:
+            known = ", ".join(map(repr, list(place)[:8]))
+            raise InvalidInputError(
+                f"There is the label {unknown[0]!r}, which was not there in the first pass (it saw {known}): the data "
+                "has changed. Fit again when it is complete."
+            )
+        return np.array([place[label] for label in classes.tolist()], dtype=np.int32)[codes]
+
+    def _numbers(self, rows: object) -> Rows:
+        table = as_table(rows)
+        if table is not None and not len(table):
+            M = len(table.columns) if self.design is None else len(self.design.get_feature_names_out())
+            return np.empty((0, M), dtype=self.dtype)
+        numbers = self._matrix(rows) if table is None else column_major(table, self.dtype)
+        if not self.missing:
+            check_finite(numbers, None if self.names is None else np.array(self.names, dtype=object))
+        return numbers
+
+    def _matrix(self, rows: object) -> Rows:
+        if sparse.issparse(rows):
+            return sparse.csr_array(rows)
+        with as_input_errors():
+            array = np.asarray(rows)
+            if array.ndim != 2:
+                raise InvalidInputError(f"Rows have the shape {array.shape}; expected a matrix, a row each.")
+            return array if array.dtype == np.float32 else np.asarray(array, dtype=self.dtype)

@@ -58,12 +58,6 @@ class Coded:
     codes: Indices
     ordered: bool = False
 
-    def weights(self, s: Array | None) -> Array:
-        """Return the weight of the rows of each level, the missing ones last."""
-        where = np.where(self.codes < 0, len(self.levels), self.codes)
-        total = np.bincount(where, weights=s, minlength=len(self.levels) + 1)
-        return np.asarray(total, dtype=np.float64)
-
 
 @dataclass(frozen=True)
 class Frame:

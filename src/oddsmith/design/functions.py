@@ -33,11 +33,9 @@ class Center:
 
     @classmethod
     def learn(cls, x: Array, s: Array) -> Center:
-        """Learn the mean."""
         return cls(float(s @ x / s.sum()))
 
     def __call__(self, x: Array) -> Array:
-        """Return the centred values."""
         return x - self.mean
 
 
@@ -54,7 +52,6 @@ class Scale:
 
     @classmethod
     def learn(cls, x: Array, s: Array) -> Scale:
-        """Learn mean and standard deviation."""
         mean = Center.learn(x, s).mean
         variance = float(s @ (x - mean) ** 2) / max(float(s.sum()) - 1.0, np.finfo(np.float64).tiny)
         if not variance > 0:
@@ -62,7 +59,6 @@ class Scale:
         return cls(mean, float(np.sqrt(variance)))
 
     def __call__(self, x: Array) -> Array:
-        """Return the standardised values."""
         return (x - self.mean) / self.sd
 
 
@@ -83,7 +79,6 @@ class Poly:
 
     @classmethod
     def learn(cls, x: Array, s: Array, degree: int = 1) -> Poly:
-        """Learn the recurrence."""
         if not 1 <= degree <= MOST_DEGREE:
             raise InvalidInputError(f"its degree must be from 1 to {MOST_DEGREE}, found {degree}")
         if len(np.unique(x[s > 0])) <= degree:
@@ -98,7 +93,6 @@ class Poly:
         return cls(tuple(center[:-1]), tuple(norm))
 
     def __call__(self, x: Array) -> Array:
-        """Return the polynomials, a column for each degree."""
         columns, before, now = [], np.zeros_like(x), np.ones_like(x)
         for k, center in enumerate(self.center):
             ratio = self.norm[k] / self.norm[k - 1] if k else 0.0
@@ -128,7 +122,6 @@ class Splines:
         natural: bool = True,
         periodic: bool = False,
     ) -> Splines:
-        """Place the knots."""
         basis = Spline(knots, degree, natural=natural, periodic=periodic)
         basis.check_parameters()
         basis.n_features_in_ = 1
@@ -144,7 +137,6 @@ class Splines:
         return hash(self.basis.knots_[0].tobytes())
 
     def __call__(self, x: Array) -> Array:
-        """Return the splines, a column for each."""
         return self.basis.expand(x[:, None])
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.design.frame import Coded, Frame
-from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.design.formula import Formula
+from oddsmith.design.frame import KIND_WORDS, Coded, Frame
+from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 
@@ -44,23 +45,19 @@ class ColumnSummary:
 
     def merge(self, other: ColumnSummary) -> ColumnSummary:
         """Return what the rows of both hold, which are of one kind, or nothing but missing values."""
+        kind, missing = other.kind if self.kind == "empty" else self.kind, self.missing + other.missing
         declared = self.declared if self.declared == other.declared or not other.levels else None
         declared = other.declared if not self.levels else declared
         weights = dict(zip(self.levels, self.weight.tolist(), strict=True))
         for level, weight in zip(other.levels, other.weight.tolist(), strict=True):
             weights[level] = weights.get(level, 0.0) + weight
         levels = in_order(weights, declared)
+        weight = np.array([weights[level] for level in levels], dtype=np.float64)
         observed = self.observed + other.observed
         share = other.observed / observed if observed > 0 else 0.0
-        return ColumnSummary(
-            kind=other.kind if self.kind == "empty" else self.kind,
-            levels=levels,
-            weight=np.array([weights[level] for level in levels], dtype=np.float64),
-            declared=declared,
-            observed=observed,
-            mean=self.mean + share * (other.mean - self.mean) if self.observed > 0 else other.mean,
-            missing=self.missing + other.missing,
-        )
+        mean = self.mean + share * (other.mean - self.mean) if self.observed > 0 else other.mean
+        both = ColumnSummary(kind=kind, levels=levels, weight=weight, declared=declared)
+        return replace(both, observed=observed, mean=mean, missing=missing)
 
 
 def summarise_column(frame: Frame, name: str, s: Array | None = None, *, levels: bool) -> ColumnSummary:
@@ -68,14 +65,15 @@ def summarise_column(frame: Frame, name: str, s: Array | None = None, *, levels:
     kind = frame.kinds[name]
     if levels:
         coded = frame.coded(name)
-        *weight, missing = coded.weights(s).tolist()
+        n = len(coded.levels)
+        totals = np.bincount(np.where(coded.codes < 0, n, coded.codes), weights=s, minlength=n + 1)
+        *weight, missing = totals.astype(np.float64).tolist()
         total = dict(zip(coded.levels, weight, strict=True))
         declared = coded.levels if coded.ordered else None
         found = in_order([level for level, w in total.items() if w > 0], declared)
         weights, observed = np.array([total[level] for level in found]), float(np.sum(weight))
-        return ColumnSummary(
-            kind=kind, levels=found, weight=weights, declared=declared, observed=observed, missing=missing
-        )
+        summary = ColumnSummary(kind=kind, levels=found, weight=weights, declared=declared)
+        return replace(summary, observed=observed, missing=missing)
     x = frame.numbers(name)
     s = np.ones(len(x)) if s is None else s
     present = ~np.isnan(x) & (s > 0)
@@ -157,3 +155,58 @@ def choose_reference(category: Category, weight: Array, wanted: object) -> Categ
             raise UnknownNameError(f"reference level of column {category.name!r}", level, category.levels)
         return replace(category, reference=category.levels.index(level))
     return category
+
+
+Summaries = dict[tuple[str, bool], ColumnSummary]
+"""Summaries of columns, by name and by whether their levels were counted."""
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """The kinds of the columns of some rows, and their summaries.
+
+    >>> import polars
+    >>> from oddsmith import Design
+    >>> one, two = (Design().look(polars.DataFrame({"x": x})) for x in (["a", "b"], ["c"]))
+    >>> both = one.merge(two)
+    >>> both.kinds, both.seen["x", True].levels
+    ({'x': 'category'}, ('a', 'b', 'c'))
+    """
+
+    kinds: dict[str, str]
+    seen: Summaries
+
+    def merge(self, other: TableSchema) -> TableSchema:
+        kinds: dict[str, str] = {}
+        seen: Summaries = {}
+        for name, kind in other.kinds.items():
+            before = self.kinds.get(name, "empty")
+            if "empty" not in (before, kind) and before != kind:
+                raise InvalidTypeError(
+                    f"Column {name!r} holds {KIND_WORDS[before]} in one part of the table and {KIND_WORDS[kind]} in "
+                    "another. Make them alike."
+                )
+            kinds[name] = kind if before == "empty" else before
+        for name, levels in dict.fromkeys([*self.seen, *other.seen]):
+            levels = levels or (name, True) in self.seen or (name, True) in other.seen
+            # A column of nothing but missing values has no levels and no numbers: its summary serves as both.
+            parts = [part.seen.get((name, levels)) or part.seen.get((name, not levels)) for part in (self, other)]
+            known = [part for part in parts if part is not None]
+            seen[name, levels] = known[0] if len(known) == 1 else known[0].merge(known[1])
+        return TableSchema(kinds, seen)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the columns hold nothing but numbers and truth values, so that no design is needed."""
+        return not {"category", "date"} & set(self.kinds.values())
+
+
+def summarise(frame: Frame, formula: Formula, s: Array | None, *, numbers: bool) -> Summaries:
+    """Return summaries of the columns that a formula uses for their levels, and (``numbers``) of the others."""
+    uses = dict.fromkeys(
+        (name, factor.category is not None or (factor.column is not None and frame.kinds[name] == "category"))
+        for term in formula.terms
+        for factor in term
+        for name in factor.columns
+    )
+    return {use: summarise_column(frame, use[0], s, levels=use[1]) for use in uses if use[1] or numbers}

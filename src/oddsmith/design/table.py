@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -11,20 +12,12 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from oddsmith.design import inputs
 from oddsmith.design.expressions import Expression, States, evaluate, learn, learns, not_finite, plain_column
 from oddsmith.design.formula import Formula, read_formula
 from oddsmith.design.frame import KIND_WORDS, Frame, read_frame
-from oddsmith.design.inputs import (
-    Rows,
-    as_table,
-    check_fitted,
-    read_weights,
-    restored_on_error,
-    split_target,
-    take_rows,
-)
-from oddsmith.design.levels import MISSING, Category, ColumnSummary, choose_reference, summarise_column
-from oddsmith.design.table_schema import Summaries, TableSchema, uses
+from oddsmith.design.inputs import Rows, as_table, check_fitted, restored_on_error, split_target, take_rows
+from oddsmith.design.levels import MISSING, Category, ColumnSummary, Summaries, TableSchema, choose_reference, summarise
 from oddsmith.design.terms import Factor, Term, contrasts, encode, indicator, is_sparse
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.numerics import Array
@@ -153,7 +146,7 @@ class Design(TransformerMixin, BaseEstimator):
         with restored_on_error(self):
             formula, frame = self._read(X)
             frame, kept, s = self._complete(frame, sample_weight)
-            self._settle(formula, frame, self._summarise(formula, frame, s), s)
+            self._settle(formula, frame, summarise(frame, formula, s, numbers=self.missing == "indicator"), s)
             self.__dict__.pop("_schema", None)
             return self._encode(frame, s), kept
 
@@ -183,11 +176,10 @@ class Design(TransformerMixin, BaseEstimator):
         """
         formula, frame = self._read(X)
         frame, _, s = self._complete(frame, sample_weight, empty_ok=True)
-        if self.missing == "error" and check:
-            for name in frame.columns:
-                if frame.missing(name).any():
-                    raise self._missing_error(name, frame)
-        return TableSchema(frame.kinds, self._summarise(formula, frame, s))
+        for name in frame.columns if self.missing == "error" and check else ():
+            if frame.missing(name).any():
+                raise self._missing_error(name, frame)
+        return TableSchema(frame.kinds, summarise(frame, formula, s, numbers=self.missing == "indicator"))
 
     def complete(self, X: Any) -> Indices | None:
         """Return the numbers of the rows to fit with, if ``missing="drop"`` leaves out some, else None.
@@ -254,13 +246,12 @@ class Design(TransformerMixin, BaseEstimator):
         for name, known in POLICIES.items():
             if getattr(self, name) not in known:
                 raise UnknownNameError(name, getattr(self, name), known)
-        wanted = self.reference
-        if not (wanted is None or wanted == "most frequent" or isinstance(wanted, dict)):
-            raise InvalidTypeError(f"reference must be None, 'most frequent' or {{column: level}}, found {wanted!r}.")
+        if not (self.reference in (None, "most frequent") or isinstance(self.reference, dict)):
+            found = repr(self.reference)
+            raise InvalidTypeError(f"reference must be None, 'most frequent' or {{column: level}}, found {found}.")
         table = as_table(X)
         formula = self._formula([] if table is None else [str(name) for name in table.columns])
-        frame = read_frame(X, formula.columns)
-        _check_rows(frame)
+        frame = _read_some_rows(X, formula.columns)
         if not frame.columns:
             raise InvalidInputError("The table has no columns to make a design of: a minimum of 1 is required.")
         return formula, frame
@@ -272,7 +263,7 @@ class Design(TransformerMixin, BaseEstimator):
     def _again(self, X: object) -> Frame:
         """Return the columns of a later table, of the kinds that they had."""
         check_fitted(self, "fit(table)")
-        frame = read_frame(X, self.feature_names_in_.tolist())
+        frame = _read_some_rows(X, self.feature_names_in_.tolist())
         for name, kind in self.kinds_.items():
             found = frame.kinds[name]
             if found not in (kind, "empty"):
@@ -280,14 +271,13 @@ class Design(TransformerMixin, BaseEstimator):
                     f"Column {name!r} holds {KIND_WORDS[found]}; in the fit it held {KIND_WORDS[kind]}. Give it the "
                     "type that it had then."
                 )
-        _check_rows(frame)
         return frame
 
     def _complete(
         self, frame: Frame, sample_weight: object, *, empty_ok: bool = False
     ) -> tuple[Frame, Indices | None, Array | None]:
         """Return the rows to fit with, which they are if some are dropped, and their weights."""
-        s = read_weights(sample_weight, frame.n_rows)
+        s = inputs.read_weights(sample_weight, frame.n_rows)
         if self.missing != "drop":
             return frame, None, s
         complete = np.ones(frame.n_rows, dtype=bool)
@@ -306,20 +296,16 @@ class Design(TransformerMixin, BaseEstimator):
         kept = np.flatnonzero(complete)
         return frame.take(kept), kept, take_rows(s, kept)
 
-    def _summarise(self, formula: Formula, frame: Frame, s: Array | None) -> Summaries:
-        wanted = [use for use in dict.fromkeys(uses(formula, frame.kinds)) if use[1] or self.missing == "indicator"]
-        return {(name, levels): summarise_column(frame, name, s, levels=levels) for name, levels in wanted}
-
     def _settle(
         self, formula: Formula, frame: Frame, summaries: Summaries, s: Array | None = None, *, all_rows: bool = True
     ) -> None:
         """Set the fitted attributes from summaries, of ``all_rows`` or of some; a frame without columns has no rows."""
-        names = list(formula.columns)
-        self.feature_names_in_, self.n_features_in_ = np.array(names, dtype=object), len(names)
+        self.feature_names_in_, self.n_features_in_ = np.array(formula.columns, dtype=object), len(formula.columns)
         self.target_, self.intercept_ = formula.target, formula.intercept
-        self.kinds_ = {name: frame.kinds[name] for name in names}
-        if "empty" in self.kinds_.values() and all_rows:
-            raise _empty_error(next(name for name in names if self.kinds_[name] == "empty"))
+        self.kinds_ = {name: frame.kinds[name] for name in formula.columns}
+        for name, kind in self.kinds_.items():
+            if kind == "empty" and all_rows:
+                raise _empty_error(name)
         given = {f.category: f.reference for term in formula.terms for f in term if f.reference is not None}
         self.categories_, self.fills_, self.states_ = {}, {}, {}
         for (name, levels), summary in summaries.items():
@@ -459,6 +445,8 @@ def _empty_error(name: str) -> InvalidInputError:
     return InvalidInputError(f"Column {name!r} is missing in every row (of positive weight). Leave it out.")
 
 
-def _check_rows(frame: Frame) -> None:
+def _read_some_rows(X: object, names: Iterable[str]) -> Frame:
+    frame = read_frame(X, names)
     if not frame.n_rows:
         raise InvalidInputError("The table has 0 rows: found array with 0 sample(s), while a minimum of 1 is required.")
+    return frame

@@ -29,16 +29,13 @@ from oddsmith.densities.families import (
 from oddsmith.densities.gaussian import GaussianDensities
 from oddsmith.densities.mixed_columns import ColumnPlan, NaiveDensities
 from oddsmith.design.basis import BASES, Expansion
-from oddsmith.design.basis.all_rows import AllRows
-from oddsmith.design.basis.base import Composed
+from oddsmith.design.basis.base import AllRows, Composed
 from oddsmith.design.basis.spline import Picked
-from oddsmith.design.data_summary import DataSummary, DataSummaryParams, Roles, SampledRows
-from oddsmith.design.encoder import Encoder
+from oddsmith.design.data_summary import BlockEncoder, DataSummary, DataSummaryParams, Roles, SampledRows
 from oddsmith.design.expressions import Expression
 from oddsmith.design.functions import Center, Poly, Scale, Splines
-from oddsmith.design.levels import Category, ColumnSummary
+from oddsmith.design.levels import Category, ColumnSummary, TableSchema
 from oddsmith.design.table import Design
-from oddsmith.design.table_schema import TableSchema
 from oddsmith.design.terms import Factor, Term
 from oddsmith.engines.partitioned import Piece, as_it_is
 from oddsmith.errors import ModelFileError
@@ -83,7 +80,7 @@ RECORDS = (
 FOLD_TYPES = (
     *(CurvatureParams, FeaturesParams, LossesParams, MomentsParams, SampleParams, Shape),
     *(WeightPoint, LeverageParams, LeaveOutLosses, LeaveOutLossesParams),
-    *(DataSummary, DataSummaryParams, Roles, TableSchema, SampledRows, Piece, Encoder),
+    *(DataSummary, DataSummaryParams, Roles, TableSchema, SampledRows, Piece, BlockEncoder),
     *(HardestRows, HardestRowsParams, AllRows, Shard, ShardParams, Composed, Picked, BinaryView, Shift),
 )
 """Parameters of folds and how rows are read: parts of journals and of messages between sites, not of models."""
@@ -98,7 +95,7 @@ FILE_NAMES: dict[type[Any], str] = {
         TableSchema: "Sight",
         WeightPoint: "At",
     },
-    **{DataSummary: "Survey", DataSummaryParams: "SurveyParams", ColumnSummary: "Seen"},
+    **{DataSummary: "Survey", DataSummaryParams: "SurveyParams", ColumnSummary: "Seen", BlockEncoder: "Encoder"},
     **{LeaveOutLosses: "LeftOut", LeaveOutLossesParams: "LeftOutParams"},
     **{HardestRows: "Nearest", HardestRowsParams: "NearestParams", AllRows: "Rows"},
 }

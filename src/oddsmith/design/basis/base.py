@@ -9,14 +9,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in
 
+from oddsmith.block import Block
 from oddsmith.design.inputs import Rows, check_finite, check_fitted, dense, feature_names, read_rows, restored_on_error
 from oddsmith.engines import Engine, MemoryEngine, MemorySource, PartedSource, one_blas_thread
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.numerics import Array
 from oddsmith.registry import Registry
+from oddsmith.statistic import Shape
 
 Names = npt.NDArray[Any]
 B = TypeVar("B", bound="Basis")
@@ -125,10 +128,8 @@ class Basis(TransformerMixin, BaseEstimator):
 
 def dense_tiles(rows: Rows, columns: int) -> Iterator[tuple[slice, Array]]:
     """Yield the rows as float64 arrays, some at a time, so that ``columns`` numbers for each fit into the cache."""
-    n = rows.shape[0]
-    step = max(16, TILE_ELEMENTS // max(1, columns, rows.shape[1]))
-    for start in range(0, n, step):
-        part = slice(start, min(start + step, n))
+    n, step = rows.shape[0], max(16, TILE_ELEMENTS // max(1, columns, rows.shape[1]))
+    for part in (slice(start, min(start + step, n)) for start in range(0, n, step)):
         yield part, np.asarray(dense(rows[part]), dtype=np.float64)
 
 
@@ -140,12 +141,45 @@ class Composed:
     second: Callable[[Any], Any]
 
     def __call__(self, argument: object) -> Any:
-        """Return ``second(first(argument))``."""
         return self.second(self.first(argument))
 
 
 def seen_through(source: S, function: Callable[[Any], Any], columns: int) -> S:
     """Return the source with a function of its rows, applied a slice at a time, in their place."""
-    before = source.transform
-    after = function if before is None else Composed(before, function)
+    after = function if source.transform is None else Composed(source.transform, function)
     return replace(source, transform=after, M=columns)
+
+
+@dataclass(frozen=True)
+class AllRows:
+    """The rows of positive weight, in their order, for what cannot do with less: a kernel at every row, a transformer.
+
+    It is not among the registered statistics, since the order of its parts matters.
+
+    >>> block = Block(np.array([[1.0], [2.0]]), np.zeros(2, dtype=np.int32), s=np.array([0.0, 1.0]))
+    >>> AllRows.of(block, None).joined(1).tolist()
+    [[2.0]]
+    """
+
+    parts: tuple[Rows, ...]
+
+    @classmethod
+    def zero(cls, shape: Shape, params: None) -> AllRows:
+        return cls(())
+
+    @classmethod
+    def of(cls, block: Block, params: None) -> AllRows:
+        return cls((block.X if block.s is None else block.X[block.s > 0],))
+
+    def merge(self, other: AllRows) -> AllRows:
+        return AllRows(self.parts + other.parts)
+
+    def joined(self, M: int) -> Rows:
+        """Return one array of float64, or one CSR matrix."""
+        if self.parts and all(sparse.issparse(part) for part in self.parts):
+            return sparse.vstack(self.parts, format="csr", dtype=np.float64)
+        return np.concatenate([np.empty((0, M)), *self.parts], dtype=np.float64)
+
+    @classmethod
+    def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[None]:
+        return [None]

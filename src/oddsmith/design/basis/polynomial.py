@@ -53,13 +53,11 @@ class Polynomial(Basis):
         self.limit = limit
 
     def check_parameters(self) -> None:
-        """Refuse a degree below 1."""
         self.check_whole("degree", 1)
         self.check_flag("interactions")
         self.check_whole("limit", 1)
 
     def learn(self, source: Source, engine: Engine, names: Names) -> None:
-        """Count the columns, and refuse too many."""
         D, G = source.shape.M, int(self.degree)
         # The sum of C(D + g − 1, g) over g = 1 … G.
         columns = comb(D + G, G) - 1 if self.interactions else D * G
@@ -67,7 +65,6 @@ class Polynomial(Basis):
         self.n_outputs_ = columns
 
     def expand(self, rows: Rows) -> Array:
-        """Return the monomials, N × M."""
         Phi = np.empty((rows.shape[0], self.n_outputs_))
         fill = _monomials if self.interactions else _powers
         try:
@@ -81,7 +78,6 @@ class Polynomial(Basis):
         return Phi
 
     def column_names(self, names: Names) -> list[str]:
-        """Return names such as ``x0^2 x1``."""
         D, degrees = len(names), range(1, int(self.degree) + 1)
         if not self.interactions:
             return [_power(names[j], g) for g in degrees for j in range(D)]

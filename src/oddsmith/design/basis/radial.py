@@ -11,8 +11,7 @@ import numpy.typing as npt
 from scipy import linalg
 from scipy.spatial.distance import cdist, pdist
 
-from oddsmith.design.basis.all_rows import AllRows
-from oddsmith.design.basis.base import BASES, LIMIT, Basis, Names, Source, dense_tiles
+from oddsmith.design.basis.base import BASES, LIMIT, AllRows, Basis, Names, Source, dense_tiles
 from oddsmith.design.inputs import Rows, dense
 from oddsmith.engines import Engine
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError, as_input_errors
@@ -75,7 +74,6 @@ class _Bumps(Basis):
         return getattr(self, self._argument)  # type: ignore[no-any-return]
 
     def check_parameters(self) -> None:
-        """Refuse a width that is not positive, and a number of centres below 1."""
         if self.seed is not None:
             self.check_whole("seed", 0)
         self.check_whole("limit", 1)
@@ -126,7 +124,6 @@ class _Bumps(Basis):
         return 0 if self.seed is None else int(self.seed)
 
     def expand(self, rows: Rows) -> Array:
-        """Return the bumps, N × M."""
         return bumps(rows, self.centers_, self.width_)
 
 
@@ -187,7 +184,6 @@ class RadialBasis(_Bumps):
         self.limit = limit
 
     def check_parameters(self) -> None:
-        """Refuse bad centres, widths and methods."""
         super().check_parameters()
         METHODS[self.method]
 
@@ -196,7 +192,6 @@ class RadialBasis(_Bumps):
         self._set(self._place(METHODS[self.method], source, engine), source, engine)
 
     def column_names(self, names: Names) -> list[str]:
-        """Return ``radial0``, ``radial1`` and so on."""
         return [f"radial{j}" for j in range(len(self.centers_))]
 
 
@@ -270,7 +265,6 @@ class GaussianKernel(_Bumps):
         self.limit = limit
 
     def check_parameters(self) -> None:
-        """Refuse bad landmarks and widths."""
         super().check_parameters()
         self.check_flag("whiten")
 
@@ -287,12 +281,10 @@ class GaussianKernel(_Bumps):
         self.gram_ = 0.5 * (K + K.T) if self.whitening_ is None else np.eye(self.whitening_.shape[1])
 
     def expand(self, rows: Rows) -> Array:
-        """Return the kernel between rows and centres, N × M, whitened if asked for."""
         Phi = super().expand(rows)
         return Phi if self.whitening_ is None else Phi @ self.whitening_
 
     def column_names(self, names: Names) -> list[str]:
-        """Return ``kernel0``, ``kernel1`` and so on."""
         return [f"kernel{j}" for j in range(len(self.gram_))]
 
 

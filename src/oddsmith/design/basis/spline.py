@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.interpolate import BSpline
 
-from oddsmith.design.basis.all_rows import AllRows
-from oddsmith.design.basis.base import BASES, LIMIT, Basis, Names, Source, dense_tiles, seen_through
+from oddsmith.design.basis.base import BASES, LIMIT, AllRows, Basis, Names, Source, dense_tiles, seen_through
 from oddsmith.design.inputs import Rows, dense
 from oddsmith.engines import Engine, MemorySource
 from oddsmith.errors import InvalidInputError, as_input_errors
@@ -103,7 +102,6 @@ class Spline(Basis):
         self.limit = limit
 
     def check_parameters(self) -> None:
-        """Refuse bad degrees, and knots that are not in order."""
         degree = self.check_whole("degree", 1)
         self.check_whole("limit", 1)
         self.check_flag("natural")
@@ -187,7 +185,6 @@ class Spline(Basis):
         return natural_pieces(z) if self.natural else bspline_pieces(z, degree)[..., 1:]
 
     def expand(self, rows: Rows) -> Array:
-        """Return the splines, N × M."""
         Phi = np.empty((rows.shape[0], self.n_outputs_))
         for part, X in dense_tiles(rows, max(C.shape[-1] for C in self.coefficients_)):
             end = 0
@@ -209,7 +206,6 @@ class Spline(Basis):
         return value
 
     def column_names(self, names: Names) -> list[str]:
-        """Return names such as ``x0_sp_0``."""
         counts = [C.shape[-1] for C in self.coefficients_]
         return [f"{name}_sp_{b}" for name, count in zip(names, counts, strict=True) for b in range(count)]
 
@@ -240,7 +236,6 @@ class Picked:
     columns: Indices
 
     def __call__(self, rows: Rows) -> Rows:
-        """Return these columns."""
         return rows[:, self.columns]
 
 

@@ -63,12 +63,10 @@ class Standardize(Basis):
         return tags
 
     def check_parameters(self) -> None:
-        """Refuse arguments that are not truth values."""
         self.check_flag("center")
         self.check_flag("scale")
 
     def learn(self, source: Source, engine: Engine, names: Names) -> None:
-        """Learn means and standard deviations by one fold of `Moments`."""
         if self.center and source.is_sparse:
             raise InvalidInputError(SPARSE)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -84,7 +82,6 @@ class Standardize(Basis):
         self.scale_ = np.where(sd > noise * np.abs(mean), sd, 1.0) if self.scale else np.ones_like(sd)
 
     def expand(self, rows: Rows) -> Rows:
-        """Return ``(x − mean) / sd``."""
         if isinstance(rows, np.ndarray):
             Phi: Array = np.subtract(rows, self.mean_, dtype=np.float64)
             Phi /= self.scale_
@@ -96,5 +93,4 @@ class Standardize(Basis):
         return scaled
 
     def column_names(self, names: Names) -> list[str]:
-        """Return the names of the inputs."""
         return [str(name) for name in names]
