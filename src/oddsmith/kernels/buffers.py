@@ -11,7 +11,6 @@ from oddsmith.block import Block
 from oddsmith.numerics import Array
 
 NOTHING = np.empty(0)
-NO_HALF = np.empty(0, np.uint16)
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,15 +25,18 @@ class RowBuffers:
     curvature: Array | None = None
     half: npt.NDArray[np.float16] | None = None
 
-    def curvature_of(self, block: Block) -> Array:
-        """Return the part of ``curvature`` that belongs to a block, empty where there is none."""
-        return NOTHING if self.curvature is None else self.curvature[block.first_row : block.first_row + block.n_rows]
 
-    def half_of(self, block: Block) -> npt.NDArray[np.uint16]:
-        """Return the part of ``half`` that belongs to a block, flat and as bits, empty where there is none."""
-        if self.half is None:
-            return NO_HALF
-        return self.half[block.first_row : block.first_row + block.n_rows].reshape(-1).view(np.uint16)
+def row_curvature(buffers: RowBuffers | None, block: Block) -> Array:
+    """Return the curvatures that are kept for the rows of a block, empty where there are none."""
+    return NOTHING if buffers is None or buffers.curvature is None else buffers.curvature[_rows(block)]
 
 
-NO_BUFFERS = RowBuffers()
+def half_rows(buffers: RowBuffers | None, block: Block) -> npt.NDArray[np.uint16]:
+    """Return where the rows of a block go in half precision, flat and as bits, empty where they do not."""
+    if buffers is None or buffers.half is None:
+        return np.empty(0, np.uint16)
+    return buffers.half[_rows(block)].reshape(-1).view(np.uint16)
+
+
+def _rows(block: Block) -> slice:
+    return slice(block.first_row, block.first_row + block.n_rows)

@@ -173,27 +173,16 @@ def _tile_after(first: Any, n: Any, end: Any, run: Any, apart: Any, N: Any) -> t
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def logistic_c(
-    X: Any,
-    t: Any,
-    s: Any,
-    offset: Any,
-    u: Any,
-    b: float,
-    center: Any,
-    inverse: Any,
-    g: Any,
-    wide: Any,
-    residuals: Any,
-    half: Any,
-    run: Any,
-    apart: Any,
+    X: Any, targets: Any, weights: Any, g: Any, wide: Any, residuals: Any, half: Any, runs: Any
 ) -> tuple[float, float]:
     """Two classes, C order: add the gradient to ``g`` (intercept first); return loss and longest row.
 
-    ``wide`` is `scratch` for the columns in groups, ``residuals`` for those of a tile. The rows, centred and scaled by
-    the root of ``inverse``, go to ``half`` if it is not empty (all have weight 1). A ``run`` of rows counts in each
-    stretch of rows that are ``apart``; ``t``, ``s`` and ``offset`` have entries for those alone.
+    ``targets`` are class codes, weights of rows and offsets; ``weights`` are u, b, center and inverse. ``wide`` is
+    `scratch` for the columns in groups, ``residuals`` for those of a tile. The rows, centred and scaled by the root of
+    inverse, go to ``half`` if it is not empty (all have weight 1). ``runs`` are the length of a run of rows that counts
+    and the distance between runs; ``targets`` have entries for those rows alone.
     """
+    (t, s, offset), (u, b, center, inverse), (run, apart) = targets, weights, runs
     N, M, tile = uintp(X.shape[0]), uintp(X.shape[1]), residuals.size
     x, step, slopes = X.ravel(), uintp(tile), g[1:]
     a, sign, r, h = np.empty(tile), np.empty(tile), np.empty(tile), np.empty(tile)
@@ -249,10 +238,9 @@ def _prefetch_range(x: Any, k: Any, n: Any) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def logistic_f(
-    x: Any, apart: int, t: Any, s: Any, offset: Any, u: Any, b: float, center: Any, inverse: Any, g: Any, tile: int
-) -> tuple[float, float]:
+def logistic_f(x: Any, apart: int, targets: Any, weights: Any, g: Any, tile: int) -> tuple[float, float]:
     """Two classes, F order: the same from a flat array in which columns begin so many numbers ``apart``."""
+    (t, s, offset), (u, b, center, inverse) = targets, weights
     M, N, step, stride = uintp(u.size), uintp(t.size), uintp(tile), uintp(apart)
     a, sign, r, h = np.empty(tile), np.empty(tile), np.empty(tile), np.empty(tile)
     value, longest = 0.0, 0.0
@@ -309,13 +297,13 @@ def _csr_add(data: Any, indices: Any, first: Any, last: Any, w: float, g: Any) -
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def logistic_csr(
-    data: Any, indices: Any, indptr: Any, t: Any, s: Any, offset: Any, u: Any, b: float, g: Any, h_out: Any
-) -> float:
+def logistic_csr(rows: Any, targets: Any, u: Any, b: float, v: Any, v0: float, g: Any, h_out: Any) -> float:
     """Two classes, CSR rows, not centred: add the gradient to ``g``; return the loss.
 
-    Curvatures go to ``h_out`` if it is not empty.
+    If v is not empty, the Hessian at (b, u) times the direction (v0, v) is added instead. Curvatures go to ``h_out`` if
+    that is not empty.
     """
+    (data, indices, indptr), (t, s, offset) = rows, targets
     tile = 64
     N = indptr.size - 1
     a, sign, r, h = np.empty(tile), np.empty(tile), np.empty(tile), np.empty(tile)
@@ -326,7 +314,12 @@ def logistic_csr(
             a[i] = _csr_dot(data, indices, uintp(indptr[first + i]), uintp(indptr[first + i + 1]), u)
         _signs(t, offset, first, n, sign, a)
         value += _tile_rows(a, b, sign, s, first, n, r, h)
-        g[0] += sum_of(r, n)
+        if v.size:
+            for i in range(n):
+                r[i] = h[i] * (v0 + _csr_dot(data, indices, uintp(indptr[first + i]), uintp(indptr[first + i + 1]), v))
+                g[0] += r[i]
+        else:
+            g[0] += sum_of(r, n)
         if h_out.size:
             h_out[first : first + n] = h[:n]
         for i in range(n):
@@ -335,8 +328,9 @@ def logistic_csr(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def weighted_csr_product(data: Any, indices: Any, indptr: Any, h: Any, v: Any, v0: float, g: Any) -> None:
+def weighted_csr_product(rows: Any, h: Any, v: Any, v0: float, g: Any) -> None:
     """Add Σ_i h_i (v0 + xᵀv) (1, x) to ``g``: a Hessian product where the curvatures h are known."""
+    data, indices, indptr = rows
     for i in range(indptr.size - 1):
         begin, end = uintp(indptr[i]), uintp(indptr[i + 1])
         w = h[i] * (v0 + _csr_dot(data, indices, begin, end, v))
@@ -345,8 +339,9 @@ def weighted_csr_product(data: Any, indices: Any, indptr: Any, h: Any, v: Any, v
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def csr_squares(data: Any, indices: Any, indptr: Any, h: Any, sums: Any) -> None:
+def csr_squares(rows: Any, h: Any, sums: Any) -> None:
     """Add Σ_i h_i (1, x²) and Σ_i h_i (1, x) to the columns of ``sums``."""
+    data, indices, indptr = rows
     for i in range(indptr.size - 1):
         sums[0, 0] += h[i]
         for p in range(uintp(indptr[i]), uintp(indptr[i + 1])):
@@ -357,11 +352,12 @@ def csr_squares(data: Any, indices: Any, indptr: Any, h: Any, sums: Any) -> None
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def csr_longest(data: Any, indices: Any, indptr: Any, s: Any, center: Any, inverse: Any, base: float) -> float:
+def csr_longest(rows: Any, s: Any, center: Any, inverse: Any, base: float) -> float:
     """max_i Σ_j inverse_j (x_ij − c_j)² over the rows of positive weight; ``base`` is the value of a row of zeros.
 
     Without a center the columns have one ``inverse``.
     """
+    data, indices, indptr = rows
     longest = 0.0
     for i in range(indptr.size - 1):
         if s.size and s[i] == 0.0:
@@ -379,50 +375,22 @@ def csr_longest(data: Any, indices: Any, indptr: Any, s: Any, center: Any, inver
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def logistic_csr_product(
-    data: Any, indices: Any, indptr: Any, t: Any, s: Any, offset: Any, u: Any, b: float, v: Any, v0: float, g: Any
-) -> None:
-    """Two classes, CSR rows, not centred: add the Hessian at (b, u) times the direction (v0, v) to ``g``."""
-    tile = 64
-    N = indptr.size - 1
-    a, sign, r, h = np.empty(tile), np.empty(tile), np.empty(tile), np.empty(tile)
-    da = np.empty(tile)
-    for first in range(0, N, tile):
-        n = min(tile, N - first)
-        for i in range(n):
-            begin, end = uintp(indptr[first + i]), uintp(indptr[first + i + 1])
-            a[i] = _csr_dot(data, indices, begin, end, u)
-            da[i] = v0 + _csr_dot(data, indices, begin, end, v)
-        _signs(t, offset, first, n, sign, a)
-        _tile_rows(a, b, sign, s, first, n, r, h)
-        for i in range(n):
-            w = h[i] * da[i]
-            g[0] += w
-            _csr_add(data, indices, uintp(indptr[first + i]), uintp(indptr[first + i + 1]), w, g)
+def _scale_rows(z: Any, h: Any, P: Any, n: Any) -> None:
+    """z_i *= √h_i, rows of length P in a flat array."""
+    for i in range(n):
+        w, k = np.sqrt(h[i]), i * P
+        for j in range(P):
+            z[k + j] *= w
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def logistic_hessian(
-    X: Any,
-    t: Any,
-    s: Any,
-    offset: Any,
-    u: Any,
-    b: float,
-    center: Any,
-    g: Any,
-    G: Any,
-    wide: Any,
-    scratch: Any,
-    run: Any,
-    apart: Any,
-) -> float:
+def logistic_hessian(X: Any, targets: Any, weights: Any, g: Any, G: Any, wide: Any, scratch: Any, runs: Any) -> float:
     """Two classes, C order: add the gradient to ``g``, the lower half of the Hessian to ``G``; return the loss.
 
-    ``wide`` is `scratch` for the columns in groups, ``scratch`` for a tile of rows of the length that ``G`` has.
-    A ``run`` of rows counts in each stretch of rows that are ``apart``; ``t``, ``s`` and ``offset`` have entries for
-    those alone.
+    Arguments are as in `logistic_c`; ``scratch`` takes a tile of rows of the length that ``G`` has. If G has no rows,
+    ``scratch`` takes all rows and is left with √h (1, x − center).
     """
+    (t, s, offset), (u, b, center, _), (run, apart) = targets, weights, runs
     N, M, P, zero = uintp(X.shape[0]), uintp(X.shape[1]), uintp(G.shape[1]), uintp(0)
     step = uintp(scratch.size) // P
     x, slopes, flat = X.ravel(), g[1:], G.ravel()
@@ -441,48 +409,19 @@ def logistic_hessian(
         g[0] += sum_of(r, n)
         _add_c(x, first * M, M, r, center, C, sums, residuals, slopes, n, ahead)
         centred_rows(x, first * M, M, center, scratch, P, n)
-        add_gram(scratch, h, n, P, flat)
+        if flat.size:
+            add_gram(scratch, h, n, P, flat)
+        else:
+            _scale_rows(scratch, h, P, n)
         first, end, seen = following, last, seen + n
     add_sums(sums, 8, slopes)
     return value
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _root_rows(x: Any, M: Any, h: Any, center: Any, B: Any, n: Any) -> None:
-    """B_i = √h_i (1, x_i − center), rows of length M + 1 in a flat array."""
-    for i in range(n):
-        w = np.sqrt(h[i])
-        k, out = i * M, i * (M + uintp(1))
-        B[out] = w
-        out += uintp(1)
-        for j in range(M):
-            B[out + j] = w * (x[k + j] - center[j])
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
-def logistic_chunk(
-    Z: Any, t: Any, s: Any, offset: Any, u: Any, b: float, center: Any, B: Any, g: Any, wide: Any
-) -> Any:
-    """Two classes, some C-ordered rows: loss, gradient into ``g``, Hessian rows √h (1, z) into ``B``."""
-    n, M, zero = uintp(Z.shape[0]), uintp(Z.shape[1]), uintp(0)
-    a, sign, r, h = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    x = Z.ravel()
-    pack(wide, u, center, a[:0])
-    C, sums = wide[1], np.zeros(wide.shape[1])
-    _dots_c(x, zero, M, u, center, wide[0], C, a, n, zero)
-    _signs(t, offset, zero, n, sign, a)
-    value = _tile_rows(a, b, sign, s, zero, n, r, h)
-    g[0] += sum_of(r, n)
-    _add_c(x, zero, M, r, center, C, sums, np.empty(n), g[1:], n, zero)
-    add_sums(sums, 8, g[1:])
-    _root_rows(x, M, h, center, B.ravel(), n)
-    return value
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def csr_gram(data: Any, indices: Any, indptr: Any, h: Any, G: Any) -> None:
+def csr_gram(rows: Any, h: Any, G: Any) -> None:
     """Add Σ_i h_i x_ij x_ik to G_jk once for each pair of non-zeros of a row: G + Gᵀ − diag(G) is the Gram matrix."""
-    M = uintp(G.shape[1])
+    (data, indices, indptr), M = rows, uintp(G.shape[1])
     flat = G.ravel()
     for i in range(indptr.size - 1):
         first, last = uintp(indptr[i]), uintp(indptr[i + 1])

@@ -146,25 +146,13 @@ def _activate(Z: Any, W: Any, V: Any, rows: Any, A: Any) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def softmax(
-    X: Any,
-    t: Any,
-    s: Any,
-    offset: Any,
-    W: Any,
-    b: Any,
-    center: Any,
-    inverse: Any,
-    g: Any,
-    tile: int,
-    half: Any,
-    wide: Any,
-) -> tuple[float, float]:
+def softmax(X: Any, targets: Any, weights: Any, g: Any, tile: int, half: Any, wide: Any) -> tuple[float, float]:
     """Softmax: add the gradient to ``g`` (C × (M + 1)), return the loss and the longest row; products by BLAS.
 
-    The rows, centred and scaled by the root of ``inverse``, go to ``half`` if it is not empty; that needs `scratch`
-    for the columns in groups, too.
+    ``targets`` are class codes, weights of rows and offsets; ``weights`` are W, b, center and inverse. The rows,
+    centred and scaled by the root of inverse, go to ``half`` if it is not empty; ``wide`` is `scratch` for that.
     """
+    (t, s, offset), (W, b, center, inverse) = targets, weights
     N, M = X.shape
     if half.size:
         pack(wide, center, np.zeros(M), inverse)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ from numpy.lib.stride_tricks import as_strided
 
 from oddsmith.block import Block
 from oddsmith.kernels import compiled, compiled_softmax, gram, reference, vectors
-from oddsmith.kernels.buffers import NO_BUFFERS, NO_HALF, NOTHING, RowBuffers
+from oddsmith.kernels.buffers import NOTHING, half_rows, row_curvature
+from oddsmith.kernels.reference import CurvatureParams, Sums
 from oddsmith.numerics import Array
 from oddsmith.rows import HalfRows, RunRows, SparseRows
 
@@ -18,95 +20,74 @@ MOST_ROWS = 2048
 """Rows of a chunk, at most, where a Hessian has more rows than that."""
 HALF_PRECISION = vectors.has_half_precision()
 """Whether this machine reads numbers of half precision as fast as others."""
-_NO_OFFSET = np.empty((0, 1))
+NO_OFFSET = np.empty((0, 1))
+ALL = slice(None)
 
 
-def curvature(
-    block: Block,
-    W: Array,
-    b: Array,
-    center: Array,
-    order: int,
-    inverse: Array | None,
-    buffers: RowBuffers = NO_BUFFERS,
-) -> tuple[float, Array, Array | None, float]:
-    """Return value, gradient, Hessian (``order=2``) and the longest row under ``inverse`` (squared; else 0).
-
-    The kernel is chosen by the storage of the rows. ``buffers`` are filled at the rows of the block.
-    """
-    C, M = W.shape
+def curvature(block: Block, at: CurvatureParams) -> Sums:
+    """As `reference.curvature`; the kernel is chosen by the storage of the rows. Fills the buffers of the block."""
+    C, M = at.W.shape
     Phi = block.Phi
     if block.n_rows == 0:
-        return 0.0, np.zeros((C, M + 1)), np.zeros((C * (M + 1),) * 2) if order >= 2 else None, 0.0
-    if isinstance(Phi, HalfRows) and order < 2 and C > 1 and _plain(block, center, inverse):
-        return _softmax_half(block, W, b)
+        return reference.curvature(block, at)
+    if isinstance(Phi, HalfRows) and at.order < 2 and C > 1 and _is_plain(block, at):
+        return _softmax_half(block, at)
     in_place = isinstance(Phi, RunRows) and C == 1 and M < gram.MOST_COLUMNS and Phi.X.flags.c_contiguous
-    if not (in_place or (isinstance(Phi, HalfRows) and C == 1 and order < 2)):
+    if not (in_place or (isinstance(Phi, HalfRows) and C == 1 and at.order < 2)):
         block = block.concrete()
     if block.is_sparse:
-        return _csr(block, W, b, center, order, inverse, buffers.curvature_of(block))
+        return _csr(block, at)
     if C == 1:
-        if order >= 2:
-            return _logistic_hessian(block, W[0], float(b[0]), center, inverse)
-        return _logistic(block, W[0], float(b[0]), center, inverse, buffers.half_of(block))
-    if order >= 2:
-        return _softmax_hessian(block, W, b, center, inverse)
-    return _softmax(block, W, b, center, inverse, buffers.half_of(block))
+        return _logistic_hessian(block, at) if at.order >= 2 else _logistic(block, at)
+    return _softmax_hessian(block, at) if at.order >= 2 else _softmax(block, at)
 
 
-def curvature_product(
-    block: Block,
-    W: Array,
-    b: Array,
-    center: Array,
-    V: Array,
-    v: Array,
-    buffers: RowBuffers = NO_BUFFERS,
-) -> Array:
-    """Return the Hessian at ``(b, W)`` times the direction ``(v, V)`` (C × (M+1)), with row curvatures if known."""
-    C, M = W.shape
+def curvature_product(block: Block, at: CurvatureParams) -> Array:
+    """As `reference.curvature_product`, with the curvatures of the rows if they are known."""
+    W, b, center, (V, v), (C, P) = at.W, at.b, at.center, at.direction, at.size
     block = block.concrete()
-    g = np.zeros((C, M + 1))
+    g = np.zeros((C, P))
     if block.is_sparse and C == 1:
-        X, (s, offset) = block.X, _optional(block)
-        shift, turn = float(b[0] - W[0] @ center), float(v[0] - V[0] @ center)
-        rows = (X.data, X.indices, X.indptr)
-        if buffers.curvature is not None:
-            compiled.weighted_csr_product(*rows, buffers.curvature_of(block), V[0], turn, g[0])
+        turn, h = float(v[0] - V[0] @ center), row_curvature(at.buffers, block)
+        if h.size:
+            compiled.weighted_csr_product(_csr_arrays(block), h, V[0], turn, g[0])
         else:
-            compiled.logistic_csr_product(*rows, block.t, s, offset, W[0], shift, V[0], turn, g[0])
+            shift = float(b[0] - W[0] @ center)
+            compiled.logistic_csr(_csr_arrays(block), _targets(block), W[0], shift, V[0], turn, g[0], h)
         g[0, 1:] -= center * g[0, 0]
         return g
-    others = np.ones((C + 1, C + 1)) - np.eye(C + 1)
-    for part_rows in _ranges(block, C):
-        Z, part = _centred(block, part_rows, center)
-        A, R, P = _activations(Z, block, part_rows, W, b, center)
-        compiled_softmax.softmax_chunk(A, block.t[part_rows], NOTHING, P)
-        dA = _product(Z, V, v, center)
+    others = _all_but_one(C + 1)
+    for rows in _ranges(block, C):
+        Z, (t, s, offset) = _centred(block, rows, center), _targets(block, rows)
+        A = _activations(Z, W, b, center, offset)
+        Y = np.empty((len(A), C + 1))
+        compiled_softmax.softmax_chunk(A, t, NOTHING, Y)
+        dA = _activations(Z, V, v, center, NO_OFFSET)
         # y_j Σ_k y_k (da_j − da_k), the sums over the other classes alone: no cancellation where y_j is near 1.
-        rest = dA * (P @ others)[:, 1:] - (P[:, 1:] * dA) @ others[1:, 1:]
-        R = P[:, 1:] * rest
-        if part is not None:
-            R *= part[:, None]
+        R = Y[:, 1:] * (dA * (Y @ others)[:, 1:] - (Y[:, 1:] * dA) @ others[1:, 1:])
+        if s.size:
+            R *= s[:, None]
         g += _gradient(Z, R, center)
     return g
 
 
-def curvature_diagonal(
-    block: Block,
-    W: Array,
-    b: Array,
-    center: Array,
-    buffers: RowBuffers = NO_BUFFERS,
-) -> tuple[Array, Array]:
-    """Return the diagonal of the Hessian at ``(b, W)`` and its rows of the intercepts (C × (M+1) each)."""
-    C, M = W.shape
-    if not (isinstance(block.Phi, SparseRows) and C == 1 and buffers.curvature is not None and not center.any()):
-        return reference.curvature_diagonal(block, W, b, center)
-    X = block.X
-    sums = np.zeros((M + 1, 2))
-    compiled.csr_squares(X.data, X.indices, X.indptr, buffers.curvature_of(block), sums)
+def curvature_diagonal(block: Block, at: CurvatureParams) -> tuple[Array, Array]:
+    """As `reference.curvature_diagonal`, with the curvatures of the rows if they are known."""
+    C, P = at.size
+    h = row_curvature(at.buffers, block)
+    if not (isinstance(block.Phi, SparseRows) and C == 1 and h.size and not at.center.any()):
+        return reference.curvature_diagonal(block, at)
+    sums = np.zeros((P, 2))
+    compiled.csr_squares(_csr_arrays(block), h, sums)
     return sums[None, :, 0], sums[None, :, 1]
+
+
+def curvature_root(block: Block, at: CurvatureParams) -> Array:
+    """Return the rows √h (1, z) of two classes and dense rows, B (n × P): the Hessian is BᵀB."""
+    B = np.empty((block.n_rows, at.size[1]))
+    for rows in _ranges(block, 1):
+        _roots(block, at, rows, B[rows], np.zeros(B.shape[1]))
+    return B
 
 
 def _array(block: Block) -> tuple[Any, tuple[int, int]]:
@@ -118,34 +99,45 @@ def _array(block: Block) -> tuple[Any, tuple[int, int]]:
     return X, (n, n)
 
 
-def _optional(block: Block) -> tuple[Array, Array]:
-    s = NOTHING if block.s is None else block.s
-    return s, _NO_OFFSET if block.offset is None else block.offset
+def _targets(block: Block, rows: slice = ALL) -> tuple[Any, Array, Array]:
+    """Return class codes, weights and offsets of some rows, empty where there are none."""
+    s = NOTHING if block.s is None else block.s[rows]
+    return block.t[rows], s, NO_OFFSET if block.offset is None else block.offset[rows]
 
 
-def _logistic(
-    block: Block, u: Array, b: float, center: Array, inverse: Array | None, half: Any = NO_HALF
-) -> tuple[float, Array, None, float]:
-    (X, runs), (s, offset) = _array(block), _optional(block)
-    g = np.zeros(len(u) + 1)
-    extent = NOTHING if inverse is None else inverse
+def _csr_arrays(block: Block) -> tuple[Any, Any, Any]:
+    X = block.X
+    return X.data, X.indices, X.indptr
+
+
+def _all_but_one(K: int) -> Array:
+    return np.ones((K, K)) - np.eye(K)
+
+
+def _weights(at: CurvatureParams) -> tuple[Array, float, Array, Array]:
+    """Return the weights of two classes, intercept, center and ``inverse`` (empty where there is none)."""
+    return at.W[0], float(at.b[0]), at.center, NOTHING if at.inverse is None else at.inverse
+
+
+def _logistic(block: Block, at: CurvatureParams) -> Sums:
+    (X, runs), targets, weights, M = _array(block), _targets(block), _weights(at), at.W.shape[1]
+    g = np.zeros(M + 1)
     if X.dtype == np.float16:
         X = np.ascontiguousarray(X).view(np.uint16)  # compiled code knows no other way to name them
     if X.flags.c_contiguous:
-        tile = _tile_rows(max(1, X.itemsize * len(u)))
-        residuals = np.empty(tile, np.float32 if X.itemsize == 2 else np.float64)
-        more = (g, vectors.scratch(X.itemsize, len(u)), residuals, half, *runs)
-        value, longest = compiled.logistic_c(X, block.t, s, offset, u, b, center, extent, *more)
+        residuals = np.empty(_tile_rows(max(1, X.itemsize * M)), np.float32 if X.itemsize == 2 else np.float64)
+        half = half_rows(at.buffers, block)
+        scratch = vectors.scratch(X.itemsize, M), residuals
+        value, longest = compiled.logistic_c(X, targets, weights, g, *scratch, half, runs)
     else:
         columns = X.strides[0] == X.itemsize and X.strides[1] >= 0 and X.strides[1] % X.itemsize == 0
         XT = X.T if columns else np.ascontiguousarray(X.T)
-        tile = 512 if len(u) <= 200 else 256
-        value, longest = compiled.logistic_f(*_flat(XT), block.t, s, offset, u, b, center, extent, g, tile)
+        value, longest = compiled.logistic_f(*_flat(XT), targets, weights, g, 512 if M <= 200 else 256)
     return value, g[None], None, longest
 
 
 def _tile_rows(row_bytes: int) -> int:
-    """How many rows a tile has, a multiple of eight: as many as the first-level cache holds twice, or once if long."""
+    """How many rows a tile has, a multiple of eight: as many as L1 holds twice, or once if they are long."""
     if row_bytes <= 128:
         return min(384, 16_384 // row_bytes // 8 * 8)
     return min(96, max(32, 24_576 // row_bytes // 8 * 8))
@@ -167,175 +159,141 @@ def _ranges(block: Block, C: int, least: int = 64) -> list[slice]:
     return [slice(i, min(i + step, block.n_rows)) for i in range(0, block.n_rows, step)]
 
 
-def _centred(block: Block, rows: slice, center: Array) -> tuple[Any, Array | None]:
-    s = None if block.s is None else block.s[rows]
-    if block.is_sparse:
-        return block.X[rows], s
-    return np.subtract(block.X[rows], center, dtype=np.float64), s
+def _centred(block: Block, rows: slice, center: Array) -> Any:
+    """Return some rows, those of an array centred: the zeros of CSR rows stay, and their centre is in the algebra."""
+    return block.X[rows] if block.is_sparse else np.subtract(block.X[rows], center, dtype=np.float64)
 
 
-def _product(Z: Any, V: Array, v: Array, center: Array) -> Array:
-    shift = v - V @ center if hasattr(Z, "indptr") else v
-    return np.ascontiguousarray(Z @ V.T) + shift
-
-
-def _activations(Z: Any, block: Block, rows: slice, W: Array, b: Array, center: Array) -> tuple[Any, Any, Any]:
-    A = _product(Z, W, b, center)
-    if block.offset is not None:
-        A += block.offset[rows]
-    return A, A, np.empty((A.shape[0], A.shape[1] + 1))
+def _activations(Z: Any, W: Array, b: Array, center: Array, offset: Array) -> Array:
+    A = np.ascontiguousarray(Z @ W.T) + (b if isinstance(Z, np.ndarray) else b - W @ center)
+    if offset.size:
+        A += offset
+    return A
 
 
 def _gradient(Z: Any, R: Array, center: Array) -> Array:
-    total = R.sum(axis=0)
-    inner = np.asarray(Z.T @ R).T if hasattr(Z, "indptr") else R.T @ Z
-    if hasattr(Z, "indptr"):
-        inner = inner - total[:, None] * center
-    return np.concatenate([total[:, None], inner], axis=1)
+    total = R.sum(axis=0)[:, None]
+    inner = R.T @ Z if isinstance(Z, np.ndarray) else np.asarray(Z.T @ R).T - total * center
+    return np.concatenate([total, inner], axis=1)
 
 
-def _softmax(
-    block: Block, W: Array, b: Array, center: Array, inverse: Array | None, half: Any
-) -> tuple[float, Array, None, float]:
-    g, (s, offset) = np.zeros((len(W), block.n_columns + 1)), _optional(block)
-    tile = min(block.n_rows, max(64, CHUNK_BYTES // (8 * max(W.shape[1], 2 * len(W)))))
-    extent = NOTHING if inverse is None else inverse
-    more = (g, tile, half, vectors.scratch(8, W.shape[1]))
-    value, longest = compiled_softmax.softmax(block.X, block.t, s, offset, W, b, center, extent, *more)
+def _softmax(block: Block, at: CurvatureParams) -> Sums:
+    g, (C, M) = np.zeros(at.size), at.W.shape
+    tile = min(block.n_rows, max(64, CHUNK_BYTES // (8 * max(M, 2 * C))))
+    weights = at.W, at.b, at.center, NOTHING if at.inverse is None else at.inverse
+    half = half_rows(at.buffers, block)
+    value, longest = compiled_softmax.softmax(block.X, _targets(block), weights, g, tile, half, vectors.scratch(8, M))
     return value, g, None, longest
 
 
-def _plain(block: Block, center: Array, inverse: Array | None) -> bool:
-    return block.s is None and block.offset is None and inverse is None and not center.any()
+def _is_plain(block: Block, at: CurvatureParams) -> bool:
+    return block.s is None and block.offset is None and at.inverse is None and not at.center.any()
 
 
-def _softmax_half(block: Block, W: Array, b: Array) -> tuple[float, Array, None, float]:
+def _softmax_half(block: Block, at: CurvatureParams) -> Sums:
     """Softmax of plain rows in half precision."""
-    g = np.zeros((len(W), block.n_columns + 1))
-    tile = min(block.n_rows, max(64, CHUNK_BYTES // (16 * max(W.shape[1], 2 * len(W)))))
+    g, (C, M) = np.zeros(at.size), at.W.shape
+    tile = min(block.n_rows, max(64, CHUNK_BYTES // (16 * max(M, 2 * C))))
     rows = np.ascontiguousarray(_array(block)[0]).view(np.uint16)
-    return compiled_softmax.softmax_half(rows, block.t, W, b, g, tile), g, None, 0.0
+    return compiled_softmax.softmax_half(rows, block.t, at.W, at.b, g, tile), g, None, 0.0
 
 
-def _logistic_hessian(
-    block: Block, u: Array, b: float, center: Array, inverse: Array | None
-) -> tuple[float, Array, Array, float]:
+def _logistic_hessian(block: Block, at: CurvatureParams) -> Sums:
     """Two classes, dense rows. Of many columns a chunk at a time: rows √h (1, z) by a loop, their product by BLAS."""
-    M = len(u)
-    longest = 0.0 if inverse is None else _logistic(block, u, b, center, inverse)[3]
+    M = at.W.shape[1]
+    longest = 0.0 if at.inverse is None else _logistic(block, replace(at, buffers=None))[3]
     if M < gram.MOST_COLUMNS:
-        return *_few_columns(block, u, b, center), longest
+        return *_few_columns(block, at), longest
     value, g = 0.0, np.zeros(M + 1)
     H: Array | None = None
     for rows in _ranges(block, 1, least=max(64, M)):  # with fewer rows than columns H is more work than they are
         B = np.empty((rows.stop - rows.start, M + 1))
-        value += _roots(block, rows, u, b, center, B, g)
+        value += _roots(block, at, rows, B, g)
         H = B.T @ B if H is None else np.add(H, B.T @ B, out=H)
-    assert H is not None
     return value, g[None], H, longest
 
 
-def _roots(block: Block, rows: slice, u: Array, b: float, center: Array, B: Array, g: Array) -> float:
+def _roots(block: Block, at: CurvatureParams, rows: slice, B: Array, g: Array) -> float:
     """Fill ``B`` with the rows √h (1, z), add to the gradient ``g``, return the value."""
-    s, offset = _optional(block)
-    some, shift = (s[rows] if s.size else s), (offset[rows] if offset.size else offset)
-    at = np.ascontiguousarray(block.X[rows]), block.t[rows], some, shift
-    return float(compiled.logistic_chunk(*at, u, b, center, B, g, vectors.scratch(8, len(u))))
+    Z, scratch = np.ascontiguousarray(block.X[rows]), (vectors.scratch(8, at.W.shape[1]), B.reshape(-1))
+    runs = len(Z), len(Z)
+    return float(compiled.logistic_hessian(Z, _targets(block, rows), _weights(at), g, B[:0], *scratch, runs))
 
 
-def curvature_root(block: Block, W: Array, b: Array, center: Array) -> Array:
-    """Return the rows √h (1, z) of two classes and dense rows, B (n × (M+1)): the Hessian is BᵀB."""
-    B = np.empty((block.n_rows, W.shape[1] + 1))
-    for rows in _ranges(block, 1):
-        _roots(block, rows, W[0], float(b[0]), center, B[rows], np.zeros(B.shape[1]))
-    return B
-
-
-def _few_columns(block: Block, u: Array, b: float, center: Array) -> tuple[float, Array, Array]:
-    P, (s, offset) = len(u) + 1, _optional(block)
+def _few_columns(block: Block, at: CurvatureParams) -> tuple[float, Array, Array]:
+    P, (X, runs) = at.size[1], _array(block)
     value, g, G = 0.0, np.zeros(P), np.zeros((gram.padded(P),) * 2)
-    X, runs = _array(block)
-    scratch = *(vectors.scratch(8, len(u)), gram.tile_scratch(P)), *runs
-    for rows in [slice(None)] if X.flags.c_contiguous else _ranges(block, 1):
-        some, shift = (s[rows] if s.size else s), (offset[rows] if offset.size else offset)
-        at = np.ascontiguousarray(X[rows]), block.t[rows], some, shift
-        value += compiled.logistic_hessian(*at, u, b, center, g, G, *scratch)
+    scratch = vectors.scratch(8, P - 1), gram.tile_scratch(P)
+    for rows in [ALL] if X.flags.c_contiguous else _ranges(block, 1):
+        Z, targets = np.ascontiguousarray(X[rows]), _targets(block, rows)
+        value += compiled.logistic_hessian(Z, targets, _weights(at), g, G, *scratch, runs)
     return value, g[None], gram.symmetric_hessian(G[None], 1, P)
 
 
-def _softmax_hessian(
-    block: Block, W: Array, b: Array, center: Array, inverse: Array | None
-) -> tuple[float, Array, Array, float]:
+def _softmax_hessian(block: Block, at: CurvatureParams) -> Sums:
     """Softmax, dense rows a chunk at a time: products by BLAS, probabilities by a compiled loop."""
-    C, M = W.shape
-    value, g, longest = 0.0, np.zeros((C, M + 1)), 0.0
-    alike = not W.any() and block.offset is None  # all rows have the same probabilities
-    others = np.ones((C + 1, C + 1)) - np.eye(C + 1)
+    (C, P), M = at.size, at.W.shape[1]
+    value, g, longest, others = 0.0, np.zeros((C, P)), 0.0, _all_but_one(C + 1)
+    alike = not at.W.any() and block.offset is None  # all rows have the same probabilities
     few = 4 <= M < gram.MOST_COLUMNS and not alike  # fewer columns would be mostly padding, for each pair of classes
-    pairs = np.zeros((C * (C + 1) // 2 if few else 0, *(gram.padded(M + 1),) * 2))
-    scratch = gram.tile_scratch(M + 1)
+    pairs, scratch = np.zeros((C * (C + 1) // 2 if few else 0, *(gram.padded(P),) * 2)), gram.tile_scratch(P)
     H: Array | None = None
-    for rows in _ranges(block, C, least=64 if few else max(64, min(C * (M + 1), MOST_ROWS))):
-        Z, s = _centred(block, rows, center)
-        A, R, P = _activations(Z, block, rows, W, b, center)
-        value += compiled_softmax.softmax_chunk(A, block.t[rows], NOTHING if s is None else s, P)
-        g += _gradient(Z, R, center)
-        if inverse is not None:
-            squares = (Z * Z) @ inverse
-            longest = max(longest, float((squares if s is None else squares * (s > 0)).max(initial=0.0)))
+    for rows in _ranges(block, C, least=64 if few else max(64, min(C * P, MOST_ROWS))):
+        Z, (t, s, offset) = _centred(block, rows, at.center), _targets(block, rows)
+        R = _activations(Z, at.W, at.b, at.center, offset)
+        Y = np.empty((len(R), C + 1))
+        value += compiled_softmax.softmax_chunk(R, t, s, Y)
+        g += _gradient(Z, R, at.center)
+        if at.inverse is not None:
+            squares = (Z * Z) @ at.inverse
+            longest = max(longest, float((squares * (s > 0) if s.size else squares).max(initial=0.0)))
         if few:
-            gram.add_softmax_gram(Z, P, P @ others, NOTHING if s is None else s, pairs, scratch)
+            gram.add_softmax_gram(Z, Y, Y @ others, s, pairs, scratch)
             continue
         if alike:
-            B = np.concatenate([np.ones((len(Z), 1)), Z], axis=1) * (1.0 if s is None else np.sqrt(s)[:, None])
+            B = np.concatenate([np.ones((len(Z), 1)), Z], axis=1) * (np.sqrt(s)[:, None] if s.size else 1.0)
             part = B.T @ B
         else:
-            part = reference.softmax_hessian(Z, P, P @ others, s)
+            part = reference.softmax_hessian(Z, Y, Y @ others, s if s.size else None)
         H = part if H is None else np.add(H, part, out=H)
     if few:
-        H = gram.symmetric_hessian(pairs, C, M + 1)
+        return value, g, gram.symmetric_hessian(pairs, C, P), longest
     assert H is not None
     if alike:
-        p = P[0, 1:]
+        p = Y[0, 1:]
         H = (np.diag(p) - np.outer(p, p))[:, None, :, None] * H[None, :, None, :]
-    return value, g, H.reshape(C * (M + 1), C * (M + 1)), longest
+    return value, g, H.reshape(C * P, C * P), longest
 
 
-def _csr(
-    block: Block, W: Array, b: Array, center: Array, order: int, inverse: Array | None, h: Array
-) -> tuple[float, Array, Array | None, float]:
-    C, M = W.shape
-    X, (s, offset) = block.X, _optional(block)
+def _csr(block: Block, at: CurvatureParams) -> Sums:
+    (C, P), (t, s, offset) = at.size, _targets(block)
+    longest = _csr_longest(block, s, at)
     if C == 1:
-        g = np.zeros(M + 1)
-        h = np.empty(block.n_rows) if order >= 2 and not h.size else h
-        shift = float(b[0] - W[0] @ center)
-        value = compiled.logistic_csr(X.data, X.indices, X.indptr, block.t, s, offset, W[0], shift, g, h)
-        g[1:] -= center * g[0]
-        return value, g[None], _csr_block(X, h, center) if order >= 2 else None, _csr_longest(X, s, center, inverse)
-    A, R, P = _activations(X, block, slice(None), W, b, center)
-    value = compiled_softmax.softmax_chunk(A, block.t, s, P)
-    g2 = _gradient(X, R, center)
-    H = None
-    if order >= 2:
-        H = np.zeros((C, M + 1, C, M + 1))
-        for j in range(C):
-            for k in range(j, C):
-                h = -P[:, j + 1] * P[:, k + 1] if j != k else P[:, j + 1] * np.delete(P, j + 1, axis=1).sum(axis=1)
-                h = h if block.s is None else h * block.s
-                H[j, :, k, :] = _csr_block(X, h, center)
-                H[k, :, j, :] = H[j, :, k, :]
-        H = H.reshape(C * (M + 1), C * (M + 1))
-    return value, g2, H, _csr_longest(X, s, center, inverse)
+        g, h = np.zeros(P), row_curvature(at.buffers, block)
+        h = np.empty(block.n_rows) if at.order >= 2 and not h.size else h
+        shift = float(at.b[0] - at.W[0] @ at.center)
+        value = compiled.logistic_csr(_csr_arrays(block), (t, s, offset), at.W[0], shift, NOTHING, 0.0, g, h)
+        g[1:] -= at.center * g[0]
+        return value, g[None], _csr_hessian(block, h, at.center) if at.order >= 2 else None, longest
+    R = _activations(block.X, at.W, at.b, at.center, offset)
+    Y = np.empty((len(R), C + 1))
+    value = compiled_softmax.softmax_chunk(R, t, s, Y)
+    gradient = _gradient(block.X, R, at.center)
+    if at.order < 2:
+        return value, gradient, None, longest
+    H = np.empty((C, P, C, P))
+    for j in range(C):
+        for k in range(j, C):
+            h = -Y[:, j + 1] * Y[:, k + 1] if j != k else Y[:, j + 1] * np.delete(Y, j + 1, axis=1).sum(axis=1)
+            H[j, :, k, :] = H[k, :, j, :] = _csr_hessian(block, h * s if s.size else h, at.center)
+    return value, gradient, H.reshape(C * P, C * P), longest
 
 
-def _csr_block(X: Any, h: Array, center: Array) -> Array:
-    M = X.shape[1]
-    total = float(h.sum())
-    first = np.asarray(X.T @ h)
-    G = np.zeros((M + 1, M + 1))
-    inner = np.zeros((M, M))
-    compiled.csr_gram(X.data, X.indices, X.indptr, h, inner)
+def _csr_hessian(block: Block, h: Array, center: Array) -> Array:
+    """Return ``Σ h (1, z)(1, z)ᵀ``, P × P."""
+    M, total, first = block.n_columns, float(h.sum()), np.asarray(block.X.T @ h)
+    G, inner = np.zeros((M + 1, M + 1)), np.zeros((M, M))
+    compiled.csr_gram(_csr_arrays(block), h, inner)
     inner += inner.T - np.diag(np.diag(inner))
     inner -= np.outer(center, first) + np.outer(first, center) - total * np.outer(center, center)
     G[0, 0] = total
@@ -344,10 +302,11 @@ def _csr_block(X: Any, h: Array, center: Array) -> Array:
     return G
 
 
-def _csr_longest(X: Any, s: Array, center: Array, inverse: Array | None) -> float:
+def _csr_longest(block: Block, s: Array, at: CurvatureParams) -> float:
+    center, inverse = at.center, at.inverse
     if inverse is None:
         return 0.0
     if len(inverse) and not center.any() and (inverse == inverse[0]).all():
         center, inverse = NOTHING, inverse[:1]
     base = float((center**2 * inverse).sum()) if center.size else 0.0
-    return float(compiled.csr_longest(X.data, X.indices, X.indptr, s, center, inverse, base))
+    return float(compiled.csr_longest(_csr_arrays(block), s, center, inverse, base))

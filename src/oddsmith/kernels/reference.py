@@ -8,25 +8,55 @@ never copied whole.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from oddsmith.block import Block
+from oddsmith.kernels.buffers import RowBuffers
 from oddsmith.links import Link
 from oddsmith.losses import RowLosses, SoftmaxRows, row_losses
 from oddsmith.numerics import Array
 from oddsmith.rows import DenseRows, Rows
 
+Sums = tuple[float, Array, Array | None, float]
+"""Value, gradient (C × P), Hessian (CP × CP, or None) and longest row; P = 1 + M, the intercept first."""
 
-class LossModel(NamedTuple):
-    """The link of two classes (None: the logit, or softmax), and whether the curvature is the expected one."""
 
+@dataclass(frozen=True, kw_only=True)
+class CurvatureParams:
+    """Weights at which the loss is summed, and how many derivatives.
+
+    ``a_k = b_k + w_kᵀ (φ − center) + offset_k`` for the classes k = 1 … C against class 0; C = 1 is logistic
+    regression, C > 1 softmax. ``order`` 1 gives value and gradient, 2 the Hessian too. ``V``, ``v`` are the
+    direction of a Hessian product (`curvature_product` only). With ``inverse`` the longest row is found on the way,
+    ``max_n Σ_j inverse_j z_nj²``. ``large`` chooses the compiled kernels, which write and read ``buffers``. ``link`` is
+    that of two classes, None for the logit; with ``expected`` the curvature is that expected under the model.
+    """
+
+    W: Array
+    b: Array
+    center: Array
+    order: int = 2
+    V: Array | None = None
+    v: Array | None = None
+    inverse: Array | None = None
+    large: bool = False
     link: Link | None = None
     expected: bool = False
+    buffers: RowBuffers | None = None
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """The shape of the gradient, C × P."""
+        return self.W.shape[0], self.W.shape[1] + 1
 
-LOGISTIC = LossModel()
+    @property
+    def direction(self) -> tuple[Array, Array]:
+        """The direction of a Hessian product, (V, v)."""
+        assert self.V is not None and self.v is not None
+        return self.V, self.v
 
 
 class _Tile(NamedTuple):
@@ -43,59 +73,46 @@ class _Tile(NamedTuple):
         return values * (self.s if values.ndim == 1 else self.s[:, None])
 
 
-def curvature(
-    block: Block,
-    W: Array,
-    b: Array,
-    center: Array,
-    order: int,
-    inverse: Array | None = None,
-    model: LossModel = LOGISTIC,
-) -> tuple[float, Array, Array | None, float]:
-    """Return ``Σ s ℓ``, its gradient (C × (M+1)), for ``order=2`` its Hessian (C(M+1) square), and the longest row.
+def curvature(block: Block, at: CurvatureParams) -> Sums:
+    """Return ``Σ s ℓ``, its gradient, for ``order=2`` its Hessian, and the longest row.
 
-    With ``z = φ − center`` and activations ``a_k = b_k + w_kᵀ z (+ offset)``:
-    ``g_k = Σ s ∂ℓ/∂a_k (1, z)``, ``H_jk = Σ s ∂²ℓ/∂a_j∂a_k (1, z)(1, z)ᵀ``. The intercept comes first. The longest row
-    is ``max_n Σ_j inverse_j z_nj²``, over rows of positive weight; 0 without ``inverse``.
+    With ``z = φ − center`` and the activations of `CurvatureParams`: ``g_k = Σ s ∂ℓ/∂a_k (1, z)``,
+    ``H_jk = Σ s ∂²ℓ/∂a_j∂a_k (1, z)(1, z)ᵀ``. The longest row is ``max_n Σ_j inverse_j z_nj²``, over rows of positive
+    weight; 0 without ``inverse``.
     """
-    C, M = W.shape
-    value, longest, g = 0.0, 0.0, np.zeros((C, M + 1))
-    H = np.zeros((C, M + 1, C, M + 1)) if order >= 2 else None
-    for tile in _tiles(block, W, b, center, model, width=C * (M + 1) if order >= 2 and C > 1 else 1):
+    C, P = at.size
+    value, longest, g = 0.0, 0.0, np.zeros((C, P))
+    H = np.zeros((C, P, C, P)) if at.order >= 2 else None
+    for tile in _tiles(block, at, width=C * P if at.order >= 2 and C > 1 else 1):
         value += float(tile.weighted(tile.losses.value).sum())
         g += _gradient(tile.Z, tile.weighted(tile.losses.gradient))
         if H is not None:
             H += _hessian(tile, C)
-        if inverse is not None:
-            norms = tile.Z.row_norms(inverse**-0.5)
+        if at.inverse is not None:
+            norms = tile.Z.row_norms(at.inverse**-0.5)
             longest = max(longest, float((norms if tile.s is None else norms * (tile.s > 0)).max(initial=0.0)))
-    return value, g, None if H is None else H.reshape(C * (M + 1), C * (M + 1)), longest
+    return value, g, None if H is None else H.reshape(C * P, C * P), longest
 
 
-def curvature_product(
-    block: Block, W: Array, b: Array, center: Array, V: Array, v: Array, model: LossModel = LOGISTIC
-) -> Array:
-    """Return the Hessian at ``(b, W)`` times the direction ``(v, V)``, without forming it (C × (M+1))."""
-    C, M = W.shape
-    result = np.zeros((C, M + 1))
-    for tile in _tiles(block, W, b, center, model):
+def curvature_product(block: Block, at: CurvatureParams) -> Array:
+    """Return the Hessian at ``(b, W)`` times the direction ``(v, V)``, without forming it (C × P)."""
+    (C, _), (V, v) = at.size, at.direction
+    result = np.zeros(at.size)
+    for tile in _tiles(block, at):
         dA = tile.Z.activations(V.T) + v
         R = np.stack([sum(tile.losses.curvature(j, k) * dA[:, k] for k in range(C)) for j in range(C)], axis=1)
         result += _gradient(tile.Z, tile.weighted(R))
     return result
 
 
-def curvature_diagonal(
-    block: Block, W: Array, b: Array, center: Array, model: LossModel = LOGISTIC
-) -> tuple[Array, Array]:
-    """Return the diagonal of the Hessian at ``(b, W)`` and the rows of the intercepts in it (C × (M+1) each).
+def curvature_diagonal(block: Block, at: CurvatureParams) -> tuple[Array, Array]:
+    """Return the diagonal of the Hessian at ``(b, W)`` and its rows of the intercepts (C × P each).
 
-    Of the row of a class's intercept those entries are meant that belong to the weights of the same class.
+    Of the row of a class's intercept, these are the entries of the weights of the same class.
     """
-    C, M = W.shape
-    diagonal, cross = np.zeros((C, M + 1)), np.zeros((C, M + 1))
-    for tile in _tiles(block, W, b, center, model):
-        R = tile.weighted(np.stack([tile.losses.curvature(k, k) for k in range(C)], axis=1))
+    diagonal, cross = np.zeros(at.size), np.zeros(at.size)
+    for tile in _tiles(block, at):
+        R = tile.weighted(np.stack([tile.losses.curvature(k, k) for k in range(len(diagonal))], axis=1))
         first = _gradient(tile.Z, R)
         cross += first
         diagonal[:, 0] += first[:, 0]
@@ -103,20 +120,20 @@ def curvature_diagonal(
     return diagonal, cross
 
 
-def _tiles(block: Block, W: Array, b: Array, center: Array, model: LossModel, width: int = 1) -> Iterator[_Tile]:
-    """Yield the rows in tiles, of each of which ``width`` numbers are computed on the way."""
+def _tiles(block: Block, at: CurvatureParams, width: int = 1) -> Iterator[_Tile]:
+    """Yield the rows in tiles; ``width`` numbers are computed for each row on the way."""
     Phi = block.Phi.concrete()
     for start, stop in Phi.slices(width):
         part = slice(start, stop)
         s = None if block.s is None else block.s[part]
-        Z = Phi.slice(start, stop).centred(center)
-        A = Z.activations(W.T) + b
+        Z = Phi.slice(start, stop).centred(at.center)
+        A = Z.activations(at.W.T) + at.b
         if block.offset is not None:
             A += block.offset[part]
-        if model.link is not None and s is not None:
-            # A row that does not count may be impossible: nothing times its loss is nothing.
-            A = np.where(s[:, None] > 0, A, model.link.link(np.array([0.5])))
-        yield _Tile(Z, row_losses(A, block.t[part], model.link, expected=model.expected), s)
+        if at.link is not None and s is not None:
+            # A row of weight 0 may be impossible: nothing times its loss is nothing.
+            A = np.where(s[:, None] > 0, A, at.link.link(np.array([0.5])))
+        yield _Tile(Z, row_losses(A, block.t[part], at.link, expected=at.expected), s)
 
 
 def _gradient(Z: Rows, R: Array) -> Array:
@@ -137,8 +154,7 @@ def _hessian(tile: _Tile, C: int) -> Array:
 
 def bordered_gram(Z: Rows, h: Array) -> Array:
     """Return ``Σ h (1, z)(1, z)ᵀ``."""
-    M = Z.shape[1]
-    G = np.empty((M + 1, M + 1))
+    G = np.empty((Z.shape[1] + 1,) * 2)
     G[0, 0] = h.sum()
     G[0, 1:] = G[1:, 0] = Z.gradient(h)
     G[1:, 1:] = Z.gram(h)

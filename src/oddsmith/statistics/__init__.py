@@ -1,7 +1,8 @@
 """What is summed: counts, moments, features, gram, curvature, losses … Importing registers them all."""
 
+from oddsmith.kernels.reference import CurvatureParams
 from oddsmith.statistics.counts import Counts
-from oddsmith.statistics.curvature import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
+from oddsmith.statistics.curvature import Curvature, CurvatureDiagonal, CurvatureProduct
 from oddsmith.statistics.features import Features, FeaturesParams
 from oddsmith.statistics.gram import Gram
 from oddsmith.statistics.losses import Losses, LossesParams
