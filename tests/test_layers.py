@@ -24,7 +24,7 @@ LEVEL = {room: level for level, room in enumerate(LAYERS)}
 DOORS = {
     (Path("models", "base.py"), "persistence"),
     (Path("models", "export_mixin.py"), "export"),
-    (Path("models", "report_mixin.py"), "report"),
+    (Path("models", "export_mixin.py"), "report"),
     (Path("data_access", "checkpoint.py"), "persistence"),
 }
 MODULES = sorted(path for path in SRC.rglob("*.py") if path != SRC / "__init__.py")

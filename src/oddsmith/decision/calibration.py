@@ -14,8 +14,12 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.isotonic import isotonic_regression
 
-from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.numerics import Array, factor_spd, log_softmax, softmax
+from oddsmith.protocols import ClassifierLike
+
+TINY = float(np.finfo(np.float64).tiny)
+LEAST_LOG = float(np.log(TINY))
 
 Entropy = tuple[float, Array, Array]
 """A cross entropy, its gradient and its Hessian."""
@@ -25,6 +29,34 @@ FLAT = 1e-10
 
 FAR = 1e-4
 """A Newton step this long that gains nothing goes towards infinity."""
+
+
+def first_method(model: ClassifierLike, *names: str) -> str | None:
+    """Return the first of these methods that a classifier has; scikit-learn hides some of them by its parameters."""
+    return next((name for name in names if hasattr(model, name)), None)
+
+
+def activations(model: ClassifierLike, X: Any) -> Array:
+    """Return what a map works on, N × K: log probabilities, or values of the decision function.
+
+    >>> from oddsmith import LogisticRegression
+    >>> model = LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "b", "a", "b"])
+    >>> activations(model, [[1.5]]).round(6).tolist()
+    [[-0.693147, -0.693147]]
+    """
+    name = first_method(model, "predict_log_proba", "predict_proba", "decision_function")
+    if name is None:
+        raise InvalidTypeError(
+            f"{type(model).__name__} has no predict_proba and no decision_function: labels alone cannot be calibrated."
+        )
+    method = getattr(model, name)
+    if name == "predict_log_proba":
+        with np.errstate(divide="ignore"):
+            return np.maximum(np.asarray(method(X), dtype=np.float64), LEAST_LOG)
+    values = np.asarray(method(X), dtype=np.float64)
+    if name == "predict_proba":
+        return np.asarray(np.log(np.maximum(values, TINY)))
+    return np.column_stack([-0.5 * values, 0.5 * values]) if values.ndim == 1 else values
 
 
 @dataclass(frozen=True)

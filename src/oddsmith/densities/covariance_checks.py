@@ -27,7 +27,7 @@ DEPENDS_ABOVE = 1e-6
 class Names:
     """Columns and classes by name, for messages."""
 
-    columns: Labels
+    columns: Labels | list[str]
     classes: Labels
 
     def column(self, j: int) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -21,10 +21,16 @@ from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 
 
-class _Columns:
+class _Columns(Protocol):
     """Columns of one family, with parameters for each class and column."""
 
-    parameter_names: ClassVar[tuple[str, ...]]
+    parameter_names: ClassVar[tuple[str, ...]] = ()
+
+    def log_density(self, X: RowMatrix, *, normalised: bool) -> Array:
+        """Return the log density of rows under each class, N × K, up to a common term unless ``normalised``."""
+
+    def sample(self, t: Indices, rng: np.random.Generator) -> Array:
+        """Draw values (of categories: numbers of levels) for rows of the classes ``t``."""
 
     @property
     def n_parameters(self) -> int:
@@ -40,14 +46,12 @@ class _Columns:
 class GaussianColumns(_Columns):
     """``x_j ~ N(mean_kj, variance_kj)``."""
 
-    name: ClassVar[str] = "gaussian"
     parameter_names = ("mean", "variance")
     columns: Indices
     mean: Array
     variance: Array
 
     def log_density(self, X: RowMatrix, *, normalised: bool) -> Array:
-        """Return the log density of the rows under each class, N × K."""
         if sparse.issparse(X):
             return np.concatenate([self.log_density(dense(X[part]), normalised=normalised) for part in tiles(X)])
         values = dense(X)
@@ -64,13 +68,10 @@ class GaussianColumns(_Columns):
         return result
 
     def sample(self, t: Indices, rng: np.random.Generator) -> Array:
-        """Draw values for rows of the classes ``t``."""
         z = rng.standard_normal((len(t), len(self.columns)))
-        drawn: Array = self.mean[t] + z * np.sqrt(self.variance[t])
-        return drawn
+        return np.asarray(self.mean[t] + z * np.sqrt(self.variance[t]))
 
     def form(self) -> tuple[Array, Array, Array]:
-        """Return the diagonal of W, w and w0 of the log density as a quadratic function."""
         w = self.mean / self.variance
         constant = -0.5 * (self.mean * w + np.log(self.variance)).sum(axis=1)
         return -0.5 / self.variance, w, constant
@@ -80,22 +81,19 @@ class GaussianColumns(_Columns):
 class BernoulliColumns(_Columns):
     """``x_j`` is 1 with probability ``probability_kj``, else 0."""
 
-    name: ClassVar[str] = "bernoulli"
     parameter_names = ("probability",)
     columns: Indices
     probability: Array
     complement: Array
 
     def log_density(self, X: RowMatrix, *, normalised: bool) -> Array:
-        """Return the log probability of the rows under each class, N × K."""
         one, zero, odds = self._logs
         X, present = _fill(X)
         if np.isneginf(one).any() or np.isneginf(zero).any():
             values = dense(X)
             return _times(values, one) + _times((1.0 if present is None else present) - values, zero)
         rest = zero.sum(axis=1) if present is None else present @ zero.T
-        result: Array = np.asarray(X @ odds.T) + rest
-        return result
+        return np.asarray(X @ odds.T) + rest
 
     @cached_property
     def _logs(self) -> tuple[Array, Array, Array]:
@@ -104,11 +102,9 @@ class BernoulliColumns(_Columns):
             return one, zero, one - zero
 
     def sample(self, t: Indices, rng: np.random.Generator) -> Array:
-        """Draw values for rows of the classes ``t``."""
         return (rng.random((len(t), len(self.columns))) < self.probability[t]).astype(np.float64)
 
     def form(self) -> tuple[Array, Array, Array]:
-        """Return the diagonal of W (zero), w and w0 of the log density."""
         one, zero, odds = self._logs
         return np.zeros_like(one), odds, zero.sum(axis=1)
 
@@ -117,13 +113,11 @@ class BernoulliColumns(_Columns):
 class PoissonColumns(_Columns):
     """``x_j`` is a count of rate ``rate_kj``."""
 
-    name: ClassVar[str] = "poisson"
     parameter_names = ("rate",)
     columns: Indices
     rate: Array
 
     def log_density(self, X: RowMatrix, *, normalised: bool) -> Array:
-        """Return the log probability of the rows under each class, N × K (up to Σ log x! unless normalised)."""
         X, present = _fill(X)
         mass = self.rate.sum(axis=1) if present is None else present @ self.rate.T
         result: Array = _times(X, self._log_rate) - mass
@@ -134,11 +128,9 @@ class PoissonColumns(_Columns):
         return _log(self.rate)
 
     def sample(self, t: Indices, rng: np.random.Generator) -> Array:
-        """Draw values for rows of the classes ``t``."""
         return rng.poisson(self.rate[t]).astype(np.float64)
 
     def form(self) -> tuple[Array, Array, Array]:
-        """Return the diagonal of W (zero), w and w0 of the log density."""
         return np.zeros_like(self.rate), self._log_rate, -self.rate.sum(axis=1)
 
 
@@ -150,7 +142,6 @@ class MultinomialColumns(_Columns):
     ``mean_total`` is the mean of the totals, with which samples are drawn: the model says nothing about totals.
     """
 
-    name: ClassVar[str] = "multinomial"
     parameter_names = ("share",)
     columns: Indices
     share: Array
@@ -162,7 +153,6 @@ class MultinomialColumns(_Columns):
         return self.share.size - len(self.share)
 
     def log_density(self, X: RowMatrix, *, normalised: bool) -> Array:
-        """Return the log probability of the rows under each class, N × K (no coefficient unless normalised)."""
         X, present = _fill(X)
         result = _times(X, self._log_share)
         total = np.asarray(X.sum(axis=1)).ravel()
@@ -177,11 +167,9 @@ class MultinomialColumns(_Columns):
         return _log(self.share)
 
     def sample(self, t: Indices, rng: np.random.Generator) -> Array:
-        """Draw values for rows of the classes ``t``, with totals from a Poisson distribution."""
         return rng.multinomial(rng.poisson(self.mean_total, len(t)), self.share[t]).astype(np.float64)
 
     def form(self) -> tuple[Array, Array, Array]:
-        """Return the diagonal of W (zero), w and w0 of the log density."""
         return np.zeros_like(self.share), self._log_share, np.zeros(len(self.share))
 
 
@@ -189,7 +177,6 @@ class MultinomialColumns(_Columns):
 class CategoricalColumns(_Columns):
     """``x_j`` is level l with probability ``probability[j][k, l]``; rows hold the numbers of the levels."""
 
-    name: ClassVar[str] = "categorical"
     columns: Indices
     probability: tuple[Array, ...]
 
@@ -199,7 +186,6 @@ class CategoricalColumns(_Columns):
         return sum(p.size - len(p) for p in self.probability)
 
     def log_density(self, X: RowMatrix, *, normalised: bool) -> Array:
-        """Return the log probability of the rows under each class, N × K."""
         values = dense(X)
         result = np.zeros((len(values), len(self.probability[0])))
         for x, p in zip(values.T, self.probability, strict=True):
@@ -208,7 +194,6 @@ class CategoricalColumns(_Columns):
         return result
 
     def sample(self, t: Indices, rng: np.random.Generator) -> Array:
-        """Draw the numbers of levels for rows of the classes ``t``."""
         X = np.empty((len(t), len(self.columns)))
         for j, p in enumerate(self.probability):
             edges = np.cumsum(p, axis=1)
@@ -217,7 +202,6 @@ class CategoricalColumns(_Columns):
         return X
 
     def parameters(self, j: int) -> dict[str, Array]:
-        """Return what is estimated of the j-th of these columns."""
         return {"probability": self.probability[j]}
 
 
@@ -228,8 +212,7 @@ def _fill(X: RowMatrix) -> tuple[RowMatrix, Array | None]:
     """Return the values with zeros for the missing ones, and 1 where a value is present (None: everywhere)."""
     if not np.isnan(stored(X).sum(dtype=np.float64)):
         return X, None
-    matrix: Any = X
-    values = matrix.toarray() if sparse.issparse(matrix) else matrix
+    values = dense(X)
     present = ~np.isnan(values)
     return np.where(present, values, 0.0), present.astype(np.float64)
 

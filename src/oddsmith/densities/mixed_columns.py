@@ -10,21 +10,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from oddsmith.densities import families
+from oddsmith.densities.class_sums import Folded
 from oddsmith.densities.covariance_checks import Names, check_observed, check_variances
-from oddsmith.densities.families import (
-    BernoulliColumns,
-    CategoricalColumns,
-    Family,
-    GaussianColumns,
-    MultinomialColumns,
-    PoissonColumns,
-)
 from oddsmith.densities.rows import RowMatrix, dense, select, stored, tiles
 from oddsmith.design.columns import Columns
 from oddsmith.design.fitted_basis import whole
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.numerics import Array
-from oddsmith.protocols import Indices, Labels
+from oddsmith.protocols import Indices
 from oddsmith.statistics import Features, FeaturesParams
 from oddsmith.statistics.features import FRACTIONAL, NEGATIVE, NOT_BINARY
 
@@ -172,12 +166,9 @@ def _code(values: list[Any], codes: Array, levels: tuple[Any, ...]) -> tuple[Arr
     place = {level: float(i) for i, level in enumerate(levels)}
     table = np.array([place.get(value, np.nan) for value in values] or [np.nan])
     missing = np.isnan(codes)
-    if not missing.any():
-        inside = codes.astype(np.intp)
-        used, coded = np.bincount(inside), table[inside]
-    else:
-        inside = np.where(missing, 0.0, codes).astype(np.intp)
-        used, coded = np.bincount(inside[~missing]), np.where(missing, np.nan, table[inside])
+    inside = (np.where(missing, 0.0, codes) if missing.any() else codes).astype(np.intp)
+    coded, used = table[inside], np.bincount(inside[~missing])
+    coded[missing] = np.nan
     return coded, [values[i] for i in np.flatnonzero(used) if np.isnan(table[i])]
 
 
@@ -257,13 +248,8 @@ def recast(stat: Features, plan: ColumnPlan, to: ColumnPlan) -> Features:
         count[:, [new.index(level) for level in old]] = stat.count[:, start : start + len(old)]
         parts.append(count)
         start += len(old)
-    return replace(
-        stat,
-        seen=stat.seen[:, sums],
-        total=stat.total[:, sums],
-        outside=stat.outside[:, sums],
-        count=np.concatenate(parts, axis=1),
-    )
+    summed = {name: getattr(stat, name)[:, sums] for name in ("seen", "total", "outside")}
+    return replace(stat, **summed, count=np.concatenate(parts, axis=1))
 
 
 def resolve(stat: Features, plan: ColumnPlan) -> ColumnPlan:
@@ -281,19 +267,14 @@ def resolve(stat: Features, plan: ColumnPlan) -> ColumnPlan:
     return replace(plan, codes=codes)
 
 
-@dataclass(frozen=True)
-class Smoothing:
-    """``additive`` is added to every count; ``variance`` times the largest variance of a column to every variance."""
+def estimate(folded: Folded, smoothing: float, variance_smoothing: float) -> NaiveDensities:
+    """Return the densities, family by family.
 
-    additive: float
-    variance: float
-
-
-def estimate(stat: Features, plan: ColumnPlan, smoothing: Smoothing, classes: Labels) -> NaiveDensities:
-    """Return the densities, family by family."""
-    resolved = resolve(stat, plan)
+    ``smoothing`` is added to every count; ``variance_smoothing`` times the largest column variance to every variance.
+    """
+    resolved = resolve(folded.statistic, folded.plan)
     parts = [
-        fit(_FamilySums(stat=stat, plan=plan, columns=columns, smoothing=smoothing, classes=classes))
+        fit(_FamilySums(folded=folded, columns=columns, alpha=smoothing, variance_smoothing=variance_smoothing))
         for family, fit in _ESTIMATORS.items()
         if len(columns := resolved.columns(family))
     ]
@@ -302,89 +283,95 @@ def estimate(stat: Features, plan: ColumnPlan, smoothing: Smoothing, classes: La
 
 @dataclass(frozen=True, kw_only=True)
 class _FamilySums:
-    """The sums of the columns of one family, and how its counts are smoothed."""
+    """The sums of the columns of one family, and how its counts (by ``alpha``) and variances are smoothed."""
 
-    stat: Features
-    plan: ColumnPlan
+    folded: Folded
     columns: Indices
-    smoothing: Smoothing
-    classes: Labels
+    alpha: float
+    variance_smoothing: float
+
+    @property
+    def stat(self) -> Features:
+        stat: Features = self.folded.statistic
+        return stat
 
     @property
     def names(self) -> Names:
-        return Names(np.array([self.plan.name(j) for j in self.columns], dtype=object), self.classes)
+        return Names([self.folded.plan.name(j) for j in self.columns], self.folded.classes)
 
     def of(self, field: str, summed: Indices) -> Array:
         """Return a field of the statistic for these columns, which are among the columns ``summed`` in it."""
-        values: Array = getattr(self.stat, field)[:, np.searchsorted(summed, self.columns)]
-        return values
+        return np.asarray(getattr(self.stat, field)[:, np.searchsorted(summed, self.columns)])
 
     def counts(self) -> tuple[Array, Array]:
-        return self.of("seen", self.plan.sums), self.of("total", self.plan.sums)
+        plan = self.folded.plan
+        return self.of("seen", plan.sums), self.of("total", plan.sums)
 
     def check_seen(self, seen: Array) -> None:
         """Refuse columns that are missing in every row of a class, unless smoothing makes up for it."""
-        if self.smoothing.additive == 0:
+        if self.alpha == 0:
             check_observed(seen, self.names)
 
 
-def _gaussian(sums: _FamilySums) -> GaussianColumns:
-    moments = {name: sums.of(name, sums.plan.moments) for name in ("observed", "mean", "scatter")}
+def _gaussian(sums: _FamilySums) -> families.GaussianColumns:
+    moments = {name: sums.of(name, sums.folded.plan.moments) for name in ("observed", "mean", "scatter")}
     observed, mean, scatter = moments.values()
     check_observed(observed, sums.names)
     grand_mean = (observed * mean).sum(axis=0) / observed.sum(axis=0)
     spread = (scatter + observed * (mean - grand_mean) ** 2).sum(axis=0) / observed.sum(axis=0)
-    variance = scatter / observed + sums.smoothing.variance * spread.max()
+    variance = scatter / observed + sums.variance_smoothing * spread.max()
     check_variances(variance, replace(sums.stat, **moments), sums.names)
-    return GaussianColumns(sums.columns, mean, variance)
+    return families.GaussianColumns(sums.columns, mean, variance)
 
 
-def _bernoulli(sums: _FamilySums) -> BernoulliColumns:
-    (seen, total), alpha = sums.counts(), sums.smoothing.additive
+def _bernoulli(sums: _FamilySums) -> families.BernoulliColumns:
+    (seen, total), alpha = sums.counts(), sums.alpha
     sums.check_seen(seen)
     whole = seen + 2.0 * alpha
-    return BernoulliColumns(sums.columns, (total + alpha) / whole, (seen - total + alpha) / whole)
+    return families.BernoulliColumns(sums.columns, (total + alpha) / whole, (seen - total + alpha) / whole)
 
 
-def _poisson(sums: _FamilySums) -> PoissonColumns:
-    (seen, total), alpha = sums.counts(), sums.smoothing.additive
+def _poisson(sums: _FamilySums) -> families.PoissonColumns:
+    (seen, total), alpha = sums.counts(), sums.alpha
     sums.check_seen(seen)
     # As if each class had been seen in so many more rows with the mean of the column, itself kept off zero.
     level = (total.sum(axis=0) + 1.0) / (seen.sum(axis=0) + 1.0)
-    return PoissonColumns(sums.columns, (total + alpha * level) / (seen + alpha))
+    return families.PoissonColumns(sums.columns, (total + alpha * level) / (seen + alpha))
 
 
-def _multinomial(sums: _FamilySums) -> MultinomialColumns:
+def _multinomial(sums: _FamilySums) -> families.MultinomialColumns:
     (seen, total), weight = sums.counts(), sums.stat.weight
     if not np.allclose(seen, weight[:, None], rtol=1e-9):
         j = sums.columns[np.argmin((seen / weight[:, None]).min(axis=0))]
         raise InvalidInputError(
-            f"Column {sums.plan.name(j)!r} has missing values, and the multinomial family is fitted to complete "
+            f"Column {sums.folded.plan.name(j)!r} has missing values, and the multinomial family is fitted to complete "
             "counts. Fill them (with 0, if nothing was counted), drop these rows, or use the poisson family. (At "
             "prediction they are fine.)"
         )
-    smoothed = total + sums.smoothing.additive
+    smoothed = total + sums.alpha
     of_class = smoothed.sum(axis=1)
     if (of_class <= 0).any():
-        label = sums.classes.tolist()[int(np.argmin(of_class))]
+        label = sums.folded.classes.tolist()[int(np.argmin(of_class))]
         raise InvalidInputError(
             f"All counts of class {label!r} are zero, so its shares are unknown. Use smoothing > 0."
         )
-    return MultinomialColumns(sums.columns, smoothed / of_class[:, None], float(total.sum() / weight.sum()))
+    return families.MultinomialColumns(sums.columns, smoothed / of_class[:, None], float(total.sum() / weight.sum()))
 
 
-def _categorical(sums: _FamilySums) -> CategoricalColumns:
-    sizes = [len(sums.plan.levels[j]) for j in sums.columns]
+def _categorical(sums: _FamilySums) -> families.CategoricalColumns:
+    sizes = [len(sums.folded.plan.levels[j]) for j in sums.columns]
     counts = np.split(sums.stat.count, np.cumsum(sizes)[:-1], axis=1)
     sums.check_seen(np.column_stack([count.sum(axis=1) for count in counts]))
     if 0 in sizes:
-        name = sums.plan.name(sums.columns[sizes.index(0)])
+        name = sums.folded.plan.name(sums.columns[sizes.index(0)])
         raise InvalidInputError(f"Column {name!r} is missing in every row. Leave it out.")
-    smoothed = [count + sums.smoothing.additive for count in counts]
-    return CategoricalColumns(sums.columns, tuple(count / count.sum(axis=1, keepdims=True) for count in smoothed))
+    smoothed = [count + sums.alpha for count in counts]
+    return families.CategoricalColumns(
+        sums.columns, tuple(count / count.sum(axis=1, keepdims=True) for count in smoothed)
+    )
 
 
-_ESTIMATORS: dict[str, Callable[[_FamilySums], Family]] = {
+_ESTIMATORS: dict[str, Callable[[_FamilySums], families.Family]] = {
     "gaussian": _gaussian,
     "bernoulli": _bernoulli,
     "poisson": _poisson,
@@ -397,7 +384,7 @@ _ESTIMATORS: dict[str, Callable[[_FamilySums], Family]] = {
 class NaiveDensities:
     """The product of the densities of all columns, independent within a class."""
 
-    parts: tuple[Family, ...]
+    parts: tuple[families.Family, ...]
     plan: ColumnPlan
 
     @property

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.decision.activations import activations
+from oddsmith.decision.calibration import activations
 from oddsmith.decision.class_prior import ClassPrior, PerClass, estimate_prior, read_class_prior
 from oddsmith.errors import ConvergenceWarning, InvalidInputError, InvalidTypeError
 from oddsmith.evaluation.model_output import provides

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.decision.activations import activations
-from oddsmith.decision.calibration import fit_map
+from oddsmith.decision.calibration import activations, fit_map
 from oddsmith.design.inputs import split_target
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.evaluation.model_output import class_codes, provides

@@ -13,8 +13,7 @@ from typing import Any, Generic, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from oddsmith.decision.activations import LEAST_LOG
-from oddsmith.decision.calibration import IsotonicMap
+from oddsmith.decision.calibration import LEAST_LOG, IsotonicMap
 from oddsmith.densities import families
 from oddsmith.densities.gaussian import LOG_2PI, GaussianDensities
 from oddsmith.densities.mixed_columns import NaiveDensities

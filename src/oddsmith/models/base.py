@@ -19,7 +19,6 @@ from oddsmith.engines.scan import is_elsewhere
 from oddsmith.models.decision_mixin import DecisionMixin
 from oddsmith.models.estimator import Estimator
 from oddsmith.models.export_mixin import ExportMixin
-from oddsmith.models.report_mixin import ReportMixin
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
 from oddsmith.registry import Registry
@@ -40,7 +39,7 @@ def all_or_nothing(fit: F) -> F:
     return guarded  # type: ignore[return-value]
 
 
-class Classifier(DecisionMixin, ExportMixin, ReportMixin, ClassifierMixin, Estimator):
+class Classifier(DecisionMixin, ExportMixin, ClassifierMixin, Estimator):
     """A scikit-learn classifier: the constructor stores its arguments, ``fit`` assigns what ends in ``_``."""
 
     def __sklearn_tags__(self) -> Any:

@@ -8,29 +8,24 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from oddsmith.data_access.streamed_fit import refuse_pieces
-from oddsmith.inference.draws import Seed
+from oddsmith.inference import posterior
+from oddsmith.inference.laplace import Seed
 from oddsmith.inference.leave_one_out import LeaveOneOut, leave_rows_out
-from oddsmith.inference.posterior import (
-    Posterior,
-    laplace_log_evidence,
-    laplace_posterior,
-    posterior_as_prior,
-    posterior_mean,
-)
+from oddsmith.inference.posterior import Posterior
 from oddsmith.inference.predictive import Predictive, predictive
 from oddsmith.inference.summary import check_level
 from oddsmith.likelihood.coordinates import is_large
 from oddsmith.likelihood.fitted_state import EarlierRows
 from oddsmith.likelihood.problem import Problem
 from oddsmith.models.base import all_or_nothing
-from oddsmith.models.fit_record_mixin import FitRecordMixin
+from oddsmith.models.inference_mixin import InferenceMixin
 from oddsmith.numerics import Array
 from oddsmith.prior_selection.quadratic_model import Selection
 from oddsmith.protocols import Labels
 from oddsmith.solvers import Newton
 
 
-class BayesianMixin(FitRecordMixin):
+class BayesianMixin(InferenceMixin):
     """A mixin: the Gaussian posterior of a model that is fitted by likelihood, and what follows from it.
 
     All of it comes from the Hessian at the fitted weights, which the fit forms anyway, or one more pass.
@@ -57,7 +52,7 @@ class BayesianMixin(FitRecordMixin):
         (intercept)  -0.226438   1.08682
                  x0   0.452875  0.685512
         """
-        return laplace_posterior(self._fit_record())
+        return posterior.laplace_posterior(self._fit_record())
 
     @property
     def log_evidence_(self) -> float:
@@ -73,7 +68,7 @@ class BayesianMixin(FitRecordMixin):
         >>> round(model.log_evidence_, 4)
         -1.976
         """
-        return laplace_log_evidence(self._fit_record())
+        return posterior.laplace_log_evidence(self._fit_record())
 
     def predictive(
         self,
@@ -167,7 +162,7 @@ class BayesianMixin(FitRecordMixin):
         ([-0.226, 0.453], [-0.285, 0.57])
         """
         refuse_pieces(X, "posterior_mean", "Use posterior_.mean, the mode, which is the same for many rows")
-        return posterior_mean(self._fit_record(X, y, sample_weight, offset))
+        return posterior.posterior_mean(self._fit_record(X, y, sample_weight, offset))
 
     @all_or_nothing
     def update(self, X: Any, y: Any, sample_weight: object = None, offset: object = None) -> Self:
@@ -195,7 +190,7 @@ class BayesianMixin(FitRecordMixin):
         (2000, True)
         """
         fit_record = self._fit_record()
-        prior, earlier = posterior_as_prior(fit_record), self._earlier.add(fit_record.state)
+        prior, earlier = posterior.posterior_as_prior(fit_record), self._earlier.add(fit_record.state)
         classes, problem = self._problem(X, y, sample_weight, offset, known=True)
         problem = replace(problem, prior=prior, jeffreys=False, start=self._against_first())
         self._solve_and_assign(problem, classes, (X, y, sample_weight, offset))

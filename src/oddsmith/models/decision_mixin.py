@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from copy import copy
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -14,16 +11,13 @@ from sklearn.utils.metaestimators import available_if
 
 from oddsmith.data_access.streamed_prediction import streams
 from oddsmith.decision import actions as acting
-from oddsmith.decision.class_prior import read_class_prior, read_rates
-from oddsmith.decision.loss import read_loss, read_probabilities
+from oddsmith.decision.class_prior import PerClass, read_class_prior, read_rates
+from oddsmith.decision.loss import LossLike, RejectLike, read_loss, read_probabilities
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.inference.predictive import Predictive
 from oddsmith.models.estimator import Estimator
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
-
-if TYPE_CHECKING:
-    from oddsmith.models.logistic import LogisticRegression
 
 
 @runtime_checkable
@@ -32,7 +26,6 @@ class HasPredictive(Protocol):
 
     def predictive(self, X: Any) -> Predictive:
         """Return the predictive distribution of each row."""
-        ...
 
 
 def is_probabilistic(model: object) -> bool:
@@ -52,13 +45,7 @@ class DecisionMixin(Estimator):
     predict_proba: Callable[[Any], Array]
 
     @streams
-    def decide(
-        self,
-        X: Any,
-        loss: npt.ArrayLike | Mapping[Any, Mapping[Any, float]] | None = None,
-        reject: npt.ArrayLike | Mapping[Any, float] | None = None,
-        predictive: bool = False,
-    ) -> Labels:
+    def decide(self, X: Any, loss: LossLike = None, reject: RejectLike = None, predictive: bool = False) -> Labels:
         """Return the action of smallest expected loss for each row, or ``oddsmith.REJECT``.
 
         ``argmin_a Σ_k p(C_k | x) L[k, a]``; if all errors cost the same, that is ``predict(X)``. Among actions that
@@ -85,8 +72,7 @@ class DecisionMixin(Estimator):
         self._check_fitted()
         matrix = read_loss(loss, self.classes_)
         if matrix.error_cost is None or predictive:
-            P = self._probabilities(X, predictive)
-            return acting.decide_by(P, matrix, reject)
+            return acting.decide_by(self._probabilities(X, predictive), matrix, reject)
         self._check_probabilistic()
         # With equal errors the decision is predict's, to the last tie.
         labels = self.predict(X)
@@ -95,7 +81,7 @@ class DecisionMixin(Estimator):
         rejected = acting.decide_by(self._probabilities(X, False), matrix, reject) == acting.REJECT
         return acting.mark(labels, rejected)
 
-    def threshold_for(self, loss: npt.ArrayLike | Mapping[Any, Mapping[Any, float]] | None = None) -> float:
+    def threshold_for(self, loss: LossLike = None) -> float:
         """Return the probability of ``classes_[1]`` above which the second action is the cheaper one (two classes).
 
         >>> from oddsmith import GaussianClassifier
@@ -112,7 +98,7 @@ class DecisionMixin(Estimator):
         return acting.threshold_for(loss, classes=self.classes_)
 
     @available_if(is_probabilistic)
-    def with_class_prior(self, class_prior: Mapping[Any, float] | npt.ArrayLike) -> Any:
+    def with_class_prior(self, class_prior: PerClass) -> Any:
         """Return a model for the same class densities under another class prior, {class: probability}.
 
         ``p'(C_k | x) ∝ p(C_k | x) π'_k / π_k``, with π = ``class_prior_``, the shares of the classes in training. Where
@@ -138,7 +124,7 @@ class DecisionMixin(Estimator):
         return self._shifted(np.log(prior / trained), prior)
 
     @available_if(is_probabilistic)
-    def undo_resampling(self, rates: Mapping[Any, float] | npt.ArrayLike | None = None, *, y: Any = None) -> Any:
+    def undo_resampling(self, rates: PerClass | None = None, *, y: Any = None) -> Any:
         """Return the model as if its classes had not been resampled or weighted before the fit.
 
         Parameters
@@ -160,9 +146,8 @@ class DecisionMixin(Estimator):
         self._check_fitted()
         if (rates is None) == (y is None):
             raise InvalidInputError("undo_resampling takes either rates={class: factor} or y, the original labels.")
-        if y is not None:
+        if rates is None:
             return self.with_class_prior(self._shares(y))
-        assert rates is not None
         factors = read_rates(rates, self.classes_)
         trained = training_prior(self)
         if trained is None:
@@ -201,38 +186,10 @@ class DecisionMixin(Estimator):
             unknown = sorted({str(label) for label in np.unique(labels).tolist() if label not in known})
             what = f"holds other labels too: {', '.join(unknown[:8])}" if unknown else "lacks some of them"
             raise InvalidInputError(f"The model's classes are {known[:8]}, and y {what}.")
-        shares: Array = counts / counts.sum()
-        return shares
+        return np.asarray(counts / counts.sum())
 
     def _shifted(self, shift: Array, prior: Array | None) -> Any:
         """Return a model whose log odds are moved by ``shift``."""
-        from oddsmith.models.logistic import LogisticRegression
         from oddsmith.models.recalibrated import RecalibratedClassifier
 
-        if isinstance(self, LogisticRegression) and self.link_ == "logit":
-            return _shift_intercepts(self, shift, prior)
         return RecalibratedClassifier.around(self, shift=shift - shift.mean(), class_prior=prior)
-
-
-def _shift_intercepts(model: LogisticRegression, shift: Array, prior: Array | None) -> LogisticRegression:
-    """Return a copy of a logistic model with other intercepts, in the gauge that it has."""
-    moved = copy(model)
-    against_first = shift[1:] - shift[0]
-    added = against_first
-    if len(shift) > 2:
-        code = model._reference_code(model.classes_)
-        added = shift - (shift.mean() if code is None else shift[code])
-    moved.intercept_ = model.intercept_ + added
-    moved._sgd_state = None
-    learned = model._learned
-    if learned is not None:
-        # The curvature is that of the fit (formed now, if its rows are still there): it stays, around other weights.
-        if learned.hessian is None:
-            with suppress(InvalidInputError):
-                learned = model._fit_record().state
-        x = learned.x.copy()
-        x[:, 0] += np.linalg.solve(learned.coordinates.T, against_first)
-        moved._learned, moved._recall = replace(learned, x=x, moved=True), None
-    if prior is not None:
-        moved.class_prior_ = prior
-    return moved

@@ -16,7 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from oddsmith.data_access.class_views import Sides, fit_views
 from oddsmith.data_access.streamed_fit import open_stream
 from oddsmith.data_access.streamed_prediction import streams
-from oddsmith.decision.activations import TINY, first_method
+from oddsmith.decision.calibration import TINY, first_method
 from oddsmith.densities.rows import RowMatrix
 from oddsmith.design.fitted_basis import has_basis, learn_rows, whole
 from oddsmith.design.fitted_design import through_design
@@ -24,7 +24,7 @@ from oddsmith.design.inputs import Encoded, read_labels, read_rows
 from oddsmith.engines import one_blas_thread
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.decision_mixin import is_probabilistic
-from oddsmith.models.geometry_mixin import GeometryMixin, lengths
+from oddsmith.models.geometry_mixin import GeometryMixin, lengths, pairwise
 from oddsmith.models.wrapper_mixin import Trainable, WrapperMixin, fit_copy
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices, Labels, ProbabilisticClassifierLike
@@ -77,15 +77,13 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
         classes, t = read_labels(y, rows.shape[0])
         s = self._read_weights(sample_weight, t, classes)
         problems = self._problems(t, classes.tolist())
-        threads = effective_n_jobs(self.n_jobs)
         # Models fitted side by side on threads must not each change the number of BLAS threads.
-        with one_blas_thread() if threads > 1 else nullcontext():
+        with one_blas_thread() if effective_n_jobs(self.n_jobs) > 1 else nullcontext():
             parts = Parallel(n_jobs=self.n_jobs, prefer="threads")(
                 delayed(_fit_part)(model, rows, s, *problem) for problem in problems
             )
         weight = np.bincount(t, weights=s, minlength=len(classes))
-        self.classes_, self.class_prior_ = classes, weight / weight.sum()
-        self._parts = list(parts)
+        self.classes_, self.class_prior_, self._parts = classes, weight / weight.sum(), list(parts)
         return self
 
     def _sides(self, K: int) -> list[Sides]:
@@ -97,9 +95,7 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
         problems = []
         for (k,), negative in self._sides(len(labels)):
             against = repr(labels[negative[0]]) if len(negative) == 1 else "the rest"
-            inside = None
-            if len(negative) + 1 < len(labels):
-                inside = np.flatnonzero(np.isin(t, (k, *negative)))
+            inside = None if len(negative) + 1 == len(labels) else np.flatnonzero(np.isin(t, (k, *negative)))
             target = (t if inside is None else t[inside]) == k
             problems.append((inside, target.astype(np.int64), f"class {labels[k]!r} against {against}"))
         return problems
@@ -112,6 +108,27 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
     def _rows(self, X: object) -> Any:
         self._check_fitted()
         return whole(super()._rows(X)) if has_basis(self) else self._input(X, reset=False)
+
+    @available_if(_parts_are_probabilistic)
+    @streams
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each class, N × K: those of the models divided by their sum, or coupled.
+
+        >>> from oddsmith import OneVsOne, OneVsRest
+        >>> X, y = [[0.0], [5.0], [10.0]], list("abc")
+        >>> OneVsRest().fit(X, y).predict_proba([[4.0], [6.0]]).sum(axis=1).tolist()
+        [1.0, 1.0]
+        >>> P = OneVsOne().fit(X, y).predict_proba([[5.0]])
+        >>> P.argmax(axis=1).tolist(), round(float(P.sum()), 9)
+        ([1], 1.0)
+        """
+        rows = self._rows(X)
+        P = np.column_stack([_probability(part, rows) for part in self._parts])
+        return np.column_stack([1.0 - P, P]) if len(self.classes_) == 2 else self._combine(P)
+
+    def _combine(self, P: Array) -> Array:
+        """Return the probabilities of more than two classes from those of the parts."""
+        raise TypeError(f"{type(self).__name__} must define _combine().")
 
     def _answers(self, rows: RowMatrix) -> npt.NDArray[np.bool_]:
         """Return what each part answers, N × parts: whether it says 1."""
@@ -251,28 +268,12 @@ class OneVsRest(Reduction):
         values = self._values(self._rows(X))
         return values[:, 0] if len(self.classes_) == 2 else values
 
-    @available_if(_parts_are_probabilistic)
-    @streams
-    def predict_proba(self, X: Any) -> Array:
-        """Return the probability of each class, N × K: the models' probabilities divided by their sum.
-
-        >>> OneVsRest().fit([[0.0], [5.0], [10.0]], list("abc")).predict_proba([[4.0], [6.0]]).sum(axis=1).tolist()
-        [1.0, 1.0]
-        """
-        rows = self._rows(X)
-        P = np.column_stack([_probability(part, rows) for part in self._parts])
-        if len(self.classes_) == 2:
-            return np.column_stack([1.0 - P, P])
+    def _combine(self, P: Array) -> Array:
         total = P.sum(axis=1, keepdims=True)
-        result: Array = np.where(total > 0, P, 1.0) / np.where(total > 0, total, P.shape[1])
-        return result
+        return np.asarray(np.where(total > 0, P, 1.0) / np.where(total > 0, total, P.shape[1]))
 
     def _differences(self, values: Array) -> Array:
-        if len(self.classes_) == 2:
-            return values
-        i, j = np.array(list(combinations(range(len(self.classes_)), 2))).T
-        result: Array = values[:, j] - values[:, i]
-        return result
+        return pairwise(values.T, np.zeros(values.shape[1]), self.classes_)[0].T
 
 
 @MODELS.register("one-vs-one")
@@ -288,14 +289,8 @@ class OneVsOne(Reduction):
 
     Parameters
     ----------
-    model : classifier, optional
-        The model for two classes, of this library or of scikit-learn; a copy is fitted for each pair. Default:
-        ``LogisticRegression(prior=1.0)``.
-    basis : basis or list of bases, optional
-        Basis functions φ of the columns, learned from all rows, made whole and passed on to every part.
-    n_jobs : int, optional
-        Fits at the same time, on threads; -1 for all cores. Within ``joblib.parallel_config(backend="loky")``: on
-        processes.
+    model, basis, n_jobs
+        As in `OneVsRest`; a copy of the model is fitted for each pair.
 
     Attributes
     ----------
@@ -330,9 +325,6 @@ class OneVsOne(Reduction):
     def _sides(self, K: int) -> list[Sides]:
         return [((j,), (i,)) for i, j in combinations(range(K), 2)]
 
-    def _pairs(self) -> list[tuple[int, int]]:
-        return list(combinations(range(len(self.classes_)), 2))
-
     def votes(self, X: Any) -> npt.NDArray[np.int64]:
         """Return the number of pairs that each class wins, N × K.
 
@@ -342,7 +334,7 @@ class OneVsOne(Reduction):
         """
         answers = self._answers(self._rows(X))
         votes = np.zeros((len(answers), len(self.classes_)), dtype=np.int64)
-        for (i, j), second in zip(self._pairs(), answers.T, strict=True):
+        for (i, j), second in zip(combinations(range(votes.shape[1]), 2), answers.T, strict=True):
             votes[:, j] += second
             votes[:, i] += ~second
         return votes
@@ -371,25 +363,13 @@ class OneVsOne(Reduction):
         if is_probabilistic(self):
             return np.asarray(np.log(np.maximum(self.predict_proba(X), TINY)))
         margin = np.zeros((rows.shape[0], len(self.classes_)))
-        for (i, j), value in zip(self._pairs(), self._values(rows).T, strict=True):
+        for (i, j), value in zip(combinations(range(margin.shape[1]), 2), self._values(rows).T, strict=True):
             margin[:, j] += value
             margin[:, i] -= value
         return self.votes(X) + margin / (3.0 * (np.abs(margin) + 1.0))
 
-    @available_if(_parts_are_probabilistic)
-    @streams
-    def predict_proba(self, X: Any) -> Array:
-        """Return the probability of each class, N × K, coupled from those of the pairs.
-
-        >>> P = OneVsOne().fit([[0.0], [5.0], [10.0]], list("abc")).predict_proba([[5.0]])
-        >>> P.argmax(axis=1).tolist(), round(float(P.sum()), 9)
-        ([1], 1.0)
-        """
-        rows = self._rows(X)
-        second = np.column_stack([_probability(part, rows) for part in self._parts])
-        if len(self.classes_) == 2:
-            return np.column_stack([1.0 - second, second])
-        return couple(second, len(self.classes_))
+    def _combine(self, P: Array) -> Array:
+        return couple(P, len(self.classes_))
 
     def _hyperplanes(self) -> tuple[Array, Array, list[Any]]:
         return self.coef_, self.intercept_, list(self.models_)
@@ -423,8 +403,7 @@ def _couple(second: Array, K: int) -> Array:
     right = np.zeros((n, K + 1, 1))
     right[:, K] = 1.0
     P = np.maximum(np.linalg.solve(A, right)[:, :K, 0], 0.0)
-    result: Array = P / P.sum(axis=1, keepdims=True)
-    return result
+    return np.asarray(P / P.sum(axis=1, keepdims=True))
 
 
 def _fit_part(model: Trainable, X: object, s: Array | None, inside: Indices | None, target: Labels, what: str) -> Any:

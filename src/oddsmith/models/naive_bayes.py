@@ -12,22 +12,11 @@ import numpy.typing as npt
 
 from oddsmith.data_access.shards import fit_shards
 from oddsmith.data_access.streamed_fit import Stream
+from oddsmith.densities import mixed_columns
 from oddsmith.densities.class_sums import Folded, on_classes
 from oddsmith.densities.families import CategoricalColumns
 from oddsmith.densities.gaussian import QuadraticForm
-from oddsmith.densities.mixed_columns import (
-    ColumnPlan,
-    NaiveDensities,
-    Smoothing,
-    check_domain,
-    encode,
-    estimate,
-    join_column_plans,
-    make_column_plan,
-    more_rows,
-    params_of,
-    recast,
-)
+from oddsmith.densities.mixed_columns import ColumnPlan, NaiveDensities, check_domain, encode
 from oddsmith.densities.rows import RowMatrix, has_missing, infinite_error, is_large
 from oddsmith.design.columns import Columns, read_columns
 from oddsmith.design.fitted_basis import as_source, has_basis, learn_rows
@@ -135,12 +124,9 @@ class NaiveBayes(GenerativeMixin, Classifier):
         basis: object = None,
         threads: int | None = None,
     ) -> None:
-        self.features = features
-        self.class_prior = class_prior
-        self.smoothing = smoothing
-        self.variance_smoothing = variance_smoothing
-        self.basis = basis
-        self.threads = threads
+        self.features, self.class_prior = features, class_prior
+        self.smoothing, self.variance_smoothing = smoothing, variance_smoothing
+        self.basis, self.threads = basis, threads
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -157,7 +143,10 @@ class NaiveBayes(GenerativeMixin, Classifier):
 
     def _read(self, X: object, sample_weight: object, *, reset: bool) -> tuple[RowMatrix, ColumnPlan]:
         columns = self._columns(X, sample_weight, reset=reset)
-        plan = make_column_plan(columns, self.features) if reset else more_rows(self._fitted_sums().plan, columns)
+        if reset:
+            plan = mixed_columns.make_column_plan(columns, self.features)
+        else:
+            plan = mixed_columns.more_rows(self._fitted_sums().plan, columns)
         rows, plan, _ = encode(columns, plan, extend=True)
         return rows, plan
 
@@ -173,7 +162,7 @@ class NaiveBayes(GenerativeMixin, Classifier):
         self, rows: RowMatrix, plan: ColumnPlan, classes: Labels, t: npt.NDArray[np.int32], s: Array | None
     ) -> Folded:
         K = len(classes)
-        params = params_of(plan, K, large=is_large(rows))
+        params = mixed_columns.params_of(plan, K, large=is_large(rows))
         stat = MemoryEngine(self.threads).fold(Features, as_source(rows, t, K, s), params)
         if not (np.isfinite(stat.mean).all() and np.isfinite(stat.total).all()):
             raise infinite_error(rows, plan.all_names())
@@ -194,13 +183,12 @@ class NaiveBayes(GenerativeMixin, Classifier):
 
     def _join(self, a: Folded, b: Folded) -> Folded:
         classes, i, j = union_of_classes(a.classes, b.classes)
-        plan, K = join_column_plans(a.plan, b.plan), len(classes)
-        one, other = recast(a.statistic, a.plan, plan), recast(b.statistic, b.plan, plan)
+        plan, K = mixed_columns.join_column_plans(a.plan, b.plan), len(classes)
+        one, other = (mixed_columns.recast(part.statistic, part.plan, plan) for part in (a, b))
         return Folded(classes, on_classes(one, i, K).merge(on_classes(other, j, K)), plan)
 
     def _estimate(self, folded: Folded) -> NaiveDensities:
-        smoothing = Smoothing(float(self.smoothing), float(self.variance_smoothing))
-        return estimate(folded.statistic, folded.plan, smoothing, folded.classes)
+        return mixed_columns.estimate(folded, float(self.smoothing), float(self.variance_smoothing))
 
     def _rows(self, X: object, *, deciding: bool = False) -> Any:
         plan = self._densities.plan

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.data_access.streamed_prediction import streams
-from oddsmith.decision.activations import LEAST_LOG, activations
-from oddsmith.decision.calibration import METHODS, IsotonicMap, LinearMap, fit_map
+from oddsmith.decision.calibration import LEAST_LOG, METHODS, IsotonicMap, LinearMap, activations, fit_map
 from oddsmith.decision.class_prior import shift_log_proba
 from oddsmith.design.inputs import read_labels, split_target
 from oddsmith.errors import InvalidInputError, UnknownNameError
