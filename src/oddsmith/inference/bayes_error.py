@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from oddsmith.errors import InvalidInputError, InvalidTypeError
-from oddsmith.inference.draws import Seed
+from oddsmith.inference.laplace import Seed
 from oddsmith.numerics import Array
 from oddsmith.records import Table
 
@@ -43,7 +43,6 @@ class BayesError(Table):
         return self.error
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return one row, a column per attribute."""
         return {"error": [self.error], "std_error": [self.std_error], "n": [self.n]}
 
     def __str__(self) -> str:
@@ -58,11 +57,9 @@ class DensityModel(Protocol):
 
     def sample(self, n: int, seed: np.random.Generator) -> tuple[Any, Any]:
         """Return n rows and their classes."""
-        ...
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class, N × K."""
-        ...
 
 
 def bayes_error(model: DensityModel, n: int | None = None, seed: Seed = None) -> BayesError:
@@ -106,10 +103,7 @@ def bayes_error(model: DensityModel, n: int | None = None, seed: Seed = None) ->
         n = DEFAULT_ROWS
     if not isinstance(n, int | np.integer) or n < 2:
         raise InvalidInputError(f"n must be a whole number of at least 2, found {n!r}.")
-    return _sampled(model, int(n), np.random.default_rng(seed))
-
-
-def _sampled(model: DensityModel, n: int, rng: np.random.Generator) -> BayesError:
+    n, rng = int(n), np.random.default_rng(seed)
     errors = np.empty(n)
     for start in range(0, n, BATCH):
         X, _ = model.sample(min(BATCH, n - start), rng)
@@ -119,7 +113,7 @@ def _sampled(model: DensityModel, n: int, rng: np.random.Generator) -> BayesErro
 
 def _closed_form(squared_separation: float, class_prior: Array) -> float:
     """Return the error of two Gaussian classes with linear log odds."""
-    p0, p1 = (float(p) for p in class_prior)
+    p0, p1 = map(float, class_prior)
     distance = float(np.sqrt(squared_separation))
     if distance == 0.0:
         return min(p0, p1)

@@ -10,8 +10,11 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from oddsmith.design.expressions import Expression, plain_column
 from oddsmith.design.table import Design
+from oddsmith.design.terms import Factor, Term
 from oddsmith.engines.memory import MemorySource
+from oddsmith.errors import UnknownNameError
 from oddsmith.inference.summary import Summary
 from oddsmith.kernels.rowwise import Tile, WeightPoint, tiles
 from oddsmith.likelihood.fitted_state import FittedState
@@ -66,8 +69,12 @@ class ReportedWeights:
 
     def errors(self, V: Array) -> Array:
         """Return the standard errors if the solver's weights have covariance ``V``; NaN for aliased ones."""
-        variance = ((self.J @ V) * self.J).sum(axis=1)
-        return np.where(self.aliased, np.nan, np.sqrt(np.maximum(variance, 0.0)))
+        return np.where(self.aliased, np.nan, standard_errors(self.J, V))
+
+
+def standard_errors(J: Array, V: Array) -> Array:
+    """Return the roots of the diagonal of ``J V Jᵀ``."""
+    return np.asarray(np.sqrt(np.maximum(((J @ V) * J).sum(axis=1), 0.0)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,13 +126,25 @@ class FitRecord:
     @property
     def aliased(self) -> list[str]:
         """Columns that depend on earlier ones."""
-        aliased = np.flatnonzero(~self.state.free[:, 1:].any(axis=0))
-        return [self.names[j] for j in aliased]
+        return [self.names[j] for j in np.flatnonzero(~self.state.free[:, 1:].any(axis=0))]
 
     @property
     def n_parameters(self) -> int:
         """Number of weights that were estimated."""
         return len(self.state.kept)
+
+    @property
+    def terms(self) -> Sequence[Term]:
+        """The terms of the design; none where the columns of the model are not those of a design."""
+        if self.design is None or self.design.get_feature_names_out().tolist() != list(self.names):
+            return ()
+        return self.design.terms_
+
+    def column(self, name: object) -> int:
+        """Return the place of a column; a name that is not one is refused."""
+        if str(name) not in self.names:
+            raise UnknownNameError("column", name, self.names)
+        return self.names.index(str(name))
 
     def tiles(self) -> Iterator[Tile]:
         """Yield the rows of the fit, tile by tile."""
@@ -147,7 +166,11 @@ class LikelihoodModel(Protocol):
 
     def summary(self, X: Any = None, y: Any = None, **how: Any) -> Summary:
         """Return the table of estimates."""
-        ...
+
+
+def expression_of(factor: Factor) -> Expression:
+    """Return what a factor of a term is of."""
+    return factor.of if isinstance(factor.of, Expression) else plain_column(str(factor.of))
 
 
 def each_tile(source: MemorySource, at: WeightPoint) -> Iterator[Tile]:

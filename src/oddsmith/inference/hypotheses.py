@@ -38,11 +38,9 @@ class ChiSquareTest(ReportTable):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The hypothesis."""
         return (f"hypothesis: {self.hypothesis}",) if self.hypothesis else ()
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return one row."""
         return {"test": [self.test], "statistic": [self.statistic], "df": [self.df], "p_value": [self.p_value]}
 
 
@@ -61,7 +59,6 @@ class DropOne(ColumnTable):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Which test it is."""
         return (f"{self.test} tests of each term against the whole model",)
 
 
@@ -195,27 +192,15 @@ def _only(name: str, places: Sequence[int]) -> int:
 
 def _tokens(text: str, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
     """Yield operators, numbers and known names; the longest name that fits comes first."""
-    longest = sorted(names, key=len, reverse=True)
-    position = 0
-    while position < len(text):
-        if text[position].isspace():
-            position += 1
-            continue
-        rest = text[position:]
-        name = next((n for n in longest if rest.startswith(n) and not re.match(r"\w", rest[len(n) :])), None)
-        number = re.match(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", rest)
-        if name is not None:
-            yield "name", name
-            position += len(name)
-        elif rest[0] in "+-*=,":
-            yield rest[0], rest[0]
-            position += 1
-        elif number is not None:
-            yield "number", float(number.group())
-            position += number.end()
-        else:
-            found = re.match(r"[^\s+*=,-]+", rest)
-            raise UnknownNameError("weight", found.group() if found else rest[0], names)
+    known = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    number = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+    kinds = rf"\s+|(?P<name>(?:{known})(?!\w))|(?P<sign>[-+*=,])|(?P<number>{number})|(?P<unknown>[^\s+*=,-]+)"
+    for found in re.finditer(kinds, text):
+        kind, value = found.lastgroup, found.group()
+        if kind == "unknown":
+            raise UnknownNameError("weight", value, names)
+        if kind is not None:  # no white space
+            yield (value if kind == "sign" else kind), float(value) if kind == "number" else value
 
 
 BEFORE = {

@@ -1,27 +1,41 @@
-"""Laplace's approximation of any density: a Gaussian at its mode with its curvature there."""
+"""Laplace's approximation of any density, a Gaussian at its mode with its curvature there; and draws from Gaussians."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
-from oddsmith.inference.draws import Seed, standard_normals
 from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.records import Table
 
+Seed: TypeAlias = int | np.random.Generator | None
 Function = Callable[[Any], Any]
 LOG_2PI = float(np.log(2.0 * np.pi))
 MAX_ITER = 200
 STEEPEST = 1e3
 """How far the log density may fall within one standard deviation, where a Gaussian's falls by a half."""
+
+
+def standard_normals(n: int, D: int, seed: Seed) -> Array:
+    """Return n vectors of D standard normal numbers, n × D; an invalid number or seed raises.
+
+    >>> standard_normals(3, 2, seed=0).shape
+    (3, 2)
+    """
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+        raise InvalidInputError(f"The number of draws must be a whole number of at least 0, found {n!r}.")
+    try:
+        rng = np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        raise InvalidTypeError(f"seed must be None, a whole number or a Generator, found {seed!r}.") from None
+    return rng.standard_normal((int(n), D))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +86,6 @@ class Laplace(Table):
         return draws[:, 0] if np.ndim(self.mode) == 0 else draws
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return one row per coordinate: mode and standard deviation."""
         mode = np.atleast_1d(self.mode)
         std = np.sqrt(np.diag(np.atleast_2d(self.covariance)))
         return {"coordinate": list(range(len(mode))), "mode": mode.tolist(), "std": std.tolist()}
@@ -108,8 +121,18 @@ def laplace(
     >>> round(result.mode, 6), round(float(np.exp(result.log_normaliser)), 4)  # the integral is Γ(4) = 6
     (3.0, 5.8362)
     """
-    target = _Target.of(log_density, start, gradient, hessian)
-    x, value = target.start, target.value(target.start)
+    for name, f in (("log_density", log_density), ("gradient", gradient), ("hessian", hessian)):
+        if not callable(f) and (f is not None or name == "log_density"):
+            raise InvalidTypeError(f"{name} must be a function, found {f!r}.")
+    try:
+        x = np.asarray(start, dtype=float)
+    except (TypeError, ValueError):
+        raise InvalidTypeError(f"start must be a number or a vector of numbers, found {start!r}.") from None
+    if x.ndim > 1 or x.size == 0 or not np.all(np.isfinite(x)):
+        raise InvalidInputError(f"start must be a finite number or vector, found {start!r}.")
+    target = _Target(function=log_density, scalar=x.ndim == 0, gradient=gradient, hessian=hessian)
+    x = np.atleast_1d(x)
+    value = target.value(x)
     if not np.isfinite(value):
         raise InvalidInputError(
             f"The log density is {value} at the start {np.asarray(start).tolist()}: start where it is finite."
@@ -123,7 +146,13 @@ def laplace(
             break
         moved, last = _search(target, x, value, p, decrement), decrement  # 4
         if moved is None:
-            _require_smooth_maximum(x, value, g, decrement)
+            # No step rises although the slope says that one should: this is an edge, or a kink.
+            if 0.5 * decrement**2 > 1e-8 + 1e4 * EPS * abs(value):
+                raise InvalidInputError(
+                    f"The log density has no smooth maximum: at {_show(x)} its slope is {_show(g)}, and no step tried "
+                    "rises. It may end at an edge, have a kink, or the gradient be wrong. Give another start, or other "
+                    "coordinates."
+                )
             break
         x, value = moved
     else:
@@ -132,14 +161,9 @@ def laplace(
             f"{value:.6g} and still rises. It may have no maximum: give another start, or a proper density."
         )
     S, log_det = _inverse(target, x, value, A)
-    log_normaliser = value + 0.5 * (len(x) * LOG_2PI - log_det)
-    return Laplace(
-        mode=float(x[0]) if target.scalar else x,
-        covariance=float(S[0, 0]) if target.scalar else S,
-        log_density=value,
-        log_normaliser=log_normaliser,
-        evaluations=target.calls[0],
-    )
+    total, calls = value + 0.5 * (len(x) * LOG_2PI - log_det), target.calls[0]
+    mode, covariance = (float(x[0]), float(S[0, 0])) if target.scalar else (x, S)
+    return Laplace(mode=mode, covariance=covariance, log_density=value, log_normaliser=total, evaluations=calls)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,27 +171,10 @@ class _Target:
     """The function with its derivatives, given or numerical."""
 
     function: Function
-    start: Array
     scalar: bool
     gradient: Function | None
     hessian: Function | None
     calls: list[int] = field(default_factory=lambda: [0])
-
-    @classmethod
-    def of(
-        cls, function: Function, start: npt.ArrayLike, gradient: Function | None, hessian: Function | None
-    ) -> _Target:
-        for name, f in (("log_density", function), ("gradient", gradient), ("hessian", hessian)):
-            if not callable(f) and (f is not None or name == "log_density"):
-                raise InvalidTypeError(f"{name} must be a function, found {f!r}.")
-        try:
-            x = np.asarray(start, dtype=float)
-        except (TypeError, ValueError):
-            raise InvalidTypeError(f"start must be a number or a vector of numbers, found {start!r}.") from None
-        if x.ndim > 1 or x.size == 0 or not np.all(np.isfinite(x)):
-            raise InvalidInputError(f"start must be a finite number or vector, found {start!r}.")
-        scalar, x = x.ndim == 0, np.atleast_1d(x)
-        return cls(function=function, start=x, scalar=scalar, gradient=gradient, hessian=hessian)
 
     def _at(self, function: Function, x: Array) -> Any:
         return function(float(x[0]) if self.scalar else x)
@@ -186,8 +193,9 @@ class _Target:
         """Return the gradient of the log density and minus its Hessian."""
         D = len(x)
         h = self._steps(x, value) if self.gradient is None or self.hessian is None else np.ones(D)
+        E = np.diag(h)
         if self.gradient is None:
-            g = np.array([_extrapolate(partial(self._central_difference, x, d), 1) for d in np.diag(h)]) / h
+            g = np.array([self._slope(x, d) for d in E]) / h
         else:
             g = self._shaped(self.gradient, x, (D,))
         if self.hessian is not None:
@@ -195,12 +203,10 @@ class _Target:
             if not np.allclose(H, H.T, rtol=1e-6, atol=1e-9 * np.abs(H).max()):
                 raise InvalidInputError(f"The Hessian must be symmetric; at {_show(x)} it is {H.tolist()}.")
             return g, -0.5 * (H + H.T)
-        A, E = np.empty((D, D)), np.diag(h)
+        A = np.empty((D, D))
         for i in range(D):
             for j in range(i + 1):
-                A[i, j] = A[j, i] = _extrapolate(
-                    partial(self._second_difference, x, value, E[i], None if i == j else E[j]), 2
-                )
+                A[i, j] = A[j, i] = self._curvature(x, value, E[i], None if i == j else E[j])
         return g, -A / np.outer(h, h)
 
     def _shaped(self, function: Function, x: Array, shape: tuple[int, ...]) -> Array:
@@ -227,17 +233,19 @@ class _Target:
             steps[i] = h
         return steps
 
-    def _central_difference(self, x: Array, d: Array, t: float) -> float:
-        """Return the central difference along ``t d``."""
-        return 0.5 * (self.value(x + t * d) - self.value(x - t * d))
+    def _slope(self, x: Array, d: Array) -> float:
+        """Return the derivative along ``d``."""
+        return _extrapolate(lambda t: 0.5 * (self.value(x + t * d) - self.value(x - t * d)), 1)
 
-    def _second_difference(self, x: Array, value: float, d: Array, e: Array | None, t: float) -> float:
-        """Return the second difference along ``t d``, or the mixed one along ``t d`` and ``t e``."""
+    def _curvature(self, x: Array, value: float, d: Array, e: Array | None) -> float:
+        """Return the second derivative along ``d``, or the mixed one along ``d`` and ``e``."""
+
+        def both_sides(step: Array) -> float:
+            return self.value(x + step) + self.value(x - step)
+
         if e is None:
-            return self.value(x + t * d) - 2.0 * value + self.value(x - t * d)
-        both, cross = t * (d + e), t * (d - e)
-        same, other = self.value(x + both) + self.value(x - both), self.value(x + cross) + self.value(x - cross)
-        return 0.25 * (same - other)
+            return _extrapolate(lambda t: self.value(x + t * d) - 2.0 * value + self.value(x - t * d), 2)
+        return _extrapolate(lambda t: 0.25 * (both_sides(t * (d + e)) - both_sides(t * (d - e))), 2)
 
 
 def _extrapolate(difference: Callable[[float], float], order: int) -> float:
@@ -268,15 +276,6 @@ def _search(target: _Target, x: Array, value: float, p: Array, decrement: float)
             return x + step * p, found
         step *= 0.5
     return None
-
-
-def _require_smooth_maximum(x: Array, value: float, g: Array, decrement: float) -> None:
-    """Refuse a point from which no step rises although the slope there says that one should: an edge, or a kink."""
-    if 0.5 * decrement**2 > 1e-8 + 1e4 * EPS * abs(value):
-        raise InvalidInputError(
-            f"The log density has no smooth maximum: at {_show(x)} its slope is {_show(g)}, and no step tried rises. "
-            "It may end at an edge, have a kink, or the gradient be wrong. Give another start, or other coordinates."
-        )
 
 
 def _inverse(target: _Target, x: Array, value: float, A: Array) -> tuple[Array, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,24 @@ import numpy.typing as npt
 from oddsmith.engines import MemorySource, one_blas_thread
 from oddsmith.errors import SeparationWarning
 from oddsmith.inference.fit_record import FitRecord, each_tile
-from oddsmith.inference.leave_out_refinement import INFLUENTIAL, MOST_WORK, LeaveOutObjective, minimise_each
 from oddsmith.inference.leave_out_step import curvatures, leave_out
 from oddsmith.inference.posterior import laplace_posterior
-from oddsmith.kernels.rowwise import WeightPoint, tiles
+from oddsmith.kernels.rowwise import Tile, WeightPoint, tiles
 from oddsmith.links import Link, probabilities
 from oddsmith.losses import row_losses
 from oddsmith.numerics import Array, log_normaliser, sigmoid
 from oddsmith.priors import Quadratic
+from oddsmith.protocols import Indices
 from oddsmith.records import Table
+
+INFLUENTIAL = 0.05
+"""Squared distance that the weights move, in standard errors, from which on one Newton step is not trusted."""
+MOST_WORK = 2e8
+"""Rows × left-out rows × weights of one evaluation, at most."""
+EVALUATIONS = 50
+MEMORY = 12
+"""Steps that a direction remembers."""
+CHUNK = 1 << 21
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,20 +63,14 @@ class LeaveOneOut(Table):
     std_error: float
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return one row per row: the loss without it, leverage, influence."""
-        return {
-            "row": list(range(len(self.loss))),
-            "loss": self.loss.tolist(),
-            "leverage": self.leverage.tolist(),
-            "influence": self.influence.tolist(),
-        }
+        columns = {"loss": self.loss, "leverage": self.leverage, "influence": self.influence}
+        return {"row": list(range(len(self.loss))), **{name: values.tolist() for name, values in columns.items()}}
 
     def __str__(self) -> str:
         most = int(np.nanargmax(self.influence))
         return (
-            f"leave-one-out log loss {self.log_loss:.6g} ± {self.std_error:.2g} over {len(self.loss)} rows; "
-            f"effective weights {self.leverage.sum():.4g}; "
-            f"most influential row {most} ({self.influence[most]:.3g})"
+            f"leave-one-out log loss {self.log_loss:.6g} ± {self.std_error:.2g} over {len(self.loss)} rows; effective "
+            f"weights {self.leverage.sum():.4g}; most influential row {most} ({self.influence[most]:.3g})"
         )
 
 
@@ -87,7 +90,11 @@ def leave_one_out(
        them at once: a pass each. Where rows are many for each weight there are none; with ``one_step`` none but those
        that have no such step.
     """
-    A, leverage, influence, possible = _one_step(source, at, S)  # 1
+    parts = []
+    for tile in each_tile(source, at):  # 1
+        parts.append((tile.A, *leave_out(row_losses(tile.A, tile.t, at.link), tile.spread(S), tile.s)))
+    A, change, leverage, influence, possible = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    A, influence = A + np.where(possible[:, None], change, np.nan), np.where(possible, influence, np.nan)
     # With a prior, or a link that is not convex, a row without which these weights are no minimum leaves another one.
     elsewhere = penalty is not None or (at.link is not None and not at.link.convex)
     reach = np.where(possible, 0.0 if one_step else influence, np.inf if elsewhere else 0.0)
@@ -105,16 +112,6 @@ def leave_one_out(
     return LeaveOneOut(
         proba=proba, log_loss=log_loss, leverage=leverage, influence=influence / n_weights, loss=loss, std_error=error
     )
-
-
-def _one_step(source: MemorySource, at: WeightPoint, S: Array) -> tuple[Array, Array, Array, npt.NDArray[np.bool_]]:
-    parts: list[tuple[Any, ...]] = []
-    for tile in each_tile(source, at):
-        change, leverage, influence, possible = leave_out(row_losses(tile.A, tile.t, at.link), tile.spread(S), tile.s)
-        A = tile.A + np.where(possible[:, None], change, np.nan)
-        parts.append((A, leverage, np.where(possible, influence, np.nan), possible))
-    A, leverage, influence, possible = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    return A, leverage, influence, possible
 
 
 def _refined(
@@ -136,13 +133,116 @@ def _refined(
     return np.asarray(np.einsum("mcp,mp->mc", W, Z) + A - Z @ (at.T @ at.x).T)
 
 
+@dataclass(frozen=True, kw_only=True)
+class LeaveOutObjective:
+    """The objective without one row, for m rows at once: weights are m × CP in the solver's coordinates.
+
+    ``rows`` are their numbers, ``Z`` (m × P) and ``out`` (the weight left out) their own data; ``S`` is the inverse
+    Hessian of all rows, and ``K`` (m × C × C) is ``(I − s R B)⁻¹ s R``, by which a row's absence changes it (0 where
+    that would leave no inverse).
+    """
+
+    source: MemorySource
+    at: WeightPoint
+    penalty: Quadratic | None
+    S: Array
+    rows: Indices
+    Z: Array
+    out: Array
+    K: Array
+
+    def take(self, some: npt.NDArray[np.bool_]) -> LeaveOutObjective:
+        """Return the objectives of some of the rows."""
+        return replace(self, rows=self.rows[some], Z=self.Z[some], out=self.out[some], K=self.K[some])
+
+    def evaluate(self, X: Array) -> tuple[Array, Array]:
+        """Return values (m) and gradients (m × CP): one pass over the rows for all. Far off they may be infinite."""
+        m, (C, P) = len(X), self.at.x.shape
+        W = np.einsum("jk,mkp->mjp", self.at.T, X.reshape(m, C, P))
+        value, G = np.zeros(m), np.zeros((m, C, P))
+        for tile in each_tile(self.source, self.at):
+            rest = tile.A - tile.Z @ (self.at.T @ self.at.x).T
+            for part in np.array_split(np.arange(m), max(1, m * C * len(tile.Z) // CHUNK)):
+                self._add(tile, rest, W, part, value, G)
+        G = np.einsum("jk,mjp->mkp", self.at.T, G)
+        if self.penalty is not None:
+            lost, slopes = zip(*map(self.penalty.at, X.reshape(m, C, P)), strict=True)
+            value += np.array(lost)
+            G += np.array(slopes)
+        return value, G.reshape(m, -1) * (np.diag(self.S) > 0)
+
+    def _add(self, tile: Tile, rest: Array, W: Array, part: Indices, value: Array, G: Array) -> None:
+        n, (k, C) = len(tile.Z), (len(part), W.shape[1])
+        A = (tile.Z @ W[part].reshape(k * C, -1).T).reshape(n, k, C) + rest[:, None, :]
+        rows = row_losses(A.reshape(n * k, C), np.repeat(tile.t, k), self.at.link)
+        # A row is left out before the sum, not taken from it: its loss can be larger than all others' digits.
+        weight = np.repeat(tile.s[:, None], k, axis=1)
+        own = self.rows[part] - tile.start
+        here = np.flatnonzero((own >= 0) & (own < n))
+        weight[own[here], here] -= self.out[part][here]
+        there = weight > 0
+        value[part] += (weight * np.where(there, rows.value.reshape(n, k), 0.0)).sum(axis=0)
+        gradient = np.where(there[:, :, None], rows.gradient.reshape(n, k, C), 0.0) * weight[:, :, None]
+        G[part] += (gradient.reshape(n, k * C).T @ tile.Z).reshape(k, C, -1)
+
+    def solve(self, G: Array) -> Array:
+        """Return ``H₋ₙ⁻¹ g`` for each row, H₋ₙ being the Hessian without it at the weights of all rows."""
+        C, P = self.at.x.shape
+        whole = G @ self.S
+        a = np.einsum("jk,mkp,mp->mj", self.at.T, whole.reshape(-1, C, P), self.Z)
+        back = np.einsum("jk,mj,mp->mkp", self.at.T, np.einsum("mjk,mk->mj", self.K, a), self.Z)
+        return np.asarray(whole + back.reshape(len(G), -1) @ self.S)
+
+
+@np.errstate(over="ignore", invalid="ignore")  # a step too long has infinite loss, and is not taken
+def minimise_each(objective: LeaveOutObjective) -> Array:
+    """Return the weights without each row (m × CP), from those of all rows on.
+
+    L-BFGS for all rows at once, with the Hessian without the row as the first guess: its first step is Newton's, halved
+    until the objective falls. Each evaluation is one pass over the rows, for those that have not arrived.
+    """
+    X = np.repeat(objective.at.x.reshape(1, -1), len(objective.rows), axis=0)
+    result, left, step = X.copy(), np.arange(len(X)), np.ones(len(X))
+    value, G = objective.evaluate(X)
+    pairs: list[tuple[Array, Array, Array]] = []
+    for _ in range(EVALUATIONS):
+        D = _two_loop(G, pairs, objective)
+        slope = (D * G).sum(axis=1)
+        on = ~(slope < 1e-8)
+        result[left] = X
+        if not on.any():
+            return result
+        objective, pairs = objective.take(on), [(dx[on], dg[on], rho[on]) for dx, dg, rho in pairs[-MEMORY:]]
+        left, step, X, value, G, D, slope = (every[on] for every in (left, step, X, value, G, D, slope))
+        moved = X - step[:, None] * D
+        new_value, new_G = objective.evaluate(moved)
+        falls = new_value <= value - 1e-4 * step * slope + 1e-12 * np.abs(value)
+        dx, dg = np.where(falls[:, None], moved - X, 0.0), np.where(falls[:, None], new_G - G, 0.0)
+        curvature = (dx * dg).sum(axis=1)
+        pairs.append((dx, dg, np.where(curvature > 0, 1.0 / np.where(curvature > 0, curvature, 1.0), 0.0)))
+        X, G = np.where(falls[:, None], moved, X), np.where(falls[:, None], new_G, G)
+        value, step = np.where(falls, new_value, value), np.where(falls, 1.0, 0.5 * step)
+    result[left] = X
+    return result
+
+
+def _two_loop(G: Array, pairs: list[tuple[Array, Array, Array]], objective: LeaveOutObjective) -> Array:
+    """Return the L-BFGS directions of all rows; a pair with a factor of 0 counts for nothing."""
+    Q, alphas = G.copy(), []
+    for dx, dg, rho in reversed(pairs):
+        alpha = rho * (dx * Q).sum(axis=1)
+        Q -= alpha[:, None] * dg
+        alphas.append(alpha)
+    D = objective.solve(Q)
+    for (dx, dg, rho), alpha in zip(pairs, reversed(alphas), strict=True):
+        D += dx * (alpha - rho * (dg * D).sum(axis=1))[:, None]
+    return D
+
+
 def _proba(A: Array, link: Link | None) -> Array:
     if A.shape[1] > 1:
         return np.asarray(log_normaliser(A)[1])
-    a = A[:, 0]
-    if link is None:
-        return np.column_stack([sigmoid(-a), sigmoid(a)])
-    return np.column_stack(probabilities(link, a))
+    return np.column_stack([sigmoid(-A), sigmoid(A)] if link is None else probabilities(link, A[:, 0]))
 
 
 def leave_rows_out(fit: FitRecord) -> LeaveOneOut:

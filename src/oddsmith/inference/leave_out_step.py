@@ -84,12 +84,10 @@ class LeaveOutLosses:
 
     @classmethod
     def zero(cls, shape: Shape, params: LeaveOutLossesParams) -> LeaveOutLosses:
-        """Return the sums over no rows."""
         return cls(0.0, *np.zeros((3, len(params.X))))
 
     @classmethod
     def of(cls, block: Block, params: LeaveOutLossesParams) -> LeaveOutLosses:
-        """Return the sums over a block (one pass over its rows)."""
         _, C, P = params.X.shape
         result = cls.zero(Shape(P - 1, C + 1), params)
         # Contrasts become activations against class 0.
@@ -107,7 +105,6 @@ class LeaveOutLosses:
         return np.asarray(np.sqrt(variance / self.weight * share))
 
     def merge(self, other: LeaveOutLosses) -> LeaveOutLosses:
-        """Add both."""
         sums = (self.loss + other.loss, self.square + other.square, self.fitted + other.fitted)
         return LeaveOutLosses(self.weight + other.weight, *sums)
 

@@ -7,20 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from oddsmith.design.expressions import Expression
 from oddsmith.design.inputs import read_offset, read_weights
-from oddsmith.design.table import Design
 from oddsmith.engines import MemorySource
 from oddsmith.errors import InvalidInputError, UnknownNameError
-from oddsmith.inference.fit_record import FitRecord, each_tile
+from oddsmith.inference.fit_record import FitRecord, each_tile, expression_of, standard_errors
 from oddsmith.inference.sandwich import CovarianceKind, covariance
 from oddsmith.inference.summary import wald_columns
 from oddsmith.inference.tables import ColumnTable
 from oddsmith.kernels.rowwise import Tile, WeightPoint
 from oddsmith.likelihood.separation import DesignRows
-from oddsmith.links import LINKS
+from oddsmith.links import LINKS, Link
 from oddsmith.numerics import Array, log_normaliser
 
 PLACES = ("average", "mean", "median", "zero")
@@ -40,7 +37,6 @@ class MarginalEffects(ColumnTable):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Where the effects are taken."""
         return (f"effects on the probability, {self.at}; errors by the delta method",)
 
 
@@ -65,20 +61,20 @@ def marginal_effects(
     V = covariance(fit, kind)
     s = read_weights(sample_weight, rows.shape[0])
     shift = read_offset(offset, rows.shape[0], K)
-    which = _discrete(discrete, rows, names, _categories(fit.design, names))
+    which = _discrete(discrete, rows, fit)
     if isinstance(at, str) and at == "average":
         text = "averaged over the rows"
         source = MemorySource(rows, np.zeros(rows.shape[0], dtype=np.int32), K, s, shift)
     else:
-        row, text = _evaluation_row(at, rows, s, names)
+        row, text = _evaluation_row(at, rows, s, fit)
         if shift is not None:
             shift = np.average(shift, axis=0, weights=s)[None, :]
         source = MemorySource(row[None, :], np.zeros(1, dtype=np.int32), K, None, shift)
     R, M = 1 if K == 2 else K, len(names)
     value, error = np.empty((R, M)), np.empty((R, M))
     for k in range(R):  # class by class: the derivatives of all at once would take K times the memory
-        found = effects(each_tile(source, fit.at), fit.at, which, k)
-        value[k], error[k] = found.value, found.errors(V, state.kept)
+        value[k], J = effects(each_tile(source, fit.at), fit.at, which, k)
+        error[k] = standard_errors(J[:, state.kept], V)
     if fit.separation is not None and fit.separation.kind == "complete":
         error[:] = np.inf  # no weight has an estimate
     aliased = ~state.free[:, 1:].any(axis=0)
@@ -90,44 +86,31 @@ def marginal_effects(
     return MarginalEffects(columns, text, level)
 
 
-@dataclass(frozen=True)
-class Effects:
-    """Effects of M columns on the probability of one class, and their derivatives in the solver's weights (M × CP)."""
+def effects(tiles: Iterable[Tile], at: WeightPoint, discrete: Mapping[int, list[int]], k: int) -> tuple[Array, Array]:
+    """Return the effects of M columns, averaged over rows, and their derivatives in the solver's weights, M × CP.
 
-    value: Array
-    jacobian: Array
-
-    def errors(self, V: Array, kept: npt.NDArray[np.intp]) -> Array:
-        """Return the standard errors if the weights that were estimated have covariance ``V``."""
-        J = self.jacobian[:, kept]
-        variance: Array = ((J @ V) * J).sum(axis=1)
-        return np.sqrt(np.maximum(variance, 0.0))
-
-
-def effects(tiles: Iterable[Tile], at: WeightPoint, discrete: Mapping[int, list[int]], k: int) -> Effects:
-    """Return the effects averaged over rows: of a slope ``∂y_k/∂φ_j``, of a 0/1 column ``y_k(1) − y_k(0)``.
-
-    With D = ∂y_k/∂a and E = ∂²y_k/∂a², both averaged (E times z), a slope is ``Σ_c D_c w_cj`` and its derivative in
-    the weights ``Σ_c E_cl w_cj z + D_l e_j``. One pass; memory O(K M (K + M)), none of it N, and less than the
-    covariance of the weights has. ``discrete`` has for each 0/1 column those of its category (itself among them): a row
-    that is given one level has no other. ``k`` is the class (for two classes 0: there is one probability).
+    An effect is a slope ``∂y_k/∂φ_j``, or of a 0/1 column ``y_k(1) − y_k(0)``. With D = ∂y_k/∂a and E = ∂²y_k/∂a², both
+    averaged (E times z), a slope is ``Σ_c D_c w_cj`` and its derivative in the weights ``Σ_c E_cl w_cj z + D_l e_j``.
+    ``discrete`` has for each 0/1 column those of its category (itself among them): a row that is given one level has no
+    other. ``k`` is the class (for two classes 0: there is one probability). One pass; memory O(K M (K + M)).
     """
     C, P = at.x.shape
+    link = LINKS["logit"] if at.link is None else at.link
     w = (at.T @ at.x)[:, 1:] / at.scale
     D, E, weight = np.zeros(C), np.zeros((C, C, P)), 0.0
     change, moved = np.zeros(len(discrete)), np.zeros((len(discrete), C, P))
     for tile in tiles:
         s = tile.s
         weight += float(s.sum())
-        D += s @ _slope(tile.A, at, k)
-        E += _curvature(tile.A, tile.Z, s, at, k)
+        D += s @ _slope(tile.A, link, k)
+        E += _curvature(tile.A, tile.Z, s, link, k)
         for i, (j, levels) in enumerate(discrete.items()):
             phi = tile.Z[:, 1 + np.array(levels)] * at.scale[levels] + at.center[levels]
             for value, sign in ((1.0, 1.0), (0.0, -1.0)):
                 there = np.where(np.array(levels) == j, value, 0.0)
                 A = tile.A + (there - phi) @ w[:, levels].T
-                change[i] += sign * float(s @ _probability(A, at)[:, k])
-                slope = _slope(A, at, k) * (sign * s)[:, None]
+                change[i] += sign * float(s @ _probability(A, link)[:, k])
+                slope = _slope(A, link, k) * (sign * s)[:, None]
                 part = slope.T @ tile.Z
                 scaled = (there - at.center[levels]) / at.scale[levels]
                 part[:, 1 + np.array(levels)] = np.outer(slope.sum(axis=0), scaled)
@@ -140,25 +123,23 @@ def effects(tiles: Iterable[Tile], at: WeightPoint, discrete: Mapping[int, list[
     columns = list(discrete)
     effect[columns], J[columns] = change / weight, moved / weight
     J = np.einsum("jlp,lm->jmp", J, at.T, optimize=True)
-    return Effects(effect, J.reshape(w.shape[1], C * P))
+    return effect, J.reshape(w.shape[1], C * P)
 
 
-def _probability(A: Array, at: WeightPoint) -> Array:
+def _probability(A: Array, link: Link) -> Array:
     """Return the probabilities that effects are about, n × K (n × 1 for two classes)."""
-    if A.shape[1] > 1:
-        return np.asarray(log_normaliser(A)[1])
-    return LINKS["logit" if at.link is None else at.link.name].inverse(A)
+    return np.asarray(log_normaliser(A)[1]) if A.shape[1] > 1 else link.inverse(A)
 
 
-def _slope(A: Array, at: WeightPoint, k: int) -> Array:
+def _slope(A: Array, link: Link, k: int) -> Array:
     """Return ``∂y_k/∂a_c``, n × C: for softmax ``y_k (δ_kc − y_c)``."""
     if A.shape[1] == 1:
-        return LINKS["logit" if at.link is None else at.link.name].derivative(A)
-    Y = _probability(A, at)
+        return link.derivative(A)
+    Y = _probability(A, link)
     return np.asarray(Y[:, [k]] * ((np.arange(1, Y.shape[1]) == k) - Y[:, 1:]))
 
 
-def _curvature(A: Array, Z: Array, s: Array, at: WeightPoint, k: int) -> Array:
+def _curvature(A: Array, Z: Array, s: Array, link: Link, k: int) -> Array:
     """Return ``Σ_n s_n ∂²y_k/∂a_c∂a_l z_n``, C × C × P.
 
     For softmax the second derivative is ``y_k (2 y_c y_l − δ_cl y_c − δ_kc y_l − δ_kl y_c + δ_kc δ_kl)``, whose parts
@@ -166,14 +147,12 @@ def _curvature(A: Array, Z: Array, s: Array, at: WeightPoint, k: int) -> Array:
     """
     C, P = A.shape[1], Z.shape[1]
     if C == 1:
-        second = LINKS["logit" if at.link is None else at.link.name].second_derivative(A)
-        return np.asarray(((s[:, None] * second).T @ Z)[None])
-    Y = _probability(A, at)
+        return np.asarray(((s[:, None] * link.second_derivative(A)).T @ Z)[None])
+    Y = _probability(A, link)
     weight, Y = (s * Y[:, k])[:, None] * Z, np.ascontiguousarray(Y[:, 1:])
     E = np.stack([2.0 * ((Y * weight[:, [p]]).T @ Y) for p in range(P)], axis=2)
     total = Y.T @ weight
-    diagonal = np.arange(C)
-    E[diagonal, diagonal] -= total
+    E[np.arange(C), np.arange(C)] -= total
     if k > 0:
         E[k - 1] -= total
         E[:, k - 1] -= total
@@ -181,15 +160,13 @@ def _curvature(A: Array, Z: Array, s: Array, at: WeightPoint, k: int) -> Array:
     return E
 
 
-def _categories(design: Design | None, names: list[str]) -> dict[int, list[int]]:
+def _categories(fit: FitRecord) -> dict[int, list[int]]:
     """Return for each column of a category those of all its levels, and refuse designs that use a column twice."""
-    if design is None or design.get_feature_names_out().tolist() != names:
-        return {}
     used: set[str] = set()
     levels: dict[int, list[int]] = {}
-    for term in design.terms_:
+    for term in fit.terms:
         own = [factor for factor in term.factors if factor.what != "indicator"]
-        columns = {str(name) for factor in own for name in _columns(factor.of)}
+        columns = {name for factor in own for name in expression_of(factor).columns}
         is_category = len(own) == 1 and own[0].what == "levels"
         if columns & used or len(columns) > 1 or (own[0].full if is_category else term.width > 1):
             raise InvalidInputError(
@@ -199,33 +176,26 @@ def _categories(design: Design | None, names: list[str]) -> dict[int, list[int]]
             )
         used |= columns
         if is_category:
-            places = [names.index(name) for name in term.names]
+            places = [fit.names.index(name) for name in term.names]
             levels |= dict.fromkeys(places, places)
     return levels
 
 
-def _columns(of: Expression | str) -> tuple[str, ...]:
-    return of.columns if isinstance(of, Expression) else (of,)
-
-
-def _discrete(
-    discrete: object, rows: DesignRows, names: list[str], levels: dict[int, list[int]]
-) -> dict[int, list[int]]:
+def _discrete(discrete: object, rows: DesignRows, fit: FitRecord) -> dict[int, list[int]]:
     """Return the columns that are taken as 0/1, each with those of its category."""
+    levels = _categories(fit)
     if discrete is False:
         return {}
-    binary = [j for j in range(len(names)) if j in levels or _is_binary(_column(rows, j))]
-    if isinstance(discrete, str) and discrete == "auto":
-        return {j: levels.get(j, [j]) for j in binary}
-    if isinstance(discrete, str) or not isinstance(discrete, Iterable):
-        raise InvalidInputError(f"discrete must be 'auto', False or a list of columns, found {discrete!r}.")
-    for name in discrete:
-        if str(name) not in names:
-            raise UnknownNameError("column", name, names)
-        if names.index(str(name)) not in binary:
-            raise InvalidInputError(f"Column {name!r} holds other values than 0 and 1: it is no difference of two.")
-    places = [names.index(str(name)) for name in discrete]
-    return {j: levels.get(j, [j]) for j in places}
+    chosen = binary = [j for j in range(len(fit.names)) if j in levels or _is_binary(_column(rows, j))]
+    if not isinstance(discrete, str) or discrete != "auto":
+        if isinstance(discrete, str) or not isinstance(discrete, Iterable):
+            raise InvalidInputError(f"discrete must be 'auto', False or a list of columns, found {discrete!r}.")
+        chosen = [fit.column(name) for name in discrete]
+        for j in chosen:
+            if j not in binary:
+                name = fit.names[j]
+                raise InvalidInputError(f"Column {name!r} holds other values than 0 and 1: it is no difference of two.")
+    return {j: levels.get(j, [j]) for j in chosen}
 
 
 def _column(rows: DesignRows, j: int) -> Array:
@@ -238,31 +208,27 @@ def _is_binary(column: Array) -> bool:
     return bool(ones.any() and not ones.all() and np.all(ones | (column == 0.0)))
 
 
-def _evaluation_row(at: object, rows: DesignRows, s: Array | None, names: list[str]) -> tuple[Array, str]:
+def _evaluation_row(at: object, rows: DesignRows, s: Array | None, fit: FitRecord) -> tuple[Array, str]:
     """Return the row at which effects are taken, and its description."""
-    mean = np.array([np.average(_column(rows, j), weights=s) for j in range(len(names))])
+    M = len(fit.names)
+    mean = np.array([np.average(_column(rows, j), weights=s) for j in range(M)])
     if isinstance(at, Mapping):
         for name, value in at.items():
-            if str(name) not in names:
-                raise UnknownNameError("column", name, names)
-            mean[names.index(str(name))] = _read_number(name, value)
+            j = fit.column(name)
+            try:
+                mean[j] = float(value)
+            except (TypeError, ValueError):
+                mean[j] = np.nan
+            if not np.isfinite(mean[j]):
+                raise InvalidInputError(
+                    f"at={{…}} must hold a finite number for each column, found {value!r} for {name!r}."
+                )
         return mean, f"at {', '.join(f'{k} = {float(v):g}' for k, v in at.items())}, other columns at their mean"
     if at == "mean":
         return mean, "at the mean of the columns"
     if at == "median":
         inside = slice(None) if s is None else s > 0
-        median = np.array([np.median(_column(rows, j)[inside]) for j in range(len(names))])
-        return median, "at the median of the columns"
+        return np.array([np.median(_column(rows, j)[inside]) for j in range(M)]), "at the median of the columns"
     if at == "zero":
-        return np.zeros(len(names)), "at zero"
+        return np.zeros(M), "at zero"
     raise UnknownNameError("place", at, PLACES)
-
-
-def _read_number(name: object, value: object) -> float:
-    try:
-        number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        number = np.nan
-    if not np.isfinite(number):
-        raise InvalidInputError(f"at={{…}} must hold a finite number for each column, found {value!r} for {name!r}.")
-    return number

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from oddsmith.design.expressions import Expression
-from oddsmith.design.table import Design
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
-from oddsmith.inference.fit_record import FitRecord, LikelihoodModel
+from oddsmith.inference.fit_record import FitRecord, LikelihoodModel, expression_of
 from oddsmith.inference.hypotheses import ChiSquareTest, DropOne, refuse_separated, wald_test
-from oddsmith.inference.profile import Profiler
-from oddsmith.inference.profile_intervals import make_profiler, objective_of
+from oddsmith.inference.profile import Profiler, make_profiler, objective_of
 from oddsmith.inference.sandwich import CovarianceKind, covariance
 from oddsmith.inference.summary import chi_square_p
 from oddsmith.numerics import Array, factor_spd
@@ -127,9 +124,9 @@ def drop_one(fit: FitRecord, groups: object, test: str) -> DropOne:
         )
     if test == "wald":
         refuse_separated(fit)
-    state, aliased = fit.state, set(fit.aliased)
+    state = fit.state
     C, P = state.x.shape
-    chosen = _own_groups(fit.design, fit.names, aliased) if groups is None else _read_groups(groups, fit.names, aliased)
+    chosen = _own_groups(fit) if groups is None else _read_groups(fit, groups)
     with one_blas_thread():
         profiler = make_profiler(fit, 0.0)
         # Under Jeffreys' prior the penalised likelihood takes the place of the likelihood, up to a constant.
@@ -154,24 +151,21 @@ def drop_one(fit: FitRecord, groups: object, test: str) -> DropOne:
     return DropOne(table, ("penalised " if jeffreys and test == TESTS[0] else "") + test)
 
 
-def _own_groups(design: Design | None, names: Sequence[str], aliased: set[str]) -> dict[str, list[int]]:
+def _own_groups(fit: FitRecord) -> dict[str, list[int]]:
     """Return every column that was estimated as a group; of a design, every term that is no part of another."""
-    if design is None or design.get_feature_names_out().tolist() != list(names):
-        return {name: [j] for j, name in enumerate(names) if name not in aliased}
-    texts = [[_text(factor.of) for factor in term.factors] for term in design.terms_]
+    aliased = set(fit.aliased)
+    if not fit.terms:
+        return {name: [j] for j, name in enumerate(fit.names) if name not in aliased}
+    texts = [[expression_of(factor).text for factor in term.factors] for term in fit.terms]
     groups: dict[str, list[int]] = {}
-    for term, own in zip(design.terms_, texts, strict=True):
-        places = [names.index(name) for name in term.names if name not in aliased]
+    for term, own in zip(fit.terms, texts, strict=True):
+        places = [fit.names.index(name) for name in term.names if name not in aliased]
         if places and not any(set(own) < set(other) for other in texts):
             groups[term.names[0] if term.width == 1 else ":".join(own)] = places
     return groups
 
 
-def _text(of: Expression | str) -> str:
-    return of.text if isinstance(of, Expression) else str(of)
-
-
-def _read_groups(groups: object, names: Sequence[str], aliased: set[str]) -> dict[str, list[int]]:
+def _read_groups(fit: FitRecord, groups: object) -> dict[str, list[int]]:
     """Return the columns of each group by their places."""
     if not isinstance(groups, Mapping):
         raise InvalidTypeError(
@@ -180,12 +174,8 @@ def _read_groups(groups: object, names: Sequence[str], aliased: set[str]) -> dic
         )
     result = {}
     for key, columns in groups.items():
-        listed = [columns] if isinstance(columns, str) else list(columns)
-        for column in listed:
-            if str(column) not in names:
-                raise UnknownNameError("column", column, names)
-        places = [names.index(str(column)) for column in listed]
-        if all(names[j] in aliased for j in places):
+        places = [fit.column(column) for column in ([columns] if isinstance(columns, str) else columns)]
+        if all(fit.names[j] in fit.aliased for j in places):
             raise InvalidInputError(f"The group {key!r} has no column that was estimated: there is nothing to test.")
         result[str(key)] = places
     return result

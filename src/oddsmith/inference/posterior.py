@@ -12,8 +12,8 @@ from scipy import linalg
 
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, UnavailableError, as_input_errors
-from oddsmith.inference.draws import Seed, standard_normals
 from oddsmith.inference.fit_record import INTERCEPT, FitRecord
+from oddsmith.inference.laplace import Seed, standard_normals
 from oddsmith.kernels.rowwise import WeightPoint
 from oddsmith.likelihood.coordinates import make_contrast
 from oddsmith.likelihood.fitted_state import FittedState
@@ -139,13 +139,12 @@ class Posterior(Table):
     @cached_property
     def solver_covariance(self) -> Array:
         """The covariance in the solver's coordinates, CP × CP, zero for what was not estimated."""
-        kept = self.state.kept
-        S = np.zeros((self.state.x.size, self.state.x.size))
+        kept, size = self.state.kept, self.state.x.size
+        S = np.zeros((size, size))
         S[np.ix_(kept, kept)] = self.state.factor.solve(np.eye(len(kept)))
         return S
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return one row per weight: class (for more than two), term, mean, standard deviation."""
         names = ("class", "term") if len(self.state.gauge) > 1 else ("term",)
         columns = zip(*self.labels, strict=True)
         table: dict[str, list[Any]] = {name: list(c) for name, c in zip(names, columns, strict=True)}

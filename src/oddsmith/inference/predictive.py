@@ -11,8 +11,8 @@ from oddsmith.block import Block
 from oddsmith.design.inputs import read_offset
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, UnknownNameError
-from oddsmith.inference.draws import Seed, standard_normals
 from oddsmith.inference.fit_record import FitRecord
+from oddsmith.inference.laplace import Seed, standard_normals
 from oddsmith.inference.posterior import laplace_posterior
 from oddsmith.inference.quadrature import expected_entropy, expected_probability, probability_std
 from oddsmith.inference.summary import normal_quantile

@@ -2,17 +2,27 @@
 
 The profile of a linear function ``cᵀx`` is ``D(v) = 2 (min {f(x): cᵀx = cᵀx̂ + v} − f(x̂))``; an interval ends
 where it reaches the quantile q of χ²₁. Reference: D. J. Venzon and S. H. Moolgavkar, A method for computing
-profile-likelihood-based confidence intervals, Applied Statistics 37 (1988).
+profile-likelihood-based confidence intervals, Applied Statistics 37 (1988). For comparison with R there are also the
+ends that its ``confint`` interpolates on a grid, right to about four digits.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy import linalg
+from scipy.interpolate import make_interp_spline
 
-from oddsmith.numerics import Array
+from oddsmith.errors import InvalidInputError
+from oddsmith.inference.fit_record import FitRecord
+from oddsmith.inference.summary import normal_quantile
+from oddsmith.likelihood.firth import FirthObjective
+from oddsmith.likelihood.fit import make_objective
+from oddsmith.likelihood.objective import FoldObjective
+from oddsmith.likelihood.separation import runs_away
+from oddsmith.numerics import Array, factor_spd
 from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.constrained import Evaluate, KKTFactor, Minimum, minimise
 
@@ -25,6 +35,10 @@ SAME_CURVATURE = 0.2
 """Where an end and the curvature there are Wald's but for this share, there is no other branch to look for."""
 OTHER_BRANCH = 1e-6
 """A minimum lower than this is another one."""
+AT_OPTIMUM = 1e-3
+"""Farther than this from the optimum (standard errors, per root of their number) is not at it."""
+GRID_STEPS = 9
+"""Most steps to a side of the grid on which R interpolates a profile."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,10 +107,7 @@ class Profiler:
         return None
 
     def _bracketed_newton(self, c: Array, side: int) -> float:
-        """Return the end by constrained fits: Newton's method on √D, kept inside a bracket.
-
-        Each fit begins at the nearest one before it.
-        """
+        """Return the end by Newton's method on √D in a bracket: constrained fits, each from the nearest before it."""
         x, v = self.best.w, self._initial_distance(c, side)
         known: list[Minimum | ObjectiveValue] = [self.best]
         if self.anchor is not None:
@@ -216,3 +227,113 @@ class Profiler:
 
 def _weights_of(point: Minimum | ObjectiveValue) -> Array:
     return point.w if isinstance(point, ObjectiveValue) else point.e.w
+
+
+def objective_of(fit: FitRecord) -> FoldObjective:
+    """Return the objective of a fit again, in its coordinates."""
+    return make_objective(fit.problem, fit.state.coordinates)[0].restricted(fit.state.free)
+
+
+def make_profiler(fit: FitRecord, q: float) -> Profiler:
+    """Return the profiler of a fit; refuse rows that are not those of the fit."""
+    objective, x = objective_of(fit), fit.state.x.ravel()
+    # Where the Hessian may be indefinite, the expected one leads the way.
+    exact, evaluate = objective.convex, partial(objective.evaluate, order=2, expected=not objective.convex)
+    if fit.problem.jeffreys:
+        exact, evaluate = False, FirthObjective(objective).evaluate
+    e = evaluate(x)
+    profiler = Profiler(evaluate=evaluate, best=e, q=q, exact=exact)
+    assert e.hessian is not None
+    fit.state.require_same_rows(e.log_likelihood)
+    if fit.separation is None:
+        decrement = factor_spd(e.hessian, tol=0.0).norm(e.gradient)
+        if not decrement <= AT_OPTIMUM * np.sqrt(len(x)):
+            raise InvalidInputError(
+                f"This needs the optimum of the likelihood, and the weights are {decrement:.3g} standard errors from "
+                "it: the fit stopped early. Fit again with solver='newton', or with a larger max_iter."
+            )
+        return profiler
+    anchor = profiler.evaluate(np.zeros_like(x))
+    profiler = replace(profiler, anchor=anchor)
+    limit = minimise(profiler.evaluate, anchor, np.zeros((0, len(x))), tol=profiler.tol, max_iter=200)
+    return replace(profiler, best=replace(e, value=min(e.value, limit.e.value)))
+
+
+def profile_ends(fit: FitRecord, level: float, errors: Array | None = None) -> tuple[Array, Array]:
+    """Return the lower and upper ends of the profile intervals of the reported weights.
+
+    With ``errors`` (the standard errors) they are interpolated on a grid, as in R.
+    """
+    state, weights = fit.state, fit.weights
+    if errors is not None and fit.separation is not None:
+        raise InvalidInputError("The classes are separated, and intervals='confint' needs estimates: use 'profile'.")
+    profiler = make_profiler(fit, normal_quantile(level) ** 2)
+    ends = np.full((2, len(weights.terms)), np.nan)
+    for i in np.flatnonzero(~weights.aliased):
+        c = np.zeros(state.x.size)
+        c[state.kept] = weights.J[i]
+        if errors is not None:
+            ends[:, i] = weights.estimate[i] + interpolated_ends(profiler, c, float(errors[i]), level)
+            continue
+        for row, side in enumerate((-1, 1)):
+            infinite = not profiler.existing and _runs_away(fit, side * c)
+            ends[row, i] = side * np.inf if infinite else weights.estimate[i] + profiler.end(c, side)
+    return ends[0], ends[1]
+
+
+def _runs_away(fit: FitRecord, c: Array) -> bool:
+    """Whether separated classes let ``cᵀx`` go to infinity."""
+    state, coordinates, source = fit.state, fit.state.coordinates, fit.problem.memory_source
+    inside, block = slice(None) if source.s is None else source.s > 0, source.block(0, source.n_rows)
+    dense = block.Phi.dense()[inside]
+    Z = np.column_stack([np.ones(len(dense)), (dense - coordinates.center) / coordinates.scale])
+    # From the solver's contrasts to those against class 0, which the margins are about.
+    towards: Array = np.asarray(np.linalg.solve(coordinates.T.T, c.reshape(state.x.shape)), dtype=np.float64)
+    return runs_away(Z, block.t[inside], state.K, towards, np.asarray(state.free.all(axis=0)))
+
+
+def interpolated_ends(profiler: Profiler, c: Array, error: float, level: float) -> Array:
+    """Return where the interval of ``cᵀx`` ends, relative to the estimate, by the method of ``confint(glm)``.
+
+    1. The signed root of the profile, at steps of a fifth of the normal quantile of level 1 − (1 − level)/4 (in
+       standard errors), until it is beyond that quantile or nine steps are done.
+    2. A cubic spline through these points, at three times as many places at equal distances.
+    3. Linear interpolation between them.
+    """
+    farthest = normal_quantile(1.0 - (1.0 - level) / 4.0)
+    values, roots = [0.0], [0.0]
+    for side in (-1, 1):  # 1
+        near: Minimum | ObjectiveValue = profiler.best
+        for step in range(1, GRID_STEPS + 1):
+            v = side * step * farthest / 5.0 * error
+            found = profiler.fit(near, c, v)
+            if found is None:
+                break
+            near = found
+            values.append(v)
+            roots.append(side * float(np.sqrt(max(2.0 * (found.e.value - profiler.best.value), 0.0))))
+            if abs(roots[-1]) >= farthest:
+                break
+    order = np.argsort(values)
+    x, y = np.array(values)[order], np.array(roots)[order]
+    if len(x) < 4:
+        raise InvalidInputError(
+            "The profile could be followed to fewer than four points, too few for a spline: use intervals='profile'."
+        )
+    places = np.linspace(x[0], x[-1], 3 * len(x))
+    heights = fmm_spline(x, y, places)  # 2
+    cutoff, rising = normal_quantile(level), np.argsort(heights, kind="stable")
+    return np.interp([-cutoff, cutoff], heights[rising], places[rising], left=np.nan, right=np.nan)  # 3
+
+
+def fmm_spline(x: Array, y: Array, places: Array) -> Array:
+    """Return the cubic spline of Forsythe, Malcolm and Moler through ``(x, y)``, R's default, at ``places``.
+
+    Its third derivative at each end is that of the cubic through the four points there.
+
+    >>> x = np.array([0.0, 1.0, 3.0, 4.0, 6.0])
+    >>> fmm_spline(x, x**3 - x, np.array([0.5, 5.0])).round(9).tolist()
+    [-0.375, 120.0]
+    """
+    ends = [(3, 6.0 * np.polyfit(x[four] - x[four].mean(), y[four], 3)[0]) for four in (slice(4), slice(-4, None))]
+    return np.asarray(make_interp_spline(x, y, bc_type=([ends[0]], [ends[1]]))(places))

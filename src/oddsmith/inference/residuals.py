@@ -60,16 +60,14 @@ class Diagnostics(Table):
 
     def __str__(self) -> str:
         most = np.argsort(-self.cooks_distance, kind="stable")[:5]
-        lines = [
-            f"{len(self)} rows: leverage up to {self.leverage.max(initial=0.0):.4g}, "
-            f"Cook's distance up to {self.cooks_distance.max(initial=0.0):.4g}",
-            *(
-                f"  row {i}: Cook's distance {self.cooks_distance[i]:.4g}, leverage {self.leverage[i]:.4g}, "
-                f"deviance residual {self.deviance[i]:.4g}"
-                for i in most
-            ),
-        ]
-        return "\n".join(lines)
+        cooks, leverage = self.cooks_distance, self.leverage
+        text = f"leverage up to {leverage.max(initial=0.0):.4g}, Cook's distance up to {cooks.max(initial=0.0):.4g}"
+        rows = (
+            f"  row {i}: Cook's distance {cooks[i]:.4g}, leverage {leverage[i]:.4g}, deviance residual "
+            f"{self.deviance[i]:.4g}"
+            for i in most
+        )
+        return "\n".join([f"{len(self)} rows: {text}", *rows])
 
 
 def diagnostics(fit: FitRecord) -> Diagnostics:
@@ -88,27 +86,19 @@ def diagnostics(fit: FitRecord) -> Diagnostics:
 @np.errstate(divide="ignore", invalid="ignore")  # a row of leverage 1 has no standardised residual
 def _diagnose(tile: Tile, S: Array, k: int) -> tuple[Array, ...]:
     """Return the columns of some rows; ``S`` (CP × CP) is the inverse information and ``k`` its rank."""
-    C, s, rows = tile.A.shape[1], tile.s, tile.rows
-    B = tile.spread(S)
-    V = curvatures(rows)
-    r = -rows.gradient
+    C, s, rows, P = tile.A.shape[1], tile.s, tile.rows, tile.P
+    B, V, r = tile.spread(S), curvatures(rows), -rows.gradient
     hat = s[:, None, None] * (V @ B)
     leverage = np.trace(hat, axis1=1, axis2=2)
+    deviance, shrink = np.sqrt(2.0 * s * rows.value), np.sqrt(1.0 - leverage / C)
     if C == 1:
-        P, loss_sign = tile.P[:, 1], np.where(tile.t == 1, 1.0, -1.0)
         # score / √information is (t − y) / √(y(1 − y)) for every link, and does not cancel.
         pearson = np.where(s > 0, np.sqrt(s) * r[:, 0] / np.sqrt(V[:, 0, 0]), 0.0)
-        left = 1.0 - leverage
-        cooks = (pearson / left) ** 2 * leverage / k
-        deviance = loss_sign * np.sqrt(2.0 * s * rows.value)
-        shrink = np.sqrt(left)
-        return P, pearson, deviance, leverage, pearson / shrink, deviance / shrink, cooks
-    P = tile.P
-    hit = np.zeros_like(P)
-    hit[np.arange(len(P)), tile.t] = 1.0
+        cooks = (pearson / (1.0 - leverage)) ** 2 * leverage / k
+        deviance = np.where(tile.t == 1, deviance, -deviance)
+        return P[:, 1], pearson, deviance, leverage, pearson / shrink, deviance / shrink, cooks
+    hit = tile.t[:, None] == np.arange(C + 1)
     pearson = np.sqrt(s)[:, None] * (hit - P) / np.sqrt(P * (1.0 - P))
-    shrink = np.sqrt(1.0 - leverage / C)
-    deviance = np.sqrt(2.0 * s * rows.value)
     # Without the row the information is I − s V ⊗ zzᵀ; by Woodbury its solution of s r ⊗ z is S Z q.
     q = np.linalg.solve(np.eye(C) - hat, (s[:, None] * r)[:, :, None])[:, :, 0]
     cooks = np.einsum("nj,njk,nk->n", q, B, q) / k

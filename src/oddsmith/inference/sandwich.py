@@ -15,8 +15,8 @@ from oddsmith.protocols import Indices
 from oddsmith.statistics import ScoreScatter
 
 NAMES = ("information", "observed", "sandwich", "cluster")
-SANDWICHES = ("HC0", "HC1")
-CLUSTERED = ("CR0", "CR1", "CR1S")
+FACTORS = {"sandwich": ("HC0", "HC1"), "cluster": ("CR1", "CR0", "CR1S")}
+"""Small-sample factors of the robust covariances, the default first."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class CovarianceKind:
     @property
     def needs_rows(self) -> bool:
         """Whether it takes another pass over the rows."""
-        return self.name in ("sandwich", "cluster")
+        return self.name in FACTORS
 
     @property
     def n_clusters(self) -> int:
@@ -40,11 +40,12 @@ class CovarianceKind:
     @property
     def remark(self) -> str:
         """The words for the footer of a table."""
-        if self.name in ("information", "observed"):
-            return f"errors from the {'observed ' if self.name == 'observed' else ''}information"
-        if self.name == "sandwich":
-            return f"robust errors ({self.factor} sandwich)"
-        return f"errors robust to {self.n_clusters} clusters ({self.factor})"
+        return {
+            "information": "errors from the information",
+            "observed": "errors from the observed information",
+            "sandwich": f"robust errors ({self.factor} sandwich)",
+            "cluster": f"errors robust to {self.n_clusters} clusters ({self.factor})",
+        }[self.name]
 
 
 def read_covariance(covariance: object) -> CovarianceKind:
@@ -57,24 +58,20 @@ def read_covariance(covariance: object) -> CovarianceKind:
     """
     parts = covariance if isinstance(covariance, tuple) else (covariance,)
     name = parts[0] if parts and isinstance(parts[0], str) else repr(covariance)
-    if name in ("information", "observed") and len(parts) == 1:
-        return CovarianceKind(name)
-    if name == "sandwich" and len(parts) <= 2:
-        factor = parts[1] if len(parts) == 2 else "HC0"
-        if factor not in SANDWICHES:
-            raise UnknownNameError("sandwich", factor, SANDWICHES)
-        return CovarianceKind("sandwich", factor)
-    if name == "cluster" and len(parts) in (2, 3):
-        factor = parts[2] if len(parts) == 3 else "CR1"
-        if factor not in CLUSTERED:
-            raise UnknownNameError("factor for clusters", factor, CLUSTERED)
-        return CovarianceKind("cluster", factor, _codes(parts[1]))
     if name not in NAMES:
         raise UnknownNameError("covariance", name, NAMES)
-    raise InvalidTypeError(
-        "covariance must be 'information', 'observed', 'sandwich', ('sandwich', 'HC1') or ('cluster', ids), ids "
-        f"holding the cluster of each row; found a {type(covariance).__name__} of {len(parts)}, {name!r} first."
-    )
+    known, needed = FACTORS.get(name, ()), 2 if name == "cluster" else 1
+    if not needed <= len(parts) <= needed + bool(known):
+        raise InvalidTypeError(
+            "covariance must be 'information', 'observed', 'sandwich', ('sandwich', 'HC1') or ('cluster', ids), ids "
+            f"holding the cluster of each row; found a {type(covariance).__name__} of {len(parts)}, {name!r} first."
+        )
+    if not known:
+        return CovarianceKind(name)
+    factor = parts[needed] if len(parts) > needed else known[0]
+    if factor not in known:
+        raise UnknownNameError("sandwich" if name == "sandwich" else "factor for clusters", factor, known)
+    return CovarianceKind(name, factor, _codes(parts[1]) if name == "cluster" else None)
 
 
 def _codes(ids: object) -> Indices:
@@ -98,10 +95,9 @@ def covariance(fit: FitRecord, kind: CovarianceKind) -> Array:
         if not kind.needs_rows:
             V = bread.solve(np.eye(len(state.kept)))
             return (V + V.T) / 2.0
-        source, clusters = fit.problem.source, 0
         if kind.codes is None:
-            sums = fit.problem.engine.fold(ScoreScatter, source, fit.at)
-            meat, value = sums.meat, sums.value
+            sums = fit.problem.engine.fold(ScoreScatter, fit.problem.source, fit.at)
+            meat, value, clusters = sums.meat, sums.value, 0
         else:
             meat, value, clusters = cluster_scatter(fit.problem.memory_source, fit.at, kind.codes)
         state.require_same_rows(-value)
@@ -116,8 +112,8 @@ def cluster_scatter(source: MemorySource, at: WeightPoint, codes: Indices) -> tu
     """
     if len(codes) != source.n_rows:
         raise InvalidInputError(f"{len(codes)} clusters were given for {source.n_rows} rows; every row needs one.")
-    n = int(codes.max()) + 1
-    sums, weight, value = np.zeros((n, at.x.size)), np.zeros(n), 0.0
+    n, value = int(codes.max()) + 1, 0.0
+    sums, weight = np.zeros((n, at.x.size)), np.zeros(n)
     for tile in each_tile(source, at):
         inside = codes[tile.start : tile.start + len(tile.Z)]
         np.add.at(sums, inside, tile.scores() * tile.s[:, None])

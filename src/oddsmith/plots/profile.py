@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.inference.fit_record import LikelihoodModel
-from oddsmith.inference.profile import Profiler
-from oddsmith.inference.profile_intervals import make_profiler
+from oddsmith.inference.profile import Profiler, make_profiler
 from oddsmith.inference.summary import check_level, normal_quantile
 from oddsmith.numerics import Array
 from oddsmith.plots.style import INK, QUIET, AxesLike, Display, color_of, legend_above, plain
