@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
-from itertools import product
+from itertools import combinations, product
 from typing import Any, Generic, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -257,29 +257,30 @@ def _multiclass(w: FormulaWriter[Columns], model: OneVsRest | OneVsOne, X: Colum
         return parts[0]
     P = w.let(w.join(*seconds)) if len(seconds) == len(parts) else None
     if isinstance(model, OneVsOne) and P is not None:
-        P = w.let(_coupled(w, P, model._pairs(), len(model.classes_)))
+        P = w.let(_coupled(w, P, len(model.classes_)))
         L = w.let(w.safe_log(P))
         return ModelFormulas(values=L, proba=P, log_proba=L)
     values = w.let(w.join(*(part.values for part in parts)))
     if P is None:
-        return ModelFormulas(values=_votes(w, model, values) if isinstance(model, OneVsOne) else values)
+        return ModelFormulas(values=_votes(w, values, len(model.classes_)) if isinstance(model, OneVsOne) else values)
     S = w.let(w.sum_columns(P))
     shares = w.apply("/", P, w.let(w.apply("max", S, w.constant(w.smallest))))
     P = w.let(w.apply("where", w.apply("<", w.constant(0.0), S), shares, w.constant(1.0 / len(parts))))
     return ModelFormulas(values=values, proba=P, log_proba=w.safe_log(P))
 
 
-def _votes(w: FormulaWriter[Columns], model: OneVsOne, values: Columns) -> Columns:
+def _votes(w: FormulaWriter[Columns], values: Columns, K: int) -> Columns:
+    """Return the votes of pairs for each class, and a fraction for the margins of wins and losses."""
     wins = w.let(w.indicator(w.apply("<", w.constant(0.0), values)))
-    sign = np.zeros((len(model.classes_), w.width(values)))
-    for n, (i, j) in enumerate(model._pairs()):
+    sign = np.zeros((K, w.width(values)))
+    for n, (i, j) in enumerate(combinations(range(K), 2)):
         sign[j, n], sign[i, n] = 1.0, -1.0
     votes = w.affine(wins, sign, (sign < 0).sum(axis=1).astype(np.float64))
     margin = w.let(w.affine(values, sign))
     return w.apply("+", votes, w.apply("/", margin, w.scale(w.apply("abs", margin), 3.0, 3.0)))
 
 
-def _coupled(w: FormulaWriter[Columns], second: Columns, pairs: list[tuple[int, int]], K: int) -> Columns:
+def _coupled(w: FormulaWriter[Columns], second: Columns, K: int) -> Columns:
     """Return the probabilities of K classes from those of pairs: the p of smallest ``pᵀQp`` whose sum is 1 (`couple`).
 
     With ``p_K = 1 − Σ_i p_i`` it is a positive definite system for the others, solved by elimination without exchanges.
@@ -291,8 +292,8 @@ def _coupled(w: FormulaWriter[Columns], second: Columns, pairs: list[tuple[int, 
         )
     second = w.clip(second, w.constant(LEAST_PROBABILITY), w.constant(1.0 - LEAST_PROBABILITY))
     first = w.let(w.scale(second, -1.0, 1.0))
-    r = {(i, j): w.pick(first, [n]) for n, (i, j) in enumerate(pairs)}  # of i against j
-    r |= {(j, i): w.pick(second, [n]) for n, (i, j) in enumerate(pairs)}
+    r = {pair: w.pick(first, [n]) for n, pair in enumerate(combinations(range(K), 2))}  # of i against j
+    r |= {(j, i): w.pick(second, [n]) for n, (i, j) in enumerate(combinations(range(K), 2))}
     Q = {(i, j): w.let(w.scale(w.apply("*", r[i, j], r[j, i]), -1.0)) for i, j in r}
     for i in range(K):
         squares = w.join(*(w.apply("*", r[j, i], r[j, i]) for j in range(K) if j != i))
