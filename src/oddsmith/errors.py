@@ -51,12 +51,9 @@ class UnknownNameError(InvalidInputError):
     """
 
     def __init__(self, what: str, found: object, known: Iterable[object]) -> None:
-        from difflib import get_close_matches
-
         names = sorted(known, key=str)
-        close = get_close_matches(str(found), [str(name) for name in names], n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        super().__init__(f"Unknown {what} {found!r}. Known: {', '.join(map(repr, names)) or '(none)'}.{hint}")
+        listed = ", ".join(map(repr, names)) or "(none)"
+        super().__init__(f"Unknown {what} {found!r}. Known: {listed}.{did_you_mean(found, names)}")
         self._given = (what, found, names)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -90,6 +87,15 @@ class SeparationWarning(OddsmithWarning, _SklearnConvergenceWarning):
 
 class CollinearityWarning(OddsmithWarning):
     """Columns that are combinations of earlier ones were set aside."""
+
+
+def did_you_mean(text: object, names: Iterable[object]) -> str:
+    """Return a hint for an error message: the name that is nearest to a text, whatever its case; empty if none is."""
+    from difflib import get_close_matches
+
+    known = {str(name).lower(): str(name) for name in names}
+    close = get_close_matches(str(text).lower(), known, n=1)
+    return f" Did you mean {known[close[0]]!r}?" if close else ""
 
 
 @contextmanager

@@ -43,31 +43,24 @@ class Link(Protocol):
 
     def link(self, y: Array) -> Array:
         """Return the activation at which the probability is ``y``, for ``0 < y < 1``."""
-        ...
 
     def inverse(self, a: Array) -> Array:
         """Return the probability ``y = f(a)``."""
-        ...
 
     def derivative(self, a: Array) -> Array:
         """Return ``f′(a)``."""
-        ...
 
     def second_derivative(self, a: Array) -> Array:
         """Return ``f″(a)``."""
-        ...
 
     def log_probability(self, a: Array) -> tuple[Array, Array]:
         """Return ``log f(a)`` and ``log(1 − f(a))``."""
-        ...
 
     def score(self, a: Array) -> tuple[Array, Array]:
         """Return the slopes of ``log f`` and ``log(1 − f)``: ``f′ / f`` and ``−f′ / (1 − f)``."""
-        ...
 
     def score_derivative(self, a: Array) -> tuple[Array, Array]:
         """Return the second derivatives of ``log f`` and ``log(1 − f)``."""
-        ...
 
 
 LINKS: Registry[Link] = Registry("link")
@@ -91,15 +84,12 @@ class _Symmetric(ABC):
         """Return the slope of that."""
 
     def log_probability(self, a: Array) -> tuple[Array, Array]:
-        """Return ``log f(a)`` and ``log f(−a)``."""
         return self._log_f(a), self._log_f(-a)
 
     def score(self, a: Array) -> tuple[Array, Array]:
-        """Return the slopes of ``log f(a)`` and ``log f(−a)``."""
         return self._score_f(a), -self._score_f(-a)
 
     def score_derivative(self, a: Array) -> tuple[Array, Array]:
-        """Return the second derivatives of ``log f(a)`` and ``log f(−a)``."""
         return self._score_derivative_f(a), self._score_derivative_f(-a)
 
 
@@ -114,32 +104,23 @@ class Logit(_Symmetric):
     convex = True
 
     def link(self, y: Array) -> Array:
-        """Return ``log(y / (1 − y))``."""
         result: Array = special.logit(y)
         return result
 
     def inverse(self, a: Array) -> Array:
-        """Return ``σ(a)``."""
-        result: Array = sigmoid(a)
-        return result
+        return sigmoid(a)
 
     def derivative(self, a: Array) -> Array:
-        """Return ``σ(a) σ(−a)``."""
-        result: Array = sigmoid(a) * sigmoid(-a)
-        return result
+        return sigmoid(a) * sigmoid(-a)
 
     def second_derivative(self, a: Array) -> Array:
-        """Return ``σ(a) σ(−a) (σ(−a) − σ(a))``, the bracket being ``−tanh(a/2)``."""
-        result: Array = -sigmoid(a) * sigmoid(-a) * np.tanh(0.5 * a)
-        return result
+        return -sigmoid(a) * sigmoid(-a) * np.tanh(0.5 * a)  # σ(a) − σ(−a) is the tanh
 
     def _log_f(self, a: Array) -> Array:
-        result: Array = -log1pexp(-a)
-        return result
+        return -log1pexp(-a)
 
     def _score_f(self, a: Array) -> Array:
-        result: Array = sigmoid(-a)
-        return result
+        return sigmoid(-a)
 
     def _score_derivative_f(self, a: Array) -> Array:
         return -self.derivative(a)
@@ -159,21 +140,17 @@ class Probit(_Symmetric):
     convex = True
 
     def link(self, y: Array) -> Array:
-        """Return ``Φ⁻¹(y)``."""
         result: Array = special.ndtri(y)
         return result
 
     def inverse(self, a: Array) -> Array:
-        """Return ``Φ(a)``."""
         result: Array = special.ndtr(a)
         return result
 
     def derivative(self, a: Array) -> Array:
-        """Return ``φ(a)``."""
         return normal_density(a)
 
     def second_derivative(self, a: Array) -> Array:
-        """Return ``−a φ(a)``."""
         return -a * normal_density(a)
 
     def _log_f(self, a: Array) -> Array:
@@ -200,20 +177,16 @@ class Cauchit(_Symmetric):
     convex = False
 
     def link(self, y: Array) -> Array:
-        """Return ``tan(π (y − 1/2))``."""
         return np.sign(y - 0.5) / np.tan(np.pi * np.minimum(y, 1.0 - y))
 
     def inverse(self, a: Array) -> Array:
-        """Return the angle of the point (−a, 1) as a share of π: the lower tail keeps its digits."""
-        return np.arctan2(1.0, -a) / np.pi
+        return np.arctan2(1.0, -a) / np.pi  # as an angle: the lower tail keeps its digits
 
     def derivative(self, a: Array) -> Array:
-        """Return ``1 / (π (1 + a²))``."""
         h = 1.0 / np.hypot(1.0, a)
         return h * h / np.pi
 
     def second_derivative(self, a: Array) -> Array:
-        """Return ``−2 a / (π (1 + a²)²)``."""
         h = 1.0 / np.hypot(1.0, a)
         return -2.0 * (a * h) * h * h * h / np.pi
 
@@ -262,30 +235,24 @@ class Cloglog:
     convex = True
 
     def link(self, y: Array) -> Array:
-        """Return ``log(−log(1 − y))``."""
         return np.log(-np.log1p(-y))
 
     def inverse(self, a: Array) -> Array:
-        """Return ``1 − exp(−exp(a))``."""
         return -np.expm1(-_rate(a))
 
     def derivative(self, a: Array) -> Array:
-        """Return ``u exp(−u)``."""
         u = _rate(a)
         return u * np.exp(-u)
 
     def second_derivative(self, a: Array) -> Array:
-        """Return ``u (1 − u) exp(−u)``, without cancellation at ``a = 0``."""
         u = _rate(a)
-        return -u * np.exp(-u) * np.expm1(np.minimum(a, _CERTAIN))
+        return -u * np.exp(-u) * np.expm1(np.minimum(a, _CERTAIN))  # no cancellation at a = 0
 
     def log_probability(self, a: Array) -> tuple[Array, Array]:
-        """Return ``log(1 − exp(−u))`` and ``−u``; far to the left the former is ``a``."""
-        far = a < -40.0
+        far = a < -40.0  # where log f is a
         return np.where(far, a, log1mexp(_rate(np.where(far, 0.0, a)))), -_exp(a)
 
     def score(self, a: Array) -> tuple[Array, Array]:
-        """Return ``u / (exp(u) − 1)`` and ``−u``."""
         u = _rate(a)
         return np.exp(-u) / special.exprel(-u), -_exp(a)
 
@@ -311,33 +278,26 @@ class Loglog:
     _mirrored = Cloglog()
 
     def link(self, y: Array) -> Array:
-        """Return ``−log(−log(y))``."""
         return -np.log(-np.log(y))
 
     def inverse(self, a: Array) -> Array:
-        """Return ``exp(−exp(−a))``."""
         return np.exp(-_rate(-a))
 
     def derivative(self, a: Array) -> Array:
-        """Return ``g′(−a)``."""
         return self._mirrored.derivative(-a)
 
     def second_derivative(self, a: Array) -> Array:
-        """Return ``−g″(−a)``."""
         return -self._mirrored.second_derivative(-a)
 
     def log_probability(self, a: Array) -> tuple[Array, Array]:
-        """Return ``log(1 − g(−a))`` and ``log g(−a)``."""
         log_g, log_not_g = self._mirrored.log_probability(-a)
         return log_not_g, log_g
 
     def score(self, a: Array) -> tuple[Array, Array]:
-        """Return the slopes of the mirror image, exchanged and negated."""
         of_g, of_not_g = self._mirrored.score(-a)
         return -of_not_g, -of_g
 
     def score_derivative(self, a: Array) -> tuple[Array, Array]:
-        """Return the second derivatives of the mirror image, exchanged."""
         of_g, of_not_g = self._mirrored.score_derivative(-a)
         return of_not_g, of_g
 
@@ -349,7 +309,7 @@ class _Bounded:
     convex = True
 
     def _moved(self, a: Array) -> tuple[npt.NDArray[np.bool_], Array]:
-        """Return which activations lie in the domain, and all of them with the others moved into it."""
+        """Return which activations lie in the domain, and ``a`` with the others moved into it."""
         lower, upper = self.domain
         inside = (a > lower) & (a < upper)
         return inside, np.where(inside, a, upper - 0.5)
@@ -366,34 +326,27 @@ class Log(_Bounded):
     domain = (-np.inf, 0.0)
 
     def link(self, y: Array) -> Array:
-        """Return ``log(y)``."""
         return np.log(y)
 
     def inverse(self, a: Array) -> Array:
-        """Return ``exp(a)``, at most 1."""
         return np.exp(np.minimum(a, 0.0))
 
     def derivative(self, a: Array) -> Array:
-        """Return ``exp(a)``."""
         inside, b = self._moved(a)
         return np.where(inside, np.exp(b), 0.0)
 
     def second_derivative(self, a: Array) -> Array:
-        """Return ``exp(a)``."""
         return self.derivative(a)
 
     def log_probability(self, a: Array) -> tuple[Array, Array]:
-        """Return ``a`` and ``log(1 − exp(a))``."""
         inside, b = self._moved(a)
         return np.where(inside, b, -np.inf), np.where(inside, log1mexp(-b), -np.inf)
 
     def score(self, a: Array) -> tuple[Array, Array]:
-        """Return ``1`` and ``−exp(a) / (1 − exp(a))``."""
         inside, b = self._moved(a)
         return np.where(inside, 1.0, 0.0), np.where(inside, np.exp(b) / np.expm1(b), 0.0)
 
     def score_derivative(self, a: Array) -> tuple[Array, Array]:
-        """Return ``0`` and ``−exp(a) / (1 − exp(a))²``."""
         inside, b = self._moved(a)
         with np.errstate(over="ignore", divide="ignore"):  # a sliver below the end the curvature is infinite
             return np.zeros_like(b), np.where(inside, -np.exp(b) / np.expm1(b) ** 2, 0.0)
@@ -410,34 +363,27 @@ class Identity(_Bounded):
     domain = (0.0, 1.0)
 
     def link(self, y: Array) -> Array:
-        """Return ``y``."""
         return np.array(y, dtype=np.float64)
 
     def inverse(self, a: Array) -> Array:
-        """Return ``a``, at least 0 and at most 1."""
         return np.clip(a, 0.0, 1.0)
 
     def derivative(self, a: Array) -> Array:
-        """Return ``1``."""
         return np.where(self._moved(a)[0], 1.0, 0.0)
 
     def second_derivative(self, a: Array) -> Array:
-        """Return ``0``."""
         return np.zeros_like(a, dtype=np.float64)
 
     def log_probability(self, a: Array) -> tuple[Array, Array]:
-        """Return ``log(a)`` and ``log(1 − a)``."""
         inside, b = self._moved(a)
         return np.where(inside, np.log(b), -np.inf), np.where(inside, np.log1p(-b), -np.inf)
 
     def score(self, a: Array) -> tuple[Array, Array]:
-        """Return ``1/a`` and ``−1/(1 − a)``."""
         inside, b = self._moved(a)
         with np.errstate(over="ignore"):  # 1/a of the smallest numbers
             return np.where(inside, 1.0 / b, 0.0), np.where(inside, -1.0 / (1.0 - b), 0.0)
 
     def score_derivative(self, a: Array) -> tuple[Array, Array]:
-        """Return ``−1/a²`` and ``−1/(1 − a)²``."""
         of_f, of_not_f = self.score(a)
         with np.errstate(over="ignore"):
             return -of_f * of_f, -of_not_f * of_not_f

@@ -27,16 +27,13 @@ class RowLosses(Protocol):
     @property
     def value(self) -> Array:
         """The loss of each row (length n)."""
-        ...
 
     @property
     def gradient(self) -> Array:
         """The derivatives in the activations (n × C)."""
-        ...
 
     def curvature(self, j: int, k: int) -> Array:
         """Return ``∂²ℓ/∂a_j∂a_k`` for each row (length n)."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -48,7 +45,6 @@ class BinaryRows:
     second: Array
 
     def curvature(self, j: int, k: int) -> Array:
-        """Return the second derivative of each row."""
         return self.second
 
 
@@ -67,7 +63,6 @@ class SoftmaxRows:
         return self.P @ _all_but_one(namespace(self.P), self.P.shape[1], self.P.dtype)
 
     def curvature(self, j: int, k: int) -> Array:
-        """Return ``∂²ℓ/∂a_j∂a_k`` for each row."""
         p = self.P[:, j + 1]
         return p * self.others[:, j + 1] if j == k else -p * self.P[:, k + 1]
 
@@ -126,17 +121,14 @@ def link_rows(A: Array, t: Codes, link: Link, *, expected: bool = False) -> RowL
     >>> rows.value.round(4).tolist(), rows.gradient.round(4).tolist()
     ([0.6931, 2.1269], [[-0.5], [0.8808]])
     """
-    a = A[:, 0]
-    hit = t == 1
-    scores = link.score(a)
-    value = -np.where(hit, *link.log_probability(a))
+    a, hit = A[:, 0], t == 1
     if expected:
         # E[score²] = f (f′/f)² + (1 − f) (f′/(1 − f))² = (f′/f) (f′/(1 − f)); a barrier before a link is no part of it.
         p, q = getattr(link, "inner", link).score(a)
         second = -p * q
     else:
         second = -np.where(hit, *link.score_derivative(a))
-    return BinaryRows(value, -np.where(hit, *scores)[:, None], second)
+    return BinaryRows(-np.where(hit, *link.log_probability(a)), -np.where(hit, *link.score(a))[:, None], second)
 
 
 def softmax_rows(A: Array, t: Codes) -> RowLosses:

@@ -28,17 +28,18 @@ def namespace(array: Any) -> Any:
     return array.__array_namespace__()
 
 
-def log1pexp(a: Any) -> Any:
+def log1pexp(a: Array) -> Array:
     """Return ``log(1 + exp(a))`` without overflow and without loss in the tails.
 
     >>> log1pexp(np.array([-800.0, 0.0, 800.0])).round(6).tolist()
     [0.0, 0.693147, 800.0]
     """
     xp = namespace(a)
-    return xp.maximum(a, xp.zeros_like(a)) + xp.log1p(xp.exp(-xp.abs(a)))
+    result: Array = xp.maximum(a, xp.zeros_like(a)) + xp.log1p(xp.exp(-xp.abs(a)))
+    return result
 
 
-def sigmoid(a: Any) -> Any:
+def sigmoid(a: Array) -> Array:
     """Return ``1 / (1 + exp(-a))`` with full relative precision in the lower tail.
 
     >>> sigmoid(np.array([-700.0, 0.0, 700.0])).tolist()
@@ -46,7 +47,8 @@ def sigmoid(a: Any) -> Any:
     """
     xp = namespace(a)
     e = xp.exp(-xp.abs(a))
-    return xp.where(a >= 0, 1.0, e) / (1.0 + e)
+    result: Array = xp.where(a >= 0, 1.0, e) / (1.0 + e)
+    return result
 
 
 def log1mexp(x: Array) -> Array:
@@ -57,8 +59,7 @@ def log1mexp(x: Array) -> Array:
     """
     small = x < np.log(2.0)
     below, above = np.where(small, x, 1.0), np.where(small, 1.0, x)
-    result: Array = np.where(small, np.log(-np.expm1(-below)), np.log1p(-np.exp(-above)))
-    return result
+    return np.where(small, np.log(-np.expm1(-below)), np.log1p(-np.exp(-above)))
 
 
 def coth_excess(x: Array) -> Array:
@@ -70,8 +71,7 @@ def coth_excess(x: Array) -> Array:
     far = np.maximum(x, 0.02)
     square = np.minimum(x, 0.02) ** 2
     series = square * (1.0 / 3.0 - square * (1.0 / 45.0 - square * (2.0 / 945.0)))
-    result: Array = np.where(x < 0.02, series, far / np.tanh(far) - 1.0)
-    return result
+    return np.where(x < 0.02, series, far / np.tanh(far) - 1.0)
 
 
 def normal_density(a: Array) -> Array:
@@ -108,11 +108,10 @@ def inverse_mills_excess(a: Array) -> Array:
     tail = x
     for k in range(16, 1, -1):  # sixteen levels give every digit from x = 8 on
         tail = x + k / tail
-    result: Array = np.where(a < -8.0, 1.0 / tail, inverse_mills(a) + a)
-    return result
+    return np.where(a < -8.0, 1.0 / tail, inverse_mills(a) + a)
 
 
-def log_normaliser(A: Any) -> tuple[Any, Any]:
+def log_normaliser(A: Array) -> tuple[Array, Array]:
     """Return ``log(1 + Σ_k exp(A_k))`` and the matching probabilities, the reference class first.
 
     ``A`` is n × C, the activations of the classes 1…C against class 0, whose activation is 0.
@@ -182,15 +181,15 @@ class SpdFactor:
 
     def solve(self, b: Array) -> Array:
         """Return ``x`` with ``A x = b`` on the kept rows and zero on the others (``b`` may have columns)."""
+        x = np.zeros_like(b, dtype=np.float64)
+        if not len(self.L):
+            return x
         if self.complete:
             scale = self.d if b.ndim == 1 else self.d[:, None]
-            return dpotrs(self.L, b / scale, lower=1)[0] / scale if len(b) else np.zeros_like(b, dtype=np.float64)
-        x = np.zeros_like(b, dtype=np.float64)
-        if not self.kept.any():
-            return x
+            solution: Array = dpotrs(self.L, b / scale, lower=1)[0] / scale
+            return solution
         scale = self.d[self.kept] if b.ndim == 1 else self.d[self.kept][:, None]
-        y, _ = dpotrs(self.L, b[self.kept] / scale, lower=1)
-        x[self.kept] = y / scale
+        x[self.kept] = dpotrs(self.L, b[self.kept] / scale, lower=1)[0] / scale
         return x
 
     def norm(self, b: Array) -> float:
@@ -250,11 +249,7 @@ class SpdFactor:
         """An estimate (in the 1-norm) of the condition number of ``A`` scaled to unit diagonal."""
         if not self.kept.any():
             return 1.0
-        if self.scaled is None:
-            L = np.tril(self.L)
-            R = L @ L.T
-        else:
-            R = self.scaled
+        R = np.tril(self.L) @ np.tril(self.L).T if self.scaled is None else self.scaled
         norm1 = float(np.abs(R).sum(axis=1).max())
         reciprocal, _ = dpocon(self.L, norm1, uplo="L")
         return float(1.0 / reciprocal) if reciprocal > 0 else np.inf
@@ -345,5 +340,4 @@ def null_vectors(S: Array, factor: SpdFactor) -> Array:
 
 def smallest_norm(solution: Array, N: Array) -> Array:
     """Return the solution without its part in the span of ``N``, which fits as well."""
-    result: Array = solution - N @ np.linalg.lstsq(N, solution, rcond=None)[0] if N.size else solution
-    return result
+    return solution - N @ np.linalg.lstsq(N, solution, rcond=None)[0] if N.size else solution

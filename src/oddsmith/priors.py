@@ -101,7 +101,6 @@ class Anchored(Quadratic):
     scale: Array
 
     def transformed(self, L: Array | None, d: Array) -> Quadratic:
-        """Return the same penalty about columns centred at ``L / d`` and scaled by ``1 / d``."""
         C, P = self.mean.shape
         center = np.zeros(P - 1) if L is None else L / d
         mean = linalg.solve_triangular(_affine_map(d, -center * d), self.mean.T, lower=False).T
@@ -220,12 +219,10 @@ class GaussianPrior:
         m = _numeric(self.mean, "mean")
         if m.size == rows * (M + 1) and m.ndim >= 1 and covered:
             return m.reshape(rows, M + 1)
-        if m.ndim == 0 or m.shape == (M,):
+        if m.ndim == 0 or m.shape in ((M,), (rows, M)):
             result[:, 1:] = m
         elif m.shape == (M + 1,) and covered:
             result[:] = m
-        elif m.shape == (rows, M):
-            result[:, 1:] = m
         else:
             sizes = f"{M}" + (f" or {M + 1} (with the intercept)" if covered else "")
             raise InvalidInputError(
@@ -251,7 +248,6 @@ class Inherited(GaussianPrior):
         return f"<the posterior of an earlier fit, {len(self.Q)} weights>"
 
     def quadratic(self, C: int, M: int, *, symmetric_classes: int = 0) -> Quadratic:
-        """Return the penalty."""
         return Anchored(np.asarray(self.mean, dtype=np.float64), self.Q, *self.about)
 
 

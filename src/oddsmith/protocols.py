@@ -23,7 +23,6 @@ class ClassifierLike(Protocol):
 
     def predict(self, X: Any) -> Labels:
         """Return the class of each row."""
-        ...
 
 
 class ProbabilisticClassifierLike(ClassifierLike, Protocol):
@@ -31,4 +30,3 @@ class ProbabilisticClassifierLike(ClassifierLike, Protocol):
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the probability of each class, N × K."""
-        ...

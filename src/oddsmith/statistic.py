@@ -50,21 +50,17 @@ class Statistic(Protocol):
     @classmethod
     def zero(cls: type[S], shape: Shape, params: Any) -> S:
         """Return the statistic of no rows."""
-        ...
 
     @classmethod
     def of(cls: type[S], block: Block, params: Any) -> S:
         """Return the statistic of the rows of ``block``."""
-        ...
 
     def merge(self: S, other: S) -> S:
         """Return the statistic of the rows of both."""
-        ...
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
         """Return parameters under which the laws are to be tested."""
-        ...
 
 
 STATISTICS: Registry[type[Statistic]] = Registry("statistic")

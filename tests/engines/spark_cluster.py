@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from oddsmith import LogisticRegression
 from oddsmith.engines import spark_files
 from oddsmith.engines.spark import SparkEngine
-from oddsmith.testing.on_spark import lay_out_spark
+from oddsmith.testing.sources import lay_out_spark
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from oddsmith.testing.on_spark import why_no_spark
+from oddsmith.testing.sources import why_no_spark
 
 SCRIPT = Path(__file__).with_name("spark_cluster.py")
 

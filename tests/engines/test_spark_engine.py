@@ -24,7 +24,7 @@ from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError
 from oddsmith.statistic import STATISTICS, Shape
 from oddsmith.statistics import Counts, Moments, MomentsParams
 from oddsmith.testing.folds import _Nearness, _same_bits
-from oddsmith.testing.on_spark import lay_out_spark, spark_session, spark_source, why_no_spark
+from oddsmith.testing.sources import lay_out_spark, spark_session, spark_source, why_no_spark
 
 pytestmark = [
     pytest.mark.xdist_group("spark"),

@@ -17,7 +17,7 @@ from oddsmith.engines import PartedSource, Piece, spark_files
 from oddsmith.engines.spark import SparkEngine, SparkParts
 from oddsmith.engines.spark_files import file_partitions
 from oddsmith.errors import InvalidInputError
-from oddsmith.testing.on_spark import spark_session, why_no_spark
+from oddsmith.testing.sources import spark_session, why_no_spark
 
 pytestmark = [
     pytest.mark.xdist_group("spark"),

@@ -18,7 +18,7 @@ from oddsmith import LogisticRegression, scan
 from oddsmith.engines.spark import is_spark
 from oddsmith.errors import InvalidInputError
 from oddsmith.testing import all_models
-from oddsmith.testing.on_spark import lay_out_spark, spark_session, why_no_spark
+from oddsmith.testing.sources import lay_out_spark, spark_session, why_no_spark
 
 pytestmark = [
     pytest.mark.xdist_group("spark"),

@@ -23,7 +23,7 @@ from oddsmith.evaluation import streamed
 from oddsmith.evaluation.sums import bin_of
 from oddsmith.evaluation.value_counts import ValueCounts, keys_of, values_of
 from oddsmith.testing import Cut, all_models, lay_out_dask, lay_out_files
-from oddsmith.testing.on_spark import lay_out_spark, why_no_spark
+from oddsmith.testing.sources import lay_out_spark, why_no_spark
 
 N = 400
 LABELS = np.array(["ash", "birch", "cedar"])

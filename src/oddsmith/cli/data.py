@@ -1,4 +1,4 @@
-"""What DATA means on the command line: files, folders, globs, databases, standard input, bundled tables."""
+"""What MODEL and DATA mean on the command line: files, folders, globs, databases, standard input, bundled tables."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import glob
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -18,7 +18,10 @@ from oddsmith.cli.files import Types, Wanted
 from oddsmith.data import DATASETS, dataset_path
 from oddsmith.engines.files import formats
 from oddsmith.engines.files.schemas import check_unique
-from oddsmith.errors import InvalidInputError
+from oddsmith.errors import InvalidInputError, ModelFileError, did_you_mean
+
+if TYPE_CHECKING:
+    from oddsmith.models.base import Classifier
 
 HOW = (
     "DATA is a CSV, Parquet, Arrow or JSON-lines file, a folder or glob of them, a database table or query "
@@ -65,10 +68,8 @@ class InputData:
     def table(self, types: Types | None = None) -> pa.Table:
         """Return all rows."""
         if self.read is not None:
-            table = self.read(types)
-        else:
-            table = pa.concat_tables(self.stream(types, None), promote_options="permissive")
-        return self._checked(table)
+            return self._checked(self.read(types))
+        return self._checked(pa.concat_tables(self.stream(types, None), promote_options="permissive"))
 
     def batches(self, types: Types | None = None, wanted: Wanted = None) -> Iterator[pa.Table]:
         """Yield rows, some at a time; columns in ``types`` are read as these where a format leaves types open.
@@ -78,7 +79,6 @@ class InputData:
         return map(self._checked, self.stream(types, wanted))
 
     def _checked(self, table: pa.Table) -> pa.Table:
-        """Return the table if every column has a name of its own, or say which has not."""
         check_unique(table.column_names, repr(self.name))
         return table
 
@@ -92,12 +92,12 @@ def open_data(text: str | Sequence[str]) -> InputData:
     if not isinstance(text, str):
         if len(text) == 1:
             return open_data(text[0])
-        for name in text:
-            if not os.path.isfile(name):
-                raise InvalidInputError(
-                    f"{name!r} is no file. Several names of DATA are those of files; name a folder, a glob in quotes, "
-                    "a database or a bundled data set alone."
-                )
+        other = next((name for name in text if not os.path.isfile(name)), None)
+        if other is not None:
+            raise InvalidInputError(
+                f"{other!r} is no file. Several names of DATA are those of files; name a folder, a glob in quotes, "
+                "a database or a bundled data set alone."
+            )
         return _files(f"{text[0]} and {len(text) - 1} more", list(text))
     if text == "-":
         return _standard_input()
@@ -118,9 +118,9 @@ def open_data(text: str | Sequence[str]) -> InputData:
         return _files(text, [str(dataset_path(text))])
     if any(sign in text for sign in "*?["):
         return _files(text, sorted(path for path in glob.glob(text, recursive=True) if os.path.isfile(path)))
-    raise InvalidInputError(
-        f"There is no file, folder or data set {text!r}.{_hint(text)} {HOW} ({', '.join(DATASETS)})."
-    )
+    folder = Path(text).parent
+    hint = did_you_mean(text, [*DATASETS, *(folder.iterdir() if folder.is_dir() else ())])
+    raise InvalidInputError(f"There is no file, folder or data set {text!r}.{hint} {HOW} ({', '.join(DATASETS)}).")
 
 
 def check_apart(path: str | None, *read: str) -> None:
@@ -130,13 +130,28 @@ def check_apart(path: str | None, *read: str) -> None:
             raise InvalidInputError(f"{path!r} is what is read, and would be lost. Write to another file.")
 
 
-def _hint(text: str) -> str:
-    from difflib import get_close_matches
+def check_column(names: Collection[str], name: str, what: str) -> None:
+    """Refuse a column that does not exist; the error lists those that do."""
+    if name not in names:
+        hint = did_you_mean(name, names)
+        if "," in name and {part.strip() for part in name.split(",")} <= set(names):
+            hint = f" Give {what} again for each column."
+        raise InvalidInputError(
+            f"There is no column {name!r} for {what}.{hint} The columns are: {', '.join(map(repr, names))}."
+        )
 
-    folder = Path(text).parent
-    beside = [str(path) for path in folder.iterdir()] if folder.is_dir() else []
-    close = get_close_matches(text, [*DATASETS, *beside], n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""
+
+def load_model(path: str) -> Classifier:
+    """Return the model in a file."""
+    from oddsmith.persistence.model_file import load
+
+    try:
+        model: Classifier = load(path)
+    except ModelFileError as error:
+        if formats.format_of(path) is None:
+            raise
+        raise ModelFileError(f"{error} The model comes first, and then the data.") from error
+    return model
 
 
 def _detect_format(path: str) -> str:

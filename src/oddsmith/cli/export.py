@@ -22,18 +22,14 @@ def sql(
     dialect: Annotated[str, typer.Option(help="duckdb, postgres or sqlite.")] = "duckdb",
     loss: options.Loss = None,
     reject: options.Reject = None,
-    keep: Annotated[
-        list[str] | None, options.option("A column to copy; can be given again.", "--keep", metavar="COLUMN")
-    ] = None,
-    intervals: Annotated[
-        bool, typer.Option("--intervals", help="Intervals of the probabilities (two classes).")
-    ] = False,
+    keep: Annotated[list[str] | None, options.option("A column to copy; can be given again.", metavar="COLUMN")] = None,
+    intervals: Annotated[bool, options.option("Intervals of the probabilities (two classes).", "--intervals")] = False,
     level: options.Level = 0.95,
-    output: Annotated[str | None, options.option("Where to write it.", "--output", "-o", metavar="FILE")] = None,
+    output: Annotated[str | None, options.output("Where to write it.")] = None,
     as_json: options.Json = False,
 ) -> None:
     """Write a model as one SQL query that predicts the rows of a table."""
-    from oddsmith.cli.model_file import load_model
+    from oddsmith.cli.data import load_model
     from oddsmith.cli.spec_parser import read_costs
 
     fitted = load_model(model)
@@ -50,12 +46,12 @@ def sql(
 @command("oddsmith export onnx penguins.odds -o penguins.onnx")
 def onnx(
     model: options.ModelFile,
-    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")],
+    output: Annotated[str, options.output("The file to write.")],
     dtype: Annotated[str, typer.Option(help="Numbers in the graph: float64 or float32.")] = "float64",
     as_json: options.Json = False,
 ) -> None:
     """Write a model as an ONNX file."""
-    from oddsmith.cli.model_file import load_model
+    from oddsmith.cli.data import load_model
 
     content = load_model(model).to_onnx(dtype=dtype)
     _write(output, content)

@@ -45,7 +45,7 @@ def batches(file: File, kind: str, name: str, types: Types | None = None, wanted
         yield from readers[kind](file, name, types, wanted)
 
 
-def _open_csv(file: File, name: str, types: Types | None) -> tuple[io.BufferedIOBase, TextTable, bytes]:
+def _open_csv(file: File, name: str, types: Types | None) -> tuple[io.BufferedIOBase, TextTable, bytearray]:
     """Return a stream that stands behind its head, the table that the head shows, and the rows in the head."""
     stream = _open_stream(file)
     head = read_bytes(stream, HEAD)

@@ -21,10 +21,12 @@ from oddsmith.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from oddsmith.cli.data import InputData
-    from oddsmith.cli.model_spec import ModelSpec
     from oddsmith.evaluation.comparison import Comparison
     from oddsmith.models.base import Classifier
+
+
+PRIOR = "A number (σ of the weights), evidence, loo, cv, jeffreys or none (if not given)."
+FORMULA = "As in R: 'low ~ age + C(race) * smoke'. Its left side can stand for --target."
 
 
 @command(
@@ -35,26 +37,17 @@ if TYPE_CHECKING:
 )
 def fit(
     data: options.DataFiles,
-    output: Annotated[str, options.option("The model file to write.", "--output", "-o", metavar="FILE")],
-    target: Annotated[
-        str | None, typer.Option("--target", "-t", metavar="COLUMN", help="The column with the classes.")
-    ] = None,
+    output: Annotated[str, options.output("The model file to write.")],
+    target: Annotated[str | None, options.TARGET] = None,
     model: Annotated[str, typer.Option(help="A model, see above.")] = "logistic",
     basis: options.Basis = None,
-    prior: Annotated[
-        str | None,
-        typer.Option(help="A number (σ of the weights), evidence, loo, cv, jeffreys or none (if not given)."),
-    ] = None,
-    formula: Annotated[
-        str | None, typer.Option(help="As in R: 'low ~ age + C(race) * smoke'. Its left side can stand for --target.")
-    ] = None,
+    prior: Annotated[str | None, options.option(PRIOR)] = None,
+    formula: Annotated[str | None, options.option(FORMULA)] = None,
     weights: options.Weights = None,
     missing: options.Missing = None,
     unseen: options.Unseen = None,
     ignore: options.Ignore = None,
-    report: Annotated[
-        str | None, typer.Option("--report", metavar="FILE", help="Write a report too, an HTML page.")
-    ] = None,
+    report: Annotated[str | None, options.option("Write a report too, an HTML page.", metavar="FILE")] = None,
     memory: options.Memory = None,
     cache: options.Cache = None,
     resume: options.Resume = None,
@@ -69,23 +62,23 @@ def fit(
         raise typer.BadParameter("give --target COLUMN, or a --formula with a left side.", param_hint="'--target'")
     from oddsmith.cli.data import check_apart, open_data
     from oddsmith.cli.model_spec import ModelSpec
-    from oddsmith.cli.streamed_fit import check_whole, fit_pieces
+    from oddsmith.cli.table_fit import Columns, check_whole, fit_pieces, fit_whole
 
     spec = ModelSpec(model=model, basis=basis, prior=prior, formula=formula, missing=missing, unseen=unseen)
     estimator = spec.build()
     for path in (output, report or output):
         _check_folder(path)
         check_apart(path, *data)
-    opened = open_data(data)
+    opened, columns = open_data(data), Columns(target, weights, ignore)
+    how = {"memory": memory, "cache": cache, "resume": resume}
     with warnings_as_sentences() as texts:
-        how = {"memory": memory, "cache": cache, "resume": resume}
-        columns, n_rows = (target, weights, ignore or []), None
+        n_rows = None
         if report is None:
-            n_rows = fit_pieces(estimator, opened, *columns, how)
+            n_rows = fit_pieces(estimator, opened, columns, how)
         else:
             check_whole(how)
         if n_rows is None:
-            n_rows = _fit_whole(estimator, opened, spec, *columns, output, report)
+            n_rows = fit_whole(estimator, opened, columns, spec, output, report)
         else:
             estimator.save(output)
     if as_json:
@@ -107,10 +100,7 @@ def compare(
     missing: options.Missing = None,
     unseen: options.Unseen = None,
     ignore: options.Ignore = None,
-    output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Fit the best to all rows, and write it to this file."),
-    ] = None,
+    output: Annotated[str | None, options.output("Fit the best to all rows, and write it to this file.")] = None,
     seed: options.Seed = 0,
     as_json: options.Json = False,
 ) -> None:
@@ -121,7 +111,8 @@ def compare(
     """
     from oddsmith.cli.data import check_apart, open_data
     from oddsmith.cli.data_lint import check_columns
-    from oddsmith.cli.model_spec import candidate_specs, check_column, drop_ignored, fit_command, make_splits
+    from oddsmith.cli.model_spec import candidate_specs, fit_command, make_splits
+    from oddsmith.cli.table_fit import Columns
     from oddsmith.errors import InvalidInputError
     from oddsmith.evaluation import comparison
 
@@ -129,8 +120,7 @@ def compare(
         _check_folder(output)
         check_apart(output, data)
     with spinner(f"reading {data}"):
-        table = drop_ignored(open_data(data).table(), ignore or [])
-        check_column(table.column_names, target, "--target")
+        table = Columns(target, ignore=ignore).read(open_data(data))
     policies = {"missing": missing, "unseen": unseen}
     if missing == "drop":  # before the folds, so that every model sees the same rows
         table, policies["missing"] = table.drop_null(), None
@@ -177,45 +167,6 @@ def _print_comparison(result: Comparison) -> None:
             note(f"{name}: {text}")
 
 
-def _fit_whole(
-    estimator: Classifier,
-    opened: InputData,
-    spec: ModelSpec,
-    target: str | None,
-    weights: str | None,
-    ignore: list[str],
-    output: str,
-    report: str | None,
-) -> int:
-    """Fit to a table that is read whole, write the model, and a report if one is wanted; return the number of rows."""
-    from oddsmith.cli.data_lint import check_columns
-    from oddsmith.cli.model_spec import check_column, drop_ignored
-    from oddsmith.errors import InvalidInputError
-
-    with spinner(f"reading {opened.name}") as update:
-        table = drop_ignored(opened.table(), ignore)
-        check_columns(table, target, opened.name, spec.formula)
-        update(f"fitting {spec.model} to {table.num_rows:,} rows")
-        given: dict[str, Any] = {}
-        if weights is not None:
-            check_column(table.column_names, weights, "--weights")
-            given["sample_weight"] = table[weights].to_numpy()
-            table = table.drop_columns([weights])
-        if target is not None:
-            check_column(table.column_names, target, "--target")
-            if table.num_rows and table[target].null_count:
-                raise InvalidInputError(
-                    f"Column {target!r}, the target, is missing in {table[target].null_count} of {table.num_rows} "
-                    "rows. Leave these rows out, or fill them in."
-                )
-        estimator.fit(table, target, **given)
-        estimator.save(output)  # before the report, which has the checksum of this file
-        if report is not None:
-            update("writing the report")
-            estimator.report(table, target, report, model_path=output, **given)
-    return int(table.num_rows)
-
-
 def _check_folder(path: str) -> None:
     """Refuse a place that cannot be written to before the work, not after it."""
     from oddsmith.errors import InvalidInputError
@@ -229,9 +180,8 @@ def _facts(model: Classifier, n_rows: int) -> dict[str, Any]:
     from oddsmith.persistence.model_file import provenance
 
     facts = {"kind": type(model).__name__, **provenance(model), "rows": n_rows, "classes": model.classes_}
-    for name in ("intercept_", "coef_", "log_likelihood_"):
-        if hasattr(model, name):
-            facts[name.rstrip("_")] = getattr(model, name)
+    names = ("intercept_", "coef_", "log_likelihood_")
+    facts |= {name.rstrip("_"): getattr(model, name) for name in names if hasattr(model, name)}
     if isinstance(model, LogisticRegression):
         facts["certificate"] = {name: values[0] for name, values in model.certificate_.to_dict().items()}
     return facts

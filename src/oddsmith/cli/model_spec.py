@@ -1,14 +1,14 @@
-"""Models as the command line describes them, and the tables that they are fitted to."""
+"""Models as the command line describes them, and folds to compare them on."""
 
 from __future__ import annotations
 
 import inspect
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from oddsmith.cli.spec_parser import make, read_basis, read_call, read_prior
+from oddsmith.cli.spec_parser import make, read_basis, read_call, read_prior, split_list
 from oddsmith.errors import InvalidInputError
 from oddsmith.models import MODELS
 
@@ -57,19 +57,18 @@ class ModelSpec:
         from oddsmith.design.table import Design
 
         name, takes = read_call(self.model, "model")[0], self._parameters()
-        policies = {key: getattr(self, key) for key in ("formula", "missing", "unseen")}
-        policies = {key: value for key, value in policies.items() if value is not None}
-        design = Design(**policies) if policies else None
-        if design is not None and not self.takes_design:
-            raise InvalidInputError(
-                f"{name} reads categories and missing values by itself and takes no --{next(iter(policies))}. "
-                "Leave that out, or choose another model."
-            )
+        texts = {"formula": self.formula, "missing": self.missing, "unseen": self.unseen}
+        policies = {key: text for key, text in texts.items() if text is not None}
         given: dict[str, Any] = {} if self.basis is None else {"basis": read_basis(self.basis)}
         if self.prior is not None:
             given["prior"] = read_prior(self.prior)
-        if design is not None:
-            given["design"] = design
+        if policies:
+            if not self.takes_design:
+                raise InvalidInputError(
+                    f"{name} reads categories and missing values by itself and takes no --{next(iter(policies))}. "
+                    "Leave that out, or choose another model."
+                )
+            given["design"] = Design(**policies)
         if given and "model" in takes:  # one of these for each class, or each pair of classes
             given = {"model": make("logistic", MODELS, {"prior": 1.0, **given})}
         return make(self.model, MODELS, given)
@@ -81,8 +80,6 @@ def candidate_specs(classes: int, models: str, policies: dict[str, Any]) -> dict
     >>> list(candidate_specs(2, "logistic,naive-bayes", {}))
     ['logistic', 'naive-bayes']
     """
-    from oddsmith.cli.spec_parser import split_list
-
     listed = list(MODELS) if models == "all" else split_list(models)
     if models == "all":
         listed.remove("recalibrated")  # a wrapper, no family
@@ -113,28 +110,6 @@ def fit_command(data: str, target: str, spec: ModelSpec, further: Sequence[str],
     "oddsmith fit 'my data.csv' --target y --model naive-bayes -o m.odds"
     """
     return shlex.join(["oddsmith", "fit", data, "--target", target, *spec.arguments(), *further, "-o", output])
-
-
-def check_column(names: Collection[str], name: str, what: str) -> None:
-    """Refuse a column that does not exist; the error lists those that do."""
-    if name not in names:
-        from difflib import get_close_matches
-
-        known = {column.lower(): column for column in names}
-        close = get_close_matches(name.lower(), known, n=1)
-        hint = f" Did you mean {known[close[0]]!r}?" if close else ""
-        if "," in name and {part.strip() for part in name.split(",")} <= set(names):
-            hint = f" Give {what} again for each column."
-        raise InvalidInputError(
-            f"There is no column {name!r} for {what}.{hint} The columns are: {', '.join(map(repr, names))}."
-        )
-
-
-def drop_ignored(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Return a table without the columns of --ignore, all of which it must have."""
-    for name in names:
-        check_column(table.column_names, name, "--ignore")
-    return table.drop_columns(list(names))
 
 
 def make_splits(table: pa.Table, target: str, cv: int, seed: int) -> list[tuple[Indices, Indices]]:

@@ -12,7 +12,8 @@ _DATA = (
 )
 
 
-def _argument(metavar: str, help_: str) -> Any:
+def argument(metavar: str, help_: str) -> Any:
+    """Return an argument whose help names no default value."""
     return typer.Argument(metavar=metavar, help=help_, show_default=False)
 
 
@@ -21,57 +22,40 @@ def option(help_: str, *names: str, metavar: str | None = None) -> Any:
     return typer.Option(*names, metavar=metavar, help=help_, show_default=False)
 
 
-Data = Annotated[str, _argument("DATA", _DATA.format(s=""))]
-DataFiles = Annotated[list[str], _argument("DATA", _DATA.format(s="s"))]
-ModelFile = Annotated[str, _argument("MODEL", "A model file that 'oddsmith fit' wrote.")]
-Memory = Annotated[
-    str | None,
-    option(
-        "Read files in pieces, with so much memory for rows: 500MB, 4GB. Files above 100 MB are anyway.", metavar="SIZE"
-    ),
-]
-Cache = Annotated[
-    str | None,
-    option("Keep rows there that are too many for the memory, and for later fits to the same files.", metavar="FOLDER"),
-]
-Resume = Annotated[
-    str | None,
-    option("Keep the state of the fit in this file after each pass; if it is there, go on from it.", metavar="FILE"),
-]
+def output(help_: str, metavar: str = "FILE") -> Any:
+    """Return the option that says where the result of a command goes."""
+    return option(help_, "--output", "-o", metavar=metavar)
+
+
+Data = Annotated[str, argument("DATA", _DATA.format(s=""))]
+DataFiles = Annotated[list[str], argument("DATA", _DATA.format(s="s"))]
+ModelFile = Annotated[str, argument("MODEL", "A model file that 'oddsmith fit' wrote.")]
+_MEMORY = "Read files in pieces, with so much memory for rows: 500MB, 4GB. Files above 100 MB are anyway."
+Memory = Annotated[str | None, option(_MEMORY, metavar="SIZE")]
+_CACHE = "Keep rows there that are too many for the memory, and for later fits to the same files."
+Cache = Annotated[str | None, option(_CACHE, metavar="FOLDER")]
+_RESUME = "Keep the state of the fit in this file after each pass; if it is there, go on from it."
+Resume = Annotated[str | None, option(_RESUME, metavar="FILE")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Target = Annotated[str, option("The column with the classes.", "--target", "-t", metavar="COLUMN")]
-Basis = Annotated[str | None, typer.Option(help="Basis functions, in order: standardize,polynomial(2).")]
-Weights = Annotated[str | None, typer.Option(metavar="COLUMN", help="The column that counts rows.")]
-Missing = Annotated[
-    str | None,
-    option("Missing values: error (if not given), drop (fit without these rows) or indicator (mean and a 0/1 column)."),
-]
-Unseen = Annotated[
-    str | None,
-    option(
-        "Words in later tables that were not there in the fit: error (if not given), or reference (count as that "
-        "level)."
-    ),
-]
-Ignore = Annotated[
-    list[str] | None, option("A column to leave out, such as an id; can be given again.", "--ignore", metavar="COLUMN")
-]
-TableOutput = Annotated[
-    str | None,
-    option(
-        "A .csv, .parquet, .arrow or .jsonl file, or (without an ending) a folder of files; written whole or not "
-        "at all. Default: standard output.",
-        *("--output", "-o"),
-        metavar="FILE",
-    ),
-]
-Loss = Annotated[
-    str | None,
-    option(
-        "Cost of each action in each class: [[0, 1], [5, 0]] or {class: {action: cost}}, or a JSON or CSV file.",
-        metavar="LOSS",
-    ),
-]
+TARGET = option("The column with the classes.", "--target", "-t", metavar="COLUMN")
+Target = Annotated[str, TARGET]
+Basis = Annotated[str | None, option("Basis functions, in order: standardize,polynomial(2).")]
+Weights = Annotated[str | None, option("The column that counts rows.", metavar="COLUMN")]
+_MISSING = "Missing values: error (if not given), drop (fit without these rows) or indicator (mean and a 0/1 column)."
+Missing = Annotated[str | None, option(_MISSING)]
+_UNSEEN = (
+    "Words in later tables that were not there in the fit: error (if not given), or reference (count as that level)."
+)
+Unseen = Annotated[str | None, option(_UNSEEN)]
+_IGNORE = "A column to leave out, such as an id; can be given again."
+Ignore = Annotated[list[str] | None, option(_IGNORE, "--ignore", metavar="COLUMN")]
+_TABLE = (
+    "A .csv, .parquet, .arrow or .jsonl file, or (without an ending) a folder of files; written whole or not at all. "
+    "Default: standard output."
+)
+TableOutput = Annotated[str | None, output(_TABLE)]
+_LOSS = "Cost of each action in each class: [[0, 1], [5, 0]] or {class: {action: cost}}, or a JSON or CSV file."
+Loss = Annotated[str | None, option(_LOSS, metavar="LOSS")]
 Reject = Annotated[str | None, option("What it costs to leave a row undecided.", metavar="COST")]
 Level = Annotated[float, typer.Option(help="Of the intervals.")]
-Seed = Annotated[int, typer.Option(help="Seed of what is random.")]
+Seed = Annotated[int, typer.Option(help="Random seed.")]

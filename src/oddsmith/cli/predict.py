@@ -16,13 +16,11 @@ from oddsmith.cli.output import print_json, print_line, print_table, spinner, wa
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from oddsmith.cli.data import InputData
     from oddsmith.data_access.prediction_table import PredictionTable
     from oddsmith.models.base import Classifier
 
-Keep = Annotated[
-    list[str] | None, options.option("A column of DATA to copy; can be given again.", "--keep", metavar="COLUMN")
-]
+Keep = Annotated[list[str] | None, options.option("A column of DATA to copy; can be given again.", metavar="COLUMN")]
+INTERVALS = "Intervals of the probabilities, from the posterior."
 All = Annotated[bool, typer.Option("--keep-all", help="Copy all columns of DATA.")]
 
 
@@ -36,9 +34,7 @@ def predict(
     output: options.TableOutput = None,
     keep: Keep = None,
     keep_all: All = False,
-    intervals: Annotated[
-        bool, typer.Option("--intervals", help="Intervals of the probabilities, from the posterior.")
-    ] = False,
+    intervals: Annotated[bool, options.option(INTERVALS, "--intervals")] = False,
     level: options.Level = 0.95,
     memory: options.Memory = None,
     as_json: options.Json = False,
@@ -48,7 +44,7 @@ def predict(
     The columns are 'predicted' and 'p_CLASS' for each class; with --intervals 'lower_CLASS' and 'upper_CLASS', too.
     Rows are read and written some at a time, so there may be more than fit into memory.
     """
-    from oddsmith.cli.model_file import load_model
+    from oddsmith.cli.data import load_model
     from oddsmith.data_access.prediction_table import make_prediction_table
 
     predictions = make_prediction_table(load_model(model), intervals=intervals, level=level)
@@ -74,7 +70,7 @@ def decide(
 
     The columns are 'decision', 'expected_loss' and with --reject 'rejected': such rows have an empty decision.
     """
-    from oddsmith.cli.model_file import load_model
+    from oddsmith.cli.data import load_model
     from oddsmith.cli.spec_parser import read_costs
     from oddsmith.data_access.prediction_table import PredictionTable
     from oddsmith.decision.loss import read_loss
@@ -107,9 +103,7 @@ def evaluate(
 
     Use rows that it was not fitted to: the scores of others are too good.
     """
-    from oddsmith.cli.data import open_data
-    from oddsmith.cli.model_file import load_model
-    from oddsmith.cli.model_spec import check_column
+    from oddsmith.cli.data import check_column, load_model, open_data
     from oddsmith.cli.spec_parser import read_costs
     from oddsmith.data_access.streamed_prediction import expected_types, model_inputs
     from oddsmith.evaluation import scoring
@@ -171,7 +165,7 @@ def sample(
     as_json: options.Json = False,
 ) -> None:
     """Draw rows and classes from a generative model (gaussian, naive-bayes)."""
-    from oddsmith.cli.model_file import load_model
+    from oddsmith.cli.data import load_model
     from oddsmith.cli.table_output import print_written, write_rows
 
     table = _sample_table(load_model(model), rows, target, seed)
@@ -218,9 +212,8 @@ def _stream(
     as_json: bool,
 ) -> None:
     """Write predictions for each row, some rows at a time; ``keep`` None copies all columns."""
-    from oddsmith.cli.data import check_apart, open_data
-    from oddsmith.cli.model_spec import check_column
-    from oddsmith.cli.table_output import print_written, write_rows
+    from oddsmith.cli.data import check_apart, check_column, open_data
+    from oddsmith.cli.table_output import predict_batches, print_written, write_rows
     from oddsmith.data_access.prediction_table import predict_tables
     from oddsmith.errors import InvalidInputError
 
@@ -241,20 +234,10 @@ def _stream(
         pieces = opened.pieces(memory=memory)
         if pieces is None:
             with spinner(f"reading {opened.name}") as update:
-                rows = write_rows(_predict_batches(predictions, opened, keep), opened.name, output, as_json, update)
+                rows = write_rows(predict_batches(predictions, opened, keep), opened.name, output, as_json, update)
         else:
             kept = list(pieces.columns) if keep is None else keep
             for name in kept:
                 check_column(pieces.columns, name, "--keep")
             rows = predict_tables(predictions, pieces, kept, write)
     print_written(rows, output, as_json)
-
-
-def _predict_batches(predictions: PredictionTable, opened: InputData, keep: list[str] | None) -> Iterator[pa.Table]:
-    """Yield predictions for data that is not read in pieces."""
-    from oddsmith.cli.model_file import batches
-    from oddsmith.cli.table_output import add_columns
-
-    for table, rows in batches(predictions.model, opened, keep):
-        if len(table):
-            yield add_columns(table, table.column_names if keep is None else keep, predictions(rows))

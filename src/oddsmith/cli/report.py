@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from oddsmith.cli import options
 from oddsmith.cli.command import command
 from oddsmith.cli.output import note, print_json, spinner, warnings_as_sentences
+
+OFFSET = "The column of offsets, for a model that was fitted with one."
 
 
 @command(
@@ -20,14 +20,12 @@ def report(
     model: options.ModelFile,
     data: options.Data,
     target: options.Target,
-    output: Annotated[str, options.option("The page to write.", "--output", "-o", metavar="FILE")],
+    output: Annotated[str, options.output("The page to write.")],
     loss: options.Loss = None,
     reject: options.Reject = None,
     title: Annotated[str | None, options.option("Above the page.")] = None,
     weights: options.Weights = None,
-    offset: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column of offsets, for a model that was fitted with one.")
-    ] = None,
+    offset: Annotated[str | None, options.option(OFFSET, metavar="COLUMN")] = None,
     level: options.Level = 0.95,
     seed: options.Seed = 0,
     as_json: options.Json = False,
@@ -36,9 +34,7 @@ def report(
 
     With the rows of the fit its scores are by leave-one-out where the model has that; else they are those of the rows.
     """
-    from oddsmith.cli.data import check_apart, open_data
-    from oddsmith.cli.model_file import load_model
-    from oddsmith.cli.model_spec import check_column
+    from oddsmith.cli.data import check_apart, check_column, load_model, open_data
     from oddsmith.cli.spec_parser import read_costs
     from oddsmith.data_access.streamed_prediction import columns_of, expected_types, model_inputs
 

@@ -10,9 +10,7 @@ from oddsmith.cli import options
 from oddsmith.cli.command import command
 from oddsmith.cli.output import print_json, print_line, warnings_as_sentences
 
-Request = Annotated[
-    str, typer.Option("--request", metavar="FILE", help="Where to write what sites are asked for next.")
-]
+Request = Annotated[str, options.option("Where to write what sites are asked for next.", metavar="FILE")]
 
 
 @command(
@@ -22,9 +20,7 @@ Request = Annotated[
 def start(
     target: options.Target,
     columns: Annotated[str, options.option("The columns that the model reads: age,dose,ward.")],
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="STATE", help="Where to write the state of the fit.")
-    ],
+    output: Annotated[str, options.output("Where to write the state of the fit.", "STATE")],
     request: Request,
     model: Annotated[str, typer.Option(help="A model, as in 'oddsmith fit'.")] = "logistic",
     basis: options.Basis = None,
@@ -42,27 +38,20 @@ def start(
     from oddsmith.cli.model_spec import ModelSpec
 
     spec = ModelSpec(model=model, basis=basis, prior=prior, formula=formula, missing=missing, unseen=unseen)
-    state = Fit.start(
-        spec.build(),
-        _words(columns),
-        y=target,
-        sample_weight=weights,
-        sites=None if names is None else _words(names),
-        least_rows=least_rows,
-    )
+    read, sites = _words(columns), None if names is None else _words(names)
+    state = Fit.start(spec.build(), read, y=target, sample_weight=weights, sites=sites, least_rows=least_rows)
     state.save(output)
     state.request.save(request)
-    _print_result(
-        as_json, {"state": output, "request": request, "round": 0}, f"Wrote {output}, and {request} for every site."
-    )
+    done = {"state": output, "request": request, "round": 0}
+    _print_result(as_json, done, f"Wrote {output}, and {request} for every site.")
 
 
 @command("oddsmith sites answer ask.odds penguins --site north -o north.odds")
 def answer(
-    request: Annotated[str, typer.Argument(metavar="REQUEST", help="What this site is asked for.", show_default=False)],
+    request: Annotated[str, options.argument("REQUEST", "What this site is asked for.")],
     data: options.Data,
     site: Annotated[str, options.option("The name of this site, the same in every round.")],
-    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="Where to write the answer.")],
+    output: Annotated[str, options.output("Where to write the answer.")],
     as_json: options.Json = False,
 ) -> None:
     """Answer a request with sums over the rows of this site. No row is in the answer."""
@@ -80,9 +69,7 @@ def step(
     state: Annotated[str, typer.Argument(metavar="STATE", help="The state of the fit; it is written anew.")],
     answers: Annotated[list[str], typer.Argument(metavar="ANSWER…", help="The answers of all sites.")],
     request: Request,
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="MODEL", help="Where to write the model when the fit is done.")
-    ],
+    output: Annotated[str, options.output("Where to write the model when the fit is done.", "MODEL")],
     as_json: options.Json = False,
 ) -> None:
     """Take the answers of all sites: write the next request, or the fitted model."""

@@ -14,7 +14,7 @@ from oddsmith.cli.output import print_json, print_line, print_table, warnings_as
 @command("oddsmith summary penguins.odds", "oddsmith summary budworm.odds --level 0.9 --json")
 def summary(model: options.ModelFile, level: options.Level = 0.95, as_json: options.Json = False) -> None:
     """Show what a model has learned: weights with errors and intervals, or the parameters of its densities."""
-    from oddsmith.cli.model_file import load_model
+    from oddsmith.cli.data import load_model
     from oddsmith.errors import OddsmithError
     from oddsmith.models.logistic import LogisticRegression
     from oddsmith.persistence.model_file import provenance

@@ -1,4 +1,4 @@
-"""Where the commands write their tables: to a file, or to standard output."""
+"""Tables that the commands write, to a file or to standard output."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from oddsmith.cli.model_spec import check_column
+from oddsmith.cli.data import InputData, check_column
 from oddsmith.cli.output import note, print_json
+from oddsmith.data_access.prediction_table import PredictionTable
+from oddsmith.data_access.streamed_prediction import columns_of, expected_types, model_inputs
 from oddsmith.data_access.table_writer import FolderWriter, TableWriter, write_tables
+from oddsmith.design.inputs import Encoded
+from oddsmith.engines.files.schemas import DATE
 from oddsmith.errors import InvalidInputError
 
 
@@ -32,14 +36,10 @@ def _table_writer(path: str | None, as_json: bool) -> Iterator[TableWriter | Fol
 
 
 def write_rows(
-    tables: Iterable[pa.Table],
-    name: str,
-    output: str | None,
-    as_json: bool,
-    update: Callable[[str], None] | None = None,
+    tables: Iterable[pa.Table], name: str, path: str | None, as_json: bool, update: Callable[[str], None] | None = None
 ) -> int:
     """Write tables, and return the number of their rows; none at all is an error."""
-    with _table_writer(output, as_json) as writer:
+    with _table_writer(path, as_json) as writer:
         for table in tables:
             writer.write(table)
             if update is not None:
@@ -68,3 +68,18 @@ def add_columns(table: pa.Table, kept: Sequence[str], added: pa.Table) -> pa.Tab
                 f"DATA has a column {name!r}, and so has what is written. Leave it out of --keep, or rename it."
             )
     return pa.table({**{name: table[name] for name in kept}, **{name: added[name] for name in added.column_names}})
+
+
+def predict_batches(predictions: PredictionTable, data: InputData, keep: list[str] | None) -> Iterator[pa.Table]:
+    """Yield predictions for some rows at a time, beside the columns of ``keep`` (None: all)."""
+    model = predictions.model
+    names, types = columns_of(model), expected_types(model)
+    wanted = None if names is None or keep is None else dict.fromkeys([*keep, *names])
+    if names is not None and types is not None:
+        types = {**dict.fromkeys(names, DATE), **types}  # what is no number, truth value or word is a date
+    design = getattr(model, "design_", None)
+    for table in data.batches(types, wanted):
+        rows = model_inputs(model, table, repr(data.name))
+        if len(table):
+            encoded = rows if design is None else Encoded(design.transform(rows))  # once, whatever the model is asked
+            yield add_columns(table, table.column_names if keep is None else keep, predictions(encoded))

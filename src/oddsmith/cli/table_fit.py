@@ -1,0 +1,105 @@
+"""Fits to tables, whole or in pieces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from oddsmith.cli.data import InputData, check_column
+from oddsmith.cli.data_lint import check_columns
+from oddsmith.cli.model_spec import ModelSpec
+from oddsmith.cli.output import spinner
+from oddsmith.errors import InvalidInputError, NeedsMemoryError
+from oddsmith.models.base import Classifier
+from oddsmith.persistence.model_file import provenance
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns with a role of their own: values of --target, --weights and --ignore."""
+
+    target: str | None
+    weights: str | None = None
+    ignore: list[str] | None = None
+
+    def kept(self, names: list[str]) -> list[str]:
+        """Return the names that are not ignored, once every column with a role is known to exist."""
+        ignored = self.ignore or []
+        for name in ignored:
+            check_column(names, name, "--ignore")
+        kept = [name for name in names if name not in ignored]
+        for role, option in ((self.target, "--target"), (self.weights, "--weights")):
+            if role is not None:
+                check_column(kept, role, option)
+        return kept
+
+    def read(self, data: InputData) -> pa.Table:
+        """Return the whole table, without the columns that are ignored."""
+        table = data.table()
+        return table.select(self.kept(table.column_names))
+
+
+def fit_pieces(estimator: Classifier, data: InputData, columns: Columns, how: dict[str, str | None]) -> int | None:
+    """Fit to files in pieces and return how many rows they have; None if they are to be read whole.
+
+    That is what small files are, and large ones for a model that needs all rows in memory, unless ``how`` says how
+    pieces are to be read.
+    """
+    pieces = data.pieces(**how)
+    if pieces is None:
+        return None
+    kept = columns.kept(list(pieces.columns))
+    try:
+        weights = {} if columns.weights is None else {"sample_weight": columns.weights}
+        estimator.fit(pieces.choose(kept) if columns.ignore else pieces, columns.target, **weights)
+    except NeedsMemoryError:
+        if data.keyed or any(value is not None for value in how.values()):
+            raise
+        return None
+    except KeyboardInterrupt:
+        text = "Nothing was written. With --resume FILE a fit to files goes on where it was interrupted."
+        if how["resume"] is not None:
+            text = (
+                f"No model was written. The passes so far are in {how['resume']}: the same command goes on from there."
+            )
+        raise KeyboardInterrupt(text) from None
+    seen = provenance(estimator)  # models keep the number of rows, or their total weight, or neither
+    return int(seen["rows"] or (seen["weight"] if columns.weights is None else 0) or pieces.expected_rows)
+
+
+def check_whole(how: dict[str, str | None]) -> None:
+    """Refuse options for reading in pieces beside a report, which is about all rows."""
+    option = next((name for name, value in how.items() if value is not None), None)
+    if option is not None:
+        raise InvalidInputError(
+            f"A report goes through all rows in memory, so --{option} has no use beside --report. Leave one of them "
+            "out; 'oddsmith report MODEL DATA' writes the page later, about a part of the rows that fits."
+        )
+
+
+def fit_whole(
+    estimator: Classifier, data: InputData, columns: Columns, spec: ModelSpec, output: str, report: str | None
+) -> int:
+    """Fit to a table that is read whole, write the model, and a report if one is wanted; return the number of rows."""
+    target, weights = columns.target, columns.weights
+    with spinner(f"reading {data.name}") as update:
+        table = columns.read(data)
+        check_columns(table, target, data.name, spec.formula)
+        if target is not None and table[target].null_count:
+            raise InvalidInputError(
+                f"Column {target!r}, the target, is missing in {table[target].null_count} of {table.num_rows} "
+                "rows. Leave these rows out, or fill them in."
+            )
+        update(f"fitting {spec.model} to {table.num_rows:,} rows")
+        given: dict[str, Any] = {}
+        if weights is not None:
+            given["sample_weight"] = table[weights].to_numpy()
+            table = table.drop_columns([weights])
+        estimator.fit(table, target, **given)
+        estimator.save(output)  # before the report, which has the checksum of this file
+        if report is not None:
+            update("writing the report")
+            estimator.report(table, target, report, model_path=output, **given)
+    return int(table.num_rows)
