@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,11 @@ from oddsmith.numerics import Array
 if TYPE_CHECKING:
     import pyarrow as pa
 
-KINDS = ("boolean", "integer", "float", "text")
+KINDS = {
+    **{"boolean": "boolean", "integer": "integer", "float": "float", "decimal": "float", "null": "float"},
+    **{"text": "text", "dictionary": "text"},
+}
+"""Kinds of columns, by what their Arrow type holds."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +69,11 @@ def read_columns(estimator: BaseEstimator, X: object, *, reset: bool) -> Columns
     """Return the columns of an array, a sparse matrix or a table; names are kept or compared as in `read_rows`."""
     table = as_table(X)
     if table is not None and len(table) and len(table.columns):
-        kinds = [_number_kind(dtype) for dtype in table.schema.values()]
+        names, kinds = tuple(map(str, table.columns)), [_number_kind(dtype) for dtype in table.schema.values()]
         arrays = [] if all(kinds) else [arrow_array(column) for column in table.iter_columns()]
         with as_input_errors():
             validate_data(estimator, _with_names(table), reset=reset, skip_check_array=True)
-        if arrays:
-            return _columns(table.columns, arrays)
-        return Columns(tuple(map(str, table.columns)), np.array(kinds, dtype="<U7"), column_major(table))
+        return _columns(names, arrays) if arrays else Columns(names, np.array(kinds, dtype="<U7"), column_major(table))
     values: Any = X if sparse.issparse(X) or table is not None else _values(estimator, X)
     if isinstance(values, np.ndarray) and values.dtype.kind in "OUST":
         with as_input_errors():
@@ -103,11 +104,15 @@ def _values(estimator: BaseEstimator, X: object) -> Any:
         )
 
 
-def _columns(names: Iterable[str] | None, arrays: list[pa.Array]) -> Columns:
-    labels = None if names is None else tuple(str(name) for name in names)
-    columns = Columns(labels, np.full(len(arrays), "", dtype="<U7"), None, tuple(arrays))
-    for j, array in enumerate(arrays):
-        columns.kinds[j] = _kind(columns.name(j), array)
+def _columns(names: tuple[str, ...] | None, arrays: list[pa.Array]) -> Columns:
+    kinds = [KINDS.get(type_name(array.type), "") for array in arrays]
+    columns = Columns(names, np.array(kinds, dtype="<U7"), None, tuple(arrays))
+    for j, kind in enumerate(kinds):
+        if not kind:
+            raise InvalidInputError(
+                f"Column {columns.name(j)!r} is of type {arrays[j].type}, which is neither numbers, truth values nor "
+                "categories. Turn it into one of these, or leave it out."
+            )
     return columns
 
 
@@ -143,29 +148,16 @@ def _objects(values: npt.NDArray[Any], j: int) -> pa.Array:
         return pa.array(np.asarray(values, dtype=np.float64), from_pandas=True)
 
 
-def _kind(name: str, array: pa.Array) -> str:
-    import pyarrow as pa
-
-    t = array.type
-    if pa.types.is_boolean(t):
-        return "boolean"
-    if pa.types.is_integer(t):
-        return "integer"
-    if pa.types.is_floating(t) or pa.types.is_decimal(t) or pa.types.is_null(t):
-        return "float"
-    if pa.types.is_dictionary(t) or is_text(t):
-        return "text"
-    raise InvalidInputError(
-        f"Column {name!r} is of type {t}, which is neither numbers, truth values nor categories. Turn it into one of "
-        "these, or leave it out."
-    )
-
-
-def is_text(type_: pa.DataType) -> bool:
-    """Whether an Arrow type is one of texts."""
+def type_name(type_: pa.DataType) -> str:
+    """Return what an Arrow type holds: "null", "boolean", "integer" and so on; nothing where it is of no use here."""
     import pyarrow.types as is_
 
-    return bool(is_.is_string(type_) or is_.is_large_string(type_) or is_.is_string_view(type_))
+    names = {
+        **{is_.is_null: "null", is_.is_boolean: "boolean", is_.is_integer: "integer", is_.is_floating: "float"},
+        **{is_.is_decimal: "decimal", is_.is_dictionary: "dictionary", is_.is_date: "date", is_.is_timestamp: "date"},
+        **dict.fromkeys((is_.is_string, is_.is_large_string, is_.is_string_view), "text"),
+    }
+    return next((name for test, name in names.items() if test(type_)), "")
 
 
 def example(array: pa.Array) -> Any:

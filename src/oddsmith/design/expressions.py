@@ -21,21 +21,10 @@ from oddsmith.numerics import Array
 MOST_NODES = 200
 QUOTED = re.compile(r"`[^`]*`")
 OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
-    ast.Add: np.add,
-    ast.Sub: np.subtract,
-    ast.Mult: np.multiply,
-    ast.Div: np.divide,
-    ast.FloorDiv: np.floor_divide,
-    ast.Mod: np.mod,
-    ast.Pow: np.power,
-    ast.USub: np.negative,
-    ast.UAdd: np.positive,
-    ast.Lt: np.less,
-    ast.LtE: np.less_equal,
-    ast.Gt: np.greater,
-    ast.GtE: np.greater_equal,
-    ast.Eq: np.equal,
-    ast.NotEq: np.not_equal,
+    **{ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide, ast.Pow: np.power},
+    **{ast.FloorDiv: np.floor_divide, ast.Mod: np.mod, ast.USub: np.negative, ast.UAdd: np.positive},
+    **{ast.Lt: np.less, ast.LtE: np.less_equal, ast.Gt: np.greater, ast.GtE: np.greater_equal},
+    **{ast.Eq: np.equal, ast.NotEq: np.not_equal},
 }
 FUNCTIONS = ("C", *sorted({*LEARNED, *PLAIN}))
 
@@ -92,7 +81,7 @@ def evaluate(expression: Expression, column: Callable[[str], Array], states: Sta
 
 def learn(expression: Expression, column: Callable[[str], Array], s: Array, states: States) -> None:
     """Learn, from all rows and their weights, what the functions of an expression keep; inner ones first."""
-    for node in reversed(_learned_calls(expression)):  # a walk meets the outer before the inner
+    for node in reversed(learned_calls(expression)):  # a walk meets the outer before the inner
         key = ast.unparse(node)
         if key in states:
             continue
@@ -107,12 +96,8 @@ def learn(expression: Expression, column: Callable[[str], Array], s: Array, stat
             raise InvalidInputError(f"{expression.text} in the formula cannot be learned: {why}.") from None
 
 
-def learns(expression: Expression) -> bool:
-    """Whether an expression learns something from the rows."""
-    return bool(_learned_calls(expression))
-
-
-def _learned_calls(expression: Expression) -> list[ast.Call]:
+def learned_calls(expression: Expression) -> list[ast.Call]:
+    """Return the calls in an expression that learn something from the rows."""
     nodes = () if expression.column is not None else ast.walk(parse(expression.text))
     return [node for node in nodes if isinstance(node, ast.Call) and called(node) in LEARNED]
 
@@ -120,10 +105,8 @@ def _learned_calls(expression: Expression) -> list[ast.Call]:
 def not_finite(expression: Expression, row: int) -> InvalidInputError:
     """Return the error that says where an expression has no finite value."""
     if expression.column is not None:
-        return InvalidInputError(
-            f"Column {expression.column!r} has infinite values (inf), the first in row {row}. Replace them by finite "
-            "numbers."
-        )
+        what = f"Column {expression.column!r} has infinite values (inf), the first in row {row}."
+        return InvalidInputError(f"{what} Replace them by finite numbers.")
     return InvalidInputError(
         f"{expression.text} is not a finite number in row {row}. Correct the value there, or choose another function."
     )
@@ -184,12 +167,13 @@ def _columns(node: ast.expr, text: str, *, top: bool = False) -> Iterator[str]:
     elif isinstance(node, ast.Call):
         _check_call(node, text, top=top)
         yield from _columns(node.args[0], text)
-    elif (operation := _operation(node)) is not None:
-        for operand in operation[1]:
-            yield from _columns(operand, text)
     else:
-        kind = type(node).__name__
-        raise _refuse(text, f"it holds {'an' if kind[0] in 'AEIOU' else 'a'} {kind}")
+        operator, operands = _operation(node)
+        if operator is None:
+            kind = type(node).__name__
+            raise _refuse(text, f"it holds {'an' if kind[0] in 'AEIOU' else 'a'} {kind}")
+        for operand in operands:
+            yield from _columns(operand, text)
 
 
 def _check_call(node: ast.Call, text: str, *, top: bool) -> None:
@@ -247,16 +231,14 @@ def _constant(node: ast.expr, text: str, *, numbers: bool = False) -> Any:
     return value
 
 
-def _operation(node: ast.expr) -> tuple[ast.AST, list[ast.expr]] | None:
-    """Return the operator of a node and its operands, None if it is no operation that is known."""
-    found: tuple[ast.AST, list[ast.expr]] | None = None
-    if isinstance(node, ast.BinOp):
-        found = node.op, [node.left, node.right]
-    elif isinstance(node, ast.UnaryOp):
-        found = node.op, [node.operand]
-    elif isinstance(node, ast.Compare) and len(node.ops) == 1:
-        found = node.ops[0], [node.left, *node.comparators]
-    return found if found is not None and type(found[0]) in OPERATORS else None
+def _operation(node: ast.expr) -> tuple[Callable[..., Any] | None, list[ast.expr]]:
+    """Return the function of an operation and its operands, None if it is not one that is known."""
+    match node:
+        case ast.BinOp(left=left, op=op, right=right) | ast.Compare(left=left, ops=[op], comparators=[right]):
+            return OPERATORS.get(type(op)), [left, right]
+        case ast.UnaryOp(op=op, operand=operand):
+            return OPERATORS.get(type(op)), [operand]
+    return None, []
 
 
 def _value(node: ast.expr, column: Callable[[str], Array], states: States) -> Any:
@@ -267,7 +249,6 @@ def _value(node: ast.expr, column: Callable[[str], Array], states: States) -> An
     if isinstance(node, ast.Call):
         function = PLAIN.get(called(node)) or states[ast.unparse(node)]
         return function(_value(node.args[0], column, states))
-    operation = _operation(node)
-    assert operation is not None  # the expression was checked
-    values = [_value(operand, column, states) for operand in operation[1]]
-    return np.asarray(OPERATORS[type(operation[0])](*values), dtype=np.float64)
+    operator, operands = _operation(node)
+    assert operator is not None  # the expression was checked
+    return np.asarray(operator(*(_value(operand, column, states) for operand in operands)), dtype=np.float64)

@@ -18,8 +18,6 @@ LONGEST = 20_000
 MOST_FACTORS, MOST_TERMS = 16, 300_000
 """Factors of a product, and terms that products may write out to."""
 
-HOW_TO_INSTALL = "A formula is read by the package formulaic, which is not installed: install oddsmith[formula]."
-
 
 @dataclass(frozen=True)
 class Formula:
@@ -51,18 +49,14 @@ def read_formula(text: object, columns: Iterable[str]) -> Formula:
         )
     sides, written = _parsed(text, columns)
     left, right = getattr(sides, "lhs", None), getattr(sides, "rhs", sides)
-    intercept, terms = False, []
-    for factors in map(_factors, _terms(right, text)):
-        if factors is None:
-            intercept = True
-        else:
-            terms.append(factors)
+    found = list(map(_factors, _terms(right, text)))
+    terms = [factors for factors in found if factors]
     if not terms:
         raise InvalidInputError(f"The formula {text!r} has no columns on its right side.")
     # As in R: factors in the order in which they are written, terms by degree.
     order = {text: place for place, text in reversed(list(enumerate(written)))}
     inside = [tuple(sorted(dict.fromkeys(term), key=lambda f: order.get(f.text, len(order)))) for term in terms]
-    formula = Formula(_target(left, text), tuple(sorted(dict.fromkeys(inside), key=len)), intercept)
+    formula = Formula(_target(left, text), tuple(sorted(dict.fromkeys(inside), key=len)), intercept=() in found)
     if formula.target in formula.columns:
         raise InvalidInputError(
             f"The formula {text!r} has {formula.target!r} on both sides: labels cannot explain themselves."
@@ -95,7 +89,9 @@ def _parsed(text: str, columns: Iterable[str]) -> tuple[Any, list[str]]:
     try:
         from formulaic.parser import DefaultFormulaParser
     except ImportError:
-        raise InvalidInputError(HOW_TO_INSTALL) from None
+        raise InvalidInputError(
+            "A formula is read by the package formulaic, which is not installed: install oddsmith[formula]."
+        ) from None
     parser, context = DefaultFormulaParser(), {"__formulaic_variables_available__": list(columns)}
     try:
         written = [str(token.token) for token in parser.get_tokens(text) if token.kind.value in ("name", "python")]
@@ -116,20 +112,17 @@ def _terms(side: Iterable[Term] | None, text: str) -> list[Term]:
     return terms
 
 
-def _factors(term: Term) -> tuple[Expression, ...] | None:
-    """Return the expressions of a term, None for the constant."""
+def _factors(term: Term) -> tuple[Expression, ...]:
+    """Return the expressions of a term, none for the constant."""
     if [factor.expr for factor in term.factors] == ["1"]:
-        return None
-    found = []
-    for factor in term.factors:
-        how = factor.eval_method.value
-        if how == "literal":
-            raise InvalidInputError(
-                f"{str(term)!r} in the formula multiplies a column by a number, which changes no fit. Leave the number "
-                "out, or write I(2 * column) if you mean it."
-            )
-        found.append(plain_column(factor.expr) if how == "lookup" else read_expression(factor.expr))
-    return tuple(found)
+        return ()
+    how = {factor.expr: factor.eval_method.value for factor in term.factors}
+    if "literal" in how.values():
+        raise InvalidInputError(
+            f"{str(term)!r} in the formula multiplies a column by a number, which changes no fit. Leave the number "
+            "out, or write I(2 * column) if you mean it."
+        )
+    return tuple(plain_column(e) if way == "lookup" else read_expression(e) for e, way in how.items())
 
 
 def _target(left: Iterable[Term] | None, text: str) -> str | None:

@@ -20,8 +20,8 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.design.columns import arrow_array, example, is_text
-from oddsmith.design.inputs import arrow_numbers, arrow_table, as_table, column_numbers
+from oddsmith.design.columns import arrow_array, example, type_name
+from oddsmith.design.inputs import arrow_kind, arrow_numbers, arrow_table, as_table, column_numbers
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
@@ -30,12 +30,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 KIND_WORDS = {
-    "number": "numbers",
-    "boolean": "truth values",
-    "date": "dates",
-    "category": "categories",
+    **{"number": "numbers", "boolean": "truth values", "date": "dates", "category": "categories"},
     "empty": "nothing but missing values",
 }
+KINDS = {
+    **{"null": "empty", "boolean": "boolean", "integer": "number", "float": "number", "decimal": "number"},
+    **{"date": "date", "text": "category", "dictionary": "category"},
+}
+"""Kinds of columns, by what their Arrow type holds."""
+LEVELS = ("integer", "float", "boolean", "null", "text")
+"""What levels may be as they are."""
 
 DESIGNED = (nw.String, nw.Categorical, nw.Enum, nw.Date, nw.Datetime)
 """Types that are no numbers at first sight."""
@@ -128,7 +132,7 @@ def read_frame(X: object, names: Iterable[str] | None = None) -> Frame:
         if name not in given:
             found = ", ".join(map(repr, given)) or "none"
             raise InvalidInputError(f"Column {name!r} is missing from the table. Its columns are: {found}.")
-        kind = None if arrow is None else _number_kind(arrow.schema.field(name).type)
+        kind = None if arrow is None else arrow_kind(arrow.schema.field(name).type)
         if arrow is None or kind is None:
             columns[name], kinds[name] = _read(table.get_column(given[name]))
         else:
@@ -136,24 +140,13 @@ def read_frame(X: object, names: Iterable[str] | None = None) -> Frame:
     return Frame(columns, kinds, len(table))
 
 
-def _number_kind(type_: pa.DataType) -> str | None:
-    """Return the kind of numbers or truth values of Arrow, which need no other reading; None for all else."""
-    import pyarrow.types as is_
-
-    if is_.is_float64(type_) or is_.is_integer(type_):
-        return "number"
-    return "boolean" if is_.is_boolean(type_) else None
-
-
 def is_plain(table: nw.DataFrame[Any]) -> bool:
     """Whether a table holds numbers and truth values only, so that it is an array with names."""
     for column in table.iter_columns():
-        if _is_number(column) or column.dtype == nw.Decimal:
-            continue
         if column.dtype in DESIGNED:
             return False
         with suppress(InvalidInputError):  # the reader of numbers says what is wrong with it
-            if _read(column)[1] in ("category", "date"):
+            if column.dtype != nw.Decimal and _read(column)[1] in ("category", "date"):
                 return False
     return True
 
@@ -182,6 +175,7 @@ def _read(column: nw.Series[Any]) -> tuple[nw.Series[Any] | pa.Array, str]:
     if _is_number(column):
         return column, "boolean" if column.dtype == nw.Boolean else "number"
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     try:
         array = arrow_array(column)
@@ -193,47 +187,17 @@ def _read(column: nw.Series[Any]) -> tuple[nw.Series[Any] | pa.Array, str]:
             raise
         else:
             raise _unreadable(column.name, column.dtype, str(error)) from None
-    if isinstance(array, pa.DictionaryArray) and not _is_level(array.type.value_type):
+    if isinstance(array, pa.DictionaryArray) and type_name(array.type.value_type) not in LEVELS:
         array = _with_text_levels(column, array)
-    if column.dtype == nw.Enum:
-        array = _in_declared_order(array, column.dtype.categories)  # type: ignore[attr-defined]
-    return array, _kind(column.name, array.type)
-
-
-def _in_declared_order(array: pa.Array, categories: tuple[str, ...]) -> pa.Array:
-    """Return the array as an ordered dictionary of the categories, which older libraries do not make by themselves."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if not isinstance(array, pa.DictionaryArray) or array.type.ordered:
-        return array
-    values = array.dictionary_decode()
-    levels = pa.array(list(categories), values.type)
-    return pa.DictionaryArray.from_arrays(pc.index_in(values, value_set=levels), levels, ordered=True)
-
-
-def _kind(name: str, type_: pa.DataType) -> str:
-    import pyarrow.types as is_
-
-    if is_.is_null(type_):
-        return "empty"
-    if is_.is_boolean(type_):
-        return "boolean"
-    if is_.is_integer(type_) or is_.is_floating(type_) or is_.is_decimal(type_):
-        return "number"
-    if is_.is_date(type_) or is_.is_timestamp(type_):
-        return "date"
-    if is_text(type_) or (is_.is_dictionary(type_) and _is_level(type_.value_type)):
-        return "category"
-    raise _unreadable(name, type_, "")
-
-
-def _is_level(type_: pa.DataType) -> bool:
-    """Whether values of an Arrow type can be levels as they are: texts, numbers, truth values, or nothing."""
-    import pyarrow.types as is_
-
-    plain = is_.is_integer(type_) or is_.is_floating(type_) or is_.is_boolean(type_) or is_.is_null(type_)
-    return bool(plain or is_text(type_))
+    if column.dtype == nw.Enum and isinstance(array, pa.DictionaryArray) and not array.type.ordered:
+        # Older libraries do not order the dictionary by themselves.
+        values = array.dictionary_decode()
+        levels = pa.array(list(column.dtype.categories), values.type)  # type: ignore[attr-defined]
+        array = pa.DictionaryArray.from_arrays(pc.index_in(values, value_set=levels), levels, ordered=True)
+    kind = KINDS.get(type_name(array.type))
+    if kind is None or (isinstance(array, pa.DictionaryArray) and type_name(array.type.value_type) not in LEVELS):
+        raise _unreadable(column.name, array.type, "")
+    return array, kind
 
 
 def _with_text_levels(column: nw.Series[Any], array: pa.Array) -> pa.Array:

@@ -19,6 +19,7 @@ from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
 
 MOST_DEGREE = 20
+Knots = int | list[float]
 
 
 @dataclass(frozen=True)
@@ -114,13 +115,7 @@ class Splines:
 
     @classmethod
     def learn(
-        cls,
-        x: Array,
-        s: Array,
-        knots: int | list[float] = 5,
-        degree: int = 3,
-        natural: bool = True,
-        periodic: bool = False,
+        cls, x: Array, s: Array, knots: Knots = 5, degree: int = 3, natural: bool = True, periodic: bool = False
     ) -> Splines:
         basis = Spline(knots, degree, natural=natural, periodic=periodic)
         basis.check_parameters()
@@ -155,12 +150,8 @@ def bsplines(x: Array, s: Array, df: int = 3, degree: int = 3) -> Splines:
 
 
 LEARNED: dict[str, Callable[..., Any]] = {
-    "center": Center.learn,
-    "scale": Scale.learn,
-    "poly": Poly.learn,
-    "spline": Splines.learn,
-    "ns": natural,
-    "bs": bsplines,
+    **{"center": Center.learn, "scale": Scale.learn, "poly": Poly.learn},
+    **{"spline": Splines.learn, "ns": natural, "bs": bsplines},
 }
 """What a formula calls them."""
 

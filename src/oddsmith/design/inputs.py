@@ -129,14 +129,18 @@ def read_rows(estimator: BaseEstimator, X: object, *, reset: bool) -> Any:
         return design.transform(X)
     table = as_table(X)
     with as_input_errors():
-        rows = _array_rows(estimator, X) if table is None else _table_rows(table)
+        if table is None:
+            rows = _array_rows(estimator, X)
+        else:
+            empty = 0 in table.shape
+            rows = check_array(np.empty(table.shape)) if empty else np.array(column_major(table), order="C")
         validate_data(estimator, X if table is None else _with_names(table), reset=reset, skip_check_array=True)
     return rows
 
 
 def _array_rows(estimator: BaseEstimator, X: object) -> Rows:
-    name, dtypes = type(estimator).__name__, [np.float64, np.float32]
-    rows: Any = check_array(X, accept_sparse="csr", dtype=dtypes, ensure_all_finite=False, estimator=name)
+    options = {"accept_sparse": "csr", "ensure_all_finite": False, "estimator": type(estimator).__name__}
+    rows: Any = check_array(X, dtype=[np.float64, np.float32], **options)
     if sparse.issparse(rows) and not rows.has_canonical_format:
         # An entry that is stored in parts would count in squares as if it were several.
         rows = rows.copy()
@@ -156,21 +160,8 @@ def _with_names(table: nw.DataFrame[Any]) -> Any:
     return pyarrow.table({name: pyarrow.nulls(0) for name in table.columns})
 
 
-def _table_rows(table: nw.DataFrame[Any]) -> Array:
-    if 0 in table.shape:
-        return check_array(np.empty(table.shape))  # type: ignore[no-any-return]
-    return np.column_stack(
-        [column_numbers(column) if _is_numeric(column) else _parsed(column) for column in table.iter_columns()]
-    )
-
-
-def _is_numeric(column: nw.Series[Any]) -> bool:
-    return column.dtype.is_numeric() or column.dtype == nw.Boolean
-
-
-def _parsed(column: nw.Series[Any]) -> Array:
+def _parsed(values: npt.NDArray[Any], column: nw.Series[Any]) -> Array:
     """Return a column of objects or texts as the numbers that they stand for, or refuse it."""
-    values = column.to_numpy()
     try:
         if values.dtype.kind == "c":
             raise InvalidInputError("Complex data not supported")
@@ -211,7 +202,9 @@ def column_major(table: nw.DataFrame[Any], dtype: str = "float64") -> Array:
         return packed.T
     matrix = np.empty((len(table.columns), len(table)), dtype=dtype)
     for j, (name, target) in enumerate(zip(table.columns, matrix, strict=True)):
-        if arrow is None or not _copy_plain(arrow.column(j), target):
+        if arrow is not None and arrow_kind(arrow.schema.types[j]) == "number" and not arrow.column(j).null_count:
+            copy_numbers(arrow.column(j), target)  # quicker than through a view
+        else:
             target[:] = _column_values(table.get_column(name))
     return matrix.T
 
@@ -221,22 +214,23 @@ def arrow_table(table: nw.DataFrame[Any]) -> pa.Table | None:
     return table.to_native() if table.implementation.is_pyarrow() else None
 
 
-def _copy_plain(column: pa.ChunkedArray, target: Array) -> bool:
-    """Copy a column of Arrow if it holds nothing but numbers, and say whether it was: quicker than through a view."""
+def arrow_kind(type_: pa.DataType) -> str | None:
+    """Return the kind of numbers or truth values of Arrow, which need no other reading; None for all else."""
     import pyarrow.types as is_
 
-    if column.null_count or not (is_.is_float64(column.type) or is_.is_integer(column.type)):
-        return False
-    copy_numbers(column, target)
-    return True
+    if is_.is_float64(type_) or is_.is_integer(type_):
+        return "number"
+    return "boolean" if is_.is_boolean(type_) else None
 
 
 def _column_values(column: nw.Series[Any]) -> npt.NDArray[Any]:
     """Return the numbers of a column in the type that they have, if NumPy has it too, else as float64."""
-    if not _is_numeric(column):
-        return _parsed(column)
-    values = None if column.dtype == nw.Decimal else column.to_numpy()
-    return values if values is not None and values.dtype.kind in "fiub" else column_numbers(column)
+    if column.dtype == nw.Decimal:
+        return column_numbers(column)
+    values = column.to_numpy()
+    if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
+        return _parsed(values, column)
+    return values if values.dtype.kind in "fiub" else column_numbers(column)
 
 
 def arrow_numbers(array: pa.Array | pa.ChunkedArray) -> Array:
@@ -323,10 +317,11 @@ def check_labels(y: object, n_rows: int) -> Labels:
             raise InvalidInputError("Input y contains NaN or infinity; every row needs a class.")
         if labels.dtype.kind in "mM" and np.isnat(labels).any():
             raise InvalidInputError("Input y contains missing values (NaT); every row needs a class.")
-        if labels.dtype.kind == "O":
+        are_texts = _are_texts(labels)
+        if labels.dtype.kind == "O" and not are_texts:
             labels = _one_type(labels)
         check_consistent_length(np.empty(n_rows), labels)
-        if labels.dtype.kind in "fOc" and not _are_texts(labels):
+        if labels.dtype.kind in "fOc" and not are_texts:
             check_classification_targets(labels)
     return labels
 
@@ -334,8 +329,6 @@ def check_labels(y: object, n_rows: int) -> Labels:
 def _one_type(labels: Labels) -> Labels:
     """Return labels of object type as an array of their own type, or refuse missing and mixed ones."""
     values = labels.tolist()
-    if _are_texts(labels):
-        return labels
     if any(v is None or v != v for v in values):
         raise InvalidInputError("Input y contains missing values (None or NaN); every row needs a class.")
     kinds = {type(v) for v in values}

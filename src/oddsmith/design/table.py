@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from oddsmith.design import inputs
-from oddsmith.design.expressions import Expression, States, evaluate, learn, learns, not_finite, plain_column
+from oddsmith.design.expressions import Expression, States, evaluate, learn, learned_calls, not_finite, plain_column
 from oddsmith.design.formula import Formula, read_formula
 from oddsmith.design.frame import KIND_WORDS, Frame, read_frame
 from oddsmith.design.inputs import Rows, as_table, check_fitted, restored_on_error, split_target, take_rows
@@ -347,7 +347,7 @@ class Design(TransformerMixin, BaseEstimator):
         if frame.columns:
             weights = np.ones(frame.n_rows) if s is None else s
             learn(expression, lambda name: self._numbers(frame, name), weights, self.states_)
-        elif learns(expression):
+        elif learned_calls(expression):
             raise InvalidInputError(
                 f"{expression.text} in the formula is learned from all rows at once, so neither partial_fit nor a fit "
                 "to data in pieces can. Use fit with a table in memory, or a basis such as Spline() in place of it."

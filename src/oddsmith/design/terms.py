@@ -84,19 +84,14 @@ def contrasts(terms: Sequence[Sequence[Any]], categories: set[Any], *, intercept
     >>> contrasts([["f"], ["x", "f"]], {"f"}, intercept=True)
     [[False], [False, True]]
     """
-    full = []
+    full, constant = [], intercept
     for i, term in enumerate(terms):
-        rests = [set(term) - {factor} for factor in term]
-        full.append(
-            [
-                factor in categories and bool(rest) and not any(rest <= set(earlier) for earlier in terms[:i])
-                for factor, rest in zip(term, rests, strict=True)
-            ]
-        )
-    if not intercept:
-        first = next(((i, j) for i, term in enumerate(terms) for j, f in enumerate(term) if f in categories), None)
-        if first is not None:
-            full[first[0]][first[1]] = True
+        full.append([False] * len(term))
+        for j, factor in enumerate(term):
+            rest = set(term) - {factor}
+            if factor in categories:
+                alone = bool(rest) and not any(rest <= set(earlier) for earlier in terms[:i])
+                full[i][j], constant = alone or not constant, True
     return full
 
 
@@ -109,15 +104,14 @@ def encode(terms: Sequence[Term], values: Values, n_rows: int, *, as_csr: bool, 
 
     An array is in C order, or (``by_column``) in Fortran's, which is written sooner.
     """
-    M = sum(term.width for term in terms)
-    starts = np.cumsum([0, *(term.width for term in terms)])
+    *starts, M = np.cumsum([0, *(term.width for term in terms)]).tolist()
     blocks = [slice(start, min(start + BLOCK_ROWS, n_rows)) for start in range(0, n_rows, BLOCK_ROWS)]
     if as_csr:
         entries = ([_entries(term, values, rows) for term in terms] for rows in blocks)
         return _csr([_compressed(parts, starts) for parts in entries], n_rows, M)
     Phi = np.zeros((n_rows, M), order="F" if by_column else "C")
     for rows in blocks:
-        for term, start in zip(terms, starts, strict=False):
+        for term, start in zip(terms, starts, strict=True):
             _write(Phi[rows, start : start + term.width], _entries(term, values, rows))
     return Phi
 
@@ -148,9 +142,8 @@ def _entries(term: Term, values: Values, rows: slice) -> Entries:
             offsets = (offsets + stride * np.arange(found.shape[1])[:, None]).ravel()
             value = found if value is None else (found[:, :, None] * value[:, None, :]).reshape(n, -1)
         stride *= len(factor.names)
-    return Entries(
-        None if at is None else np.where(present, at, -1), offsets, np.ones((n, 1)) if value is None else value
-    )
+    value = np.ones((n, 1)) if value is None else value
+    return Entries(None if at is None else np.where(present, at, -1), offsets, value)
 
 
 def _write(Phi: Array, entries: Entries) -> None:
@@ -164,12 +157,12 @@ def _write(Phi: Array, entries: Entries) -> None:
         Phi[inside[:, None], entries.at[inside, None] + entries.offsets] = entries.value[inside]
 
 
-def _compressed(parts: list[Entries], starts: Indices) -> tuple[Array, npt.NDArray[np.int32], Indices]:
+def _compressed(parts: list[Entries], starts: list[int]) -> tuple[Array, npt.NDArray[np.int32], Indices]:
     """Return data, columns and the number of entries of each row."""
     value = np.concatenate([part.value for part in parts], axis=1)
     columns, present = np.empty(value.shape, dtype=np.int32), value != 0.0
     end = 0
-    for part, start in zip(parts, starts, strict=False):
+    for part, start in zip(parts, starts, strict=True):
         begin, end = end, end + len(part.offsets)
         columns[:, begin:end] = start + part.offsets
         if part.at is not None:
@@ -179,12 +172,10 @@ def _compressed(parts: list[Entries], starts: Indices) -> tuple[Array, npt.NDArr
 
 
 def _csr(blocks: list[tuple[Array, npt.NDArray[np.int32], Indices]], n_rows: int, M: int) -> sparse.csr_array:
-    data = np.concatenate([np.zeros(0), *(block[0] for block in blocks)])
-    columns = np.concatenate([np.zeros(0, dtype=np.int32), *(block[1] for block in blocks)])
-    counts = np.concatenate([np.zeros(1, dtype=np.intp), *(block[2] for block in blocks)])
+    nothing = np.zeros(0), np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.intp)
+    data, columns, counts = (np.concatenate(parts) for parts in zip(nothing, *blocks, strict=True))
     rows = np.cumsum(counts)
-    rows = rows.astype(np.int32) if rows[-1] < 2**31 else rows
-    X = sparse.csr_array((data, columns, rows), shape=(n_rows, M))
+    X = sparse.csr_array((data, columns, rows.astype(np.int32) if rows[-1] < 2**31 else rows), shape=(n_rows, M))
     X.has_canonical_format = True
     return X
 
