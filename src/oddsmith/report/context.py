@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -54,13 +55,8 @@ SCORED = {
 class RecordedPredictions:
     """Predictions made before, as a classifier that repeats them: for functions that call a model.
 
-    >>> found = ModelOutput(
-    ...     classes=np.array(["a", "b"]),
-    ...     t=np.array([0]),
-    ...     predicted=np.array([1]),
-    ...     P=None,
-    ...     values=np.array([[0.0, 1.0]]),
-    ... )
+    >>> classes, values = np.array(["a", "b"]), np.array([[0.0, 1.0]])
+    >>> found = ModelOutput(classes=classes, t=np.array([0]), predicted=np.array([1]), P=None, values=values)
     >>> recorded = RecordedPredictions(found)
     >>> recorded.predict(None).tolist(), "predict_proba" in dir(recorded)
     (['b'], False)
@@ -80,10 +76,10 @@ class RecordedPredictions:
 class ReportContext:
     """A model with the rows of its report.
 
-    ``rows``, ``t``, ``weights`` and ``offset`` are of the rows that the model can read, ``kept`` of ``n_rows`` (None:
-    all); ``frame`` has the columns to describe, of all rows. ``answers`` are the predictions for each row kept, a row
-    of weight 2 being there twice if weights are ``counted``; ``scored``, a key of `SCORED`, says of which rows they
-    are. ``given_loss`` says whether ``loss`` or ``reject`` was given.
+    ``rows``, ``t``, ``weights`` and ``offset`` are of the rows that the model can read, ``kept`` (None: all); ``frame``
+    has the columns to describe, of all rows. ``answers`` are the predictions for each row kept, a row of weight 2 being
+    there twice if weights are ``counted``; ``scored``, a key of `SCORED`, says of which rows they are. ``given_loss``
+    says whether ``loss`` or ``reject`` was given.
     """
 
     model: Classifier
@@ -91,7 +87,6 @@ class ReportContext:
     frame: Frame
     total_missing: int
     total_columns: int
-    n_rows: int
     kept: Indices | None
     weights: Array | None
     offset: Array | None
@@ -105,11 +100,6 @@ class ReportContext:
     level: float
     seed: int
     warnings: Sequence[str]
-
-    @property
-    def left_out(self) -> bool:
-        """Whether each row was left out of the fit that it is scored by."""
-        return self.scored == "left out"
 
     @property
     def fitted(self) -> FittedState | None:
@@ -139,8 +129,7 @@ class ReportContext:
     @property
     def classes(self) -> list[Any]:
         """The labels."""
-        labels: list[Any] = self.answers.classes.tolist()
-        return labels
+        return list(self.answers.classes.tolist())
 
     @property
     def K(self) -> int:
@@ -227,9 +216,9 @@ def read_context(
 ) -> ReportContext:
     """Read rows and labels, and let the model predict them."""
     model._check_fitted()
-    design = _design(model)
-    if y is None and design is not None:
-        y = design.target_
+    design: Design | None
+    design = getattr(model._inner if isinstance(model, RecalibratedClassifier) else model, "design_", None)
+    y = design.target_ if y is None and design is not None else y
     if y is None:
         raise InvalidInputError("A report needs the labels: give y, or the name of their column in the table.")
     rows, labels = split_target(X, y)
@@ -237,7 +226,11 @@ def read_context(
     t = class_codes(labels, np.asarray(model.classes_))
     if frame.n_rows != len(t):
         raise InvalidInputError(f"X has {frame.n_rows} rows and y {len(t)} labels: give one label for each row.")
-    weights, offsets = read_weights(sample_weight, len(t)), _offsets(model, offset, len(t))
+    if offset is not None and not isinstance(model, LogisticRegression):
+        raise InvalidInputError(f"{type(model).__name__} knows no offsets: leave offset out.")
+    read_offset(offset, len(t), len(model.classes_))
+    offsets = None if offset is None else np.asarray(offset, dtype=np.float64)
+    weights = read_weights(sample_weight, len(t))
     kept = _complete_rows(frame) if design is not None and design.missing == "drop" else None
     if kept is not None:
         rows, t = take(rows, kept), t[kept]
@@ -255,7 +248,6 @@ def read_context(
         frame=frame,
         total_missing=missing,
         total_columns=columns,
-        n_rows=len(labels),
         kept=kept,
         weights=weights,
         offset=offsets,
@@ -270,11 +262,6 @@ def read_context(
         seed=seed,
         warnings=tuple(dict.fromkeys(str(w.message) for w in raised if issubclass(w.category, OddsmithWarning))),
     )
-
-
-def _design(model: Classifier) -> Design | None:
-    """Return the design of a model, or of the one inside it."""
-    return getattr(model._inner if isinstance(model, RecalibratedClassifier) else model, "design_", None)
 
 
 def _columns(model: Classifier, X: Any) -> tuple[Any, Frame, int, int]:
@@ -302,11 +289,9 @@ def _array_frame(model: Classifier, X: Any) -> Frame:
     names = columns_of(model) or ()
     if len(names) != X.shape[1]:
         names = tuple(f"x{j}" for j in range(X.shape[1]))
-    series = {}
-    for j, name in enumerate(names[:MOST_COLUMNS]):
-        column = X[:, [j]].toarray()[:, 0] if sparse.issparse(X) else X[:, j]
-        values = pyarrow.array(np.asarray(column, dtype=np.float64))
-        series[name] = nw.new_series(name, values, backend="pyarrow")
+    shown = X[:, :MOST_COLUMNS].toarray() if sparse.issparse(X) else X[:, :MOST_COLUMNS]
+    columns = dict(zip(names, np.asarray(shown, dtype=np.float64).T, strict=False))
+    series = {name: nw.new_series(name, pyarrow.array(x), backend="pyarrow") for name, x in columns.items()}
     return Frame(dict(series), dict.fromkeys(series, "number"), int(X.shape[0]))
 
 
@@ -320,16 +305,6 @@ def _complete_rows(frame: Frame) -> Indices | None:
     return None if complete.all() else np.flatnonzero(complete)
 
 
-def _offsets(model: Classifier, offset: npt.ArrayLike | None, n_rows: int) -> Array | None:
-    """Check the offsets of the rows, and return them as given."""
-    if offset is None:
-        return None
-    if not isinstance(model, LogisticRegression):
-        raise InvalidInputError(f"{type(model).__name__} knows no offsets: leave offset out.")
-    read_offset(offset, n_rows, len(model.classes_))
-    return np.asarray(offset, dtype=np.float64)
-
-
 def fitted_with_offset(model: Classifier) -> bool:
     """Return whether a likelihood was fitted with an offset: the constant alone then has another log likelihood.
 
@@ -340,7 +315,7 @@ def fitted_with_offset(model: Classifier) -> bool:
     """
     if not isinstance(model, LogisticRegression) or model._learned is None:
         return False
-    if not (model.fit_intercept or model.link_ in SYMMETRIC):
+    if not model.fit_intercept and model.link_ not in SYMMETRIC:
         return False
     counts = model._learned.class_weight
     if model.fit_intercept:
@@ -357,22 +332,19 @@ def _predict(
     classes = np.asarray(model.classes_)
     if not isinstance(model, LogisticRegression) or model._learned is None:
         return predict_output(model, rows, t, classes), "unknown"
-    learned = model._learned
-    known = not learned.moved and not model._earlier.n_rows
-    if known:
-        try:
-            P = model.leave_one_out(rows, classes[t], sample_weight=weights, offset=offset).proba
-            if np.isfinite(P).all():
-                P = read_probabilities(P, len(classes))
-                return ModelOutput.of_probabilities(classes, t, P), "left out"
-        except OddsmithError:
-            pass  # other rows than those of the fit, or a fit that is at no optimum: the model itself is asked
-    P = read_probabilities(model.predict_proba(rows, **({} if offset is None else {"offset": offset})), len(classes))
-    found = ModelOutput.of_probabilities(classes, t, P)
+    known = not model._learned.moved and not model._earlier.n_rows
+    # Refused: other rows than those of the fit, or a fit that is at no optimum. The model itself is asked then.
+    with suppress(OddsmithError):
+        P = model.leave_one_out(rows, classes[t], sample_weight=weights, offset=offset).proba if known else None
+        if P is not None and np.isfinite(P).all():
+            return ModelOutput.of_probabilities(classes, t, read_probabilities(P, len(classes))), "left out"
+    P = model.predict_proba(rows, **({} if offset is None else {"offset": offset}))
+    found = ModelOutput.of_probabilities(classes, t, read_probabilities(P, len(classes)))
     if not known:
         return found, "unknown"
     likelihood = np.log(found.own) @ (np.ones(len(t)) if weights is None else weights)
-    return found, "own" if np.isclose(likelihood, learned.log_likelihood, rtol=1e-6, atol=1e-6) else "other"
+    same = np.isclose(likelihood, model._learned.log_likelihood, rtol=1e-6, atol=1e-6)
+    return found, "own" if same else "other"
 
 
 def _repeat(found: ModelOutput, counts: Indices) -> ModelOutput:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import numpy as np
 
@@ -14,23 +13,18 @@ from oddsmith.report.html import Markup, clean, join, name_tag, number, percent,
 from oddsmith.report.svg import Axis, Plot, figure, histogram
 from oddsmith.report.tables import Column, table
 
-BINS = 24
-MOST_LEVELS = 12
-MOST_CLASSES = 30
+BINS, MOST_LEVELS, MOST_CLASSES = 24, 12, 30
 
 
 def data_section(context: ReportContext) -> Markup:
     """Describe the data: numbers of rows and columns, the balance of the classes, each column."""
-    frame, total = context.frame, context.total_columns
-    cells = context.n_rows * total
-    words = [f"{context.n_rows:,} rows and {total:,} columns that the model reads. "]
-    missing = context.total_missing
-    text = f"{missing:,} of {cells:,} values are missing ({percent(missing / max(cells, 1))}). "
-    words.append(text if missing else "No value is missing. ")
+    n, total, missing = context.frame.n_rows, context.total_columns, context.total_missing
+    text = f"{missing:,} of {n * total:,} values are missing ({percent(missing / max(n * total, 1))}). "
+    words = [f"{n:,} rows and {total:,} columns that the model reads. ", text if missing else "No value is missing. "]
     if context.kept is not None:
         words.append(
-            f"The model reads complete rows only: {context.n_rows - len(context.kept):,} rows with a missing value are "
-            "described here and left out of everything below. "
+            f"The model reads complete rows only: {n - len(context.kept):,} rows with a missing value are described "
+            "here and left out of everything below. "
         )
     if context.weights is not None:
         words.append(
@@ -40,7 +34,7 @@ def data_section(context: ReportContext) -> Markup:
         )
     first = tag("p", f"The first {MOST_COLUMNS} of {total:,} columns.", class_="note") if total > MOST_COLUMNS else ""
     classes = tag("h3", "Classes"), _classes(context)
-    return join([tag("p", join(words)), *classes, tag("h3", "Columns"), first, _columns(frame)])
+    return join([tag("p", join(words)), *classes, tag("h3", "Columns"), first, _columns(context.frame)])
 
 
 def _classes(context: ReportContext) -> Markup:
@@ -51,62 +45,52 @@ def _classes(context: ReportContext) -> Markup:
     plot.bars(np.zeros(len(shown)), counts[shown], np.arange(len(shown)))
     texts = [f"{clean(context.classes[k])}: {int(counts[k]):,} rows, {percent(share[k])}" for k in shown]
     plot.read(counts[shown], np.arange(len(shown)), texts)
-    columns = [
-        Column.names("class", context.classes),
-        Column.numbers("rows", counts.tolist()),
-        Column.shares("share", share),
-    ]
-    description = f"Bars: rows of each class. {'; '.join(texts[:8])}."
+    names, rows = Column.names("class", context.classes), Column.numbers("rows", counts)
+    values = table("Rows of each class", [names, rows, Column.shares("share", share)])
     caption = f"Rows of each class{f', the {len(shown)} largest' if context.K > len(shown) else ''}."
-    return figure(plot, caption, description, table=table("Rows of each class", columns))
+    return figure(plot, caption, f"Bars: rows of each class. {'; '.join(texts[:8])}.", table=values)
 
 
 def _columns(frame: Frame) -> Markup:
-    rows = [_describe(frame, name) for name in list(frame.columns)[:MOST_COLUMNS]]
-    missing = [row["missing"] for row in rows]
+    names = list(frame.columns)[:MOST_COLUMNS]
+    missing = [int(frame.missing(name).sum()) for name in names]
+    described = [_describe(frame, name, n) for name, n in zip(names, missing, strict=True)]
+    picture, ends, mean, sd = zip(*described, strict=True)
     columns = [
-        Column.names("column", [row["name"] for row in rows]),
-        Column("holds", [row["kind"] for row in rows]),
+        Column.names("column", names),
+        Column("holds", [KIND_WORDS[frame.kinds[name]] for name in names]),
         Column("missing", [f"{n:,} ({percent(n / frame.n_rows)})" if n else "0" for n in missing], missing),
-        Column("distribution", [row["picture"] for row in rows]),
-        Column("smallest … median … largest, or levels", [row["range"] for row in rows]),
-        Column.numbers("mean", [row["mean"] for row in rows]),
-        Column.numbers("sd", [row["sd"] for row in rows]),
+        Column("distribution", picture),
+        Column("smallest … median … largest, or levels", ends),
+        Column.numbers("mean", mean),
+        Column.numbers("sd", sd),
     ]
     return table("Each column that the model reads", columns)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # the spread of the largest numbers is none that floats can hold
-def _describe(frame: Frame, name: str) -> dict[str, Any]:
-    """Return the cells of the table for one column."""
-    kind = frame.kinds[name]
-    missing = int(frame.missing(name).sum())
-    row: dict[str, Any] = {"name": name, "kind": KIND_WORDS[kind], "missing": missing}
-    row |= {"mean": float("nan"), "sd": float("nan"), "picture": "", "range": ""}
-    if missing == frame.n_rows:
-        return row
-    if kind == "category":
-        return row | _levels(frame, name)
-    values = frame.numbers(name)
+def _describe(frame: Frame, name: str, missing: int) -> tuple[str, str, float, float]:
+    """Return the distribution of a column as a picture and in words, its mean and standard deviation."""
+    kind, mean, sd = frame.kinds[name], float("nan"), float("nan")
+    if kind == "category" and missing < frame.n_rows:
+        return *_levels(frame, name), mean, sd
+    values = frame.numbers(name) if missing < frame.n_rows else np.zeros(0)
     values = values[np.isfinite(values)]
     if not len(values):
-        return row
+        return "", "", mean, sd
     low, middle, high = (float(q) for q in np.quantile(values, [0.0, 0.5, 1.0]))
-    if kind == "date":
-        ends = " … ".join(_date(day) for day in (low, middle, high))
-    else:
-        ends = " … ".join(number(v) for v in (low, middle, high))
-        row |= {"mean": float(values.mean()), "sd": float(values.std(ddof=1)) if len(values) > 1 else float("nan")}
+    ends = " … ".join(map(_date if kind == "date" else number, (low, middle, high)))
+    if kind != "date":
+        mean, sd = float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else sd
     if kind == "boolean":
-        ends = f"true in {percent(float(values.mean()))}"
+        ends = f"true in {percent(mean)}"
     picture = histogram(_binned(values, low, high), f"Distribution of {clean(name)}, {ends}.")
-    return row | {"range": tag("span", ends, class_="whole"), "picture": picture}
+    return picture, tag("span", ends, class_="whole"), mean, sd
 
 
 def _binned(values: Array, low: float, high: float) -> Array:
     """Return counts in bins of equal width; a column of few values has a bin for each."""
-    different = np.unique(values[:1000])
-    if len(different) <= MOST_LEVELS:
+    if len(np.unique(values[:1000])) <= MOST_LEVELS:
         different, counts = np.unique(values, return_counts=True)
         if len(different) <= MOST_LEVELS:
             return counts.astype(np.float64)
@@ -116,15 +100,15 @@ def _binned(values: Array, low: float, high: float) -> Array:
     return np.asarray(counts, dtype=np.float64)
 
 
-def _levels(frame: Frame, name: str) -> dict[str, Any]:
+def _levels(frame: Frame, name: str) -> tuple[Markup, Markup]:
     coded = frame.coded(name)
-    counts = coded.weights(None)[:-1]
+    counts = np.bincount(coded.codes + 1, minlength=len(coded.levels) + 1)[1:]  # the code −1 is a missing value
     order = np.argsort(-counts, kind="stable")
     there = max(float(counts.sum()), 1.0)
     shares = [join([name_tag(coded.levels[i]), f" {percent(counts[i] / there)}"]) for i in order[:4]]
-    words = [Markup(", ".join(shares)), f" and {len(counts) - 4:,} more" if len(counts) > 4 else ""]
+    words = Markup(", ".join(shares)), f" and {len(counts) - 4:,} more" if len(counts) > 4 else ""
     described = f"{len(counts):,} levels of {clean(name)}, the most frequent first."
-    return {"picture": histogram(counts[order][:BINS], described), "range": tag("span", join(words), class_="levels")}
+    return histogram(counts[order][:BINS], described), tag("span", *words, class_="levels")
 
 
 def _date(day: float) -> str:

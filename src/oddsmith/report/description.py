@@ -80,28 +80,23 @@ def describe_model(context: ReportContext) -> Markup:
     """Describe the kind of model and its classes in words."""
     model = context.model
     text = WORDS.get(context.name) or (type(model).__doc__ or context.name).strip().splitlines()[0]
-    parts: list[Any] = [tag("p", text)]
-    further = _further(model)
-    prior = class_prior(model)
+    further, prior = _further(model), class_prior(model)
     if context.moved and prior is not None:
         shares = zip(context.classes, prior, strict=True)
         set_to = ", ".join(f"{clean(label)} {percent(share)}" for label, share in shares)
         further += f" Its intercepts were moved after the fit, to this class prior: {set_to}."
-    if further:
-        parts.append(tag("p", further))
     names = [": ", name_list(context.classes)] if context.K <= 12 else []
-    return join([*parts, tag("p", f"It tells {context.K:,} classes apart", *names, ".")])
+    apart = tag("p", f"It tells {context.K:,} classes apart", *names, ".")
+    return join([tag("p", text), tag("p", further) if further else "", apart])
 
 
 def _further(model: Classifier) -> str:
     """Describe priors, bases and parts in words."""
     words, settings = [], model.get_params(deep=False)
-    if settings.get("prior") is not None:
-        words.append(
-            "Jeffreys' prior (Firth's correction) keeps its weights finite and nearly unbiased."
-            if isinstance(settings["prior"], JeffreysPrior)
-            else "A Gaussian prior draws its weights towards zero."
-        )
+    if isinstance(settings.get("prior"), JeffreysPrior):
+        words.append("Jeffreys' prior (Firth's correction) keeps its weights finite and nearly unbiased.")
+    elif settings.get("prior") is not None:
+        words.append("A Gaussian prior draws its weights towards zero.")
     elif isinstance(model, LogisticRegression):
         words.append("Its weights are those of maximum likelihood: no penalty, no prior.")
     if settings.get("basis") is not None:
@@ -119,15 +114,13 @@ def _further(model: Classifier) -> str:
 
 def model_formula(context: ReportContext) -> Markup:
     """Return the formula of the model, with its numbers if it has a single row of weights."""
-    model = context.model
-    coef = coefficients(model)
+    model, coef = context.model, coefficients(context.model)
     names = [str(name) for name in model._names()] if coef is not None else []
     if coef is not None and np.shape(coef) == (1, len(names)) and len(names):
         value, where = _left(context)
-        sum_ = _sum(coef[0], float(model.intercept_[0]), names)
-        if not context.has_optimum:
-            where = join([where, " There is no optimum: these are the weights at which the fit stopped."])
-        return join([tag("p", value, " = ", sum_, class_="formula"), tag("p", where, class_="note")])
+        stopped = "" if context.has_optimum else " There is no optimum: these are the weights at which the fit stopped."
+        formula = tag("p", value, " = ", _sum(coef[0], float(model.intercept_[0]), names), class_="formula")
+        return join([formula, tag("p", where, stopped, class_="note")])
     text = GENERAL.get(context.name) or (SOFTMAX if context.probabilistic else "")
     if text:
         return tag("p", _subscripts(text), class_="formula")
@@ -147,13 +140,10 @@ def _left(context: ReportContext) -> tuple[str, Markup]:
 
 def _sum(weights: Array, start: float, names: list[str]) -> Markup:
     """Return the weighted sum; of many terms the largest by their weight's size."""
-    order, short = range(len(names)), abbreviate(names, LONGEST_NAME)
-    if len(names) > MOST_TERMS:
-        order = sorted(np.argsort(-np.abs(weights), kind="stable")[:MOST_TERMS].tolist())  # type: ignore[assignment]
+    order, short = np.sort(np.argsort(-np.abs(weights), kind="stable")[:MOST_TERMS]), abbreviate(names, LONGEST_NAME)
     parts: list[Any] = [tag("span", number(start), class_="term")]
     for j in order:
-        sign = "−" if weights[j] < 0 else "+"
-        size = f"{sign} {number(abs(float(weights[j])))} × "
+        size = f"{'−' if weights[j] < 0 else '+'} {number(abs(float(weights[j])))} × "
         parts += [" ", tag("span", size, tag("i", name_tag(short[j])), class_="term")]
     if len(names) > MOST_TERMS:
         parts.append(f" + … ({len(names) - MOST_TERMS:,} more terms, with smaller weights)")

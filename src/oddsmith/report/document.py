@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+from datetime import UTC, datetime
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
 from os import PathLike, fspath
 from typing import Any
 
 import numpy.typing as npt
 
+import oddsmith
 from oddsmith.decision.loss import LossLike
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.evaluation.comparison import Comparison
 from oddsmith.inference.summary import check_level
 from oddsmith.models.base import Classifier
-from oddsmith.models.report_mixin import ReportMixin
 from oddsmith.persistence.file import write
 from oddsmith.report.context import ReportContext, read_context
 from oddsmith.report.data import data_section
 from oddsmith.report.fit import certificate_section, model_section, weights_section
 from oddsmith.report.glance import glance_section
-from oddsmith.report.html import clean
-from oddsmith.report.page import Section, make_page
+from oddsmith.report.html import Markup, clean, tag
 from oddsmith.report.performance import calibration_section, decision_section, discrimination_section
 from oddsmith.report.robustness import class_prior_section, comparison_section, influence_section
 from oddsmith.report.usage import provenance_section, signature_section, usage_section
 
+Section = tuple[str, str, Markup]
+"""The key, title and body of a part of the page."""
+
 
 def make_report(
-    model: ReportMixin,
+    model: Classifier,
     X: Any,
     y: Any = None,
     *,
@@ -58,38 +65,78 @@ def make_report(
     rows = {"sample_weight": sample_weight, "offset": offset}
     context = read_context(model, X, y, loss=loss, reject=reject, level=check_level(level), seed=seed, **rows)
     if title is None:
-        target = f" of {clean(y)}" if isinstance(y, str) else ""
-        title = f"{context.name}{target}"
+        title = f"{context.name} of {clean(y)}" if isinstance(y, str) else context.name
+    labels = ", ".join(clean(label) for label in context.classes[:6]) + (", …" if context.K > 6 else "")
+    lead = f"{context.name} on {context.frame.n_rows:,} rows: {context.K} classes ({labels})."
     path = None if model_path is None else fspath(model_path)
-    return make_page(title, _lead(context), _sections(context, comparison, path))
+    return _page(title, lead, _sections(context, comparison, path))
 
 
-def write_report(model: ReportMixin, X: Any, y: Any, path: str | PathLike[str], **options: Any) -> None:
+def write_report(model: Classifier, X: Any, y: Any, path: str | PathLike[str], **options: Any) -> None:
     """Write the page of `make_report` to a file, whole or not at all."""
     if not isinstance(path, str | PathLike):
         raise InvalidInputError(f"path must be that of the file to write, such as 'report.html'; found {path!r}.")
     write(path, make_report(model, X, y, **options).encode())
 
 
-def _lead(context: ReportContext) -> str:
-    labels = ", ".join(clean(label) for label in context.classes[:6]) + (", …" if context.K > 6 else "")
-    return f"{context.name} on {context.n_rows:,} rows: {context.K} classes ({labels})."
-
-
 def _sections(context: ReportContext, comparison: Comparison | None, path: str | None) -> list[Section]:
     return [
-        Section("glance", "At a glance", glance_section(context)),
-        Section("data", "The data", data_section(context)),
-        Section("model", "The model", model_section(context)),
-        Section("certificate", "Certificate", certificate_section(context)),
-        Section("weights", "Weights", weights_section(context)),
-        Section("calibration", "Calibration", calibration_section(context)),
-        Section("discrimination", "Discrimination", discrimination_section(context)),
-        Section("decision", "Decision", decision_section(context)),
-        Section("influence", "Influential rows", influence_section(context)),
-        Section("prior", "Class prior", class_prior_section(context)),
-        Section("comparison", "Comparison", comparison_section(comparison)),
-        Section("use", "Using the model", usage_section(context, path)),
-        Section("provenance", "Provenance", provenance_section(context, path)),
-        Section("signature", "Signature", signature_section()),
+        ("glance", "At a glance", glance_section(context)),
+        ("data", "The data", data_section(context)),
+        ("model", "The model", model_section(context)),
+        ("certificate", "Certificate", certificate_section(context)),
+        ("weights", "Weights", weights_section(context)),
+        ("calibration", "Calibration", calibration_section(context)),
+        ("discrimination", "Discrimination", discrimination_section(context)),
+        ("decision", "Decision", decision_section(context)),
+        ("influence", "Influential rows", influence_section(context)),
+        ("prior", "Class prior", class_prior_section(context)),
+        ("comparison", "Comparison", comparison_section(comparison)),
+        ("use", "Using the model", usage_section(context, path)),
+        ("provenance", "Provenance", provenance_section(context, path)),
+        ("signature", "Signature", signature_section()),
     ]
+
+
+@cache
+def _asset(name: str) -> Markup:
+    return Markup(files("oddsmith.report").joinpath(name).read_text(encoding="utf-8"))
+
+
+def _policy() -> str:
+    """Return the Content-Security-Policy: nothing is loaded, and only our own style and script apply."""
+    digests = (b64encode(sha256(_asset(name).encode()).digest()).decode() for name in ("style.css", "script.js"))
+    style, script = (f"'sha256-{digest}'" for digest in digests)
+    return f"default-src 'none'; style-src {style}; script-src {script}; base-uri 'none'; form-action 'none'"
+
+
+def _page(title: str, lead: str, sections: list[Section]) -> str:
+    """Return the page: one file with style and script inside, and a policy that admits nothing else."""
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_policy()),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="generator", content=f"oddsmith {oddsmith.__version__}"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("title", clean(title)),
+        tag("style", _asset("style.css")),
+    )
+    links, parts = [], []
+    for key, name, body in sections:
+        absent = body.startswith('<p class="absent">')  # a sentence stands for a part that does not apply
+        links.append(tag("li", tag("a", name, href=f"#{key}", class_="none" if absent else None)))
+        heading = tag("h2", name, id=f"{key}-title")
+        parts.append(tag("section", heading, body, id=key, aria_labelledby=f"{key}-title"))
+    header = tag(
+        "header",
+        tag("p", f"Model report · {datetime.now(UTC).strftime('%d %B %Y')}", class_="kicker"),
+        tag("h1", tag("bdi", clean(title))),
+        tag("p", lead, class_="lead"),
+        tag("button", "Theme: system", id="theme", type="button", hidden=True),
+    )
+    nav = tag("nav", tag("h2", "Contents"), tag("ol", *links), aria_label="Contents")
+    footer = tag("footer", f"Made by oddsmith {oddsmith.__version__}. This page is one file and loads nothing.")
+    page = tag("div", header, nav, tag("main", *parts, id="main"), footer, class_="page")
+    skip, script = tag("a", "To the report", href="#main", class_="skip"), tag("script", _asset("script.js"))
+    return f"<!doctype html>\n{tag('html', head, tag('body', skip, page, script), lang='en')}\n"

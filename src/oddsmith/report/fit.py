@@ -66,14 +66,10 @@ def certificate_section(context: ReportContext) -> Markup:
     parts = list(found.values())
     bad = sum(not c.converged for c in parts)
     text = f"{bad} of {len(parts)} parts are not certified." if bad else "All of its parts are at their optimum."
-    columns = [
-        Column.names("part", list(found)),
-        Column("at the optimum", ["yes" if c.converged else "no" for c in parts]),
-        Column.numbers("gap, at most", [c.gap for c in parts]),
-        Column.numbers("gradient", [c.gradient_norm for c in parts]),
-        Column.numbers("condition", [c.condition for c in parts]),
-        Column.numbers("passes", [c.passes for c in parts]),
-    ]
+    certified = ["yes" if c.converged else "no" for c in parts]
+    columns = [Column.names("part", list(found)), Column("at the optimum", certified)]
+    numbers = {"gap, at most": "gap", "gradient": "gradient_norm", "condition": "condition", "passes": "passes"}
+    columns += [Column.numbers(header, [getattr(c, name) for c in parts]) for header, name in numbers.items()]
     return join([tag("p", text), table("Certificate of each part", columns)])
 
 
@@ -139,8 +135,7 @@ def weights_section(context: ReportContext) -> Markup:
         shown.append(Column.of(HEADERS.get(name) or found._header(name), values, texts))
     if "class" in columns:  # the term names the row
         shown[:2] = [shown[1], shown[0]]
-    kind = "credible" if found.is_posterior else "confidence"
-    caption = f"Weights with {100 * found.level:g}% {kind} intervals"
+    caption = f"Weights with {100 * found.level:g}% {'credible' if found.is_posterior else 'confidence'} intervals"
     sentences = [clean(note[:1].upper() + note[1:]).replace(" -", " −") for note in found.notes[:-1]]
     notes = [tag("p", text, ".", class_="note") for text in sentences]
     return join([_forest(context, found), table(caption, shown), *notes])
@@ -153,7 +148,7 @@ def _forest(context: ReportContext, found: Summary) -> Markup:
     display = CoefficientDisplay.from_summary(found)
     scale = _scales(context, display.terms)
     unit = 1.0 if scale is None else scale
-    estimate, lower, upper = display.estimate * unit, display.lower * unit, display.upper * unit
+    estimate, lower, upper = (values * unit for values in (display.estimate, display.lower, display.upper))
     classes = display.classes or [None] * len(display.terms)
     groups = list(dict.fromkeys(classes))
     terms = _farthest(display.terms, estimate, upper - lower, MOST_BARS)
@@ -199,15 +194,16 @@ def _scales(context: ReportContext, terms: list[str]) -> Array | None:
 
 
 def _parameters(context: ReportContext) -> Markup:
+    model, where = context.model, ""
     text = f"{context.name} has no errors and intervals of its parameters; these are the parameters themselves."
     try:
-        columns = parameter_table(context.model)
+        columns = parameter_table(model)
     except OddsmithError as error:
         return absent(str(error))
     n = len(columns["term"])
     if not n:
-        inner = context.model._inner if isinstance(context.model, RecalibratedClassifier) else None
-        where = "" if inner is None else f" They are those of the {type(inner).__name__} inside."
+        if isinstance(model, RecalibratedClassifier):
+            where = f" They are those of the {type(model._inner).__name__} inside."
         return absent(f"{context.name} has no parameters that a table could show.{where}")
     shown = {name: values[:MOST_PARAMETERS] for name, values in columns.items()}
     cells = [Column.names(name, shown[name]) for name in ("term", "class")]

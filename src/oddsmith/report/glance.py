@@ -28,7 +28,9 @@ def glance_section(context: ReportContext) -> Markup:
 
 def _tiles(context: ReportContext) -> Markup:
     scores = context.scores.scores
-    tiles: list[Any] = [_tile("rows", f"{context.n_rows:,}", f"{context.total_columns:,} columns, {context.K} classes")]
+    tiles: list[Any] = [
+        _tile("rows", f"{context.frame.n_rows:,}", f"{context.total_columns:,} columns, {context.K} classes")
+    ]
     names = {"auc": "AUC", "accuracy": "accuracy", "log_loss": "log loss", "calibration_slope": "calibration slope"}
     alone = {"accuracy": "largest class alone", "log_loss": "shares alone"}
     for name, label in names.items():
@@ -83,7 +85,7 @@ def _fit_points(context: ReportContext) -> Iterator[Point]:
 
 def _data_points(context: ReportContext) -> Iterator[Point]:
     if context.total_missing:
-        share = percent(context.total_missing / (context.n_rows * context.total_columns))
+        share = percent(context.total_missing / (context.frame.n_rows * context.total_columns))
         yield False, f"{context.total_missing:,} values are missing ({share}).", "data"
     else:
         yield True, "No value is missing.", "data"
@@ -116,7 +118,7 @@ def _data_points(context: ReportContext) -> Iterator[Point]:
 
 
 def _score_points(context: ReportContext) -> Iterator[Point]:
-    yield context.left_out, SCORED[context.scored], "discrimination"
+    yield context.scored == "left out", SCORED[context.scored], "discrimination"
     yield from _level_points(context)
     auc = context.scores.scores.get("auc")
     if auc is not None and auc.lower <= 0.5:
