@@ -56,8 +56,6 @@ class Coordinates:
 
 
 AnySource = MemorySource | PartedSource
-FAR = 1e4
-"""A column whose mean is so many standard deviations from zero is centred before it is summed, sparse or not."""
 TILE_ROWS = 256
 
 

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from oddsmith.engines import MemorySource
 from oddsmith.errors import InvalidInputError
 from oddsmith.likelihood.coordinates import (
-    FAR,
     Coordinates,
     find_coordinates,
     is_large,
@@ -124,7 +123,7 @@ def _is_symmetric(problem: Problem) -> bool:
 def _stored(problem: Problem, coordinates: Coordinates) -> tuple[Any, Array, Array]:
     """Return the rows as the objective reads them, with the centre and scale that are left to the kernels."""
     source, center, scale = problem.source, coordinates.center, coordinates.scale
-    if source.is_sparse and (far := np.abs(center) > FAR * scale).any():
+    if source.is_sparse and (far := np.abs(center) > policy.POLICY.far_center * scale).any():
         # A column that far from zero has no zeros to keep, and is moved before it is summed.
         shift = np.where(far, center, 0.0)
         source, center = shifted(source, shift), center - shift
@@ -355,7 +354,8 @@ def independent_columns(objective: FoldObjective, x: Array, sample_rows: int | N
     asked.
     """
     if sample_rows is not None:
-        part = objective.subsample(max(1000, 4 * objective.size, sample_rows), seed=1)
+        rows, each = policy.POLICY.start_rows, policy.POLICY.start_rows_per_weight[0]
+        part = objective.subsample(max(rows, each * objective.size, sample_rows), seed=1)
         if independent_columns(part, x) is part:
             return objective
     # Not the observed Hessian: with the log link one class has none.

@@ -275,7 +275,9 @@ class FoldObjective:
         bound = self.inverse_bound(e)
         if bound is not None:
             return DecrementBound(bound.norm(e.gradient), bound.rho, exact=True)
-        p = conjugate_gradients(self, e, self.preconditioner(e.w), 1e-3, 500)
+        settings = policy.POLICY
+        residual, products = settings.bound_residual, settings.bound_products
+        p = conjugate_gradients(self, e, self.preconditioner(e.w), residual, products)
         return DecrementBound(float(np.sqrt(max(float(p @ e.gradient), 0.0))), 0.0, exact=False)
 
     def inverse_bound(self, e: ObjectiveValue, preconditioner: Preconditioner | None = None) -> InverseBound | None:

@@ -69,7 +69,7 @@ class Newton:
         return self.watch_divergence and looks_separated(decrements)
 
     def _ends(self, decrements: list[float], value: float, tol: float, max_iter: int) -> bool:
-        small = decrements[-1] <= max(0.01 * tol, self.stop)
+        small = decrements[-1] <= max(policy.POLICY.newton_digits * tol, self.stop)
         return small or stalled(decrements, value, tol) or len(decrements) > max_iter
 
     def _last_step(
@@ -84,7 +84,8 @@ class Newton:
         if not is_last:
             return None
         final, certificate = unchecked_newton_step(objective, e, factor, tol)
-        enough = certificate.converged and not (self.strict and certificate.gradient_norm > 0.01 * tol)
+        left = certificate.gradient_norm if self.strict else 0.0
+        enough = certificate.converged and left <= policy.POLICY.newton_digits * tol
         return (final, certificate) if enough else None
 
 
@@ -142,7 +143,8 @@ def looks_separated(decrements: list[float]) -> bool:
     if len(decrements) < 6:
         return False
     ratios = np.square(np.divide(decrements[-4:], decrements[-5:-1]))
-    return bool(np.all((ratios > 0.15) & (ratios < 0.75)))
+    least, most = policy.POLICY.separated_ratios
+    return bool(np.all((ratios > least) & (ratios < most)))
 
 
 def stalled(decrements: list[float], value: float, tol: float) -> bool:

@@ -18,7 +18,7 @@ from oddsmith.solvers.diagonal_lbfgs import DiagonalLBFGS
 from oddsmith.solvers.newton import Newton
 from oddsmith.solvers.policy import Policy
 from oddsmith.solvers.progressive_batching import BatchSchedule
-from oddsmith.solvers.subsampled import SubsampledQuasiNewton, subsample_sizes
+from oddsmith.solvers.subsampled import SubsampledQuasiNewton, start_alone_rows, subsample_sizes
 from oddsmith.solvers.truncated_newton import TruncatedNewton
 
 Storage = Literal["dense", "dense by columns", "sparse", "lazy"]
@@ -349,7 +349,8 @@ class Planner:
 
     def _from_start_alone(self, solver: SubsampledQuasiNewton) -> Plan:
         n = self.facts.n_rows
-        start = self._first_stage(min(n, self.facts.drawn_rows or max(4 * self.facts.n_weights, n // 16)))
+        rows = self.facts.drawn_rows or start_alone_rows(n, self.facts.n_weights, self.policy)
+        start = self._first_stage(min(n, rows))
         reason = "since a subsample may not show every column and is the start only"
         if solver.one_hessian and not solver.polish:
             return Plan((start, self.stage("L-BFGS", n, 8, hessians=1)), reason, 9, solver)

@@ -26,6 +26,9 @@ class Policy:
     """Products for a Hessian that one thread sums as fast as two (growth-n, 4,000 × 40)."""
     one_thread_elements: float = 2.5e5
     """Numbers through a link that one thread evaluates as fast as two."""
+    far_center: float = 1e4
+    """A column whose mean is so many standard deviations from zero is centred before it is summed, sparse or not: its
+    sums would lose eight digits."""
     small_slices: int = 4
     """Slices of a small table on several threads; eight were 5% slower at 70,000 × 20."""
 
@@ -52,6 +55,21 @@ class Policy:
     # Subsampled quasi-Newton.
     many_weights: int = 150
     """Weights from which a subsample is searched by gradients instead of Newton's method (dense-500: 137 → 120 ms)."""
+    start_rows: int = 1000
+    start_rows_per_weight: tuple[int, int] = (4, 2)
+    """The smaller subsample: at least so many rows, four for each weight, of many weights two."""
+    start_fraction: float = 1 / 16
+    """Part of the rows that is a start, or is computed once by a basis: its search costs less than one pass."""
+    subsample_fraction: float = 1 / 8
+    """The larger subsample is no more of the rows than this: reading it five times is less than a pass."""
+    subsample_least_per_weight: int = 10
+    """Rows for each weight that the larger subsample has in any case: below, its Hessian is mostly noise."""
+    noisy_rows_per_weight: int = 40
+    """With fewer rows for each weight, correlations are shrunk by what chance explains of them."""
+    sampling_error: float = 0.1
+    """How far a search on a subsample goes, in units of the distance between its optimum and that of all rows."""
+    sample_iterations: int = 40
+    """Most iterations of a search on a subsample: those that need more are ended on all rows."""
     subsample_elements: int = 1_000_000
     """Numbers of the larger subsample: it stays in the cache (dense-20, 48,000 rows of 10,000 … 200,000 tried)."""
     subsample_rows_per_weight: int = 400
@@ -74,6 +92,13 @@ class Policy:
     """Weights from which a Hessian of all rows takes several gradients, so that one must do."""
     polish_tolerance: float = 0.1
     """Standard errors, in units of the tolerance, that a polished fit may be from the optimum."""
+    polish_distance: tuple[float, float] = (1e-6, 1e-3)
+    polish_margin: float = 0.7
+    """Standard errors from the optimum at which the Hessian of the last step is formed, at least and at most; and the
+    part of the distance allowed that a step is to stay within, so that no second Hessian is needed."""
+    certificate_margin: float = 0.1
+    """A certificate is tried once the preconditioner predicts a gap of the tolerance, times this over the subsample's
+    fraction: it misses by no more than that."""
     misleading: float = 1.5
     """Growth of the objective that tells of rows which the subsample did not show."""
 
@@ -84,14 +109,18 @@ class Policy:
     """Growth of the rows seen from batch to batch (1.6 … 4.5 tried on dense-20: 23.7 ms against 24.1 … 26)."""
     batch_last: float = 0.5
     """With more of the rows than this, all others are one batch."""
+    batch_excess: float = 0.25
+    """What batches may have more than the subsample that they replace: they are read in place, without a copy."""
     batch_gradient: float = 8.0
     """A batch whose squared gradient is so many times what chance explains is unlike the rows before it."""
     batch_curvature: tuple[float, float] = (0.25, 4.0)
     """Curvature of a batch against the subsample's, in any direction; beyond that rows repeat themselves."""
     whole_rows_per_weight: int = 28_000
     whole_fraction: float = 0.35
-    """Rows for each weight whose Hessian ends a fit with the second pass, if they are no more than this fraction
-    (10,000,000 × 20: 192 → 144 ms; at 1,000,000 × 20 it costs as much as the third pass)."""
+    whole_least: float = 0.15
+    """Rows for each weight whose Hessian ends a fit with the second pass, if they are no more than the first fraction
+    of the rows (and the second one, where that is cheap; 10,000,000 × 20: 192 → 144 ms; at 1,000,000 × 20 it costs as
+    much as the third pass)."""
     whole_weights: float = 15.0
     whole_passes: tuple[float, float] = (0.25, 0.9)
     """Weights at which a row's Hessian costs as much as its gradient; what it may always cost, and at most, in
@@ -116,6 +145,10 @@ class Policy:
     """A search goes on to this part of the gradient that a certificate needs: it costs little there."""
 
     # L-BFGS and Newton.
+    newton_digits: float = 0.01
+    """Newton stops at this part of the tolerance, in standard errors: R prints the digits that it leaves."""
+    separated_ratios: tuple[float, float] = (0.15, 0.75)
+    """Ratios of squared decrements, four times in a row, that tell of separated classes: theory says 1/e."""
     memory: int = 10
     halvings: int = 12
     """Halvings of steps, in all, after which L-BFGS is given up: its preconditioner is wrong."""
@@ -131,10 +164,17 @@ class Policy:
     """Standard errors from the optimum where one Newton step gives all digits."""
     diagonal_trust: float = 0.1
     """A Hessian whose prediction is off by more than a factor of ten is not followed (cells of 1e6: 11 → 1.4 times)."""
+    near_objective: float = 1e-2
+    """Squared decrement, in units of the objective, from which truncated Newton tries certificates."""
+    cg_products: int = 250
+    """Most products for one step: after so many the step is taken as it is."""
     cg_tolerance: tuple[float, float] = (0.3, 0.01)
     """Residual to which truncated Newton solves for a step, far from the optimum and near it."""
     certificate_products: int = 20
     """Products that take less time than the Hessian of a subsample (50,000 × 1,000: 198 → 140 ms)."""
+    bound_residual: float = 1e-3
+    bound_products: int = 500
+    """Residual, and most products, of an estimate of the decrement where nothing bounds the Hessian."""
     narrow_change: float = 0.2
     """Activations that change by no more leave most of the curvature: it is not worth looking up by how much."""
 

@@ -40,7 +40,7 @@ class BatchSchedule:
         """
         always, most = settings.whole_passes
         one_pass = settings.whole_weights * n_rows / size
-        rows = max(settings.whole_rows_per_weight * size, min(0.15 * n_rows, always * one_pass))
+        rows = max(settings.whole_rows_per_weight * size, min(settings.whole_least * n_rows, always * one_pass))
         if rows > min(settings.whole_fraction * n_rows, most * one_pass):
             return None
         return cls.growing(sample, rows / n_rows, whole=True)

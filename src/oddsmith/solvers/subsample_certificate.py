@@ -70,8 +70,9 @@ class SubsampleCertificate:
         if bound is None:
             return None
         monitor = CertificateMonitor(objective=objective, e=e, bound=bound, tol=self.tol, judges=True)
-        products = policy.POLICY.certificate_products
-        conjugate_gradients(hessian, e, self.preconditioner, 1e-3, products, monitor)
+        settings = policy.POLICY
+        residual, products = settings.bound_residual, settings.certificate_products
+        conjugate_gradients(hessian, e, self.preconditioner, residual, products, monitor)
         return monitor.certificate
 
     def _curvature_left(self, e: ObjectiveValue, needed: float) -> float:

@@ -43,11 +43,17 @@ def subsample_sizes(
     gradient = max(8 * P / settings.gradient_bytes_per_second, 4 * C * P / settings.gradient_flops)
     hessian = C * (C + 1) / 2 * P**2 / settings.hessian_flops
     enough = max(settings.subsample_elements / P, settings.subsample_rows_per_weight * P if C == 1 else 0)
-    rows = min(n_rows / 8, 2.0 * n_rows * gradient / hessian, enough)
+    rows = min(settings.subsample_fraction * n_rows, 2.0 * n_rows * gradient / hessian, enough)
     if lazy:
-        rows = min(n_rows / 16, settings.lazy_elements / P)
-    large = max(min(10 * size, settings.subsample_rows_per_weight * P), int(rows))
-    return max(1000, min(4 * size, 1000 + 2 * size)), large
+        rows = min(settings.start_fraction * n_rows, settings.lazy_elements / P)
+    large = max(min(settings.subsample_least_per_weight * size, settings.subsample_rows_per_weight * P), int(rows))
+    each, further = settings.start_rows_per_weight
+    return max(settings.start_rows, min(each * size, settings.start_rows + further * size)), large
+
+
+def start_alone_rows(n_rows: int, size: int, settings: policy.Policy) -> int:
+    """Return how many rows a subsample has that is the start only."""
+    return max(settings.start_rows_per_weight[0] * size, int(settings.start_fraction * n_rows))
 
 
 @SOLVERS.register("subsampled")
@@ -105,7 +111,7 @@ class SubsampledQuasiNewton:
         low_precision: bool,
     ) -> SolverResult:
         """Return the minimiser from a point near it (steps 2 to 4)."""
-        tol, most = certificate.tol, max_iter
+        tol, most, settings = certificate.tol, max_iter, policy.POLICY
         hessian = certificate.preconditioner
 
         def last_step() -> float:
@@ -116,7 +122,7 @@ class SubsampledQuasiNewton:
             # The bound is about 1 / fraction of what the preconditioner suggests; far from that it is not worth its
             # price.
             distance, fraction = certificate.preconditioner.norm(e.gradient), certificate.sample.sampling_fraction
-            if 0.5 * distance**2 * max(1.0, 0.1 / fraction) > e.allowed_gap(tol):
+            if 0.5 * distance**2 * max(1.0, settings.certificate_margin / fraction) > e.allowed_gap(tol):
                 return False
             return certificate.at(e).converged and not (self.polish and distance > last_step())
 
@@ -124,7 +130,7 @@ class SubsampledQuasiNewton:
             """Ask for the Hessian along with the gradient of a pass that will be the last but for it."""
             if not self.polish or len(norms) < 2:
                 return 1
-            return 2 if norms[-1] ** 2 / norms[-2] <= 0.7 * last_step() else 1
+            return 2 if norms[-1] ** 2 / norms[-2] <= settings.polish_margin * last_step() else 1
 
         if low_precision:
             recorder.stage = "mixed-precision refinement"
@@ -135,7 +141,7 @@ class SubsampledQuasiNewton:
             recorder.stage = "L-BFGS on all rows"
             certificate = self._new_certificate(objective, e, tol)
             x, max_iter = e.w, max(1, max_iter - len(recorder.records))
-        steps = min(policy.POLICY.full_iterations, max_iter)
+        steps = min(settings.full_iterations, max_iter)
         e = lbfgs(objective, x, certificate.preconditioner, close, steps, recorder, order=order)  # 2
         if self.polish:
             return _polished(objective, e, recorder, tol, max_iter)  # 4
@@ -149,7 +155,7 @@ class SubsampledQuasiNewton:
         self, objective: Subsampled, w: Array, recorder: Recorder, tol: float, max_iter: int
     ) -> SolverResult:
         """Return the minimiser where a subsample serves as the start only."""
-        rows = max(4 * objective.size, objective.n_rows // 16) if self.drawn is None else self.drawn
+        rows = self.drawn or start_alone_rows(objective.n_rows, objective.size, policy.POLICY)
         sample = objective.subsample(rows, self.seed)
         first, _ = _first_fit(sample.observed_part(w), w, recorder)
         if first is not None and self.one_hessian and not self.polish:
@@ -163,7 +169,8 @@ class SubsampledQuasiNewton:
         settings = policy.POLICY
         small, large = self._sizes(objective)
         if self.batches and large > 2 * settings.batch_start * small:
-            start = self._start_by_batches(objective, w, settings.batch_start * small, large + large // 4, recorder)
+            more = large + int(settings.batch_excess * large)
+            start = self._start_by_batches(objective, w, settings.batch_start * small, more, recorder)
             if start is not None:
                 return start
         both = large > 2 * small
@@ -173,8 +180,8 @@ class SubsampledQuasiNewton:
             return None
         if both and objective.size > settings.many_weights and objective.shape[0] == 1:
             # Where columns do not depend on each other the Hessian of more rows costs more than it tells.
-            more = objective.subsample(max(large, objective.n_rows // 16), self.seed)
-            e = _to_sampling_error(more, guess.w, factor, recorder)
+            rows = int(settings.start_fraction * objective.n_rows)
+            e = _to_sampling_error(objective.subsample(max(large, rows), self.seed), guess.w, factor, recorder)
             guess = sample.evaluate(e.w, order=2)
             both, factor = oas_shrinkage(guess, sample) < settings.independent_shrinkage, shrunk_factor(guess, sample)
         if both:
@@ -230,7 +237,7 @@ class SubsampledQuasiNewton:
             if diagonal.norm(own.gradient) > part * sampling_error(sample):
                 return None
         C, P = objective.shape
-        rows = objective.n_rows // 16
+        rows = int(settings.start_fraction * objective.n_rows)
         if C == 1 and rows > 2 * small and rows * P <= settings.lazy_elements:
             guess = _to_sampling_error(objective.subsample(rows, self.seed), guess.w, diagonal, recorder)
         return Start(guess.w, sample, guess, diagonal)
@@ -253,7 +260,7 @@ def _first_fit(sample: Subsample, w: Array, recorder: Recorder) -> tuple[Objecti
         factor = shrunk_factor(sample.evaluate(w, order=2), sample)
         return _to_sampling_error(sample, w, factor, recorder), factor
     newton = Newton(watch_divergence=not sample.has_prior, stop=sampling_error(sample))
-    result = newton.minimise(sample, w, tol=1e-8, max_iter=30)
+    result = newton.minimise(sample, w, tol=1e-8, max_iter=policy.POLICY.sample_iterations)
     recorder.add_subsample(result.final, f"Newton on {sample.n_rows:,} rows")
     lost = result.diverging or not np.isfinite(result.final.value)
     return None if lost else result.final, shrunk_factor(result.final, sample)
@@ -277,7 +284,7 @@ def shrunk_factor(e: ObjectiveValue, sample: Subsample) -> SpdFactor:
     The classes of a softmax are no noise.
     """
     assert e.hessian is not None
-    if sample.n_rows >= 40 * sample.size or sample.shape[0] > 1:
+    if sample.n_rows >= policy.POLICY.noisy_rows_per_weight * sample.size or sample.shape[0] > 1:
         return factor_spd(e.hessian, tol=0.0)
     R, d = _correlations(e.hessian)
     R *= 1.0 - oas_shrinkage(e, sample)
@@ -306,8 +313,8 @@ def _correlations(H: Array) -> tuple[Array, Array]:
 
 
 def sampling_error(sample: Subsample) -> float:
-    """A tenth of the distance, in standard errors of all rows, between the optima of the subsample and of all rows."""
-    return float(0.1 * np.sqrt(sample.size / sample.sampling_fraction))
+    """How far a search on a subsample goes, in standard errors of all rows: well below the distance of its optimum."""
+    return float(policy.POLICY.sampling_error * np.sqrt(sample.size / sample.sampling_fraction))
 
 
 def _to_sampling_error(
@@ -317,13 +324,13 @@ def _to_sampling_error(
     recorder: Recorder,
     *,
     part: float = 1.0,
-    steps: int = 40,
+    steps: int | None = None,
     pairs: Pairs | None = None,
 ) -> ObjectiveValue:
     """Return the end of a search on a subsample that goes no further than (part of) the sampling error."""
     error = part * sampling_error(sample)
     close: Callable[[ObjectiveValue], bool] = lambda e: preconditioner.norm(e.gradient) <= error  # noqa: E731
-    e = lbfgs(sample, w, preconditioner, close, steps, pairs=pairs)
+    e = lbfgs(sample, w, preconditioner, close, steps or policy.POLICY.sample_iterations, pairs=pairs)
     recorder.add_subsample(e, f"L-BFGS on {sample.n_rows:,} rows")
     return e
 
@@ -372,5 +379,6 @@ def _last_step(objective: Subsampled, factor: SpdFactor, tol: float) -> float:
     A step of decrement λ leaves at most about ρλ²/2, and mostly far less.
     """
     rho = objective.self_concordance / np.sqrt(max(factor.smallest_eigenvalue, 1e-300))
-    left = policy.POLICY.polish_tolerance * tol
-    return float(np.clip(0.7 * np.sqrt(2.0 * left / rho), 1e-6, 1e-3)) if np.isfinite(rho) else 1e-6
+    settings = policy.POLICY
+    (least, most), left = settings.polish_distance, settings.polish_tolerance * tol
+    return float(np.clip(settings.polish_margin * np.sqrt(2.0 * left / rho), least, most))

@@ -48,7 +48,6 @@ class TruncatedNewton:
     ``tol`` of the objective.
     """
 
-    max_products: int = 250
     watch_divergence: bool = True
     strict: bool = True
     name: str = "truncated-newton"
@@ -62,7 +61,7 @@ class TruncatedNewton:
             recorder.add(e, step)
             if not e.gradient.any() or len(recorder.records) > max_iter:
                 break
-            near = not self.strict and decrements[-1] ** 2 <= 1e-2 * abs(e.value)
+            near = not self.strict and decrements[-1] ** 2 <= policy.POLICY.near_objective * abs(e.value)
             if near or len(recorder.records) % 2:  # far from the optimum it serves for two steps
                 preconditioner = objective.preconditioner(e.w)
             norm = preconditioner.norm(e.gradient)
@@ -96,7 +95,7 @@ class TruncatedNewton:
         loosest, tightest = policy.POLICY.cg_tolerance
         residual = min(loosest, max(float(np.sqrt(left)), 0.0 if self.strict else tightest))
         monitor = None if tol is None else CertificateMonitor.at(objective, e, preconditioner, tol)
-        p = conjugate_gradients(objective, e, preconditioner, residual, self.max_products, monitor)
+        p = conjugate_gradients(objective, e, preconditioner, residual, policy.POLICY.cg_products, monitor)
         return p, None if monitor is None else monitor.certificate
 
 
