@@ -27,7 +27,6 @@ class Counts:
 
     @classmethod
     def zero(cls, shape: Shape, params: Shape) -> Counts:
-        """Return the counts of no rows."""
         return cls(0, np.zeros(shape.K))
 
     @classmethod
@@ -42,10 +41,8 @@ class Counts:
         return cls(int(np.count_nonzero(block.s)), weight)
 
     def merge(self, other: Counts) -> Counts:
-        """Add both."""
         return Counts(self.rows + other.rows, self.weight + other.weight)
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
-        """Return the shape itself."""
         return [shape]

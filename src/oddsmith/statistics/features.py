@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -14,16 +14,13 @@ from oddsmith.numerics import Array
 from oddsmith.rows import as_rows
 from oddsmith.statistic import STATISTICS, Shape
 from oddsmith.statistics.moments import Moments, MomentsParams
-from oddsmith.statistics.tiles import sorted_tiles
+from oddsmith.statistics.tiles import sorted_tiles, sums_by_class
 
 NEGATIVE, FRACTIONAL, NOT_BINARY = range(3)
 """The rows of ``Features.outside``."""
 
-FEW_DENSE = 16
-"""Classes up to which indicators are a dense matrix."""
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FeaturesParams:
     """Number of classes, and which columns are summed how (a column may be in several lists).
 
@@ -41,7 +38,7 @@ class FeaturesParams:
 
 
 @STATISTICS.register("features")
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Features:
     """Class weights, and sums of single columns by class over the rows in which the column is not NaN.
 
@@ -54,7 +51,7 @@ class Features:
     Means and scatter are merged by Chan's rule, everything else is added.
 
     >>> block = Block(np.array([[1.0, 0.0], [np.nan, 1.0], [3.0, 1.0]]), np.zeros(3, dtype=np.int32))
-    >>> stat = Features.of(block, FeaturesParams(2, moments=(0,), levels=((1, 2),)))
+    >>> stat = Features.of(block, FeaturesParams(K=2, moments=(0,), levels=((1, 2),)))
     >>> stat.weight.tolist(), stat.observed.tolist(), stat.mean.tolist(), stat.count.tolist()
     ([3.0, 0.0], [[2.0], [0.0]], [[2.0], [0.0]], [[1.0, 2.0], [0.0, 0.0]])
     """
@@ -70,46 +67,38 @@ class Features:
 
     @classmethod
     def zero(cls, shape: Shape, params: FeaturesParams) -> Features:
-        """Return the sums over no rows."""
         K, m, n = params.K, len(params.moments), len(params.sums)
-        L = sum(size for _, size in params.levels)
-        sizes = [(K,), (K, m), (K, m), (K, m), (K, n), (K, n), (3, n), (K, L)]
-        return cls(*map(np.zeros, sizes))
+        sizes: dict[str, tuple[int, ...]] = {
+            **{"weight": (K,), "observed": (K, m), "mean": (K, m), "scatter": (K, m)},
+            **{"seen": (K, n), "total": (K, n), "outside": (3, n), "count": (K, sum(L for _, L in params.levels))},
+        }
+        return cls(**{name: np.zeros(size) for name, size in sizes.items()})
 
     @classmethod
     def of(cls, block: Block, params: FeaturesParams) -> Features:
-        """Return the sums over a block, in float64."""
-        K = params.K
-        weight = np.bincount(block.t, weights=block.s, minlength=K).astype(np.float64)
+        weight = np.bincount(block.t, weights=block.s, minlength=params.K).astype(np.float64)
+        zero = cls.zero(Shape(block.n_columns, params.K), params)
         with np.errstate(invalid="ignore", over="ignore"):
-            return cls(weight, *_moments(block, params), *_sums(block, params, weight), _levels(block, params))
+            sums = {**_moments(block, params), **_sums(block, params, weight)}
+            return replace(zero, weight=weight, count=_levels(block, params), **sums)
 
     def merge(self, other: Features) -> Features:
-        """Combine both."""
-        observed = self.observed + other.observed
+        """Add everything, but merge means and scatter by Chan's rule."""
+        added = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
+        observed = added["observed"]
         share = np.divide(other.observed, observed, out=np.zeros_like(observed), where=observed > 0)
         delta = other.mean - self.mean
         # A class that one side lacks takes the other side's mean as it is, bit for bit.
         mean = np.where(self.observed > 0, self.mean + share * delta, other.mean)
-        return Features(
-            self.weight + other.weight,
-            observed,
-            mean,
-            self.scatter + other.scatter + self.observed * share * delta**2,
-            self.seen + other.seen,
-            self.total + other.total,
-            self.outside + other.outside,
-            self.count + other.count,
-        )
+        return Features(**{**added, "mean": mean, "scatter": added["scatter"] + self.observed * share * delta**2})
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
-        """Return all columns by their moments, or by their sums, with some of the other kinds."""
         K, M = shape.K, shape.M
         every = range(M)
         return [
-            FeaturesParams(K, moments=every, sums=every[-1:], levels=((M - 1, 3),), watch=(NEGATIVE,)),
-            FeaturesParams(K, moments=every[:1], sums=every, levels=((0, 2), (M - 1, 4)), large=True),
+            FeaturesParams(K=K, moments=every, sums=every[-1:], levels=((M - 1, 3),), watch=(NEGATIVE,)),
+            FeaturesParams(K=K, moments=every[:1], sums=every, levels=((0, 2), (M - 1, 4)), large=True),
         ]
 
 
@@ -125,10 +114,9 @@ def _values(block: Block, column: int) -> Array:
     return block.Phi.columns([column]).dense().ravel()
 
 
-def _moments(block: Block, params: FeaturesParams) -> tuple[Array, Array, Array]:
+def _moments(block: Block, params: FeaturesParams) -> dict[str, Array]:
     if not params.moments:
-        none = np.zeros((params.K, 0))
-        return none, none, none
+        return {}
     part = _columns(block, params.moments)
     form = MomentsParams(params.K, "diagonal", large=params.large)
     moments = Moments.of(part, form)
@@ -141,17 +129,15 @@ def _moments(block: Block, params: FeaturesParams) -> tuple[Array, Array, Array]
         s = None if block.s is None else block.s[there]
         again = Moments.of(Block(as_rows(x[there, None]), block.t[there], s), form)
         observed[:, j], mean[:, j], scatter[:, j] = again.weight, again.mean[:, 0], again.scatter[:, 0]
-    return observed, mean, scatter
+    return {"observed": observed, "mean": mean, "scatter": scatter}
 
 
-def _sums(block: Block, params: FeaturesParams, weight: Array) -> tuple[Array, Array, Array]:
-    K, m = params.K, len(params.sums)
-    if not m:
-        return np.zeros((K, 0)), np.zeros((K, 0)), np.zeros((3, 0))
+def _sums(block: Block, params: FeaturesParams, weight: Array) -> dict[str, Array]:
+    if not params.sums:
+        return {}
     part = _columns(block, params.sums)
-    if block.is_sparse:
-        return _sparse_sums(part, K, weight, params.watch)
-    return _dense_sums(part, K, params.watch)
+    sums = _sparse_sums(part, weight, params.watch) if block.is_sparse else _dense_sums(part, params.K, params.watch)
+    return dict(zip(("seen", "total", "outside"), sums, strict=True))
 
 
 def _dense_sums(block: Block, K: int, watch: tuple[int, ...]) -> tuple[Array, Array, Array]:
@@ -186,10 +172,14 @@ def _is_outside(values: Array, mark: int) -> Any:
     return values != np.floor(values) if mark == FRACTIONAL else (values != 0.0) & (values != 1.0)
 
 
-def _sparse_sums(block: Block, K: int, weight: Array, watch: tuple[int, ...]) -> tuple[Array, Array, Array]:
+def _sparse_sums(block: Block, weight: Array, watch: tuple[int, ...]) -> tuple[Array, Array, Array]:
     """As `_dense_sums`, in time proportional to the non-zeros."""
-    X, M = block.X, block.n_columns
-    s = block.weights()
+    X, M, s = block.X, block.n_columns, block.weights()
+
+    def by_class(values: Any) -> Array:
+        Z = sparse.csr_array((values.astype(np.float64, copy=False), X.indices, X.indptr), shape=X.shape)
+        return np.ascontiguousarray(sums_by_class(Z, block.t, s, len(weight)).T)
+
     data = X.data.astype(np.float64, copy=False)
     seen, outside = np.repeat(weight[:, None], M, axis=1), np.zeros((3, M))
     if not _all_inside(data, watch):
@@ -202,22 +192,10 @@ def _sparse_sums(block: Block, K: int, weight: Array, watch: tuple[int, ...]) ->
             if bad.any():
                 outside[mark] = np.bincount(X.indices[bad], entry_weight[bad], M)
         if missing.any():
-            seen -= _sum_by_class(X, missing, block.t, s, K)
+            seen -= by_class(missing)
             # What rounding leaves of a column that is missing throughout.
             seen[seen <= 1e-12 * weight[:, None]] = 0.0
-    return seen, _sum_by_class(X, data, block.t, s, K), outside
-
-
-def _sum_by_class(X: Any, values: Any, t: Any, s: Array, K: int) -> Array:
-    """Return the weighted sums by class (K × M) of a CSR matrix with the non-zeros of X and other values."""
-    Z = sparse.csr_array((values.astype(np.float64, copy=False), X.indices, X.indptr), shape=X.shape)
-    if K == 1:
-        return np.asarray(Z.T @ s, dtype=np.float64)[None]
-    if K > FEW_DENSE:
-        T = sparse.csr_array((s, t, np.arange(len(t) + 1)), shape=(len(t), K))
-        return np.asarray((T.T @ Z).toarray())
-    T = (t[:, None] == np.arange(K)) * s[:, None]
-    return np.ascontiguousarray((Z.T @ T).T)
+    return seen, by_class(data), outside
 
 
 def _levels(block: Block, params: FeaturesParams) -> Array:

@@ -6,21 +6,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from oddsmith.block import Block
 from oddsmith.numerics import Array
 from oddsmith.statistic import STATISTICS, Shape
+from oddsmith.statistics.tiles import sums_by_class
 
 TILE_BYTES = 1 << 20
 SAMPLE_ROWS = 255
 DENSE_ABOVE = 0.1
-MANY_CLASSES = 16
 
 
 @STATISTICS.register("gram")
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Gram:
     """Centred second moments of ``Φ`` and of ``Φ`` with the one-of-K targets ``T``.
 
@@ -45,9 +44,9 @@ class Gram:
 
     @classmethod
     def zero(cls, shape: Shape, params: Shape) -> Gram:
-        """Return the Gram matrix of no rows."""
         M, K = shape.M, shape.K
-        return cls(0.0, np.zeros(K), np.zeros(M), np.zeros((M, M)), np.zeros((M, K)))
+        sizes = {"class_weight": K, "mean": M, "PhiPhi": (M, M), "PhiT": (M, K)}
+        return cls(weight=0.0, **{name: np.zeros(size) for name, size in sizes.items()})
 
     @classmethod
     def of(cls, block: Block, params: Shape) -> Gram:
@@ -62,13 +61,13 @@ class Gram:
             base, PhiPhi, sums = _dense_sums(block, params.K)
         weight = float(class_weight.sum())
         rest = sums.sum(axis=1) / weight
+        PhiT = sums - np.outer(rest, class_weight)
         PhiPhi -= weight * np.outer(rest, rest)
         # Rounding can leave a trace below zero where nothing varies.
         np.einsum("ii->i", PhiPhi)[:] = np.maximum(np.diag(PhiPhi), 0.0)
-        return cls(weight, class_weight, base + rest, PhiPhi, sums - np.outer(rest, class_weight))
+        return cls(weight=weight, class_weight=class_weight, mean=base + rest, PhiPhi=PhiPhi, PhiT=PhiT)
 
     def merge(self, other: Gram) -> Gram:
-        """Combine both by Chan's rule."""
         if self.weight == 0 or other.weight == 0:
             return other if self.weight == 0 else self
         weight = self.weight + other.weight
@@ -76,16 +75,15 @@ class Gram:
         delta_t = other.class_weight / other.weight - self.class_weight / self.weight
         cross = self.weight * (other.weight / weight)
         return Gram(
-            weight,
-            self.class_weight + other.class_weight,
-            self.mean + delta * (other.weight / weight),
-            self.PhiPhi + other.PhiPhi + cross * np.outer(delta, delta),
-            self.PhiT + other.PhiT + cross * np.outer(delta, delta_t),
+            weight=weight,
+            class_weight=self.class_weight + other.class_weight,
+            mean=self.mean + delta * (other.weight / weight),
+            PhiPhi=self.PhiPhi + other.PhiPhi + cross * np.outer(delta, delta),
+            PhiT=self.PhiT + other.PhiT + cross * np.outer(delta, delta_t),
         )
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
-        """Return the shape itself."""
         return [shape]
 
 
@@ -100,8 +98,7 @@ def typical_row(block: Block) -> Array:
     """
     inside = np.arange(block.n_rows) if block.s is None else np.flatnonzero(block.s)
     step = -(-len(inside) // SAMPLE_ROWS)
-    rows = block.X[inside[::step]]
-    rows = np.asarray(rows.toarray() if block.is_sparse else rows, dtype=np.float64)
+    rows = block.Phi.take(inside[::step]).dense()
     n = len(rows)
     low, middle, high = np.sort(rows, axis=0)[[n // 4, n // 2, n - 1 - n // 4]]
     return np.where((low <= 0.0) & (high >= 0.0), 0.0, middle)
@@ -121,12 +118,10 @@ def _dense_sums(block: Block, K: int) -> tuple[Array, Array, Array]:
         part = slice(start, min(start + step, block.n_rows))
         rows = Phi[part].toarray() if block.is_sparse else Phi[part]
         s = None if block.s is None else block.s[part]
-        if in_place:
-            Z = rows
-        else:
-            Z = buffer[: len(rows)]
+        Z = rows if in_place else buffer[: len(rows)]
+        if not in_place:
             _subtract(rows, base, Z)
-        sums += Z.T @ _indicators(block.t[part], s, K)
+        sums += sums_by_class(Z, block.t[part], s, K)
         if s is not None:
             Z *= np.sqrt(s)[:, None]
         PhiPhi += Z.T @ Z
@@ -140,19 +135,6 @@ def _subtract(rows: Any, base: Array, out: Array) -> None:
     if together > 1 and rows.flags.c_contiguous and out.flags.c_contiguous:
         rows, out, base = rows.reshape(-1, together * M), out.reshape(-1, together * M), np.tile(base, together)
     np.subtract(rows, base, out=out)
-
-
-def _indicators(t: npt.NDArray[np.int32], s: Array | None, K: int) -> Any:
-    """Return the weighted one-of-K rows, n × K: dense for few classes, CSR for many."""
-    if K > MANY_CLASSES:
-        values = np.ones(len(t)) if s is None else s
-        return sparse.csr_array((values, t, np.arange(len(t) + 1)), shape=(len(t), K))
-    T = np.empty((K, len(t)))
-    for k in range(K):
-        np.equal(t, k, out=T[k], casting="unsafe")
-    if s is not None:
-        T *= s
-    return T.T
 
 
 def _sparse_sums(block: Block, K: int) -> tuple[Array, Array, Array]:
@@ -169,8 +151,8 @@ def _sparse_sums(block: Block, K: int) -> tuple[Array, Array, Array]:
         base[full] = typical_row(block)[full]
         data -= base[X.indices]
     Z = sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
-    sums = Z.T @ _indicators(block.t, s, K)
+    sums = sums_by_class(Z, block.t, s, K)
     if s is not None:
         data = data * np.repeat(s, np.diff(X.indptr))
     products = Z.T @ sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
-    return base, products.toarray(), sums.toarray() if sparse.issparse(sums) else sums
+    return base, products.toarray(), sums

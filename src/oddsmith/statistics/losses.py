@@ -36,12 +36,10 @@ class Losses:
 
     @classmethod
     def zero(cls, shape: Shape, params: LossesParams) -> Losses:
-        """Return the losses of no rows."""
         return cls(np.zeros(len(params.b)))
 
     @classmethod
     def of(cls, block: Block, params: LossesParams) -> Losses:
-        """Return the losses of a block."""
         total = np.zeros(len(params.b))
         Phi = block.Phi.concrete()
         for start, stop in cache_ranges(*Phi.shape, PRODUCTS // TILE_ELEMENTS * len(params.b)):
@@ -54,10 +52,8 @@ class Losses:
         return cls(total)
 
     def merge(self, other: Losses) -> Losses:
-        """Add both."""
         return Losses(self.value + other.value)
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
-        """Return three random weights of moderate size."""
         return [LossesParams(rng.normal(size=(3, shape.M)), rng.normal(size=3), rng.normal(size=shape.M))]

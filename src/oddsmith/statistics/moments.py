@@ -12,8 +12,7 @@ import numpy.typing as npt
 from oddsmith.block import Block
 from oddsmith.numerics import Array
 from oddsmith.statistic import STATISTICS, Shape
-from oddsmith.statistics.tiles import TILE_ELEMENTS as TILE_ELEMENTS
-from oddsmith.statistics.tiles import Codes, Tile, sorted_tiles
+from oddsmith.statistics.tiles import ClassTile, Codes, sorted_tiles
 
 SMALL_BLOCK = 1 << 15
 MOST_COMPILED = 256
@@ -81,14 +80,12 @@ class Moments:
 
     @classmethod
     def zero(cls, shape: Shape, params: MomentsParams) -> Moments:
-        """Return the moments of no rows."""
         K, M = params.K, shape.M
         scatter = np.zeros((K, M) if params.scatter == "diagonal" else (params.G, M, M))
         return cls(np.zeros(K), np.zeros((K, M)), scatter, params.group)
 
     @classmethod
     def of(cls, block: Block, params: MomentsParams) -> Moments:
-        """Return the moments of a block, in float64."""
         block = block.concrete()
         if block.is_sparse and params.scatter == "diagonal":
             return cls(*sparse_diagonal(block, params.K), params.group)
@@ -101,7 +98,6 @@ class Moments:
             return cls(sums.weight, sums.base + sums.rest, sums.scatter(), params.group)
 
     def merge(self, other: Moments) -> Moments:
-        """Combine both by Chan's rule."""
         weight = self.weight + other.weight
         share = np.divide(other.weight, weight, out=np.zeros_like(weight), where=weight > 0)
         delta = other.mean - self.mean
@@ -112,7 +108,6 @@ class Moments:
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
-        """Return all forms of scatter, by class, by group and for all rows."""
         groups = tuple(k % 2 for k in range(shape.K))
         forms = [MomentsParams(shape.K, form) for form in ("full", "pooled", "diagonal")]
         others = [MomentsParams(shape.K, groups=groups), MomentsParams(1, "diagonal"), MomentsParams(1)]
@@ -122,8 +117,7 @@ class Moments:
 def _by_group(delta: Array, weight: Array, group: Codes, like: Array) -> Array:
     """Return ``Σ_{k in g} weight_k δ_k δ_kᵀ`` for each group, in the form of the scatter ``like``."""
     if like.ndim == 2:
-        diagonal: Array = weight[:, None] * delta**2
-        return diagonal
+        return np.asarray(weight[:, None] * delta**2)
     # A root on both sides keeps the products symmetric to the bit.
     half = np.sqrt(weight)[:, None] * delta
     result = np.empty_like(like)
@@ -167,7 +161,7 @@ class _Sums:
         else:
             scatter.full(*rows, self._rank(), self.group, *sums)
 
-    def _add(self, tile: Tile) -> None:
+    def _add(self, tile: ClassTile) -> None:
         self.weight[tile.klass] += tile.weights()
         self.total[tile.klass] += tile.sums(tile.Z)
         if self.products.ndim == 2:
@@ -185,28 +179,27 @@ class _Sums:
     @property
     def rest(self) -> Array:
         """What is left of the class means."""
-        safe = np.where(self.weight > 0, self.weight, 1.0)[:, None]
-        rest: Array = self.total / safe
-        return rest
+        return np.asarray(self.total / np.where(self.weight > 0, self.weight, 1.0)[:, None])
 
     def is_far(self) -> bool:
         """Whether most of the products comes from the distance between base and mean."""
         between = _by_group(self.rest, self.weight, self.group, self.products)
-        if self.products.ndim == 3:
-            between, products = np.einsum("gii->gi", between), np.einsum("gii->gi", self.products)
-        else:
-            products = self.products
-        far = between > FAR * products
+        products = _diagonal(self.products)
         # A column that does not vary is exactly zero here, and one row of its class is its own mean.
-        return bool((far & (products > 0)).any())
+        return bool(((_diagonal(between) > FAR * products) & (products > 0)).any())
 
     def scatter(self) -> Array:
         """Return the scatter about the mean (4)."""
         scatter = self.products - _by_group(self.rest, self.weight, self.group, self.products)
-        diagonal = scatter if scatter.ndim == 2 else np.einsum("gii->gi", scatter)
+        diagonal = _diagonal(scatter)
         # Rounding can leave a trace below zero where nothing varies.
         np.maximum(diagonal, 0.0, out=diagonal)
         return scatter
+
+
+def _diagonal(scatter: Array) -> Array:
+    """Return a view of the diagonals, K × M or G × M."""
+    return scatter if scatter.ndim == 2 else np.einsum("gii->gi", scatter)
 
 
 def sparse_diagonal(block: Block, K: int) -> tuple[Array, Array, Array]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from oddsmith.block import Block
 from oddsmith.numerics import Array
@@ -68,13 +69,11 @@ class Sample:
 
     @classmethod
     def zero(cls, shape: Shape, params: SampleParams) -> Sample:
-        """Return the sample of no rows."""
         k = params.size
         return cls(np.full(k, NOTHING), np.zeros((k, shape.M)), np.zeros(k))
 
     @classmethod
     def of(cls, block: Block, params: SampleParams) -> Sample:
-        """Return the sample of a block."""
         inside = np.arange(block.n_rows) if block.s is None else np.flatnonzero(block.s > 0)
         known_by = block.Phi.origin if params.by_origin else block.Phi
         keys = _hash(known_by.concrete().X, params.seed)[inside]
@@ -97,7 +96,6 @@ class Sample:
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
-        """Return a size below and one above the number of rows, and another seed."""
         return [SampleParams(3), SampleParams(64), SampleParams(8, seed=int(rng.integers(2**32)))]
 
 
@@ -125,7 +123,7 @@ def _hash(Phi: Any, seed: int) -> Keys:
     start = _mixed(np.array([seed % 2**64], dtype=np.uint64))
     salt = np.arange(M, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + start
     keys = np.zeros(n, dtype=np.uint64)
-    if hasattr(Phi, "indptr"):
+    if sparse.issparse(Phi):
         sums = np.concatenate([[np.uint64(0)], np.cumsum(_parts(Phi.data, salt[Phi.indices]), dtype=np.uint64)])
         # Differences of sums that have run over are right modulo 2⁶⁴.
         keys = sums[Phi.indptr[1:]] - sums[Phi.indptr[:-1]]

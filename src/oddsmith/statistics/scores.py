@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,8 @@ class ScoreScatter:
     Weights count rows, as everywhere: a row of weight 2 is the row twice, so ``s`` is not squared.
 
     >>> block = Block(np.array([[1.0], [-1.0]]), np.array([1, 0], dtype=np.int32))
-    >>> ScoreScatter.of(block, WeightPoint(np.zeros((1, 2)), np.zeros(1), np.ones(1), np.ones((1, 1)))).meat.tolist()
+    >>> at = WeightPoint(x=np.zeros((1, 2)), center=np.zeros(1), scale=np.ones(1), T=np.ones((1, 1)))
+    >>> ScoreScatter.of(block, at).meat.tolist()
     [[0.5, 0.0], [0.0, 0.5]]
     """
 
@@ -31,12 +32,10 @@ class ScoreScatter:
 
     @classmethod
     def zero(cls, shape: Shape, params: WeightPoint) -> ScoreScatter:
-        """Return the sums over no rows."""
         return cls(np.zeros((params.x.size, params.x.size)), 0.0)
 
     @classmethod
     def of(cls, block: Block, params: WeightPoint) -> ScoreScatter:
-        """Return the sums over a block (one pass over its rows)."""
         total, value = np.zeros((params.x.size, params.x.size)), 0.0
         for tile in tiles(block, params):
             G = tile.scores() * np.sqrt(tile.s)[:, None]
@@ -45,12 +44,10 @@ class ScoreScatter:
         return cls(total, value)
 
     def merge(self, other: ScoreScatter) -> ScoreScatter:
-        """Add both."""
         return ScoreScatter(self.meat + other.meat, self.value + other.value)
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
-        """Return random weights of moderate size, and a link."""
         return _examples(shape, rng)
 
 
@@ -75,7 +72,7 @@ class LeverageSlope:
     which is Firth's correction of the score.
 
     >>> block = Block(np.array([[1.0], [-1.0]]), np.array([1, 0], dtype=np.int32))
-    >>> at = WeightPoint(np.array([[0.0, 1.0]]), np.zeros(1), np.ones(1), np.ones((1, 1)))
+    >>> at = WeightPoint(x=np.array([[0.0, 1.0]]), center=np.zeros(1), scale=np.ones(1), T=np.ones((1, 1)))
     >>> LeverageSlope.of(block, LeverageParams(at, np.eye(2))).slope.round(4).tolist()
     [[0.0, -0.1817]]
     """
@@ -84,12 +81,10 @@ class LeverageSlope:
 
     @classmethod
     def zero(cls, shape: Shape, params: LeverageParams) -> LeverageSlope:
-        """Return the sum over no rows."""
         return cls(np.zeros(params.at.x.shape))
 
     @classmethod
     def of(cls, block: Block, params: LeverageParams) -> LeverageSlope:
-        """Return the sum over a block (one pass over its rows)."""
         total = np.zeros(params.at.x.shape)
         for tile in tiles(block, params.at):
             R = _slopes(tile, tile.spread(params.S)) * (0.5 * tile.s)[:, None]
@@ -97,39 +92,32 @@ class LeverageSlope:
         return cls(total)
 
     def merge(self, other: LeverageSlope) -> LeverageSlope:
-        """Add both."""
         return LeverageSlope(self.slope + other.slope)
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
-        """Return random weights with a random covariance."""
-        result = []
-        for at in _examples(shape, rng):
-            root = rng.normal(size=(at.x.size, at.x.size))
-            result.append(LeverageParams(at, root @ root.T))
-        return result
+        points = _examples(shape, rng)
+        roots = [rng.normal(size=(at.x.size, at.x.size)) for at in points]
+        return [LeverageParams(at, root @ root.T) for at, root in zip(points, roots, strict=True)]
 
 
 def _slopes(tile: Tile, B: Array) -> Array:
     """Return ``tr(B ∂V/∂a)`` of each row, n × C."""
     a, link = tile.A[:, 0], tile.at.link
-    if link is not None:
-        up, down = link.score(a)
-        d_up, d_down = link.score_derivative(a)
-        slope: Array = -(d_up * down + up * d_down)
-        return B[:, 0] * slope[:, None]
     if tile.A.shape[1] == 1:
         slope = sigmoid(a) * sigmoid(-a) * -np.tanh(0.5 * a)
-        return B[:, 0] * slope[:, None]
+        if link is not None:
+            (up, down), (d_up, d_down) = link.score(a), link.score_derivative(a)
+            slope = -(d_up * down + up * d_down)
+        return np.asarray(B[:, 0] * slope[:, None])
     Y = tile.P[:, 1:]
     u = np.diagonal(B, axis1=1, axis2=2) - 2.0 * np.einsum("njk,nk->nj", B, Y)
-    result: Array = Y * (u - (Y * u).sum(axis=1, keepdims=True))
-    return result
+    return np.asarray(Y * (u - (Y * u).sum(axis=1, keepdims=True)))
 
 
 def _examples(shape: Shape, rng: np.random.Generator) -> list[WeightPoint]:
     C = max(1, shape.K - 1)
     x = rng.normal(size=(C, shape.M + 1))
     T = np.eye(C) + 0.1 * rng.normal(size=(C, C))
-    at = WeightPoint(x, np.zeros(shape.M), rng.uniform(0.5, 2.0, size=shape.M), T)
-    return [at, WeightPoint(at.x, at.center, at.scale, np.ones((1, 1)), LINKS["probit"])] if C == 1 else [at]
+    at = WeightPoint(x=x, center=np.zeros(shape.M), scale=rng.uniform(0.5, 2.0, size=shape.M), T=T)
+    return [at, replace(at, T=np.ones((1, 1)), link=LINKS["probit"])] if C == 1 else [at]

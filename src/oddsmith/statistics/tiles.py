@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from oddsmith.block import Block
 from oddsmith.numerics import Array
@@ -17,10 +19,12 @@ Codes = npt.NDArray[np.intp]
 
 TILE_ELEMENTS = 1 << 18
 FEW_CLASSES = 64
+MOST_DENSE = 16
+"""Classes up to which indicators are a dense matrix."""
 
 
 @dataclass(frozen=True)
-class Tile:
+class ClassTile:
     """Rows of positive weight, class after class: class ``klass[i]`` has ``count[i]`` of them from ``first[i]`` on.
 
     ``Z`` is float64 and may be written to; it is overwritten by the next tile.
@@ -29,8 +33,13 @@ class Tile:
     Z: Array
     s: Array | None
     klass: Codes
-    first: Codes
     count: Codes
+
+    @cached_property
+    def first(self) -> Codes:
+        """Where each class in ``klass`` begins."""
+        first: Codes = np.cumsum(self.count) - self.count
+        return first
 
     def subtract(self, base: Array) -> None:
         """Take from each row that of its class (K × M), in place."""
@@ -44,19 +53,17 @@ class Tile:
         """Return the weight of each class in ``klass``."""
         if self.s is None:
             return self.count.astype(np.float64)
-        sums: Array = np.add.reduceat(self.s, self.first)
-        return sums
+        return np.asarray(np.add.reduceat(self.s, self.first))
 
     def sums(self, Z: Array) -> Array:
         """Return the weighted sums of ``Z``, which is laid out as the rows are, for each class in ``klass``."""
         if len(self.first) > FEW_CLASSES:
-            many: Array = np.add.reduceat(Z if self.s is None else Z * self.s[:, None], self.first, axis=0)
-            return many
+            return np.asarray(np.add.reduceat(Z if self.s is None else Z * self.s[:, None], self.first, axis=0))
         s = np.ones(len(Z)) if self.s is None else self.s
         return np.array([s[a:b] @ Z[a:b] for a, b in pairwise([*self.first.tolist(), len(Z)])])
 
 
-def sorted_tiles(block: Block, K: int, rank: Codes | None = None) -> Iterator[Tile]:
+def sorted_tiles(block: Block, K: int, rank: Codes | None = None) -> Iterator[ClassTile]:
     """Yield the rows of a block, tile by tile, sorted by class (K = 1: all are one class).
 
     ``rank`` is the place of each class in the order, default 0 … K−1.
@@ -85,7 +92,7 @@ def sorted_tiles(block: Block, K: int, rank: Codes | None = None) -> Iterator[Ti
             continue
         count = np.bincount(place, minlength=K)
         present = np.flatnonzero(count)
-        yield Tile(Z, s, by_place[present], np.cumsum(count)[present] - count[present], count[present])
+        yield ClassTile(Z, s, by_place[present], count[present])
 
 
 def _small(K: int) -> Any:
@@ -95,8 +102,7 @@ def _small(K: int) -> Any:
 
 def _copy(rows: Any, order: Codes | None, buffer: Array) -> Array:
     """Return the rows in the given order as float64, in the buffer."""
-    if hasattr(rows, "indptr"):
-        rows = rows.toarray()
+    rows = rows.toarray() if sparse.issparse(rows) else rows
     Z = buffer[: len(rows) if order is None else len(order)]
     if order is None:
         np.copyto(Z, rows)
@@ -106,3 +112,21 @@ def _copy(rows: Any, order: Codes | None, buffer: Array) -> Array:
     else:
         np.copyto(Z, rows[order])
     return Z
+
+
+def sums_by_class(Z: Any, t: npt.NDArray[np.int32], s: Array | None, K: int) -> Array:
+    """Return ``Σ_n s_n z_n 1[t_n = k]`` (M × K) of an array or a CSR matrix.
+
+    >>> sums_by_class(np.array([[1.0], [2.0], [3.0]]), np.array([1, 0, 1], dtype=np.int32), None, 2).tolist()
+    [[2.0, 4.0]]
+    """
+    if K > MOST_DENSE:
+        weights = np.ones(len(t)) if s is None else s
+        sums = Z.T @ sparse.csr_array((weights, t, np.arange(len(t) + 1)), shape=(len(t), K))
+        return np.asarray(sums.toarray() if sparse.issparse(sums) else sums)
+    T = np.empty((K, len(t)))
+    for k in range(K):
+        np.equal(t, k, out=T[k], casting="unsafe")
+    if s is not None:
+        T *= s
+    return np.asarray(Z.T @ T.T)
