@@ -54,7 +54,7 @@ def as_block(piece: Piece) -> Block:
 
 
 def source_of(parts: Any, M: int, K: int) -> PartedSource:
-    return PartedSource(parts, as_block, parts.expected_rows, M, K, parts.expected_rows)
+    return PartedSource(parts, as_block, parts.expected_rows, M=M, K=K, n_present=parts.expected_rows)
 
 
 def cut(X: Any, t: Any, edges: Iterable[int]) -> tuple[Piece, ...]:

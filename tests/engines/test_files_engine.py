@@ -94,7 +94,7 @@ def test_what_is_kept_and_how_many_threads_there_are_changes_no_bit(
     assert expected.weight.sum() > N / 2
     ways = [(2, 0, False), (5, 0, True), (5, 20_000, tmp_path / "one"), (2, 20_000, True), (3, 10**9, False)]
     for threads, room, cache in [*ways, (5, 10**9, tmp_path / "two")]:
-        monkeypatch.setattr(sizes.Settings, "kept", room)
+        monkeypatch.setattr(sizes.FileSettings, "kept", room)
         data = source(format, cache=cache)
         see(data.parts)
         for _ in range(3):
@@ -117,7 +117,7 @@ def test_what_fits_is_read_once(format: str, reads: list[str]) -> None:
 
 @pytest.mark.usefixtures("small")
 def test_some_of_it_is_kept_if_not_all_fits(reads: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sizes.Settings, "kept", 60_000)
+    monkeypatch.setattr(sizes.FileSettings, "kept", 60_000)
     data = source()
     see(data.parts)
     once = len(reads)
@@ -134,7 +134,7 @@ def test_some_of_it_is_kept_if_not_all_fits(reads: list[str], monkeypatch: pytes
 def test_text_that_does_not_fit_is_read_twice_and_then_from_a_cache(
     format: str, cache: Any, passes: int, reads: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sizes.Settings, "kept", 0)
+    monkeypatch.setattr(sizes.FileSettings, "kept", 0)
     data = source(format, cache=cache)
     see(data.parts)
     once = len(reads)
@@ -145,7 +145,7 @@ def test_text_that_does_not_fit_is_read_twice_and_then_from_a_cache(
 
 @pytest.mark.usefixtures("small")
 def test_a_temporary_cache_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sizes.Settings, "kept", 0)
+    monkeypatch.setattr(sizes.FileSettings, "kept", 0)
     data = source("csv")
     monkeypatch.setattr(keeping.tempfile, "mkdtemp", lambda **how: os.makedirs(tmp_path / "c") or str(tmp_path / "c"))
     sums(data)
@@ -197,7 +197,7 @@ def test_compressed_text_is_unpacked_again_only_for_rows_that_are_lost(tmp_path:
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("where", ["first", "later"])
 def test_a_full_disk_is_a_warning_and_changes_no_sum(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sizes.Settings, "kept", 0)
+    monkeypatch.setattr(sizes.FileSettings, "kept", 0)
     data = source("csv")
     expected = sums(data)
     data = source("csv")
@@ -353,7 +353,7 @@ GROWTH = """
     import numpy as np, pyarrow as pa
     from oddsmith.engines import FilesEngine, PartedSource
     from oddsmith.engines.files import FileParts
-    from oddsmith.testing.on_files import _AsBlock
+    from oddsmith.testing.sources import TableEncoding
     from oddsmith.statistics import Moments, MomentsParams
 
     def resident():
@@ -362,7 +362,7 @@ GROWTH = """
 
     def fold(path):
         parts = FileParts.open(path, memory=sys.argv[2])
-        source = PartedSource(parts, _AsBlock(10, 0, False), n_rows=1, M=10, K=2)
+        source = PartedSource(parts, TableEncoding(10, 0, False), n_rows=1, M=10, K=2)
         for _ in range(2):
             FilesEngine(2).fold(Moments, source, MomentsParams(2, "full"))
 

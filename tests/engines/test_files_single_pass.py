@@ -301,7 +301,7 @@ def test_a_damaged_file_is_a_table_or_an_error_that_names_it(name: str, data: An
 def test_a_file_that_changes_between_passes_is_an_error(
     name: str, table: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sizes.Settings, "kept", 0)
+    monkeypatch.setattr(sizes.FileSettings, "kept", 0)
     path = tmp_path / name
     WRITERS[name](table, path)
     parts = FileParts.open(path)

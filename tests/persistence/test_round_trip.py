@@ -21,7 +21,9 @@ from tests.persistence.zoo import answers, mixed_naive_bayes, models, random_mod
 import oddsmith
 from oddsmith import LogisticRegression, NaiveBayes, Polynomial, RecalibratedClassifier, recalibrate
 from oddsmith.design.basis import BASES, Basis
+from oddsmith.engines import MemoryEngine
 from oddsmith.errors import InvalidInputError, InvalidTypeError, NotFittedError
+from oddsmith.likelihood.fitted_state import TrainingDataRef
 from oddsmith.models import MODELS
 from oddsmith.models.base import Classifier
 from oddsmith.persistence import decode, describe, encode, register
@@ -128,6 +130,28 @@ def test_saving_forms_no_hessian_although_the_rows_of_the_fit_are_there(tmp_path
         _ = loaded.posterior_
     assert same(loaded.summary(X, y).posterior_sd, model.summary().posterior_sd)
     assert same(loaded.posterior_.mean, model.posterior_.mean)
+
+
+def test_file_is_the_same_whether_the_rows_of_the_fit_are_alive_or_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("Rows were read.")
+
+    X = sparse.random_array((300, 401), density=0.05, rng=0, format="csr")
+    y = np.arange(300) % 2
+    model = LogisticRegression(prior=1.0).fit(X, y)
+    assert model._learned.hessian is None and model._recall() is not None
+    for name in ("alive", "gone"):
+        with monkeypatch.context() as patch:
+            patch.setattr(MemoryEngine, "fold", refuse)
+            patch.setattr(TrainingDataRef, "__call__", refuse)
+            model.save(tmp_path / name)
+        X = y = None
+    assert model._recall() is None
+    (alive, numbers), (gone, same_numbers) = (read(tmp_path / name) for name in ("alive", "gone"))
+    assert alive["model"] == gone["model"] and numbers.keys() == same_numbers.keys()
+    assert all(same(numbers[name], same_numbers[name]) for name in numbers)
 
 
 def test_file_does_not_grow_with_the_rows_or_with_a_model_that_is_met_twice(tmp_path: Path) -> None:

@@ -1,10 +1,9 @@
 """Where rows come from: ``fold(statistic, source, params)`` over arrays, files and clusters."""
 
 from oddsmith.engines.base import ENGINES, Engine, Progress, Source
-from oddsmith.engines.blas import one_blas_thread
 from oddsmith.engines.dask import DaskEngine, DaskParts
 from oddsmith.engines.files import FilesEngine
-from oddsmith.engines.memory import MemoryEngine, MemorySource
+from oddsmith.engines.memory import MemoryEngine, MemorySource, one_blas_thread
 from oddsmith.engines.partitioned import PartedSource, Parts, Piece
 
 # These need libraries that are slow to import, or that not everybody has.
@@ -20,10 +19,8 @@ def engine_of(source: Source, threads: int | None = None) -> Engine:
     >>> engine_of(MemorySource(np.eye(2), np.array([0, 1], dtype=np.int32), K=2)).name
     'memory'
     """
-    if isinstance(source, PartedSource):
-        engine: Engine = source.parts.engine
-        return engine
-    return MemoryEngine(threads)
+    engine: Engine = source.parts.engine if isinstance(source, PartedSource) else MemoryEngine(threads)
+    return engine
 
 
 __all__ = [

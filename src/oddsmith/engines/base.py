@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from oddsmith.numerics import Array
 from oddsmith.registry import Registry
 from oddsmith.statistic import Shape, Statistic
 
 S = TypeVar("S", bound=Statistic)
-Progress = Callable[[int, int], None]
-"""Called with (blocks done, blocks in all) after each block."""
+EngineSource: TypeAlias = Any  # What an engine folds over: each has a kind of `Source` of its own.
+Progress = Callable[[int, int], None]  # Called with (blocks done, blocks in all) after each block.
 
 
 class Source(Protocol):
@@ -20,42 +20,34 @@ class Source(Protocol):
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        ...
 
     @property
     def n_present(self) -> int:
         """Number of rows of positive weight."""
-        ...
 
     @property
     def shape(self) -> Shape:
         """Columns after the transform, and classes."""
-        ...
 
     @property
     def size(self) -> float:
         """Number of elements, those of sparse rows counted as the four that they cost."""
-        ...
 
     @property
     def is_sparse(self) -> bool:
-        """Whether blocks are sparse."""
-        ...
+        """Whether blocks are CSR: the rows are, and no transform makes them dense."""
 
     @property
     def weighted(self) -> bool:
         """Whether rows have weights."""
-        ...
 
     @property
     def offset_mean(self) -> Array | None:
         """The weighted mean of the offsets, None where there are none."""
-        ...
 
     @property
     def has_offset(self) -> bool:
         """Whether rows have offsets."""
-        ...
 
 
 class Engine(Protocol):
@@ -68,11 +60,9 @@ class Engine(Protocol):
     @property
     def name(self) -> str:
         """The name under which it is registered."""
-        ...
 
-    def fold(self, statistic: type[S], source: Any, params: Any, *, progress: Progress | None = None) -> S:
+    def fold(self, statistic: type[S], source: EngineSource, params: Any, *, progress: Progress | None = None) -> S:
         """Return the merge of ``statistic.of(block, params)`` over all blocks of ``source``."""
-        ...
 
 
 ENGINES: Registry[Callable[[], Engine]] = Registry("engine")

@@ -14,39 +14,31 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from operator import attrgetter
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
 from oddsmith.block import Block
-from oddsmith.engines.base import ENGINES, Progress
-from oddsmith.engines.blas import one_blas_thread
+from oddsmith.engines.base import ENGINES, Progress, S
 from oddsmith.engines.dask_collections import Client, Collection, Lazy, aligned, checked_rows, dask_package, is_frame
 from oddsmith.engines.dask_collections import partitions as list_partitions
 from oddsmith.engines.files.blocks import nbytes
-from oddsmith.engines.partitioned import PartedSource, Piece, as_it_is
+from oddsmith.engines.memory import one_blas_thread
+from oddsmith.engines.partitioned import PartedSource, Piece, as_it_is, check_columns
 from oddsmith.engines.scan import SAMPLE_BYTES, explaining, offers
 from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError
-from oddsmith.statistic import Statistic
 
-S = TypeVar("S", bound=Statistic)
 Fields: TypeAlias = Any
 """The fields of a `Piece`, computed: a table of pandas or an array, what lies beside it, number and name."""
-FAN_IN = 16
-"""So many statistics are merged by one task."""
-SMALL_BYTES = 1 << 14
-"""What is no larger than this goes out with each task: fetching it from another would take longer."""
-KEPT_SHARE = 0.5
-"""The share of memory that encoded blocks may take; workers begin to spill at 0.6."""
+FAN_IN = 16  # So many statistics are merged by one task.
+SMALL_BYTES = 1 << 14  # What is no larger than this goes out with each task: fetching it from another would take longer
+KEPT_SHARE = 0.5  # The share of memory that encoded blocks may take; workers begin to spill at 0.6.
 
 
 @dataclass
 class _PersistedBlocks:
-    """Encoded blocks that stay on the workers for the length of a fit: those of one ``encode``, by partition.
-
-    ``rows`` is the number of rows that the first pass met.
-    """
+    """Encoded blocks of one ``encode`` that stay on the workers for a fit, by partition; rows of the first pass."""
 
     rows: int | None = None
     encode: Callable[[Piece], Any] | None = None
@@ -56,10 +48,9 @@ class _PersistedBlocks:
 
 @dataclass(frozen=True, kw_only=True)
 class DaskParts:
-    """The partitions of a Dask DataFrame, or the row chunks of a Dask Array, as pieces.
+    """The partitions of a Dask DataFrame, or the row chunks of a Dask Array, as pieces; see `DaskParts.open`.
 
-    ``y``, ``s`` and ``offset`` are Dask Series or Arrays whose partitions lie beside those of ``data``. Nothing is
-    computed before a fold. Make it by `DaskParts.open`, which checks that the parts belong together.
+    Nothing is computed before a fold.
     """
 
     data: Collection
@@ -83,16 +74,9 @@ class DaskParts:
     ) -> DaskParts:
         """Return the pieces of a Dask DataFrame or Array; columns that are cut into chunks are put together.
 
-        Parameters
-        ----------
-        data : Dask DataFrame, or Dask Array of two dimensions
-            The rows. Chunk sizes may be unknown.
-        y, s, offset : Dask Series or Array, optional
-            Labels, weights and offsets where they are no columns of ``data``, cut at the same rows.
-        client : distributed.Client, optional
-            Default: the current one; without one, Dask's own threads.
-        dtype : {"float32", "float64"}, optional
-            Of the encoded blocks that stay on the workers; float32 takes half their memory.
+        Chunk sizes may be unknown. ``y``, ``s`` and ``offset`` (Series or Arrays) are labels, weights and offsets that
+        are no columns, cut at the same rows. ``client`` is the current one by default; without one, Dask's own threads.
+        ``dtype`` is that of the encoded blocks that stay on the workers: float32 takes half their memory.
 
         >>> import dask.array as da
         >>> parts = DaskParts.open(da.ones((6, 2), chunks=(2, 1)), y=da.zeros(6, chunks=3))
@@ -100,7 +84,7 @@ class DaskParts:
         (3, 6)
         """
         dask_package()
-        if client is not None and not hasattr(client, "scheduler_info"):
+        if client is not None and not offers(client, "scheduler_info"):
             raise InvalidTypeError(f"client is a {type(client).__name__}, expected a distributed.Client or None.")
         if dtype not in (None, "float32", "float64"):
             raise InvalidInputError(f"dtype must be 'float32', 'float64' or None, found {dtype!r}.")
@@ -110,12 +94,10 @@ class DaskParts:
 
     @property
     def engine(self) -> DaskEngine:
-        """The engine that folds over these pieces."""
         return DaskEngine(self.client)
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """The names of a DataFrame's columns, None for an Array."""
         return tuple(self.data.columns) if is_frame(self.data) else None
 
     @cached_property
@@ -139,7 +121,7 @@ class DaskParts:
         return [(*some, i, f"partition {i} of {len(found)}") for i, some in enumerate(found)]
 
     def choose(self, columns: Iterable[str]) -> DaskParts:
-        """Return the same pieces with only these columns read, in this order.
+        """Return the same pieces with only these columns read.
 
         >>> import dask.dataframe as dd, pandas as pd
         >>> table = dd.from_pandas(pd.DataFrame({"a": [1, 2], "b": [3, 4]}), npartitions=2)
@@ -151,9 +133,7 @@ class DaskParts:
             raise InvalidInputError(
                 f"A Dask Array has no named columns, so {wanted} cannot be chosen. Pass a DataFrame."
             )
-        for name in wanted:
-            if name not in known:
-                raise InvalidInputError(f"There is no column {name!r}. The table has: {', '.join(map(repr, known))}.")
+        check_columns(wanted, known, "The table has")
         return replace(self, data=self.data[wanted], _persisted=_PersistedBlocks())
 
     def release(self) -> None:
@@ -189,7 +169,6 @@ class DaskEngine:
     name: str = "dask"
 
     def fold(self, statistic: type[S], source: PartedSource, params: object, *, progress: Progress | None = None) -> S:
-        """Return the merge of the statistics of all partitions, in the order of their numbers."""
         parts: DaskParts = source.parts
         scheduler = _scheduler(self.client)
         job = source.job(statistic, params)
@@ -336,11 +315,10 @@ def _persist_blocks(parts: DaskParts, source: PartedSource, scheduler: _Schedule
 
 @dataclass(frozen=True)
 class _Payload:
-    """What a task of ours returns: it tells Dask its size, and travels as bytes.
+    """What a task of ours returns, made of so many rows: it tells Dask its size, and travels as bytes.
 
     By their size Dask spills things, and sends tasks to where large ones are. And where Dask carries arrays by
     itself, they arrive at addresses at which sums take another way, to other bits, and compiled code a slower one.
-    ``rows`` counts the rows that it was made of.
     """
 
     content: Any
@@ -388,7 +366,7 @@ def _piece(rows: Fields, y: Fields, s: Fields, offset: Fields, number: int, name
                 f"In {name} the index of {what} is not that of the rows. Join both into one table; or, if they are in "
                 f"the same order all the same, pass {what}.to_dask_array()."
             )
-    return Piece(rows, y, s, offset, number, name)
+    return Piece(rows, y, s=s, offset=offset, number=number, name=name)
 
 
 def _settled(block: object) -> object:

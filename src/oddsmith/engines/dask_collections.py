@@ -13,14 +13,10 @@ import numpy.typing as npt
 from oddsmith.engines.scan import comes_from, offers
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 
-Collection: TypeAlias = Any
-"""A Dask DataFrame, Series or Array."""
-Lazy: TypeAlias = Any
-"""A value of Dask that is not computed yet."""
-Client: TypeAlias = Any
-"""A ``distributed.Client``."""
-Table: TypeAlias = Any
-"""A DataFrame or Series of pandas."""
+Collection: TypeAlias = Any  # A Dask DataFrame, Series or Array.
+Lazy: TypeAlias = Any  # A value of Dask that is not computed yet.
+Client: TypeAlias = Any  # A ``distributed.Client``.
+Table: TypeAlias = Any  # A DataFrame or Series of pandas.
 
 
 def is_dask(data: object) -> bool:
@@ -37,17 +33,9 @@ def apply(
 ) -> Collection:
     """Return ``function`` of the rows of a Dask collection, lazily, a partition at a time.
 
-    Parameters
-    ----------
-    data : Dask DataFrame or Array
-        The rows.
-    function : callable
-        From the rows of a partition (a pandas DataFrame or an array) to n values, or n × K of them.
-    names : str, sequence of str or None
-        A sequence names K columns: the result is a DataFrame, or an Array of K columns. Otherwise it is a Series of
-        that name, or an Array of one dimension.
-    dtype : data type
-        That of the values.
+    ``function`` goes from the rows of a partition (a pandas DataFrame or an array) to n values, or n × K of them. A
+    sequence of ``names`` makes the result a DataFrame, or an Array of K columns; a name, or None, makes it a Series of
+    that name, or an Array of one dimension.
 
     >>> import dask.array as da
     >>> apply(da.ones((4, 3), chunks=(2, 2)), lambda rows: rows.sum(axis=1), None, float).compute().tolist()

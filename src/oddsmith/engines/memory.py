@@ -6,40 +6,45 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
-from threading import Barrier, Thread
+from threading import Barrier, Lock, Thread
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+from threadpoolctl import ThreadpoolController
 
 from oddsmith.block import Block
-from oddsmith.engines.base import ENGINES, Progress
+from oddsmith.engines.base import ENGINES, Progress, S
 from oddsmith.rows import LazyRows, Rows, RunRows, SparseRows, as_rows
 from oddsmith.rows.runs import run_values
-from oddsmith.statistic import Shape, Statistic
+from oddsmith.statistic import Shape
 
-S = TypeVar("S", bound=Statistic)
 T = TypeVar("T")
 R = TypeVar("R")
 SLICE_BYTES = 1 << 24
 SMALL_BYTES = 1 << 21
 """Rows of no more than this are one slice: threads would cost more than they save. More of them are eight at least."""
-WIDE = 512
-"""Bytes of a slice of sparse rows for each column, at least: or the sums would be as large as the rows."""
-MADE_BYTES = 1 << 22
-"""A slice of rows that a transform makes takes no more than this."""
+WIDE = 512  # Bytes of a slice of sparse rows for each column, at least: or the sums would be as large as the rows.
+MADE_BYTES = 1 << 22  # A slice of rows that a transform makes takes no more than this.
 STRETCHES, RUNS_BYTES = 61, 1 << 20
 """Parts of the rows come from so many stretches of them (a prime, by which no table repeats itself); of no more bytes
 than this, one thread takes all."""
-KEPT_BYTES = 1 << 25
-"""Transformed rows up to this size are made once and kept for the length of a fit."""
+KEPT_BYTES = 1 << 25  # Transformed rows up to this size are made once and kept for the length of a fit.
+_blas_lock = Lock()
+_blas_limits: list[Any] = []
 
 
-@dataclass(frozen=True)
+def keeps_sparse(transform: Callable[[Any], Any] | None) -> bool:
+    """Whether CSR rows stay CSR rows under a transform."""
+    return transform is None or getattr(transform, "keeps_sparse", False)
+
+
+@dataclass(frozen=True, kw_only=True)
 class MemorySource:
     """Arrays that are already checked: rows, class codes, weights, offsets.
 
@@ -50,14 +55,14 @@ class MemorySource:
     (3, Shape(M=3, K=2))
     """
 
-    X: Any
-    t: npt.NDArray[np.int32]
-    K: int
-    s: npt.NDArray[np.float64] | None = None
-    offset: npt.NDArray[np.float64] | None = None
+    X: Any = field(kw_only=False)
+    t: npt.NDArray[np.int32] = field(kw_only=False)
+    K: int = field(kw_only=False)
+    s: npt.NDArray[np.float64] | None = field(default=None, kw_only=False)
+    offset: npt.NDArray[np.float64] | None = field(default=None, kw_only=False)
     transform: Callable[[Any], Any] | None = None
     M: int | None = None
-    slice_rows: int | None = field(default=None, kw_only=True)
+    slice_rows: int | None = None
     _views: dict[tuple[int, int], Rows] = field(default_factory=dict, repr=False, compare=False, init=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -65,46 +70,35 @@ class MemorySource:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return int(self.X.shape[0])
 
     @property
     def shape(self) -> Shape:
-        """Columns after the transform, and classes."""
         return Shape(int(self.X.shape[1]) if self.M is None else self.M, self.K)
 
     @property
     def is_sparse(self) -> bool:
-        """Whether blocks are CSR: the rows are, and no transform makes them dense."""
-        return sparse.issparse(self.X) and (self.transform is None or getattr(self.transform, "keeps_sparse", False))
+        return sparse.issparse(self.X) and keeps_sparse(self.transform)
 
     @property
     def size(self) -> float:
-        """Number of elements, those of sparse rows counted as the four that they cost."""
         return 4.0 * self.X.nnz if self.is_sparse else float(self.n_rows) * self.shape.M
 
     @property
     def weighted(self) -> bool:
-        """Whether rows have weights."""
         return self.s is not None
 
     @property
     def n_present(self) -> int:
-        """Number of rows of positive weight."""
         return self.n_rows if self.s is None else int(np.count_nonzero(self.s))
 
     @property
     def has_offset(self) -> bool:
-        """Whether rows have offsets."""
         return self.offset is not None
 
     @property
     def offset_mean(self) -> npt.NDArray[np.float64] | None:
-        """The weighted mean of the offsets, None where there are none."""
-        if self.offset is None:
-            return None
-        mean: npt.NDArray[np.float64] = np.average(self.offset, axis=0, weights=self.s)
-        return mean
+        return None if self.offset is None else np.asarray(np.average(self.offset, axis=0, weights=self.s))
 
     def kept(self) -> MemorySource:
         """Return the source with its transformed rows made once and kept, if they are few enough to be.
@@ -193,16 +187,11 @@ class MemorySource:
 
     def take(self, rows: npt.NDArray[np.intp], room: npt.NDArray[Any] | None = None) -> MemorySource:
         """Return a source of the given rows, copied together, into ``room`` if that is given and serves."""
-        return MemorySource(
-            self.X[rows] if sparse.issparse(self.X) else _take_rows(self.X, rows, room),
-            self.t[rows],
-            self.K,
-            None if self.s is None else self.s[rows],
-            None if self.offset is None else self.offset[rows],
-            self.transform,
-            self.M,
-            slice_rows=self._sample_slice(len(rows)),
-        ).kept()
+        X = self.X[rows] if sparse.issparse(self.X) else _take_rows(self.X, rows, room)
+        s = None if self.s is None else self.s[rows]
+        offset = None if self.offset is None else self.offset[rows]
+        some = replace(self, X=X, t=self.t[rows], s=s, offset=offset, slice_rows=self._sample_slice(len(rows)))
+        return some.kept()
 
     def parts(self, ends: Sequence[float]) -> Iterator[RunSource]:
         """Yield C-ordered rows in parts, each a run of every stretch of the data, by the shares at which they end.
@@ -214,7 +203,7 @@ class MemorySource:
         apart, first = self.n_rows // STRETCHES, 0
         for end in ends:
             last = round(apart * end)
-            yield RunSource(self, first, last, apart, whole=end == 1.0)
+            yield RunSource(source=self, first=first, last=last, apart=apart, whole=end == 1.0)
             first = last
 
     def _sample_slice(self, rows: int) -> int:
@@ -223,12 +212,12 @@ class MemorySource:
         return max(512, -(-rows // 8), SMALL_BYTES // max(1, each))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunSource:
     """The rows from ``first`` to ``last`` of each of many stretches of a source; with ``whole`` those after them, too.
 
     >>> source = MemorySource(np.zeros((124, 1)), np.zeros(124, dtype=np.int32), K=1)
-    >>> RunSource(source, 1, 2, 2, whole=True).n_present
+    >>> RunSource(source=source, first=1, last=2, apart=2, whole=True).n_present
     63
     """
 
@@ -240,15 +229,13 @@ class RunSource:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows; none of them has a weight."""
         return sum(stop - start for start, stop in self.runs())
 
-    n_present = n_rows
+    n_present = n_rows  # none of them has a weight
     is_sparse = False
 
     @property
     def shape(self) -> Shape:
-        """Columns and classes."""
         return self.source.shape
 
     def _rest(self) -> list[tuple[int, int]]:
@@ -327,24 +314,19 @@ class MemoryEngine:
     name: str = "memory"
 
     def fold(self, statistic: type[S], source: MemorySource, params: Any, *, progress: Progress | None = None) -> S:
-        """Return the merge of the statistics of all slices, in the order of the rows."""
         slices = source.slices()
         if len(slices) == 1 and progress is None:
             return statistic.of(source.block(*slices[0]), params)
+
+        def of_slice(rows: tuple[int, int]) -> S:
+            return statistic.of(source.block(*rows), params)
+
         result: S | None = None
-        for done, part in enumerate(self._parts(statistic, source, params, slices), 1):
+        for done, part in enumerate(parallel_map(of_slice, slices, self.threads or available_cores()), 1):
             result = part if result is None else result.merge(part)
             if progress is not None:
                 progress(done, len(slices))
         return statistic.zero(source.shape, params) if result is None else result
-
-    def _parts(
-        self, statistic: type[S], source: MemorySource, params: Any, slices: list[tuple[int, int]]
-    ) -> Iterator[S]:
-        def part(rows: tuple[int, int]) -> S:
-            return statistic.of(source.block(*rows), params)
-
-        return parallel_map(part, slices, self.threads or available_cores())
 
 
 def parallel_map(work: Callable[[T], R], things: Sequence[T], threads: int) -> Iterator[R]:
@@ -388,9 +370,35 @@ def parallel_map(work: Callable[[T], R], things: Sequence[T], threads: int) -> I
         job.clear()
 
 
+@lru_cache(maxsize=1)
+def _blas_controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold BLAS at one thread while a fit runs; the last of several fits that overlap restores the user's setting.
+
+    Slices of the data are the threads, and bits must not depend on their number. The solve belongs inside, too: threads
+    that wake up for small matrices cost more than a pass over the data.
+    """
+    with _blas_lock:
+        _blas_limits.append(None if _blas_limits else _blas_controller().limit(limits=1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            first = _blas_limits[0]
+            _blas_limits.pop()
+            if not _blas_limits:
+                first.restore_original_limits()
+
+
 def available_cores() -> int:
     """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(AttributeError):  # not every system has it
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 @lru_cache(maxsize=4)
@@ -413,6 +421,6 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return pool
 
 
-if hasattr(os, "register_at_fork"):
+if os.name == "posix":
     # A forked child has the executor but none of its threads.
     os.register_at_fork(after_in_child=_pool.cache_clear)

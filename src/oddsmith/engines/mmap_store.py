@@ -13,8 +13,7 @@ from mmap import ACCESS_READ, ALLOCATIONGRANULARITY, mmap
 from pathlib import Path
 from typing import Any, BinaryIO
 
-LINE = 64
-"""Arrays begin at multiples of this, as compiled code likes it; and sums have the same bits at every reading."""
+LINE = 64  # Arrays begin at multiples of this, as compiled code likes it; and sums have the same bits at every reading.
 
 
 def put(path: Path, things: Iterable[Any]) -> int:

@@ -7,20 +7,19 @@ piece is: what travels there is a `Job`, what comes back is a statistic. So an e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Protocol, runtime_checkable
 
-from oddsmith.engines.base import Engine
-from oddsmith.engines.memory import MemorySource
+from oddsmith.engines.base import Engine, S
+from oddsmith.engines.memory import MemorySource, keeps_sparse
+from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
 from oddsmith.rows import LazyRows
-from oddsmith.statistic import Shape, Statistic
-
-S = TypeVar("S", bound=Statistic)
+from oddsmith.statistic import Shape
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Piece:
     """Some rows as they come: a table (Arrow, pandas, polars) or an array.
 
@@ -32,35 +31,39 @@ class Piece:
     'b.parquet, row group 0'
     """
 
-    rows: Any
-    y: Any = None
+    rows: Any = field(kw_only=False)
+    y: Any = field(default=None, kw_only=False)
     s: Any = None
     offset: Any = None
     number: int = 0
     name: str = ""
 
 
+@runtime_checkable
 class Parts(Protocol):
     """Data in pieces, and the engine that folds over them. A model asks for no more than this."""
 
     @property
     def engine(self) -> Engine:
-        """The engine that knows these pieces."""
-        ...
+        """The engine that folds over these pieces."""
 
     @property
     def columns(self) -> tuple[str, ...] | None:
         """The names of the columns, None for arrays, which have none."""
-        ...
 
     @property
     def expected_rows(self) -> int:
         """The number of rows as far as it is known without reading them; it need not be exact."""
-        ...
 
     def choose(self, columns: Iterable[str]) -> Parts:
         """Return the same pieces with only these columns read, in this order; one that is not there is an error."""
-        ...
+
+
+def check_columns(names: Iterable[str], known: Sequence[str], who: str) -> None:
+    """Refuse names that are no columns of the data; ``who`` has the known ones."""
+    for name in names:
+        if name not in known:
+            raise InvalidInputError(f"There is no column {name!r}. {who}: {', '.join(map(repr, known))}.")
 
 
 def as_it_is(piece: Piece) -> Piece:
@@ -68,7 +71,7 @@ def as_it_is(piece: Piece) -> Piece:
     return piece
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Job(Generic[S]):
     """A statistic and how to make what it takes of a piece: all that travels to where the piece is. It can be pickled.
 
@@ -82,7 +85,6 @@ class Job(Generic[S]):
     M: int = 0
 
     def __call__(self, piece: Piece) -> S:
-        """Return the statistic of a piece."""
         return self.of(self.encode(piece))
 
     def of(self, block: Any) -> S:
@@ -92,7 +94,7 @@ class Job(Generic[S]):
         return self.statistic.of(block, self.params)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PartedSource:
     """Pieces that are encoded where they are: what `MemorySource` is for arrays.
 
@@ -100,9 +102,9 @@ class PartedSource:
     the encoded rows, on which a fit can begin. ``transform`` (a basis, say) makes the rows ``Phi`` of a block.
     """
 
-    parts: Any
-    encode: Callable[[Piece], Any] = as_it_is
-    n_rows: int = 0
+    parts: Any = field(kw_only=False)
+    encode: Callable[[Piece], Any] = field(default=as_it_is, kw_only=False)
+    n_rows: int = field(default=0, kw_only=False)
     M: int = 0
     K: int = 0
     n_present: int = 0
@@ -114,29 +116,25 @@ class PartedSource:
 
     @property
     def shape(self) -> Shape:
-        """Columns after the transform, and classes."""
         return Shape(self.M, self.K)
 
     @property
     def is_sparse(self) -> bool:
-        """Whether blocks are CSR: the encoded rows are, and no transform makes them dense."""
-        return self.encodes_sparse and (self.transform is None or getattr(self.transform, "keeps_sparse", False))
+        return self.encodes_sparse and keeps_sparse(self.transform)
 
     @property
     def has_offset(self) -> bool:
-        """Whether rows have offsets."""
         return self.offset_mean is not None
 
     @property
     def size(self) -> float:
-        """Number of elements, those of sparse rows counted as the four that they cost."""
         if self.is_sparse and self.drawn is not None and self.drawn.n_rows:
             return float(4.0 * self.drawn.X.nnz * self.n_rows / self.drawn.n_rows)
         return float(self.n_rows) * self.M
 
     def job(self, statistic: type[S], params: Any) -> Job[S]:
         """Return what is to be done with each piece."""
-        return Job(statistic, params, self.encode, self.transform, self.M)
+        return Job(statistic=statistic, params=params, encode=self.encode, transform=self.transform, M=self.M)
 
     def kept(self) -> PartedSource:
         """Return the source itself: blocks are kept by the engine, before the transform."""

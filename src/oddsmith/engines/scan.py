@@ -69,11 +69,10 @@ def find_parts(
     apart, options, kind = apart or {}, options or {}, _kind(data)
     if kind is None and options:
         raise TypeError(f"{', '.join(options)}: for files and clusters only, and X is in memory. Leave it out.")
-    if kind == "open" and options:
+    if isinstance(data, Parts) and options:
         raise InvalidInputError(f"This data is open already: give {', '.join(options)} to scan.")
     if kind not in OPENERS:
-        parts: Any = data
-        return None if kind is None else parts
+        return data if isinstance(data, Parts) else None
     module, parts_class, what = OPENERS[kind]
     opener = getattr(import_module(module), parts_class).open
     beside = {"y", "s", "offset"} & set(signature(opener).parameters)
@@ -113,7 +112,7 @@ def _kind(data: object) -> str | None:
         return "dask"
     if comes_from(data, "pyspark"):
         return "spark"
-    return "open" if hasattr(data, "engine") and hasattr(data, "expected_rows") else None
+    return "open" if isinstance(data, Parts) else None
 
 
 def comes_from(data: object, *modules: str) -> bool:
@@ -168,16 +167,13 @@ class Wrapped:
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """The names of the columns."""
         return self.parts.columns
 
     @property
     def expected_rows(self) -> int:
-        """The number of rows, as far as it is known."""
         return self.parts.expected_rows
 
     def choose(self, columns: Iterable[str]) -> Wrapped:
-        """Return the same with only these columns."""
         return replace(self, parts=self.parts.choose(columns))
 
 

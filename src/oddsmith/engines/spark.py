@@ -22,7 +22,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeGuard
 from uuid import uuid4
 from weakref import finalize
 
@@ -30,19 +30,16 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.engines import spark_tasks as tasks
-from oddsmith.engines.base import ENGINES, Progress
-from oddsmith.engines.partitioned import Job, PartedSource, Piece, as_it_is, merged
+from oddsmith.engines.base import ENGINES, Progress, S
+from oddsmith.engines.partitioned import Job, PartedSource, Piece, as_it_is, check_columns, merged
 from oddsmith.engines.scan import SAMPLE_BYTES, comes_from, explaining, offers
 from oddsmith.engines.spark_tasks import RESULT, TOKEN, Store
 from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError
-from oddsmith.statistic import Statistic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Task: TypeAlias = Callable[[tasks.Batches], Any]
-"""From the Arrow batches of a partition to those that come back."""
-S = TypeVar("S", bound=Statistic)
+Task: TypeAlias = Callable[[tasks.Batches], Any]  # From the Arrow batches of a partition to those that come back.
 MOST_RESULTS = 32
 """So many statistics come back to the driver; where there are more partitions, tasks merge neighbours first."""
 PLAIN = (
@@ -63,10 +60,7 @@ def is_spark(data: object) -> TypeGuard[DataFrame]:
 
 @dataclass(kw_only=True)
 class _CachedFrame:
-    """What Spark holds for a fit: the frame that passes run over, the rows of each partition, the present encoding.
-
-    ``reads_files`` says that tasks read files themselves.
-    """
+    """What Spark holds for a fit: the frame of its passes, rows by partition, the encoding, and who reads files."""
 
     frame: DataFrame | None = None
     rows: dict[int, int] = field(default_factory=dict)
@@ -78,13 +72,9 @@ class _CachedFrame:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SparkParts:
-    """The partitions of a Spark DataFrame; their Arrow batches are the pieces.
+    """The partitions of a Spark DataFrame; their Arrow batches are the pieces; see `SparkParts.open`.
 
-    Nothing is computed before a fold. Make it by `SparkParts.open`, which checks the frame.
-
-    ``cache`` is the folder on the executors that rows are kept in (None: the one that Spark has there and removes at
-    the end), or False: then the frame is persisted, unless it already is, and its rows are handed over in each pass.
-    ``direct`` is None, or False if Spark shall read Parquet files too.
+    Nothing is computed before a fold.
     """
 
     frame: DataFrame
@@ -105,20 +95,12 @@ class SparkParts:
         dtype: str | None = None,
         direct: bool | None = None,
     ) -> SparkParts:
-        """Return the pieces of a Spark DataFrame.
+        """Return the pieces of a Spark DataFrame, whose plan should give the same rows whenever it is run.
 
-        Parameters
-        ----------
-        frame : pyspark.sql.DataFrame
-            The rows. Its plan should give the same rows whenever it is run: read files or tables, sort before `limit`,
-            give seeds to `rand`.
-        cache : path or bool, optional
-            A folder on the executors for the rows, by default Spark's own; False to keep none there.
-        dtype : str, optional
-            ``"float32"`` halves the encoded blocks.
-        direct : bool, optional
-            A frame that is nothing but Parquet files, local or mounted on all executors, is read by the tasks
-            themselves, several times faster than Spark hands rows over. False: never.
+        ``cache`` is a folder on the executors for the rows, by default the one that Spark has there and removes at the
+        end; with False none is kept there: the frame is persisted, unless it already is, and its rows are handed over
+        in each pass. ``dtype="float32"`` halves the encoded blocks. A frame that is nothing but Parquet files, local or
+        mounted on all executors, is read by the tasks themselves, several times faster, unless ``direct`` is False.
         """
         if not is_spark(frame):
             raise InvalidTypeError(f"Found a {type(frame).__name__} where a Spark DataFrame was expected.")
@@ -138,12 +120,10 @@ class SparkParts:
 
     @property
     def engine(self) -> SparkEngine:
-        """The engine that folds over these pieces."""
         return SparkEngine()
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns."""
         return tuple(self.frame.columns)
 
     @property
@@ -152,14 +132,10 @@ class SparkParts:
         return sum(self._rows().values())
 
     def choose(self, columns: Iterable[str]) -> SparkParts:
-        """Return the same rows with only these columns read, in this order; the others never leave Spark."""
         wanted = tuple(columns)
         if wanted == self.columns:
             return self
-        for name in wanted:
-            if name not in self.columns:
-                known = ", ".join(map(repr, self.columns))
-                raise InvalidInputError(f"There is no column {name!r}. The Spark DataFrame has: {known}.")
+        check_columns(wanted, self.columns, "The Spark DataFrame has")
         chosen = self.frame.select(["`" + name.replace("`", "``") + "`" for name in wanted])
         return replace(self, frame=chosen, key=f"oddsmith-{uuid4().hex}", _cached=_CachedFrame())
 
@@ -265,7 +241,6 @@ class SparkEngine:
     name: str = "spark"
 
     def fold(self, statistic: type[S], source: PartedSource, params: object, *, progress: Progress | None = None) -> S:
-        """Return the merge of the statistics of all partitions, in the order of their numbers."""
         parts: SparkParts = source.parts
 
         def results() -> Iterator[S]:
@@ -287,16 +262,7 @@ def apply(
 ) -> DataFrame:
     """Return a Spark DataFrame with columns added that are a function of its rows, lazily, a batch at a time.
 
-    Parameters
-    ----------
-    frame : pyspark.sql.DataFrame
-        The rows.
-    function : callable
-        From rows (an Arrow table) to n values, or n × K of them.
-    names : str or sequence of str
-        Of the column, or of the K columns.
-    dtype : data type
-        That of the values: floats become ``double``, whole numbers ``bigint``, the rest ``boolean`` or ``string``.
+    ``function`` goes from rows (an Arrow table) to n values, or n × K of them; ``names`` are those of the columns.
     """
     types = import_module("pyspark.sql.types")
     added = [names] if isinstance(names, str) else list(names)

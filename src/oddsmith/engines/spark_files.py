@@ -30,12 +30,9 @@ from oddsmith.errors import OddsmithError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-JavaObject: TypeAlias = Any
-"""An object of Spark's Java."""
-PIECE = 1 << 25
-"""Bytes of decoded columns that are read, encoded and summed at a time."""
-LARGEST = 1 << 28
-"""Bytes of a partition, unless one row group has more."""
+JavaObject: TypeAlias = Any  # An object of Spark's Java.
+PIECE = 1 << 25  # Bytes of decoded columns that are read, encoded and summed at a time.
+LARGEST = 1 << 28  # Bytes of a partition, unless one row group has more.
 TYPES = {
     "tinyint": pa.int8(),
     "smallint": pa.int16(),
@@ -61,8 +58,7 @@ SETTINGS = (
     "spark.sql.parquet.fieldId.read.enabled",
 )
 """Settings with which Spark would pass over files, or find columns by something else than their names."""
-ENCRYPTION = "parquet.crypto.factory.class"
-"""A setting with which Spark may read what is encrypted."""
+ENCRYPTION = "parquet.crypto.factory.class"  # A setting with which Spark may read what is encrypted.
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,15 @@ import pickle
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
 import numpy as np
 
-from oddsmith.engines.blas import one_blas_thread
+from oddsmith.engines.memory import one_blas_thread
 from oddsmith.engines.mmap_store import put, take
 from oddsmith.engines.partitioned import Job, Piece, as_it_is, merged
 from oddsmith.errors import OddsmithError
@@ -29,14 +28,10 @@ from oddsmith.errors import OddsmithError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-T = TypeVar("T")
 Batches: TypeAlias = "Iterable[pa.RecordBatch]"
-TOKEN = "part int, rows bigint, name string, files binary"
-"""The columns of a token."""
-RESULT = "part int, rows bigint, state binary"
-"""The columns of what a partition gives back."""
-MANY_OBJECTS = 20_000
-"""Beyond so many a collection of garbage takes longer than a small task."""
+TOKEN = "part int, rows bigint, name string, files binary"  # The columns of a token.
+RESULT = "part int, rows bigint, state binary"  # The columns of what a partition gives back.
+MANY_OBJECTS = 20_000  # Beyond so many a collection of garbage takes longer than a small task.
 
 
 @dataclass(frozen=True)
@@ -99,7 +94,7 @@ def fold_stored(store: Store, job: Job[Any], encoding: str, batches: Batches) ->
     for token in _rows_of(batches):
         path = store.folder / token["name"]
         found = token["files"] is not None or path.exists()
-        state = _dump_result(partial(_fold_token, job, encoding, path), token) if found else None
+        state = _dump_result(_fold_token, job, encoding, path, token) if found else None
         yield _record(part=token["part"], rows=token["rows"], state=state)
 
 
@@ -122,7 +117,7 @@ def _fold_token(job: Job[Any], encoding: str, path: Path, token: dict[str, Any])
 def fold_rows(names: tuple[str, ...], job: Job[Any], batches: Batches) -> Iterator[pa.RecordBatch]:
     """Yield the statistic of a partition from the rows that Spark hands over, if it has rows."""
     part, counted = _partition_number(), _Counted(batches)
-    state = _dump_result(partial(_fold, job), _pieces(part, counted, names))
+    state = _dump_result(_fold, job, _pieces(part, counted, names))
     if counted.rows:
         yield _record(part=part, rows=counted.rows, state=state)
 
@@ -174,10 +169,10 @@ class _Refusal:
     text: str
 
 
-def _dump_result(function: Callable[[T], object], argument: T) -> bytes:
+def _dump_result(function: Callable[..., object], *arguments: object) -> bytes:
     """Return what a function gives, or an error of ours that it raises, as bytes."""
     try:
-        result = function(argument)
+        result = function(*arguments)
     except OddsmithError as error:
         result = _Refusal(type(error), str(error))
     # Statistics that a user defines in a notebook have no module to be found in.

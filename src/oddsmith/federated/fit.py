@@ -19,8 +19,7 @@ import numpy as np
 from sklearn.base import clone
 
 from oddsmith.data_access.shards import Shard
-from oddsmith.design.data_summary import DataSummary
-from oddsmith.design.encoder import Encoder
+from oddsmith.design.data_summary import BlockEncoder, DataSummary
 from oddsmith.engines import PartedSource
 from oddsmith.engines.base import Progress
 from oddsmith.errors import InvalidInputError, InvalidTypeError, MessageError, OddsmithError
@@ -110,7 +109,7 @@ class Fit(Message):
             raise InvalidInputError(f"least_rows must be a whole number of at least 0, found {least_rows!r}.")
         _check_folds(model)
         roles = {"y": y, "sample_weight": sample_weight, "offset": offset}
-        state = cls(
+        return cls(
             model=clone(model),
             id=secrets.token_hex(8),
             columns=None if columns is None else tuple(columns),
@@ -120,8 +119,7 @@ class Fit(Message):
             sites=None if sites is None else tuple(sorted(sites)),
             record={},
             counts={},
-        )
-        return state._advanced()
+        )._advanced()
 
     @property
     def done(self) -> bool:
@@ -188,7 +186,7 @@ class Fit(Message):
     def _check_count(self, answer: Answer) -> None:
         """Refuse the sums of other rows than those of the first round, as far as they tell."""
         sums, (rows, weight) = answer.statistic, self.counts.get(answer.site, (0, 0.0))
-        if answer.site not in self.counts or type(self.request.asked.encode) is not Encoder:
+        if answer.site not in self.counts or type(self.request.asked.encode) is not BlockEncoder:
             return  # a view shows some of the rows
         found = sums.rows if isinstance(sums, Curvature) else np.sum(getattr(sums, "weight", weight))
         expected = rows if isinstance(sums, Curvature) else weight
@@ -201,10 +199,9 @@ class Fit(Message):
     def _check_sites(self, by_site: dict[str, Answer]) -> None:
         if not by_site:
             raise MessageError("There is no answer. Pass those of all sites.")
-        if self.sites is None:
-            return
-        missing = [site for site in self.sites if site not in by_site]
-        strange = [site for site in by_site if site not in self.sites]
+        sites = tuple(by_site) if self.sites is None else self.sites
+        missing = [site for site in sites if site not in by_site]
+        strange = [site for site in by_site if site not in sites]
         if missing:
             raise MessageError(
                 f"No answer from {', '.join(map(repr, missing[:8]))}{' …' if missing[8:] else ''}: a fit is over the "
@@ -213,7 +210,7 @@ class Fit(Message):
         if strange:
             raise MessageError(
                 f"There is an answer from {strange[0]!r}, which is none of the sites of this fit: "
-                f"{', '.join(map(repr, self.sites[:8]))}. Start again with all sites."
+                f"{', '.join(map(repr, sites[:8]))}. Start again with all sites."
             )
 
     def _advanced(self) -> Fit:
@@ -253,7 +250,6 @@ class _Replay:
     def fold(
         self, statistic: type[Any], source: PartedSource, params: object, *, progress: Progress | None = None
     ) -> Any:
-        """Return the statistic in the record, or stop the fit."""
         asked = FoldSpec(
             statistic=name_of(statistic),
             params=params,
@@ -281,7 +277,6 @@ class Sites:
     draws = False
 
     def choose(self, columns: Iterable[str]) -> Sites:
-        """Return the same sites, with these columns."""
         return replace(self, columns=tuple(columns))
 
 
@@ -300,8 +295,8 @@ def _check_form(answer: Answer, asked: FoldSpec) -> None:
     """Refuse sums of another statistic, or of other sizes than were asked for."""
     found = answer.statistic
     if type(found) is not asked.type:
-        raise _misfit(answer, asked)
-    if isinstance(found, DataSummary):
+        fits = False
+    elif isinstance(found, DataSummary):
         whole = [type(found.n_rows), type(found.n_present)] == [int, int] and found.drawn == ()
         fits = whole and np.ndim(found.classes) == 1 and np.shape(found.classes) == np.shape(found.weight)
     else:

@@ -15,11 +15,9 @@ from scipy import sparse
 import oddsmith
 from oddsmith.data_access.class_views import BinaryView
 from oddsmith.data_access.shards import Shard, ShardParams
-from oddsmith.design.basis.all_rows import AllRows
-from oddsmith.design.basis.base import Composed
+from oddsmith.design.basis.base import AllRows, Composed
 from oddsmith.design.basis.expansion import Expansion
-from oddsmith.design.data_summary import DataSummary, DataSummaryParams
-from oddsmith.design.encoder import Encoder
+from oddsmith.design.data_summary import BlockEncoder, DataSummary, DataSummaryParams
 from oddsmith.design.inputs import as_table
 from oddsmith.engines import MemoryEngine, MemorySource, PartedSource, Piece, one_blas_thread
 from oddsmith.engines.partitioned import as_it_is
@@ -124,7 +122,6 @@ class Answer(Message):
     kind = "answer"
 
     def check(self) -> None:
-        """Refuse what is no answer."""
         if not (type(self.site) is str and type(self.fit) is str and type(self.number) is int):
             raise TypeError("its site or its number is missing")
 
@@ -148,8 +145,7 @@ class Request(Message):
         return f"Request(number={self.number}, {self.asked.statistic!r})"
 
     def check(self) -> None:
-        """Refuse a request for anything but sums, so that a site need not trust its sender."""
-        asked = self.asked
+        asked = self.asked  # for sums and nothing else, so that a site need not trust its sender
         if not (isinstance(asked, FoldSpec) and isinstance(asked.shape, Shape)):
             raise TypeError("it asks for nothing")
         if not (type(self.number) is int and type(self.least_rows) is int):
@@ -206,7 +202,7 @@ def _is_encoder(encode: object) -> bool:
         view = encode.first
         plain = isinstance(view, BinaryView) and _is_encoder(view.encode) and _is_transform(view.transform)
         return plain and _is_encoder(encode.second)
-    return encode is as_it_is or type(encode) is Encoder
+    return encode is as_it_is or type(encode) is BlockEncoder
 
 
 def _is_transform(transform: object) -> bool:
@@ -242,7 +238,7 @@ def _fold_site(
     parts, (M, K) = find_parts(data, beside, scanning), (asked.shape.M, asked.shape.K)
     if parts is not None:
         parts = parts if asked.columns is None else parts.choose(asked.columns)
-        source = PartedSource(parts, asked.encode, parts.expected_rows, M, K, transform=asked.transform)
+        source = PartedSource(parts, asked.encode, parts.expected_rows, M=M, K=K, transform=asked.transform)
         total = parts.engine.fold(asked.type, source, asked.params)
         return (total.n_rows if isinstance(total, DataSummary) else parts.expected_rows), total
     table = as_table(data)
@@ -251,7 +247,7 @@ def _fold_site(
     block = asked.encode(Piece(rows, **beside))
     if isinstance(block, Piece):
         return count, asked.type.of(block, asked.params)
-    held = MemorySource(block.X, block.t, K, block.s, block.offset, asked.transform, M)
+    held = MemorySource(block.X, block.t, K, block.s, block.offset, transform=asked.transform, M=M)
     with one_blas_thread():
         return count, MemoryEngine().fold(asked.type, held, asked.params)
 

@@ -32,13 +32,6 @@ _DTYPE = re.compile(
 _LAST_CHARACTER = 0x10FFFF
 
 
-def as_dtype(text: object) -> np.dtype[Any]:
-    """Return the type of a name, if arrays of that type are kept in model files."""
-    if not isinstance(text, str) or not _DTYPE.fullmatch(text):
-        raise ModelFileError(f"It holds an array of type {text!r}, which is none of a model file.")
-    return np.dtype(text)
-
-
 def is_kept(dtype: np.dtype[Any]) -> bool:
     """Whether arrays of a type can be kept in a model file."""
     return _DTYPE.fullmatch(dtype.str) is not None
@@ -65,7 +58,10 @@ def from_bytes(buffer: Bytes, description: dict[str, Any]) -> npt.NDArray[Any]:
     >>> from_bytes(np.frombuffer(b"abc", dtype=np.uint8), {"dtype": "|S1", "shape": [3], "order": "C"}).tolist()
     [b'a', b'b', b'c']
     """
-    dtype, shape, order = as_dtype(description["dtype"]), as_shape(description["shape"]), description["order"]
+    name, shape, order = description["dtype"], as_shape(description["shape"]), description["order"]
+    if not isinstance(name, str) or not _DTYPE.fullmatch(name):
+        raise ModelFileError(f"It holds an array of type {name!r}, which is none of a model file.")
+    dtype = np.dtype(name)
     if order not in ("C", "F") or prod(shape) * dtype.itemsize != len(buffer):
         raise ModelFileError(f"An array of type {dtype.str} and shape {shape} does not fit into {len(buffer)} bytes.")
     array = buffer.view(dtype)

@@ -22,28 +22,14 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.errors import InvalidInputError, InvalidTypeError, ModelFileError
-from oddsmith.persistence.arrays import (
-    Bytes,
-    as_shape,
-    fill,
-    from_bytes,
-    is_arrow_table,
-    is_kept,
-    pack_table,
-    pack_texts,
-    to_tensor,
-    unpack_table,
-    unpack_texts,
-)
+from oddsmith.persistence import arrays
 from oddsmith.registry import Registry
 
 T = TypeVar("T")
-Node = Any
-"""JSON: None, a number, a text, a list of nodes, or an object whose first key is a tag."""
+Node = Any  # JSON: None, a number, a text, a list of nodes, or an object whose first key is a tag.
 Tensors = dict[str, npt.NDArray[Any]]
 
-DEEPEST = 100
-"""Nodes inside one another beyond which a value is refused."""
+DEEPEST = 100  # Nodes inside one another beyond which a value is refused.
 
 TYPES: Registry[type[Any]] = Registry("type of a model file")
 _NAMES: dict[type[Any], str] = {}
@@ -51,8 +37,7 @@ _NAMES: dict[type[Any], str] = {}
 VALUES: Registry[Any] = Registry("value of a model file")
 _VALUE_NAMES: dict[int, str] = {}
 
-LONG_BYTES = 1 << 10
-"""Bytes beyond which they are a tensor, not JSON."""
+LONG_BYTES = 1 << 10  # Bytes beyond which they are a tensor, not JSON.
 
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -127,7 +112,7 @@ def encode(value: object) -> tuple[Node, Tensors]:
     return encoder.node(value, ""), encoder.tensors
 
 
-def decode(node: Node, tensors: dict[str, Bytes] | Tensors) -> Any:
+def decode(node: Node, tensors: dict[str, arrays.Bytes] | Tensors) -> Any:
     """Return the value of a node; ``tensors`` are those of `encode`, or their bytes as read from a file.
 
     >>> decode(*encode({("a", 1): [np.float32(0.1), float("inf")]}))
@@ -175,14 +160,17 @@ class Encoder:
             return {"dict": [[self.node(key, f"{at}.key"), self.node(part, at)] for at, key, part in pairs]}
         if kind in PLAIN:
             return PLAIN[kind](value)
+        if kind is bytes and len(value) <= LONG_BYTES:
+            return {"bytes": value.hex()}
         if kind is bytes:
-            return self._bytes(value, path)
+            self.tensors[path] = np.frombuffer(value, dtype=np.uint8)
+            return {"long bytes": path}
         if kind is datetime and value.tzinfo in (None, UTC):
             return {"datetime": value.isoformat()}
-        if isinstance(value, np.generic) and is_kept(np.array(value).dtype):
+        if isinstance(value, np.generic) and arrays.is_kept(np.array(value).dtype):
             return {"scalar": np.array(value).tobytes().hex(), "dtype": np.array(value).dtype.str}
-        if is_arrow_table(kind):
-            self.tensors[path] = pack_table(value)
+        if arrays.is_arrow_table(kind):
+            self.tensors[path] = arrays.pack_table(value)
             return {"table": path}
         if id(value) in _VALUE_NAMES:
             return {"value": _VALUE_NAMES[id(value)]}
@@ -195,15 +183,9 @@ class Encoder:
     def _items(self, values: Iterable[object], path: str) -> list[Node]:
         return [self.node(value, f"{path}[{place}]") for place, value in enumerate(values)]
 
-    def _bytes(self, value: bytes, path: str) -> Node:
-        if len(value) <= LONG_BYTES:
-            return {"bytes": value.hex()}
-        self.tensors[path] = np.frombuffer(value, dtype=np.uint8)
-        return {"long bytes": path}
-
     def _array(self, array: npt.NDArray[Any], path: str) -> Node:
-        if is_kept(array.dtype):
-            description, self.tensors[path] = to_tensor(array)
+        if arrays.is_kept(array.dtype):
+            description, self.tensors[path] = arrays.to_tensor(array)
             return self._remember(array, {"array": path, **description})
         if array.dtype.kind != "O" and array.dtype != STRINGS:
             raise refusal(array, path, f"an array of type {array.dtype}")
@@ -211,7 +193,7 @@ class Encoder:
         if not all(type(value) is str for value in values):
             return {"objects": self._items(values, path), "shape": shape}
         joined, lengths = f"{path}.text", f"{path}.lengths"
-        self.tensors[joined], self.tensors[lengths] = pack_texts(values)
+        self.tensors[joined], self.tensors[lengths] = arrays.pack_texts(values)
         as_objects = array.dtype.kind == "O"
         return self._remember(array, {"texts": joined, "lengths": lengths, "shape": shape, "objects": as_objects})
 
@@ -256,7 +238,7 @@ class Decoder:
             "dict": lambda node: {self.value(key): self.value(value) for key, value in node["dict"]},
             "bytes": lambda node: bytes.fromhex(node["bytes"]),
             "long bytes": lambda node: self._tensors[node["long bytes"]].tobytes(),
-            "table": lambda node: unpack_table(self._tensors[node["table"]]),
+            "table": lambda node: arrays.unpack_table(self._tensors[node["table"]]),
             "range": lambda node: range(*node["range"]),
             "value": lambda node: VALUES[node["value"]],
             "complex": lambda node: complex(*self._items(node["complex"])),
@@ -266,7 +248,7 @@ class Decoder:
             "scalar": self._scalar,
             "array": self._array,
             "texts": self._texts,
-            "objects": lambda node: fill(self._items(node["objects"]), as_shape(node["shape"])),
+            "objects": lambda node: arrays.fill(self._items(node["objects"]), arrays.as_shape(node["shape"])),
             "generator": self._generator,
             "member": lambda node: self._type(node, Enum)[node["member"]],
             "type": self._object,
@@ -297,15 +279,17 @@ class Decoder:
 
     def _scalar(self, node: dict[str, Any]) -> Any:
         buffer = np.frombuffer(bytearray.fromhex(node["scalar"]), dtype=np.uint8)
-        return from_bytes(buffer, {"dtype": node["dtype"], "shape": [], "order": "C"})[()]
+        return arrays.from_bytes(buffer, {"dtype": node["dtype"], "shape": [], "order": "C"})[()]
 
     def _array(self, node: dict[str, Any]) -> npt.NDArray[Any]:
-        return self._once(node["array"], lambda name: from_bytes(self._tensors[name], node))
+        return self._once(node["array"], lambda name: arrays.from_bytes(self._tensors[name], node))
 
     def _texts(self, node: dict[str, Any]) -> npt.NDArray[Any]:
-        lengths, shape = self._tensors[node["lengths"]], as_shape(node["shape"])
+        lengths, shape = self._tensors[node["lengths"]], arrays.as_shape(node["shape"])
         kind = np.dtype(object) if node["objects"] else STRINGS
-        return self._once(node["texts"], lambda name: unpack_texts(self._tensors[name], lengths, shape).astype(kind))
+        return self._once(
+            node["texts"], lambda name: arrays.unpack_texts(self._tensors[name], lengths, shape).astype(kind)
+        )
 
     def _once(self, name: str, make: Callable[[str], npt.NDArray[Any]]) -> npt.NDArray[Any]:
         """Return the array of a tensor, the same one wherever it was the same."""
@@ -346,8 +330,10 @@ def state_of(value: Any) -> dict[str, Any]:
     """Return the state of an object: the fields of a dataclass, the attributes of an estimator, but no caches."""
     if is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in fields(value)}
-    state = {name: part for name, part in value.__getstate__().items() if not _is_cache(type(value), name)}
-    complete(type(value), state)  # refuses now what could not be loaded
+    kind, state = type(value), value.__getstate__()
+    cached = {name for name in state if isinstance(inspect.getattr_static(kind, name, None), cached_property)}
+    state = {name: part for name, part in state.items() if name not in cached}
+    complete(kind, state)  # refuses now what could not be loaded
     return state
 
 
@@ -368,10 +354,6 @@ def complete(kind: type[Any], state: dict[str, Any]) -> dict[str, Any]:
     return {**{name: default for name, default in known.items() if name not in state}, **state}
 
 
-def _is_cache(kind: type[Any], name: str) -> bool:
-    return isinstance(inspect.getattr_static(kind, name, None), cached_property)
-
-
 def _is_defined(kind: type[Any], name: str) -> bool:
     """Whether a class defines a method, a property or a cache of that name: no place for a value."""
     return name.startswith("__") or hasattr(inspect.getattr_static(kind, name, None), "__get__")
@@ -380,15 +362,14 @@ def _is_defined(kind: type[Any], name: str) -> bool:
 def refusal(value: object, path: str, what: str | None = None) -> InvalidTypeError:
     """Return the error for a part of a model that a file cannot hold."""
     kind = type(value)
+    advice = (
+        "It keeps numbers, texts, arrays, collections of them and the types of this library. Register a class of "
+        "yours: a model in MODELS, a basis in BASES, others by oddsmith.persistence.register"
+    )
     if kind.__module__.partition(".")[0] == "sklearn":
         advice = (
             "Objects of scikit-learn are kept by pickles alone, which can run any code when they are read. Use a model "
             "or a basis of this library in its place, or a transformer before the model, in a pipeline"
-        )
-    else:
-        advice = (
-            "It keeps numbers, texts, arrays, collections of them and the types of this library. Register a class of "
-            "yours: a model in MODELS, a basis in BASES, others by oddsmith.persistence.register"
         )
     what = what or f"a {kind.__qualname__} of {kind.__module__}"
     return InvalidTypeError(f"{path or 'This'} is {what}, which a model file cannot hold. {advice}.")

@@ -30,8 +30,7 @@ from oddsmith.persistence.arrays import TENSOR_TYPES, Bytes, as_shape
 Tensors = dict[str, Any]
 
 KEY = "oddsmith"
-LARGEST_HEADER = 1 << 26
-"""Bytes of JSON beyond which a header is refused, when it is written and when it is read."""
+LARGEST_HEADER = 1 << 26  # Bytes of JSON beyond which a header is refused, when it is written and when it is read.
 
 CHUNK = 1 << 20
 NO_CHECKSUM = "0" * 64

@@ -25,11 +25,9 @@ from oddsmith.persistence.sealed_bytes import digest, seal, unseal
 from oddsmith.statistic import Statistic
 
 S = TypeVar("S", bound=Statistic)
-Place = tuple[int, int]
-"""Where a frame begins in a file, and where it ends."""
+Place = tuple[int, int]  # Where a frame begins in a file, and where it ends.
 
-LENGTH = 8
-"""Bytes that hold the length of a frame."""
+LENGTH = 8  # Bytes that hold the length of a frame.
 
 
 def fold_key(statistic: type[Any], source: PartedSource, params: object) -> str:
@@ -40,16 +38,9 @@ def fold_key(statistic: type[Any], source: PartedSource, params: object) -> str:
 class Journal:
     """An engine that folds by another one and keeps the results in a file: what is there is not folded again.
 
-    Parameters
-    ----------
-    path : str or path
-        Of the file. If it is there, it must be a journal of the same fit (``about``), or of one that has ended.
-    engine : Engine
-        The engine that folds.
-    about : dict
-        Texts that identify the fit. The software's version is added.
-    trusted : bool
-        Whether ``about`` tells other data apart. If not, the first folds are done again on resuming, and compared.
+    A file that is there must be a journal of the same fit, or of one that has ended. ``about`` holds texts that
+    identify the fit; the software's version is added. Where it does not tell other data apart (not ``trusted``), the
+    first folds are done again on resuming, and compared.
 
     A frame is on the disk before its result is used. A frame that was being written when the process was killed is
     dropped. Cost: a few M² numbers in the file for each pass. Sources are of parts that wrap those of the engine.
@@ -78,43 +69,39 @@ class Journal:
         except BaseException:
             self.close()
             raise
-        self._places, self._ended, self._start, self._end = found.places, found.ended, found.start, found.end
-        self._doubted = not trusted and bool(self._places)
+        self._found, self._doubted = found, not trusted and bool(found.places)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._found.places)
 
     def fold(self, statistic: type[S], source: Source, params: object, *, progress: Progress | None = None) -> S:
-        """Return the statistic of the source, from the file if it is there."""
-        if not isinstance(source, PartedSource):
-            return self.engine.fold(statistic, source, params, progress=progress)
-        inner = replace(source, parts=source.parts.parts)
-        if self._file is None:
+        inner = replace(source, parts=source.parts.parts) if isinstance(source, PartedSource) else source
+        if not isinstance(source, PartedSource) or self._file is None:
             return self.engine.fold(statistic, inner, params, progress=progress)
         key = fold_key(statistic, source, params)
-        if key in self._places and not self._doubted:
+        if key in self._found.places and not self._doubted:
             return self._kept(key)  # type: ignore[no-any-return]
         total = self.engine.fold(statistic, inner, params, progress=progress)
-        if key in self._places and digest(total) != digest(self._kept(key)):
+        if key in self._found.places and digest(total) != digest(self._kept(key)):
             self._forget()
         # A summary that has drawn no rows tells little of them: then the next fold is done again, too.
         self._doubted = self._doubted and isinstance(total, DataSummary) and not total.drawn
-        if key not in self._places:
-            self._places[key] = self._append(seal("fold", {"key": key}, total))
+        if key not in self._found.places:
+            self._found.places[key] = self._append(seal("fold", {"key": key}, total))
         # As it will be read when the fit is resumed: the order of an array in memory can move the last bit of a sum.
         return self._kept(key)  # type: ignore[no-any-return]
 
     def _forget(self) -> None:
         """Begin again with other data, if the fit to the old ones has ended."""
-        if not self._ended:
+        if not self._found.ended:
             raise MessageError(_refusal(self.path, "data", "other rows", "those given now"))
-        self._places, self._ended, self._end = {}, False, self._start
+        self._found = replace(self._found, places={}, ended=False, end=self._found.start)
 
     def finish(self) -> None:
         """Mark the fit as ended: its journal gives way to that of another fit."""
-        if not self._ended and self._file is not None:
+        if not self._found.ended and self._file is not None:
             self._append(seal("end", {}, None))
-            self._ended = True
+            self._found.ended = True
 
     def close(self) -> None:
         """Give the file back; later folds are not kept."""
@@ -124,30 +111,29 @@ class Journal:
 
     def _begin(self, about: dict[str, str]) -> None:
         # Whole or not at all: a file without a whole header is somebody else's, and is not touched.
-        header = seal("journal", about, None)
-        write(self.path, _length(header) + header)
+        write(self.path, _frame(seal("journal", about, None)))
 
     def _append(self, data: bytes) -> Place:
         assert self._file is not None
         with _naming(self.path, "written"):
-            self._file.seek(self._end)
+            self._file.seek(self._found.end)
             self._file.truncate()
-            self._file.write(_length(data))
-            self._file.write(data)
+            self._file.write(_frame(data))
             self._file.flush()
             os.fsync(self._file.fileno())
-        start, self._end = self._end + LENGTH, self._end + LENGTH + len(data)
-        return start, self._end
+        start = self._found.end + LENGTH
+        self._found.end = start + len(data)
+        return start, self._found.end
 
     def _kept(self, key: str) -> Any:
         assert self._file is not None
-        start, end = self._places[key]
+        start, end = self._found.places[key]
         self._file.seek(start)
         return unseal("fold", self._file.read(end - start))[1]
 
 
-def _length(data: bytes) -> bytes:
-    return len(data).to_bytes(LENGTH, "little")
+def _frame(data: bytes) -> bytes:
+    return len(data).to_bytes(LENGTH, "little") + data
 
 
 @contextmanager

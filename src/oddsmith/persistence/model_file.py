@@ -18,14 +18,8 @@ from oddsmith import statistics as _statistics  # noqa: F401
 from oddsmith.data_access.class_views import BinaryView
 from oddsmith.data_access.shards import Shard, ShardParams
 from oddsmith.decision.calibration import IsotonicMap, LinearMap
+from oddsmith.densities import families
 from oddsmith.densities.class_sums import Folded, Solution
-from oddsmith.densities.families import (
-    BernoulliColumns,
-    CategoricalColumns,
-    GaussianColumns,
-    MultinomialColumns,
-    PoissonColumns,
-)
 from oddsmith.densities.gaussian import GaussianDensities
 from oddsmith.densities.mixed_columns import ColumnPlan, NaiveDensities
 from oddsmith.design.basis import BASES, Expansion
@@ -71,7 +65,8 @@ RECORDS = (
     *(Certificate, Trace, Plan, Stage, Selection, Separation),
     *(Expansion, Coordinates, FittedState, EarlierRows, OnlineState, Anchored, Inherited, Quadratic),
     *(Folded, Solution, ColumnPlan, NaiveDensities, GaussianDensities),
-    *(BernoulliColumns, CategoricalColumns, GaussianColumns, MultinomialColumns, PoissonColumns),
+    *(families.BernoulliColumns, families.CategoricalColumns, families.GaussianColumns),
+    *(families.MultinomialColumns, families.PoissonColumns),
     *(LinearMap, IsotonicMap),
     *(Design, Category, ColumnSummary, Term, Factor, Expression, Center, Poly, Scale, Splines),
     Implementation,  # of the table that a model was fitted to: samples come back as one
@@ -87,14 +82,8 @@ FOLD_TYPES = (
 
 
 FILE_NAMES: dict[type[Any], str] = {
-    **{
-        FittedState: "Learned",
-        EarlierRows: "Earlier",
-        ColumnPlan: "Plan",
-        Plan: "FitPlan",
-        TableSchema: "Sight",
-        WeightPoint: "At",
-    },
+    **{FittedState: "Learned", EarlierRows: "Earlier", ColumnPlan: "Plan", Plan: "FitPlan", WeightPoint: "At"},
+    TableSchema: "Sight",
     **{DataSummary: "Survey", DataSummaryParams: "SurveyParams", ColumnSummary: "Seen", BlockEncoder: "Encoder"},
     **{LeaveOutLosses: "LeftOut", LeaveOutLossesParams: "LeftOutParams"},
     **{HardestRows: "Nearest", HardestRowsParams: "NearestParams", AllRows: "Rows"},

@@ -10,8 +10,7 @@ from oddsmith.errors import ModelFileError
 from oddsmith.persistence.codec import decode, encode
 from oddsmith.persistence.file import named, pack, read, write
 
-SCHEMA = 1
-"""The version that is written. It rises when a file can no longer be read as one of the version before."""
+SCHEMA = 1  # The version that is written. It rises when a file can no longer be read as one of the version before.
 
 Document = dict[str, Any]
 
@@ -25,8 +24,9 @@ def write_model(path: str | os.PathLike[str], model: object, provenance: dict[st
     >>> import tempfile
     >>> from oddsmith.persistence import register
     >>> from oddsmith.records import Certificate
+    >>> given = register(Certificate)(converged=True, gap=1e-20, gradient_norm=1e-9, condition=10.0, passes=6)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_model(f"{folder}/c.odds", register(Certificate)(True, 1e-20, 1e-9, 10.0, 6), {"from": "a test"})
+    ...     write_model(f"{folder}/c.odds", given, {"from": "a test"})
     ...     read_model(f"{folder}/c.odds").gap
     1e-20
     """

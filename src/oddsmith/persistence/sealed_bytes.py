@@ -14,8 +14,7 @@ from oddsmith.errors import MessageError, ModelFileError
 from oddsmith.persistence.codec import Encoder, Node, decode, encode
 from oddsmith.persistence.file import pack, unpack
 
-SCHEMA = 1
-"""The version of messages that is written, and the only one that is read."""
+SCHEMA = 1  # The version of messages that is written, and the only one that is read.
 
 KINDS = ("answer", "end", "fit", "fold", "journal", "request")
 

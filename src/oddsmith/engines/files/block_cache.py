@@ -13,8 +13,7 @@ from typing import Any
 from oddsmith.block import Block
 from oddsmith.engines.files.blocks import BlockWriter, nbytes, read_blocks
 
-SPARE = 1 << 30
-"""Bytes that a cache leaves free on its disk."""
+SPARE = 1 << 30  # Bytes that a cache leaves free on its disk.
 
 
 class MemoryBudget:

@@ -16,8 +16,7 @@ from oddsmith.engines.files.schemas import row_bytes
 from oddsmith.engines.files.table_file import FileRange, TableFile, reading
 from oddsmith.errors import InvalidInputError
 
-BUFFER = 1 << 16
-"""Bytes of each column that are read from disk at a time."""
+BUFFER = 1 << 16  # Bytes of each column that are read from disk at a time.
 PAGE, DICTIONARY = 1 << 19, 3 << 19
 """Bytes that a column of Parquet takes while it is decoded: a page and buffers, and its dictionary if it has one."""
 
@@ -28,6 +27,7 @@ class ParquetTable(TableFile):
 
     groups: tuple[int, ...]
     decoders: Mapping[str, int] = field(repr=False)
+    units = "row group", "row groups"
 
     @classmethod
     def open(cls, file: InputFile) -> ParquetTable:
@@ -39,7 +39,6 @@ class ParquetTable(TableFile):
             return cls(file=file, schema=schema, expected_rows=sum(groups), groups=groups, decoders=_decoders(footer))
 
     def ranges(self, names: tuple[str, ...], nbytes: int, *, needed: bool = True) -> Iterator[FileRange]:
-        """Yield row groups, small ones put together."""
         width = row_bytes(pa.schema([self.schema.field(name) for name in names if name in self.schema.names]))
         decoders = sum(self.decoders.get(name, 0) for name in names)
 
@@ -76,11 +75,6 @@ class ParquetTable(TableFile):
                 yield table
         if seen != expected:
             raise InvalidInputError(f"{part.name} has {seen} rows, and its footer says {expected}. It is damaged.")
-
-    def location(self, first: int, last: int) -> str:
-        """Return the name of the file and its row groups."""
-        groups = f"row group {first}" if last - first == 1 else f"row groups {first}–{last - 1}"
-        return f"{self.file.name!r}, {groups}"
 
 
 def _read_columns(
@@ -124,6 +118,10 @@ def _decoders(footer: parquet.FileMetaData) -> dict[str, int]:
     return found
 
 
+def _cut(batch: pa.RecordBatch, rows: int) -> Iterator[pa.Table]:
+    return (pa.Table.from_batches([batch.slice(start, rows)]) for start in range(0, max(1, batch.num_rows), rows))
+
+
 @lru_cache(maxsize=8)
 def _footer(path: str, size: int, time: int) -> parquet.FileMetaData:
     return parquet.read_metadata(path)
@@ -134,6 +132,7 @@ class ArrowTable(TableFile):
     """An Arrow file (IPC, Feather) with record batches that can be read in any order."""
 
     batches: int
+    units = "record batch", "record batches"
 
     @classmethod
     def open(cls, file: InputFile) -> ArrowTable | ArrowStream:
@@ -158,7 +157,6 @@ class ArrowTable(TableFile):
                 return cls(file=file, schema=schema, expected_rows=rows, batches=reader.num_record_batches)
 
     def ranges(self, names: tuple[str, ...], nbytes: int, *, needed: bool = True) -> Iterator[FileRange]:
-        """Yield record batches, small ones put together."""
         each = max(1, self.expected_rows * row_bytes(self.schema) // max(1, self.batches))
         step = max(1, nbytes // each)
         for first in range(0, self.batches, step):
@@ -166,21 +164,14 @@ class ArrowTable(TableFile):
             yield FileRange(table=self, first=first, last=last, nbytes=each * (last - first))
 
     def _tables(self, part: FileRange, names: list[str], rows: int) -> Iterator[pa.Table]:
-        options = pa.ipc.IpcReadOptions(
-            use_threads=False, included_fields=sorted(map(self.schema.get_field_index, names))
-        )
+        fields = sorted(map(self.schema.get_field_index, names))
+        options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=fields)
         # A batch that is larger than what is read at a time stays on disk: only the rows in use are in memory.
         large = self.expected_rows > 4 * rows * max(1, self.batches)
         with (pa.memory_map if large else pa.OSFile)(self.file.path) as file:
             reader = pa.ipc.open_file(file, options=options)
             for batch in map(reader.get_batch, range(part.first, part.last)):
-                for start in range(0, max(1, batch.num_rows), rows):
-                    yield pa.Table.from_batches([batch.slice(start, rows)])
-
-    def location(self, first: int, last: int) -> str:
-        """Return the name of the file and its record batches."""
-        batches = f"record batch {first}" if last - first == 1 else f"record batches {first}–{last - 1}"
-        return f"{self.file.name!r}, {batches}"
+                yield from _cut(batch, rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +181,6 @@ class ArrowStream(TableFile):
     def _tables(self, part: FileRange, names: list[str], rows: int) -> Iterator[pa.Table]:
         with pa.OSFile(self.file.path) as file, pa.ipc.open_stream(file) as reader:
             for batch in reader:
-                for start in range(0, batch.num_rows, rows):
-                    yield pa.Table.from_batches([batch.slice(start, rows)])
+                yield from _cut(batch, rows)
             if file.read(1):
                 raise InvalidInputError(f"{part.name} goes on after the end of its stream. It is damaged.")

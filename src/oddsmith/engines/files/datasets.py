@@ -33,9 +33,8 @@ def from_dataset(data: dataset.Dataset) -> tuple[list[TableFile], tuple[str, ...
         files.append(ParquetTable.open(file) if kind == "parquet" else ArrowTable.open(file))
     if files and all(_has_types_of(data.schema, file) for file in files):
         return files, names
-    return [
-        _from_fragment(data.schema, part, f"fragment {i} of the dataset") for i, part in enumerate(fragments)
-    ], names
+    fragments = [(part, f"fragment {i} of the dataset") for i, part in enumerate(fragments)]
+    return [_from_fragment(data.schema, part, name) for part, name in fragments], names
 
 
 def _has_types_of(schema: pa.Schema, file: TableFile) -> bool:
@@ -61,7 +60,7 @@ class DatasetFragment(TableFile):
     fragment: dataset.Fragment | dataset.Dataset
 
     def read(self, part: FileRange, schema: pa.Schema, rows: int) -> Iterator[pa.Table]:
-        """Yield the rows; pyarrow reads ahead as little as it can."""
+        # pyarrow reads ahead as little as it can
         options = {"batch_size": rows, "batch_readahead": 0, "fragment_readahead": 0, "use_threads": False}
         if not isinstance(self.fragment, dataset.Dataset):
             options["schema"] = self.schema

@@ -6,21 +6,20 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from oddsmith.engines.base import ENGINES, Progress
+from oddsmith.engines.base import ENGINES, Progress, S
 from oddsmith.engines.memory import _pool
-from oddsmith.engines.partitioned import Job, PartedSource, as_it_is
+from oddsmith.engines.partitioned import Job, PartedSource, Piece, as_it_is
 from oddsmith.errors import OddsmithError, OddsmithWarning
-from oddsmith.statistic import Statistic
 
 if TYPE_CHECKING:
     from oddsmith.engines.files.block_cache import BlockCache
     from oddsmith.engines.files.parts import FileParts, Task
 
-S = TypeVar("S", bound=Statistic)
 T = TypeVar("T")
 R = TypeVar("R")
 TaskRunner = Callable[[Callable[..., Any], Iterable[Any]], Generator[Any, None, None]]
@@ -71,7 +70,7 @@ class FilesEngine:
     Tasks (row groups, record batches, ranges of bytes) and the order in which their statistics are merged depend on the
     files and on ``memory`` alone: the same bits on any number of threads, and whatever is kept.
 
-    Cost of a pass: one read of what is not kept. Memory: see `oddsmith.engines.files.settings.Settings`.
+    Cost of a pass: one read of what is not kept. Memory: see `oddsmith.engines.files.settings.FileSettings`.
 
     >>> import numpy as np
     >>> from oddsmith.statistics import Counts
@@ -85,7 +84,6 @@ class FilesEngine:
     name: str = "files"
 
     def fold(self, statistic: type[S], source: PartedSource, params: object, *, progress: Progress | None = None) -> S:
-        """Return the merge of the statistics of all pieces, in the order of the files and of the rows in them."""
         parts: FileParts = source.parts
         reported = 0
 
@@ -116,28 +114,25 @@ class _Pass(Generic[S]):
     def __post_init__(self) -> None:
         raw = self.source.encode is as_it_is
         self.columns = 0 if raw or self.source.encodes_sparse else self.source.shape.M
-        self.tables = self.parts.cached_tables
+        self.tables = self.parts._state.tables
         self.blocks = None if raw else self.parts.cached_blocks(self.source.encode, self.columns)
 
     def run(self, run_tasks: TaskRunner, report: Progress) -> S | None:
         """Return the merged statistic, None if there are no rows."""
-        parts, result = self.parts, None
-        expected = parts.expected_tasks
+        result, expected, done = None, self.parts.expected_tasks, 0
         needed = not all(self._has(i) for i in range(expected)) or not expected
-        results = run_tasks(self._of, parts.tasks(needed=needed))
-        try:
-            done = 0
-            for part in results:
-                if done:
-                    report(done, max(expected, done + 1))  # only the last one knows that it is
-                done += 1
-                if part is not None:
-                    result = part if result is None else result.merge(part)
-            if done:
-                report(done, done)
-        finally:
-            self.stopped.set()
-            results.close()
+        with closing(run_tasks(self._of, self.parts.tasks(needed=needed))) as results:
+            try:
+                for part in results:
+                    if done:
+                        report(done, max(expected, done + 1))  # only the last one knows that it is
+                    done += 1
+                    if part is not None:
+                        result = part if result is None else result.merge(part)
+            finally:
+                self.stopped.set()
+        if done:
+            report(done, done)
         return result
 
     def _has(self, number: int) -> bool:
@@ -184,13 +179,41 @@ class _Pass(Generic[S]):
         if cached is not None:
             yield from cached
             return
-        writer, done = CacheWriter(cache, task.number), False
+        writer = CacheWriter(cache, task.number)
         try:
             for thing in things:
                 writer.add(thing)
                 yield thing
-            done = True
-        finally:
-            if not done:
-                writer.abandon()
+        except BaseException:  # of the reader, or of whoever stops reading
+            writer.abandon()
+            raise
         writer.finish()
+
+
+def read_once(
+    parts: FileParts, work: Callable[[Piece], T], use: Callable[[Iterator[T]], R], progress: Progress | None = None
+) -> R:
+    """Return ``use(results)``, where results are ``work(piece)`` for each piece, in order, made on all cores.
+
+    This is no fold: nothing is kept. ``use`` is called again, with results from the first one on, if text turns out to
+    need wider types than its first rows showed.
+    """
+
+    def process(task: Task) -> list[T]:
+        return [work(piece) for piece in parts.cut(task, parts.read(task))]
+
+    def results(run_tasks: TaskRunner) -> Generator[T, None, None]:
+        expected, done = parts.expected_tasks, 0
+        with closing(run_tasks(process, parts.tasks())) as batches:
+            for done, batch in enumerate(batches, 1):
+                yield from batch
+                if progress is not None:
+                    progress(done, max(done, expected))
+            if progress is not None and done < expected:
+                progress(done, done)  # of text the number is a guess
+
+    def attempt(run_tasks: TaskRunner) -> R:
+        with closing(results(run_tasks)) as generator:
+            return use(generator)
+
+    return parts.with_wider_types(attempt)

@@ -63,7 +63,7 @@ def sniff(start: bytes) -> str:
     return "jsonl" if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") else "csv"
 
 
-def delimiter_of(head: bytes) -> str:
+def delimiter_of(head: bytes | bytearray) -> str:
     r"""Return what fields are split at: commas, or, if the header has none, tabs, semicolons or bars.
 
     >>> delimiter_of(b"a;b\n1;2\n")

@@ -23,21 +23,19 @@ from oddsmith.engines.files.columnar import ArrowTable, ParquetTable
 from oddsmith.engines.files.engine import FilesEngine, TaskRunner, in_order
 from oddsmith.engines.files.paths import InputFile, find
 from oddsmith.engines.files.schemas import common_type, key_types, row_bytes, unify
-from oddsmith.engines.files.settings import Settings
+from oddsmith.engines.files.settings import FileSettings, parse_cache, parse_memory
 from oddsmith.engines.files.table_file import FileRange, TableFile
 from oddsmith.engines.files.text import TextTable, TypeInferenceError, Types
 from oddsmith.engines.memory import available_cores
-from oddsmith.engines.partitioned import Piece
+from oddsmith.engines.partitioned import Piece, check_columns
 from oddsmith.engines.scan import comes_from
 from oddsmith.errors import InvalidInputError
 
 R = TypeVar("R")
 _folder_numbers = count()
 
-Encode = Callable[[Piece], Any]
-"""Makes a block of a piece."""
-INDEX = "__index_level_"
-"""How pandas calls an index without a name in a Parquet file: no column of the table."""
+Encode = Callable[[Piece], Any]  # Makes a block of a piece.
+INDEX = "__index_level_"  # How pandas calls an index without a name in a Parquet file: no column of the table.
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ class FileParts:
 
     files: tuple[TableFile, ...]
     columns: tuple[str, ...]
-    settings: Settings
+    settings: FileSettings
     _state: _State = field(init=False, compare=False, repr=False)
 
     @classmethod
@@ -98,30 +96,14 @@ class FileParts:
         types: Types | None = None,
         piece_rows: int | None = None,
     ) -> FileParts:
-        """Find files and learn their columns.
+        """Find files and learn their columns; ``docs/files.md`` says what can be read.
 
-        Parameters
-        ----------
-        data : path, folder, glob, list of these, or pyarrow.dataset.Dataset
-            Parquet, CSV (also compressed) or Arrow files. Folders are read with all that is in them but names that
-            begin with a dot or an underscore; ``key=value`` folders give a column ``key``.
-        memory : str or int
-            Most bytes for reading, encoding and keeping rows, beside what the process takes anyway.
-        cache : None, True, False or path
-            Where encoded rows go that ``memory`` cannot keep. True: a temporary folder, removed with this object.
-            A path: a folder that stays, and is used again for the same files, columns and model (what a dataset reads
-            by itself, as with a filter, is removed from it). None: a temporary folder for text, which is slow to read,
-            nothing for Parquet and Arrow.
-        dtype : "float32", optional
-            Round encoded rows to float32: half the memory; sums are still float64.
-        threads : int, optional
-            Default: the cores that this process may use.
-        format : "parquet", "csv" or "arrow", optional
-            Where the names of the files do not say it.
-        types : mapping, optional
-            Arrow types of columns in CSV files, where the first rows mislead: ``{"zip": pyarrow.string()}``.
-        piece_rows : int, optional
-            Most rows of a piece; default: by its bytes.
+        ``memory`` bounds the bytes for reading, encoding and keeping rows, beside what the process takes anyway.
+        ``cache`` is where encoded rows go that ``memory`` cannot keep: a temporary folder (True), a folder that stays
+        and is used again for the same files, columns and model (a path; what a dataset reads by itself, as with a
+        filter, is removed from it), none (False), or by default a temporary one for text, which is slow to read.
+        ``dtype="float32"`` rounds encoded rows; ``format`` is for files whose names do not say it, ``types`` for Arrow
+        types of CSV columns whose first rows mislead; ``piece_rows`` is the most rows of a piece.
 
         >>> import tempfile
         >>> from pyarrow import parquet
@@ -131,7 +113,8 @@ class FileParts:
         >>> parts.columns, parts.expected_rows
         (('x', 'y'), 2)
         """
-        settings = Settings.read(memory, cache, dtype, threads, piece_rows)
+        size, folder = parse_memory(memory), parse_cache(cache)
+        settings = FileSettings(memory=size, cache=folder, dtype=dtype, threads=threads, piece_rows=piece_rows)
         if comes_from(data, "pyarrow._dataset", "pyarrow.dataset"):
             from oddsmith.engines.files.datasets import from_dataset
 
@@ -151,7 +134,6 @@ class FileParts:
 
     @property
     def engine(self) -> FilesEngine:
-        """The engine that folds over them."""
         return FilesEngine(self.settings.threads)
 
     @property
@@ -170,19 +152,27 @@ class FileParts:
         return None if self.settings.dtype is None else str(np.dtype(self.settings.dtype))
 
     def choose(self, columns: Iterable[str]) -> FileParts:
-        """Return the same files with only these columns read, in this order.
-
-        What is kept is not shared: choose before the first fold.
-        """
+        """Return the same files with only these columns read. What is kept is not shared: choose before a fold."""
         names = tuple(columns)
-        for name in names:
-            if name not in self.columns:
-                known = ", ".join(map(repr, self.columns))
-                raise InvalidInputError(f"There is no column {name!r}. The files have: {known}.")
+        check_columns(names, self.columns, "The files have")
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise InvalidInputError(f"Column {twice!r} is chosen twice.")
         return replace(self, columns=names)
+
+    def with_types(self, types: Mapping[str, pa.DataType | None]) -> FileParts:
+        r"""Return the same files with columns of text read as these Arrow types; those that the user gave stay.
+
+        None stands for a number, or a truth value where the first rows have such.
+
+        >>> import tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "a.csv")
+        >>> _ = path.write_text("id,x,z\n007,1,true\n")
+        >>> FileParts.open(path).with_types({"id": pa.string(), "x": None, "z": None}).schema.types
+        [DataType(string), DataType(double), DataType(bool)]
+        """
+        files = tuple(file.with_types(types) if isinstance(file, TextTable) else file for file in self.files)
+        return replace(self, files=files)
 
     @property
     def fingerprint(self) -> str | None:
@@ -207,7 +197,7 @@ class FileParts:
         return self._state.schema
 
     def tasks(self, *, needed: bool = True) -> Iterator[Task]:
-        """Yield the files in tasks; small ranges are put together. They are the same ones every time."""
+        """Yield the files in tasks, the same ones every time; small ranges are put together."""
         group: list[FileRange] = []
         number = total = 0
         for file in self.files:
@@ -303,11 +293,6 @@ class FileParts:
                 types[column.name] = both
         self.forget()
         self._state.schema = pa.schema(list(types.items()))
-
-    @property
-    def cached_tables(self) -> BlockCache:
-        """The cache of tables."""
-        return self._state.tables
 
     def cached_blocks(self, encode: Encode, columns: int) -> BlockCache:
         """Return the cache of blocks made by ``encode``; those made by another one are forgotten."""

@@ -13,10 +13,8 @@ from oddsmith.errors import InvalidInputError
 
 UNITS = {"": 1, "b": 1, **{f"{sign}b": 1000**i for i, sign in enumerate("kmgt", 1)}}
 UNITS |= {f"{sign}ib": 1024**i for i, sign in enumerate("kmgt", 1)}
-PIECE = 1 << 23
-"""Bytes of a piece, if there is memory for that."""
-LEAST = 1 << 24
-"""Bytes that are too few to read anything with."""
+PIECE = 1 << 23  # Bytes of a piece, if there is memory for that.
+LEAST = 1 << 24  # Bytes that are too few to read anything with.
 
 
 def parse_memory(text: str | float) -> int:
@@ -37,8 +35,15 @@ def parse_memory(text: str | float) -> int:
     return size
 
 
+def parse_cache(cache: object) -> str | bool:
+    """Return a folder, True or False for a temporary one or none, or "auto"."""
+    if not isinstance(cache, bool | str | os.PathLike | None):
+        raise InvalidInputError(f"cache={cache!r} is unknown. Pass True, False, 'auto' or the path of a folder.")
+    return "auto" if cache is None else cache if isinstance(cache, bool) else os.fspath(cache)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class FileSettings:
     """What ``memory`` bytes are used for: a third for what is kept, three eighths for pieces that are being worked on.
 
     The rest is for what nobody counts: buffers of readers, sums, memory that the system has not taken back yet.
@@ -51,27 +56,12 @@ class Settings:
     threads: int | None = None
     piece_rows: int | None = None
 
-    @classmethod
-    def read(
-        cls,
-        memory: str | float,
-        cache: str | os.PathLike[str] | bool | None,
-        dtype: npt.DTypeLike | None,
-        threads: int | None,
-        piece_rows: int | None,
-    ) -> Settings:
-        """Check and return what a user set."""
-        cache = "auto" if cache is None else cache
-        if not isinstance(cache, bool | str | os.PathLike):
-            raise InvalidInputError(f"cache={cache!r} is unknown. Pass True, False, 'auto' or the path of a folder.")
-        if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
-            raise InvalidInputError(f"dtype={dtype!r} is unknown. Pass 'float32' or 'float64'.")
-        for name, value in (("threads", threads), ("piece_rows", piece_rows)):
+    def __post_init__(self) -> None:
+        if self.dtype is not None and np.dtype(self.dtype) not in (np.float32, np.float64):
+            raise InvalidInputError(f"dtype={self.dtype!r} is unknown. Pass 'float32' or 'float64'.")
+        for name, value in (("threads", self.threads), ("piece_rows", self.piece_rows)):
             if value is not None and value < 1:
                 raise InvalidInputError(f"{name}={value} is not positive.")
-        folder = cache if isinstance(cache, bool) else os.fspath(cache)
-        size = parse_memory(memory)
-        return cls(memory=size, cache=folder, dtype=dtype, threads=threads, piece_rows=piece_rows)
 
     @property
     def piece(self) -> int:

@@ -49,13 +49,15 @@ class FileRange:
 class TableFile:
     """A file with a table in it: its columns, and the number of its rows as far as it is known without reading them.
 
-    ``is_text`` says that reading is slow, so that rows are worth a cache.
+    ``is_text`` says that reading is slow, so that rows are worth a cache. ``units`` is what errors call one part and
+    several parts of the file.
     """
 
     file: InputFile
     schema: pa.Schema
     expected_rows: int
     is_text: ClassVar[bool] = False
+    units: ClassVar[tuple[str, str] | None] = None
 
     def ranges(self, names: tuple[str, ...], nbytes: int, *, needed: bool = True) -> Iterator[FileRange]:
         """Yield the rows in ranges of about so many bytes, the same ones every time; here, all in one.
@@ -78,8 +80,11 @@ class TableFile:
         raise NotImplementedError
 
     def location(self, first: int, last: int) -> str:
-        """Return the name of a range."""
-        return repr(self.file.name)
+        """Return the name of a range: the file and the numbers of its parts, if it has several."""
+        if self.units is None:
+            return repr(self.file.name)
+        one, several = self.units
+        return f"{self.file.name!r}, " + (f"{one} {first}" if last - first == 1 else f"{several} {first}–{last - 1}")
 
 
 @contextmanager

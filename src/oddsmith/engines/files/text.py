@@ -21,18 +21,13 @@ from oddsmith.engines.files.schemas import check_unique, common_type, conform, r
 from oddsmith.engines.files.table_file import FileRange, TableFile, reading
 from oddsmith.errors import InvalidInputError
 
-HEAD = 1 << 20
-"""Bytes in which the header has to end."""
-SAMPLE = 1 << 18
-"""Bytes of rows from which the types of columns are first inferred."""
-BLOCK = 1 << 20
-"""Bytes that the reader of Arrow takes at a time: what stays in a core's own cache."""
-MARGIN = 1 << 16
-"""Bytes that are read beyond where a range should end, to find the end of its last row."""
+HEAD = 1 << 20  # Bytes in which the header has to end.
+SAMPLE = 1 << 18  # Bytes of rows from which the types of columns are first inferred.
+BLOCK = 1 << 20  # Bytes that the reader of Arrow takes at a time: what stays in a core's own cache.
+MARGIN = 1 << 16  # Bytes that are read beyond where a range should end, to find the end of its last row.
 THREADED, MOST = 1 << 25, (1 << 31) - 1
 """Bytes from which one text is read by several threads, and those that Arrow can take at a time."""
-LONGEST = 1 << 26
-"""Bytes that one row may have."""
+LONGEST = 1 << 26  # Bytes that one row may have.
 BOM = b"\xef\xbb\xbf"
 NOT_UTF8 = "holds text that is not UTF-8. Save it in that encoding; Excel calls it CSV UTF-8."
 
@@ -68,7 +63,7 @@ class TextTable(TableFile):
             return cls.from_head(file, read_bytes(stream, HEAD), types)
 
     @classmethod
-    def from_head(cls, file: InputFile, head: bytes, types: Types | None = None) -> TextTable:
+    def from_head(cls, file: InputFile, head: Text, types: Types | None = None) -> TextTable:
         """Return the table whose first `HEAD` bytes (all, if it has fewer) are given."""
         complete = len(head) < HEAD
         begin = len(BOM) if head.startswith(BOM) else 0
@@ -114,7 +109,7 @@ class TextTable(TableFile):
         return replace(self, schema=schema, fixed=self.fixed.union(known))
 
     def ranges(self, names: tuple[str, ...], nbytes: int, *, needed: bool = True) -> Iterator[FileRange]:
-        """Yield ranges of about ``nbytes`` bytes that begin and end with a row.
+        """Yield ranges that begin and end with a row.
 
         The first time the file is read here, in order, to find where rows begin; then ranges are read by those who
         need them. A compressed file is read here every time, if its rows are ``needed``.
@@ -133,7 +128,7 @@ class TextTable(TableFile):
         self.file.check_unchanged()
         self.starts[:] = [*starts, (each.last, 0)] if starts else [(self.start, 0)]
 
-    def cut(self, stream: BufferedIOBase, nbytes: int, begun: bytes = b"") -> Iterator[FileRange]:
+    def cut(self, stream: BufferedIOBase, nbytes: int, begun: Text = b"") -> Iterator[FileRange]:
         """Yield the rows in a stream in ranges, cut at the first end of a row after ``nbytes``, without a copy.
 
         The stream stands behind the header, and behind the bytes in ``begun``.
@@ -144,7 +139,7 @@ class TextTable(TableFile):
             want = nbytes + MARGIN
             while cut is None:
                 if not at_end and len(text) < want:
-                    text = _fill(stream, text, want)
+                    text = read_bytes(stream, want, text)
                     at_end = len(text) < want
                 lines = Lines.of(text, self.delimiter)
                 cut = lines.next_row(nbytes, at_end=at_end) if len(text) > nbytes else None
@@ -188,7 +183,6 @@ class TextTable(TableFile):
         return schema
 
     def location(self, first: int, last: int) -> str:
-        """Return the name of the file and the range."""
         return f"{self.file.name!r}, bytes {first}–{last}"
 
     def _text(self, part: FileRange) -> Text:
@@ -247,17 +241,11 @@ class TextTable(TableFile):
         return known or f"{why.splitlines()[0].rstrip('.')}."
 
 
-def read_bytes(stream: BufferedIOBase, count: int) -> bytes:
-    """Return so many bytes, fewer at the end only: a stream that decompresses may give fewer at a time."""
-    parts = []
-    while count > 0 and (text := stream.read(count)):
-        parts.append(text)
-        count -= len(text)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+def read_bytes(stream: BufferedIOBase, count: int, begun: Text = b"") -> bytearray:
+    """Return ``count`` bytes that begin with those that have been read, fewer at the end of the stream only.
 
-
-def _fill(stream: BufferedIOBase, begun: bytearray, count: int) -> bytearray:
-    """Return ``count`` bytes that begin with those that have been read, fewer at the end of the stream."""
+    A stream that decompresses may give fewer at a time.
+    """
     text = bytearray(count)
     text[: len(begun)] = begun
     done = len(begun)
