@@ -35,3 +35,15 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
         if not target.exists() or (anchor and is_page and anchor not in anchors(target)):
             broken.append(link)
     assert not broken
+
+
+ARCHITECTURE = [page for page in PAGES if page.stem in ("how_it_works", "glossary", "CONTRIBUTING", "add_an_engine")]
+ARCHITECTURE += [page for page in PAGES if page.stem.startswith("add_a_")]
+NAMED = re.compile(r"`((?:[a-z_]+/)+(?:[a-z_]+\.py)?|[a-z_]+\.py)`|^ {3}([a-z_]+/)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", ARCHITECTURE, ids=name)
+def test_files_and_rooms_that_the_architecture_pages_name_exist(page: Path) -> None:
+    named = {first or second for first, second in NAMED.findall(page.read_text(encoding="utf-8"))}
+    places = (ROOT / "src" / "oddsmith", ROOT / "src", ROOT)
+    assert not sorted(name for name in named - {"site/"} if not any((place / name).exists() for place in places))
