@@ -17,7 +17,7 @@ from sklearn.datasets import load_breast_cancer, load_digits
 
 from oddsmith import compare
 from oddsmith.demo import penguins
-from oddsmith.evaluation.defaults import default_models
+from oddsmith.evaluation.comparison import default_models
 
 PROMISED = 1.3
 

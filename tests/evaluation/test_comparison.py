@@ -18,7 +18,7 @@ from sklearn.model_selection import GroupKFold, RepeatedStratifiedKFold, Stratif
 from oddsmith import GaussianClassifier, LogisticRegression, NaiveBayes, compare
 from oddsmith.demo import penguins
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
-from oddsmith.evaluation.defaults import default_models
+from oddsmith.evaluation.comparison import default_models
 from oddsmith.models import MODELS, RecalibratedClassifier
 
 X, Y = load_iris(return_X_y=True)

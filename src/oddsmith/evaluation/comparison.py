@@ -7,23 +7,24 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.preprocessing import StandardScaler
 
 from oddsmith.design.inputs import as_table, read_labels, split_target
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
-from oddsmith.evaluation.defaults import default_models
 from oddsmith.evaluation.model_output import ModelOutput, predict_output, provides
-from oddsmith.evaluation.sums import brier_losses, log_losses
+from oddsmith.evaluation.sums import auc_of, brier_losses, log_losses
+from oddsmith.models import MODELS, RecalibratedClassifier
+from oddsmith.models.base import Classifier
 from oddsmith.models.wrapper_mixin import take
 from oddsmith.numerics import Array
-from oddsmith.protocols import ClassifierLike, Indices, Labels
+from oddsmith.protocols import Indices, Labels
 from oddsmith.records import Table
 
 LOSSES: dict[str, Callable[[ModelOutput], Array]] = {
@@ -33,6 +34,12 @@ LOSSES: dict[str, Callable[[ModelOutput], Array]] = {
 }
 NOISE = 1.96
 LONGEST_NOTE = 120
+PARAMETERS: dict[str, dict[str, Any]] = {
+    **{name: {"prior": 1.0} for name in ("logistic", "probit")},  # so that separated classes do no harm
+    "perceptron": {"max_epochs": 10},
+}
+SCALED = ("gaussian", "one-vs-rest", "one-vs-one", *PARAMETERS)
+"""Families whose columns ``compare("all", …)`` standardises: their size matters to a prior, shrinkage, a perceptron."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +68,6 @@ class Comparison(Table):
     notes: Mapping[str, str]
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return the columns as lists."""
         return {name: list(column) for name, column in self.columns.items()}
 
     @property
@@ -73,23 +79,17 @@ class Comparison(Table):
         return f"Best by {self.by}: {self.best}{noise}"
 
 
-class Estimator(Protocol):
-    """An unfitted classifier of any library."""
-
-    def fit(self, X: Any, y: Labels) -> ClassifierLike:
-        """Fit, and return itself."""
-
-
 @dataclass(kw_only=True)
 class Candidate:
-    """A model, and what its folds have given so far."""
+    """A model, and what its folds have given so far: sums of the losses of each row; sizes and AUC of folds."""
 
     name: str
-    model: Estimator
+    model: object
     total: dict[str, Array]
     fit_seconds: float = 0.0
     predict_seconds: float = 0.0
-    auc: list[tuple[int, float]] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    areas: list[float] = field(default_factory=list)
     probabilistic: bool = True
     failed: bool = False
     messages: list[str] = field(default_factory=list)
@@ -116,14 +116,13 @@ class Candidate:
             if output.P is not None or score == "error":
                 self.total[score][fold.test] += losses(output)
         if output.values is not None:
-            self.auc.append((len(fold.test), _auc(output)))
+            self.sizes.append(len(fold.test))
+            self.areas.append(auc_of(output))
 
     def verdict(self, is_best: bool, difference: float, error: float) -> str:
         """Return the verdict on the model, by its difference from the best one and the standard error of that."""
-        if self.failed:
-            return "failed"
-        if is_best:
-            return "best"
+        if self.failed or is_best:
+            return "failed" if self.failed else "best"
         if not np.isfinite(difference):
             return "no probabilities"
         return "within noise" if difference <= NOISE * error else "worse"
@@ -270,22 +269,25 @@ def _named(models: object, K: int) -> dict[str, Any]:
     return named
 
 
-def _auc(found: ModelOutput) -> float:
-    """Return the mean over classes of the AUC against the rest, by the sum of the positive rows' ranks (Wilcoxon)."""
-    assert found.values is not None
-    areas = []
-    for k in found.positives:
-        positive = found.t == k
-        n = int(np.count_nonzero(positive))
-        if 0 < n < len(positive):
-            ranks = float(rankdata(found.values[:, k])[positive].sum())
-            areas.append((ranks - n * (n + 1) / 2) / (n * (len(positive) - n)))
-    return float(np.mean(areas)) if areas else np.nan
+def default_models(K: int) -> dict[str, Classifier]:
+    """Return an instance of every registered family by name, for K classes, with parameters that suit most tables.
 
-
-def _mean_auc(folds: list[tuple[int, float]]) -> float:
-    weights, areas = np.array(folds).T
-    return float(np.average(areas, weights=weights))
+    A family without `PARAMETERS` has its defaults. Recalibration, a wrapper around other models, is no family.
+    """
+    found: dict[str, Classifier] = {}
+    for name, kind in MODELS.items():
+        if name == "gaussian":
+            found["gaussian, shared covariance"] = kind("shared", shrinkage="oas")
+            found["gaussian, separate covariances"] = kind("separate", shrinkage="oas")
+        elif kind is not RecalibratedClassifier:
+            model = kind(**PARAMETERS.get(name, {}))
+            found[name] = MODELS["one-vs-rest"](model) if name == "probit" and K > 2 else model
+    for name, model in found.items():
+        if name.partition(",")[0] in SCALED:
+            # Inside the model, behind its design, so that tables may hold categories. Without centring, which none of
+            # these needs, so that sparse rows stay sparse.
+            model.set_params(basis=StandardScaler(with_mean=False))
+    return found
 
 
 def _summarise(candidates: list[Candidate], times_tested: Array, by: str) -> Comparison:
@@ -296,12 +298,11 @@ def _summarise(candidates: list[Candidate], times_tested: Array, by: str) -> Com
         known = not c.failed and (c.probabilistic or score == "error")
         return float(losses[c.name][score].mean()) if known else np.nan
 
-    # Models that are the same but for rounding keep the order in which they were given.
-    key = {
-        c.name: (c.failed, *np.nan_to_num([value(c, by), value(c, "error")], nan=np.inf).round(12)) for c in candidates
-    }
-    order = sorted(candidates, key=lambda c: key[c.name])
-    best = order[0] if order and np.isfinite(value(order[0], by)) else None
+    def key(c: Candidate) -> tuple[float, ...]:  # models that are the same but for rounding keep their order
+        return c.failed, *np.nan_to_num([value(c, by), value(c, "error")], nan=np.inf).round(12)
+
+    order = sorted(candidates, key=key)
+    best = order[0] if np.isfinite(value(order[0], by)) else None
     notes = {c.name: "; ".join(dict.fromkeys(c.messages)) for c in order if c.messages}
     rows = []
     for c in order:
@@ -316,7 +317,7 @@ def _summarise(candidates: list[Candidate], times_tested: Array, by: str) -> Com
                 "verdict": c.verdict(c is best, difference, error),
                 **{score: value(c, score) for score in ("log_loss", "brier")},
                 "accuracy": 1.0 - value(c, "error"),
-                "auc": np.nan if c.failed or not c.auc else _mean_auc(c.auc),
+                "auc": np.nan if c.failed or not c.areas else float(np.average(c.areas, weights=c.sizes)),
                 "difference": difference,
                 "std_error": error,
                 "fit_seconds": c.fit_seconds,
@@ -326,8 +327,7 @@ def _summarise(candidates: list[Candidate], times_tested: Array, by: str) -> Com
         )
     near = [str(row["model"]) for row in rows if row["verdict"] == "within noise"]
     columns = {name: [row[name] for row in rows] for name in rows[0]}
-    best_name = None if best is None else best.name
-    return Comparison(by=by, best=best_name, within_noise=near, columns=columns, notes=notes)
+    return Comparison(by=by, best=None if best is None else best.name, within_noise=near, columns=columns, notes=notes)
 
 
 @contextmanager

@@ -49,7 +49,6 @@ class Curve(Table):
         raise AttributeError(name)
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return the columns as lists."""
         return {name: column.tolist() for name, column in self.columns.items()}
 
 
@@ -173,11 +172,8 @@ def cost_curve(model: ClassifierLike, X: Any, y: Any, loss: LossLike = None) -> 
     kept = np.append(0, np.flatnonzero(np.append(np.diff(p[order]) > 0, True)) + 1)
     columns = {"threshold": np.append(-np.inf, p[order])[kept], "cost": cost[kept], "second": 1.0 - kept / N}
     there = int(np.searchsorted(columns["threshold"], right, side="right")) - 1
-    facts = {
-        "best_threshold": float(columns["threshold"][columns["cost"].argmin()]),
-        "right_threshold": right,
-        "cost_there": float(columns["cost"][there]),
-    }
+    best = float(columns["threshold"][columns["cost"].argmin()])
+    facts = {"best_threshold": best, "right_threshold": right, "cost_there": float(columns["cost"][there])}
     return Curve(columns, facts)
 
 

@@ -13,10 +13,9 @@ from oddsmith.decision.loss import read_probabilities
 from oddsmith.design.inputs import split_target
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError, as_input_errors
 from oddsmith.models.base import Classifier
-from oddsmith.numerics import Array
+from oddsmith.numerics import EPS, Array
 from oddsmith.protocols import ClassifierLike, Indices, Labels, ProbabilisticClassifierLike
 
-EPS = float(np.finfo(np.float64).eps)
 WORDS = "UST"
 TINY = float(np.finfo(np.float64).tiny)
 
@@ -65,6 +64,15 @@ def provides(model: object, *names: str) -> bool:
     return all(hasattr(model, name) for name in names)
 
 
+def require_fitted(model: object) -> None:
+    """Refuse what is not a fitted classifier."""
+    if not provides(model, "predict", "classes_"):
+        raise InvalidTypeError(
+            f"A fitted classifier is needed, with predict and classes_; found {type(model).__name__}. Call fit(X, y) "
+            "first."
+        )
+
+
 def has_proba(model: object) -> TypeGuard[ProbabilisticClassifierLike]:
     """Whether a model gives probabilities."""
     return provides(model, "predict_proba")
@@ -78,11 +86,7 @@ def read_output(model: ClassifierLike, X: object, y: object) -> ModelOutput:
     >>> read_output(model, [[0.0], [1.0]], ["a", "b"]).predicted.tolist()
     [0, 0]
     """
-    if not provides(model, "predict", "classes_"):
-        raise InvalidTypeError(
-            f"A fitted classifier is needed, with predict and classes_; found {type(model).__name__}. Call fit(X, y) "
-            "first."
-        )
+    require_fitted(model)
     X, y = split_target(X, y)
     classes = np.asarray(model.classes_)
     return predict_output(model, X, class_codes(y, classes), classes)

@@ -12,21 +12,10 @@ import numpy as np
 from oddsmith.decision.loss import LossLike, RejectLike, read_loss
 from oddsmith.engines.scan import is_elsewhere
 from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithWarning
-from oddsmith.evaluation import bootstrap
-from oddsmith.evaluation.bootstrap import Resampled, assign_groups
+from oddsmith.evaluation import bootstrap, sums
+from oddsmith.evaluation.bootstrap import Resampled
 from oddsmith.evaluation.model_output import ModelOutput, read_output
-from oddsmith.evaluation.sums import (
-    MEANS,
-    Collector,
-    Score,
-    Sums,
-    add_auc,
-    add_bins,
-    add_calibration,
-    add_costs,
-    add_losses,
-    check_bins,
-)
+from oddsmith.evaluation.sums import Collector, Score, Sums
 from oddsmith.inference.summary import check_level
 from oddsmith.protocols import ClassifierLike, Indices, Labels
 from oddsmith.records import Table
@@ -87,15 +76,9 @@ class Evaluation(Table):
         return self.scores[name].lower, self.scores[name].upper
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return a row per score."""
-        found = self.scores.values()
-        return {
-            "score": list(self.scores),
-            "estimate": [e.value for e in found],
-            "lower": [e.lower for e in found],
-            "upper": [e.upper for e in found],
-            "interval": [e.interval for e in found],
-        }
+        header = ("score", "estimate", "lower", "upper", "interval")
+        rows = [(name, e.value, e.lower, e.upper, e.interval) for name, e in self.scores.items()]
+        return dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
 
 
 def evaluate(
@@ -169,7 +152,12 @@ def evaluate(
     >>> bool(low < result.log_loss < high)
     True
     """
-    _check_numbers(bins, level, replicates, seed)
+    sums.check_bins(bins)
+    check_level(level)
+    if not (isinstance(replicates, int | np.integer) and replicates >= 100):
+        raise InvalidInputError(f"replicates must be a whole number of at least 100, found {replicates!r}.")
+    if seed is not None and not (isinstance(seed, int | np.integer) and seed >= 0):
+        raise InvalidInputError(f"seed must be a whole number of at least 0, or None; found {seed!r}.")
     settings = Settings(loss=loss, reject=reject, bins=int(bins), level=level, replicates=int(replicates), seed=seed)
     if is_elsewhere(X):
         from oddsmith.evaluation.streamed import evaluate_pieces
@@ -200,23 +188,22 @@ class Settings:
 def measure(output: ModelOutput, settings: Settings, name: str) -> Evaluation:
     """Return the scores of the output of the model ``name``."""
     rng = np.random.default_rng(settings.seed)
-    group, count = assign_groups(len(output.t), rng)
-    collector = Collector(group, count)
-    add_losses(output, collector)
+    collector = Collector(*bootstrap.assign_groups(len(output.t), rng))
+    sums.add_losses(output, collector)
     if settings.has_costs:
         check_costs(output.P is not None, name)
-        add_costs(output, collector, read_loss(settings.loss, output.classes), settings.reject)
-    scores = [score for score in MEANS if score.name in collector.sums]
+        sums.add_costs(output, collector, read_loss(settings.loss, output.classes), settings.reject)
+    scores = [score for score in sums.MEANS if score.name in collector.sums]
     if output.values is not None:
-        scores.append(add_auc(output, collector))
+        scores.append(sums.add_auc(output, collector))
     if output.P is not None:
-        scores += add_bins(output, collector, settings.bins) + add_calibration(output, collector)
+        scores += sums.add_bins(output, collector, settings.bins) + sums.add_calibration(output, collector)
     return conclude(scores, collector.sums, output.classes, output.confusion(), settings, rng)
 
 
 def conclude(
     scores: list[Score],
-    sums: Sums,
+    by_group: Sums,
     classes: Labels,
     confusion: Indices,
     settings: Settings,
@@ -232,15 +219,14 @@ def conclude(
             OddsmithWarning,
             stacklevel=4,
         )
-    resampled = Resampled.of(sums, settings.replicates, rng)
+    resampled = Resampled.of(by_group, settings.replicates, rng)
     with np.errstate(divide="ignore", invalid="ignore"):  # a replicate may lack what a score needs
         found = {score.name: _estimate(score, resampled, counts, settings.level) for score in scores}
     for name, bound in (bounds or {}).items():
         e = found[name]
         how = f"{e.interval}, estimate ± {bound:.1g}"
         found[name] = Estimate(e.value, e.lower - bound, e.upper + bound, how)
-    order = [name for key in NAMES for name in found if name == key or name.startswith(f"{key}[")]
-    ordered = {name: found[name] for name in order}
+    ordered = {name: e for key in NAMES for name, e in found.items() if name == key or name.startswith(f"{key}[")}
     return Evaluation(
         scores=ordered,
         classes=classes,
@@ -260,8 +246,8 @@ def check_costs(has_probabilities: bool, name: str) -> None:
         )
 
 
-def _estimate(score: Score, sums: Resampled, counts: Indices, level: float) -> Estimate:
-    value, replicates = float(score.formula(sums.whole)[0]), score.formula(sums.drawn)
+def _estimate(score: Score, resampled: Resampled, counts: Indices, level: float) -> Estimate:
+    value, replicates = float(score.formula(resampled.whole)[0]), score.formula(resampled.drawn)
     how, n = score.interval, int(counts.sum())
     if how == "Wilson":
         edges = bootstrap.wilson_interval(value, n, level)
@@ -272,12 +258,12 @@ def _estimate(score: Score, sums: Resampled, counts: Indices, level: float) -> E
     elif how == "centred bootstrap":
         edges = bootstrap.centred_interval(value, replicates, level)
     elif score.gaps is not None:
-        weight, gap = score.gaps(sums.whole)
-        edges = bootstrap.inverted_interval(weight[0], gap[0], score.gaps(sums.drawn)[1], score.power, level)
+        weight, gap = score.gaps(resampled.whole)
+        edges = bootstrap.inverted_interval(weight[0], gap[0], score.gaps(resampled.drawn)[1], score.power, level)
     elif score.name == "auc" and value in (0.0, 1.0):
         how, edges = "exact", _perfect_auc(counts, value, level)
     else:
-        edges = bootstrap.bca_interval(value, replicates, score.formula(sums.without), level)
+        edges = bootstrap.bca_interval(value, replicates, score.formula(resampled.without), level)
     return Estimate(value, *edges, how)
 
 
@@ -289,12 +275,3 @@ def _perfect_auc(counts: Indices, value: float, level: float) -> tuple[float, fl
     m = int(np.minimum(counts, counts.sum() - counts).max())
     edge = float((0.5 - level / 2) ** (1.0 / m))
     return (edge, 1.0) if value == 1.0 else (0.0, 1.0 - edge)
-
-
-def _check_numbers(bins: object, level: object, replicates: object, seed: object) -> None:
-    check_bins(bins)
-    check_level(level)
-    if not (isinstance(replicates, int | np.integer) and replicates >= 100):
-        raise InvalidInputError(f"replicates must be a whole number of at least 100, found {replicates!r}.")
-    if seed is not None and not (isinstance(seed, int | np.integer) and seed >= 0):
-        raise InvalidInputError(f"seed must be a whole number of at least 0, or None; found {seed!r}.")

@@ -25,10 +25,10 @@ from oddsmith.design.inputs import as_table
 from oddsmith.design.labels import code_labels
 from oddsmith.engines import PartedSource, Parts, Piece, one_blas_thread
 from oddsmith.engines.scan import Wrapped
-from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
+from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.evaluation import scoring, sums
 from oddsmith.evaluation.bootstrap import GROUPS
-from oddsmith.evaluation.model_output import ModelOutput, has_proba, predict_output, provides
+from oddsmith.evaluation.model_output import ModelOutput, has_proba, predict_output, provides, require_fitted
 from oddsmith.evaluation.scoring import Evaluation, Settings
 from oddsmith.evaluation.sums import Collector, Sums
 from oddsmith.evaluation.value_counts import ValueCounts, keys_of, rounded, values_of
@@ -46,7 +46,6 @@ TILE = 4096
 """Rows of which numbers stay in a core's own cache."""
 SUMS = 4_000_000
 """Numbers in the sums of a piece; with many classes there are fewer groups."""
-
 
 S = TypeVar("S")
 
@@ -73,7 +72,6 @@ class PredictionEncoder:
         return Block(as_rows(np.empty((0, self.width))), np.empty(0, dtype=np.int32))
 
     def __call__(self, piece: Piece) -> Block:
-        """Return the predictions for a piece."""
         with locate_errors(piece):
             table = as_table(piece.rows)
             n = int(piece.rows.shape[0]) if table is None else len(table)
@@ -107,16 +105,13 @@ class PassStatistic:
 
     @classmethod
     def zero(cls, shape: Shape, params: RowSumsParams | CrossEntropyParams | RankSumsParams) -> Self:
-        """Return the statistic of no rows."""
         return cls.of(params.encoder.empty(), params)
 
     @classmethod
     def of(cls, block: Block, params: Any) -> Self:
-        """Return the statistic of a block."""
         raise NotImplementedError
 
     def merge(self, other: Self) -> Self:
-        """Return the statistic of both."""
         names = [field.name for field in fields(self)]  # type: ignore[arg-type]
         return type(self)(**{name: added(getattr(self, name), getattr(other, name)) for name in names})
 
@@ -136,12 +131,10 @@ class GatheredBlocks(PassStatistic):
 
     @classmethod
     def zero(cls, shape: Shape, params: object) -> Self:
-        """Return no blocks."""
         return cls()
 
     @classmethod
     def of(cls, block: Block, params: None) -> Self:
-        """Return a block."""
         return cls((block,) if block.n_rows else ())
 
 
@@ -169,7 +162,6 @@ class RowSums(PassStatistic):
 
     @classmethod
     def of(cls, block: Block, params: RowSumsParams) -> Self:
-        """Return the sums of a block."""
         output, group = params.encoder.read(block)
         K, collector = output.K, Collector(group, params.encoder.groups)
         sums.add_losses(output, collector)
@@ -207,7 +199,6 @@ class CrossEntropy(PassStatistic):
 
     @classmethod
     def of(cls, block: Block, params: CrossEntropyParams) -> Self:
-        """Return the sums of a block."""
         K = len(params.theta)
         total = cls(0.0, np.zeros(K), np.zeros((K, K)), 0)
         for first in range(0, block.n_rows, TILE):
@@ -239,7 +230,6 @@ class RankSums(PassStatistic):
 
     @classmethod
     def of(cls, block: Block, params: RankSumsParams) -> Self:
-        """Return the sums of a block."""
         output, group = params.encoder.read(block)
         collector = Collector(group, params.encoder.groups)
         for k, (counts, placements) in params.ranked.items():
@@ -250,8 +240,7 @@ class RankSums(PassStatistic):
             assert output.P is not None
             cell = np.searchsorted(used, np.searchsorted(edges, output.P[:, k], side="right"))
             sums.add_cells(collector, output, k, cell, len(used))
-        K = len(params.present) + 1
-        H = np.zeros((K, K))
+        H = np.zeros((len(params.present) + 1, len(params.present) + 1))
         if params.found is not None:
             A, T = sums.calibration_inputs(output, params.present)
             collector.add("calibration", *gradients(A, T, params.found).T)
@@ -262,10 +251,7 @@ class RankSums(PassStatistic):
 
 def evaluate_pieces(model: ClassifierLike, X: object, y: object, settings: Settings, how: dict[str, Any]) -> Evaluation:
     """Return the scores of a model on data in pieces; see `evaluate`."""
-    if not provides(model, "predict", "classes_"):
-        raise InvalidTypeError(
-            f"A fitted classifier is needed, with predict and classes_; found {type(model).__name__}. Call fit first."
-        )
+    require_fitted(model)
     proba = has_proba(model)
     if settings.has_costs:
         scoring.check_costs(proba, type(model).__name__)
@@ -303,10 +289,8 @@ def _chosen(model: ClassifierLike, parts: Parts, y: str | None, classes: Labels)
     import pyarrow as pa
 
     label = classes.tolist()[0]
-    return with_types(
-        select_columns(model, parts, y),
-        {y: pa.scalar(label).type} if isinstance(label, str | int | float | bool) else {},
-    )
+    types = {y: pa.scalar(label).type} if isinstance(label, str | int | float | bool) else {}
+    return with_types(select_columns(model, parts, y), types)
 
 
 @dataclass(frozen=True)
@@ -344,14 +328,26 @@ class StreamedEvaluation:
         ranked = {k: counts for k, counts in first.counts.items() if 0 < totals[k] < n}
         areas = {k: counts.area() for k, counts in ranked.items()}
         found = self._calibration(first.spread, present, n) if proba else None
-        last = self._last(ranked, first.counts if proba else {}, present, found, n)
+        bins = {}
+        for k, counts in (first.counts if proba else {}).items():
+            edges = counts.edges(self.settings.bins)
+            bins[k] = edges, np.unique(np.searchsorted(edges, values_of(counts.keys), side="right"))
+        finite = found is not None and np.isfinite([found.slope, *found.shift]).all()
+        placed = {k: (counts, counts.placements()) for k, counts in ranked.items()}
+        params = RankSumsParams(
+            encoder=self.encoder, ranked=placed, bins=bins, present=present, found=found if finite else None
+        )
+        last = self._fold(RankSums, params)
+        _check_rows(int(last.sums["n"].sum()), n)
         by_group = first.sums | {name: value for name, value in last.sums.items() if name != "n"}
         scores = [score for score in sums.MEANS if score.name in by_group]
         if self.encoder.ranks:
             scores.append(sums.auc_score(list(areas), [area for area, _ in areas.values()]))
         if found is not None:
             scores += sums.bin_scores(positives, K)
-            theta, by_group["calibration"] = sums.against_first(*_moved(found, last, len(present)))
+            G = last.sums.get("calibration")
+            moves = np.zeros((len(last.sums["n"]), len(present) + 1)) if G is None else moves_by(G, last.H)
+            theta, by_group["calibration"] = sums.against_first(np.append(found.slope, found.shift), moves)
             scores += sums.calibration_scores(theta, [classes.tolist()[k] for k in present], n)
         bound = float(np.mean([b for _, b in areas.values()])) if areas else 0.0
         rng, bounds = np.random.default_rng(self.settings.seed), {"auc": bound} if bound else {}
@@ -372,30 +368,6 @@ class StreamedEvaluation:
 
         return solve_linear(entropy, scale, K)
 
-    def _last(
-        self,
-        ranked: dict[int, ValueCounts],
-        binned: dict[int, ValueCounts],
-        present: Indices,
-        found: LinearMap | None,
-        n: int,
-    ) -> RankSums:
-        bins = {}
-        for k, counts in binned.items():
-            edges = counts.edges(self.settings.bins)
-            bins[k] = edges, np.unique(np.searchsorted(edges, values_of(counts.keys), side="right"))
-        finite = found is not None and np.isfinite([found.slope, *found.shift]).all()
-        params = RankSumsParams(
-            encoder=self.encoder,
-            ranked={k: (counts, counts.placements()) for k, counts in ranked.items()},
-            bins=bins,
-            present=present,
-            found=found if finite else None,
-        )
-        last = self._fold(RankSums, params)
-        _check_rows(int(last.sums["n"].sum()), n)
-        return last
-
 
 def _check_rows(now: int, before: int) -> None:
     if now != before:
@@ -403,10 +375,3 @@ def _check_rows(now: int, before: int) -> None:
             f"The first pass saw {before} rows, and a later one {now}: the data has changed. Evaluate again when "
             "nothing writes to it any more."
         )
-
-
-def _moved(found: LinearMap, last: RankSums, K: int) -> tuple[Array, Array]:
-    """Return slope and shifts, and by what each group moves them."""
-    G = last.sums.get("calibration")
-    moves = np.zeros((len(last.sums["n"]), K + 1)) if G is None else moves_by(G, last.H)
-    return np.append(found.slope, found.shift), moves

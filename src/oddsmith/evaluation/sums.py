@@ -7,7 +7,7 @@ once; the bootstrap draws groups and adds their sums up, for all replicates in o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,15 +118,27 @@ def add_auc(output: ModelOutput, collector: Collector) -> Score:
     positive rows and also over the negative ones, and a resampled AUC is to first order the sum of both resampled means
     less the AUC (DeLong). It is resampled on the scale of its log odds, so that it stays below 1.
     """
-    assert output.values is not None
-    present = [k for k in output.positives if 0 < np.count_nonzero(output.t == k) < len(output.t)]
-    areas = []
-    for k in present:
-        positive = output.t == k
-        place = placements(output.values[:, k], positive)
+    present, areas = [], []
+    for k, positive, place in class_placements(output):
         add_placements(collector, k, positive, place, place)
+        present.append(k)
         areas.append(float(place[positive].mean()))
     return auc_score(present, areas)
+
+
+def auc_of(output: ModelOutput) -> float:
+    """Return the mean over classes of the AUC against the rest."""
+    areas = [place[positive].mean() for _, positive, place in class_placements(output)]
+    return float(np.mean(areas)) if areas else np.nan
+
+
+def class_placements(output: ModelOutput) -> Iterator[tuple[int, npt.NDArray[np.bool_], Array]]:
+    """Yield every class that some but not all rows are of, which these are, and the placement values of the rows."""
+    assert output.values is not None
+    for k in output.positives:
+        positive = output.t == k
+        if positive.any() and not positive.all():
+            yield k, positive, placements(output.values[:, k], positive)
 
 
 def add_placements(collector: Collector, k: int, own: npt.NDArray[np.bool_], up: Array, down: Array) -> None:
@@ -193,11 +205,10 @@ def add_bins(output: ModelOutput, collector: Collector, bins: int) -> list[Score
                          it what probabilities tell apart within the bins)
     """
     assert output.P is not None
-    classes = output.positives
-    for k in classes:
+    for k in output.positives:
         cell = bin_of(output.P[:, k], bins)
         add_cells(collector, output, k, cell, int(cell.max()) + 1)
-    return bin_scores(classes, output.K)
+    return bin_scores(output.positives, output.K)
 
 
 def add_cells(collector: Collector, output: ModelOutput, k: int, cell: Indices, n_cells: int) -> None:

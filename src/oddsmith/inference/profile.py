@@ -238,11 +238,11 @@ def make_profiler(fit: FitRecord, q: float) -> Profiler:
     """Return the profiler of a fit; refuse rows that are not those of the fit."""
     objective, x = objective_of(fit), fit.state.x.ravel()
     # Where the Hessian may be indefinite, the expected one leads the way.
-    exact, evaluate = objective.convex, partial(objective.evaluate, order=2, expected=not objective.convex)
+    evaluate: Evaluate = partial(objective.evaluate, order=2, expected=not objective.convex)
     if fit.problem.jeffreys:
-        exact, evaluate = False, FirthObjective(objective).evaluate
+        evaluate = FirthObjective(objective).evaluate
     e = evaluate(x)
-    profiler = Profiler(evaluate=evaluate, best=e, q=q, exact=exact)
+    profiler = Profiler(evaluate=evaluate, best=e, q=q, exact=objective.convex and not fit.problem.jeffreys)
     assert e.hessian is not None
     fit.state.require_same_rows(e.log_likelihood)
     if fit.separation is None:
