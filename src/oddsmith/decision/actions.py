@@ -11,16 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
-from oddsmith.decision.loss import (
-    LossLike,
-    LossMatrix,
-    Names,
-    RejectLike,
-    check_names,
-    read_loss,
-    read_probabilities,
-    read_reject,
-)
+from oddsmith.decision.loss import LossLike, LossMatrix, Names, RejectLike, named_loss, read_probabilities, read_reject
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
@@ -35,8 +26,7 @@ class Rejection(Enum):
     def __repr__(self) -> str:
         return "REJECT"
 
-    def __str__(self) -> str:
-        return "REJECT"
+    __str__ = __repr__
 
 
 REJECT: Final = Rejection.REJECT
@@ -61,7 +51,7 @@ def expected_loss(
     [[1.0, 0.9], [5.0, 0.5]]
     """
     P = read_probabilities(proba)
-    return _costs(P, read_loss(loss, _names(classes, P.shape[1]), actions), reject)
+    return _costs(P, named_loss(loss, P.shape[1], classes, actions), reject)
 
 
 def decide(
@@ -108,7 +98,7 @@ def decide(
     [0, REJECT, 1]
     """
     P = read_probabilities(proba)
-    return decide_by(P, read_loss(loss, _names(classes, P.shape[1]), actions), reject)
+    return decide_by(P, named_loss(loss, P.shape[1], classes, actions), reject)
 
 
 def decide_by(P: Array, loss: LossMatrix, reject: RejectLike = None) -> Labels:
@@ -120,7 +110,7 @@ def decide_by(P: Array, loss: LossMatrix, reject: RejectLike = None) -> Labels:
     else:
         slack = loss.rounding
         codes = (costs <= costs.min(axis=1, keepdims=True) + slack).argmax(axis=1)
-    actions: Labels = loss.actions[codes]
+    actions = np.asarray(loss.actions[codes])
     if reject is None:
         return actions
     return mark(actions, costs.min(axis=1) > _reject_cost(P, loss, reject) + slack)
@@ -142,7 +132,7 @@ def threshold_for(loss: LossLike = None, *, classes: Names = None, actions: Name
     >>> threshold_for([[0, 1], [9, 0]])
     0.1
     """
-    matrix = read_loss(loss, _names(classes, 2), actions)
+    matrix = named_loss(loss, 2, classes, actions)
     if matrix.values.shape[1] != 2:
         raise InvalidInputError(
             f"loss has {matrix.values.shape[1]} actions; a threshold lies between two. decision_regions(loss) gives "
@@ -197,7 +187,7 @@ def decision_regions(
     REJECT    0.2    0.8
          1    0.8      1
     """
-    matrix = read_loss(loss, _names(classes, 2), actions)
+    matrix = named_loss(loss, 2, classes, actions)
     L = matrix.values
     if reject is not None:
         L = np.column_stack([L, read_reject(reject, matrix.classes)])
@@ -211,10 +201,6 @@ def decision_regions(
     chosen = decide_by(np.column_stack([1.0 - middle, middle]), matrix, reject).tolist()
     kept = [0, *(i for i in range(1, len(chosen)) if chosen[i] != chosen[i - 1])]
     return DecisionRegions([chosen[i] for i in kept], np.append(edges[kept], 1.0))
-
-
-def _names(classes: Names, K: int) -> list[Any] | Labels:
-    return np.arange(K) if classes is None else check_names("classes", classes, K, "class")
 
 
 def _costs(P: Array, loss: LossMatrix, reject: RejectLike) -> Array:

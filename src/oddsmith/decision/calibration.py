@@ -49,11 +49,10 @@ def activations(model: ClassifierLike, X: Any) -> Array:
         raise InvalidTypeError(
             f"{type(model).__name__} has no predict_proba and no decision_function: labels alone cannot be calibrated."
         )
-    method = getattr(model, name)
+    with np.errstate(divide="ignore"):
+        values = np.asarray(getattr(model, name)(X), dtype=np.float64)
     if name == "predict_log_proba":
-        with np.errstate(divide="ignore"):
-            return np.maximum(np.asarray(method(X), dtype=np.float64), LEAST_LOG)
-    values = np.asarray(method(X), dtype=np.float64)
+        return np.maximum(values, LEAST_LOG)
     if name == "predict_proba":
         return np.asarray(np.log(np.maximum(values, TINY)))
     return np.column_stack([-0.5 * values, 0.5 * values]) if values.ndim == 1 else values
@@ -119,10 +118,10 @@ def fit_map(A: Array, t: npt.NDArray[Any], method: str, s: Array | None = None) 
     if method not in METHODS:
         raise UnknownNameError("way of calibrating", method, METHODS)
     s = np.ones(len(A)) if s is None else s
-    counts = np.bincount(t, weights=s, minlength=A.shape[1])
     if method == "isotonic":
         return _fit_isotonic(A, t, s)
     K = A.shape[1]
+    counts = np.bincount(t, weights=s, minlength=K)
     targets = np.where(np.eye(K, dtype=bool), (counts + 1)[:, None], 1.0) / (counts + K)[:, None]
     found = fit_linear(A, targets[t], s, shifts=method == "logistic")
     if found.slope > 0:
@@ -244,8 +243,7 @@ def gradients(A: Array, T: Array, found: LinearMap) -> Array:
 def moves_by(G: Array, H: Array) -> Array:
     """Return by what rows, or sums of rows, of the gradients ``G`` move slope and shifts: ``−H⁻¹ g``."""
     B = _directions(len(H) - 1, slope=True, shifts=True)
-    result: Array = -(B @ factor_spd(B.T @ H @ B).solve(B.T @ G.T)).T
-    return result
+    return np.asarray(-(B @ factor_spd(B.T @ H @ B).solve(B.T @ G.T)).T)
 
 
 def _directions(K: int, *, slope: bool, shifts: bool) -> Array:
@@ -258,9 +256,7 @@ def _directions(K: int, *, slope: bool, shifts: bool) -> Array:
 
 def _fit_isotonic(A: Array, t: npt.NDArray[Any], s: Array) -> IsotonicMap:
     A, t, s = A[s > 0], t[s > 0], s[s > 0]
-    P = softmax(A)
-    xs: list[Array] = []
-    ys: list[Array] = []
+    P, xs, ys = softmax(A), [], []
     for k in [1] if P.shape[1] == 2 else range(P.shape[1]):
         values, inverse = np.unique(P[:, k], return_inverse=True)
         weight = np.bincount(inverse, weights=s)

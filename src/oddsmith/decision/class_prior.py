@@ -104,8 +104,7 @@ class ClassPrior(Mapping[Any, float], Table):
     n_iter: int
 
     def __getitem__(self, label: object) -> float:
-        prior: dict[object, float] = dict(zip(self.classes.tolist(), self.prior.tolist(), strict=True))
-        return prior[label]
+        return float(dict(zip(self.classes.tolist(), self.prior, strict=True))[label])
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.classes.tolist())

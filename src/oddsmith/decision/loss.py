@@ -133,11 +133,15 @@ def read_loss(loss: LossLike, classes: Sequence[Any] | Labels, actions: Names = 
     A = values.shape[1]
     if actions is None:
         return LossMatrix(values, labels, labels if A == K else np.arange(A))
-    names = check_names("actions", actions, A, "column of loss")
-    return LossMatrix(values, labels, as_labels(names))
+    return LossMatrix(values, labels, as_labels(_check_names("actions", actions, A, "column of loss")))
 
 
-def check_names(what: str, names: Sequence[Any] | Labels, n: int, of: str) -> list[Any]:
+def named_loss(loss: LossLike, K: int, classes: Names, actions: Names) -> LossMatrix:
+    """Return the loss matrix for K classes, which are 0 … K−1 unless they are named."""
+    return read_loss(loss, range(K) if classes is None else _check_names("classes", classes, K, "class"), actions)
+
+
+def _check_names(what: str, names: Sequence[Any] | Labels, n: int, of: str) -> list[Any]:
     """Return names as a list, or refuse them if they are not ``n`` different ones."""
     given = list(names)
     if len(given) != n or len(set(given)) != n:

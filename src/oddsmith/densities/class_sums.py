@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,5 +48,4 @@ def place(part: Array, where: Indices, K: int) -> Array:
 
 def on_classes(stat: Features, where: Indices, K: int) -> Features:
     """Return the statistic with its classes at ``where`` among K."""
-    values = {field.name: getattr(stat, field.name) for field in fields(stat)}
-    return Features(**{name: value if name == "outside" else place(value, where, K) for name, value in values.items()})
+    return replace(stat, **{name: place(part, where, K) for name, part in vars(stat).items() if name != "outside"})

@@ -32,6 +32,10 @@ class _Columns(Protocol):
     def sample(self, t: Indices, rng: np.random.Generator) -> Array:
         """Draw values (of categories: numbers of levels) for rows of the classes ``t``."""
 
+    def form(self) -> tuple[Array, Array, Array]:
+        """Return the diagonal of W, w and w0 of the log density as a quadratic function of numbers."""
+        raise TypeError("Categories have no quadratic form.")
+
     @property
     def n_parameters(self) -> int:
         """The number of parameters that are estimated."""

@@ -107,11 +107,9 @@ class GaussianDensities:
 
     def on(self, columns: npt.NDArray[np.bool_]) -> GaussianDensities:
         """Return the marginal densities of some columns."""
-        Sigma = self.Sigma
+        Sigma = self.Sigma if self.form == "spherical" else self.Sigma[:, columns]
         if self.form == "full":
-            Sigma = Sigma[:, columns][:, :, columns]
-        elif self.form == "diagonal":
-            Sigma = Sigma[:, columns]
+            Sigma = Sigma[:, :, columns]
         return replace(self, mean=self.mean[:, columns], Sigma=Sigma, kept=self.kept[columns])
 
     def _complete(self, X: Array) -> Array:
@@ -140,13 +138,11 @@ class GaussianDensities:
         return {int(g): factor_spd(self.Sigma[g][inside], may_alias=never) for g in np.unique(self.group)}
 
     def _variances(self, g: int) -> Array:
-        variances: Array = np.broadcast_to(self.Sigma[g], self.kept.shape)[self.kept]
-        return variances
+        return np.asarray(np.broadcast_to(self.Sigma[g], self.kept.shape)[self.kept])
 
     def _whiten(self, g: int, Z: Array) -> Array:
         """Return rows in coordinates in which the covariance of group g is the unit matrix."""
-        white: Array = Z @ self._whitening[g] if self.form == "full" else Z / np.sqrt(self._variances(g))
-        return white
+        return np.asarray(Z @ self._whitening[g] if self.form == "full" else Z / np.sqrt(self._variances(g)))
 
     @cached_property
     def _whitening(self) -> dict[int, Array]:

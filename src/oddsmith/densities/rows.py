@@ -32,7 +32,6 @@ class RowMatrix(Protocol):
     @property
     def shape(self) -> tuple[int, ...]:
         """Rows × columns."""
-        ...
 
     def __getitem__(self, which: Any, /) -> Any: ...
 
@@ -40,7 +39,6 @@ class RowMatrix(Protocol):
 
     def sum(self, *, axis: int) -> Any:
         """Return the sums along an axis."""
-        ...
 
 
 def is_large(rows: RowMatrix) -> bool:
@@ -51,8 +49,7 @@ def is_large(rows: RowMatrix) -> bool:
 def stored(rows: RowMatrix) -> Array:
     """Return the values that rows hold: those of an array, the non-zeros of a CSR matrix."""
     matrix: Any = rows
-    values: Array = matrix.data if sparse.issparse(matrix) else matrix
-    return values
+    return np.asarray(matrix.data if sparse.issparse(matrix) else matrix)
 
 
 def dense(rows: RowMatrix) -> Array:

@@ -1,26 +1,31 @@
-"""What every classifier shares: a fit that succeeds or changes nothing, prediction by the largest value, saving."""
+"""What every classifier shares: a fit that succeeds or changes nothing, predictions, decisions, files and exports."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from os import PathLike
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 
 from oddsmith.data_access.checkpoint import checkpointed
 from oddsmith.data_access.streamed_prediction import accuracy, streams
+from oddsmith.decision import actions as acting
+from oddsmith.decision.class_prior import PerClass, read_class_prior, read_rates
+from oddsmith.decision.loss import LossLike, RejectLike, read_loss, read_probabilities
 from oddsmith.design.fitted_basis import takes_sparse
 from oddsmith.design.inputs import restored_on_error, split_target
 from oddsmith.engines.scan import is_elsewhere
-from oddsmith.models.decision_mixin import DecisionMixin
+from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.inference.predictive import Predictive
 from oddsmith.models.estimator import Estimator
-from oddsmith.models.export_mixin import ExportMixin
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
+from oddsmith.records import Table
 from oddsmith.registry import Registry
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -39,30 +44,36 @@ def all_or_nothing(fit: F) -> F:
     return guarded  # type: ignore[return-value]
 
 
-class Classifier(DecisionMixin, ExportMixin, ClassifierMixin, Estimator):
-    """A scikit-learn classifier: the constructor stores its arguments, ``fit`` assigns what ends in ``_``."""
+@runtime_checkable
+class HasPredictive(Protocol):
+    """A model with a posterior of its weights."""
+
+    def predictive(self, X: Any) -> Predictive:
+        """Return the predictive distribution of each row."""
+
+
+def is_probabilistic(model: object) -> bool:
+    """Whether a model has probabilities; scikit-learn hides ``predict_proba`` where its parameters do not allow it."""
+    return hasattr(model, "predict_proba")
+
+
+def training_prior(model: object) -> Array | None:
+    """Return the class shares that a model was trained on, None if it does not know them."""
+    return getattr(model, "class_prior_", None)
+
+
+class Classifier(ClassifierMixin, Estimator):
+    """A scikit-learn classifier: the constructor stores its arguments, ``fit`` assigns what ends in ``_``.
+
+    Predictions and decisions by probabilities; then the model outside Python: a file, SQL, ONNX, a page to be read.
+    """
+
+    predict_proba: Callable[[Any], Array]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = takes_sparse(self.basis)
         return tags
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted model to a file, from which ``oddsmith.load(path)`` makes it again, to the bit.
-
-        The file holds numbers and JSON, never code, and no rows; it is written whole or not at all. Its format is in
-        ``docs/model_file.md``. A model or transformer of scikit-learn inside this one is refused.
-
-        >>> import tempfile, oddsmith
-        >>> model = oddsmith.LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "b", "a", "b"])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     model.save(f"{folder}/m.odds")
-        ...     oddsmith.load(f"{folder}/m.odds").predict([[3.0]]).tolist()
-        ['b']
-        """
-        from oddsmith.persistence.model_file import save
-
-        save(self, path)
 
     def decision_function(self, X: Any) -> Array:
         """Return the value whose sign (two classes) or maximum (more) decides."""
@@ -73,8 +84,7 @@ class Classifier(DecisionMixin, ExportMixin, ClassifierMixin, Estimator):
         """Return the class of each row."""
         values = self.decision_function(X)
         codes = (values > 0).astype(np.intp) if values.ndim == 1 else values.argmax(axis=1)
-        labels: Labels = self.classes_[codes]
-        return labels
+        return np.asarray(self.classes_[codes])
 
     def score(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> float:
         """Return the share of rows whose class is predicted; ``y`` may name a column, also of data in pieces.
@@ -90,3 +100,327 @@ class Classifier(DecisionMixin, ExportMixin, ClassifierMixin, Estimator):
             return accuracy(self, X, y, sample_weight)
         X, y = split_target(X, y)
         return float(super().score(X, y, sample_weight))
+
+    @streams
+    def decide(self, X: Any, loss: LossLike = None, reject: RejectLike = None, predictive: bool = False) -> Labels:
+        """Return the action of smallest expected loss for each row, or ``oddsmith.REJECT``.
+
+        ``argmin_a Σ_k p(C_k | x) L[k, a]``; if all errors cost the same, that is ``predict(X)``. Among actions that
+        cost the same the first is taken; a row is rejected only if that is cheaper than every action.
+
+        Parameters
+        ----------
+        X : rows
+        loss : None, K × A numbers, or {class: {action: cost}}
+            What each action costs in each class, classes in the order of ``classes_``; None: 1 for every error.
+        reject : None, number, {class: cost}, or K numbers
+            What making no decision costs; None: every row gets a decision.
+        predictive : bool
+            Whether the loss is expected under the predictive distribution, ``predictive(X).mean``, which knows how
+            uncertain the weights are, instead of under the probabilities at the estimate.
+
+        >>> from oddsmith import GaussianClassifier
+        >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["well", "well", "sick", "sick"])
+        >>> model.decide([[0.5], [1.4], [3.0]], reject=0.3).tolist()
+        ['well', REJECT, 'sick']
+        >>> model.decide([[-2.0], [1.4], [3.0]], {"sick": {"go": 9, "stay": 0}, "well": {"go": 0, "stay": 1}}).tolist()
+        ['go', 'stay', 'stay']
+        """
+        self._check_fitted()
+        matrix = read_loss(loss, self.classes_)
+        if matrix.error_cost is None or predictive:
+            return acting.decide_by(self._probabilities(X, predictive), matrix, reject)
+        self._check_probabilistic()
+        # With equal errors the decision is predict's, to the last tie.
+        labels = self.predict(X)
+        if reject is None:
+            return labels
+        rejected = acting.decide_by(self._probabilities(X, False), matrix, reject) == acting.REJECT
+        return acting.mark(labels, rejected)
+
+    def threshold_for(self, loss: LossLike = None) -> float:
+        """Return the probability of ``classes_[1]`` above which the second action is the cheaper one (two classes).
+
+        >>> from oddsmith import GaussianClassifier
+        >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["sick", "sick", "well", "well"])
+        >>> model.threshold_for({"sick": {"sick": 0, "well": 9}, "well": {"sick": 1, "well": 0}})
+        0.9
+        """
+        self._check_fitted()
+        if len(self.classes_) != 2:
+            raise InvalidInputError(
+                f"A threshold lies between two classes, and this model has {len(self.classes_)}: "
+                f"{self.classes_.tolist()[:8]}. Use decide(X, loss), which compares all actions."
+            )
+        return acting.threshold_for(loss, classes=self.classes_)
+
+    @available_if(is_probabilistic)
+    def with_class_prior(self, class_prior: PerClass) -> Any:
+        """Return a model for the same class densities under another class prior, {class: probability}.
+
+        ``p'(C_k | x) ∝ p(C_k | x) π'_k / π_k``, with π = ``class_prior_``, the shares of the classes in training. Where
+        log odds are linear only the intercepts move, by ``log(π'_k / π_k)``. With another link than the logit, and for
+        models made of models, that is no model of the same kind: a `RecalibratedClassifier` around it is returned.
+
+        Nothing is refitted; log likelihood, certificate and trace remain those of the fit.
+
+        >>> from oddsmith import LogisticRegression
+        >>> model = LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "b", "a", "b"])
+        >>> moved = model.with_class_prior({"a": 0.9, "b": 0.1})
+        >>> bool((moved.coef_ == model.coef_).all()), float((moved.intercept_ - model.intercept_).round(6)[0])
+        (True, -2.197225)
+        """
+        self._check_fitted()
+        prior = read_class_prior(class_prior, self.classes_)
+        trained = training_prior(self)
+        if trained is None:
+            raise InvalidInputError(
+                f"This {type(self).__name__} does not know the class shares that it was trained on (partial_fit keeps "
+                "none). Use fit(X, y); or undo_resampling({class: share in training / share wanted}), if you know them."
+            )
+        return self._shifted(np.log(prior / trained), prior)
+
+    @available_if(is_probabilistic)
+    def undo_resampling(self, rates: PerClass | None = None, *, y: Any = None) -> Any:
+        """Return the model as if its classes had not been resampled or weighted before the fit.
+
+        Parameters
+        ----------
+        rates : {class: factor} or K numbers
+            By which factor the rows of each class were multiplied: the share of them that was kept, how often each was
+            repeated, or their weight. Only ratios matter; classes that are not named have 1.
+        y : labels
+            Instead: the labels before resampling, whose shares are the prior to go back to.
+
+        The training prior was proportional to π_k · rate_k; dividing it out moves the intercepts by ``−log rate_k``.
+
+        >>> from oddsmith import LogisticRegression
+        >>> model = LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], ["no", "yes", "no", "yes"])
+        >>> rare = model.undo_resampling({"no": 0.1})  # every tenth "no" was kept
+        >>> float((rare.intercept_ - model.intercept_).round(6)[0])
+        -2.302585
+        """
+        self._check_fitted()
+        if (rates is None) == (y is None):
+            raise InvalidInputError("undo_resampling takes either rates={class: factor} or y, the original labels.")
+        if rates is None:
+            return self.with_class_prior(self._shares(y))
+        factors = read_rates(rates, self.classes_)
+        trained = training_prior(self)
+        if trained is None:
+            return self._shifted(-np.log(factors), None)
+        prior = trained / factors
+        return self.with_class_prior(prior / prior.sum())
+
+    def _check_probabilistic(self) -> None:
+        if not is_probabilistic(self):
+            raise InvalidTypeError(
+                f"{type(self).__name__} has no probabilities, and without them no loss can be expected. Use "
+                "predict(X); or give it probabilities by recalibrate(model, X, y) on rows that it was not fitted to; "
+                "or use a probabilistic model such as LogisticRegression."
+            )
+
+    def _probabilities(self, X: object, predictive: bool) -> Array:
+        """Return the probabilities that a decision rests on, N × K."""
+        self._check_probabilistic()
+        if not predictive:
+            return read_probabilities(self._decision_proba(X), len(self.classes_))
+        if not isinstance(self, HasPredictive):
+            raise InvalidInputError(
+                f"{type(self).__name__} has no predictive distribution. Use predictive=False, or a model with a "
+                "posterior of its weights, such as LogisticRegression."
+            )
+        return read_probabilities(self.predictive(X).mean, len(self.classes_))
+
+    def _decision_proba(self, X: object) -> Array:
+        """Return the probabilities at the estimate; some models ask for complete rows here."""
+        return self.predict_proba(X)
+
+    def _shares(self, y: npt.ArrayLike) -> Array:
+        labels, known = np.asarray(y), self.classes_.tolist()
+        counts = np.array([np.count_nonzero(labels == label) for label in known], dtype=np.float64)
+        if counts.sum() != labels.size or not counts.all():
+            unknown = sorted({str(label) for label in np.unique(labels).tolist() if label not in known})
+            what = f"holds other labels too: {', '.join(unknown[:8])}" if unknown else "lacks some of them"
+            raise InvalidInputError(f"The model's classes are {known[:8]}, and y {what}.")
+        return np.asarray(counts / counts.sum())
+
+    def _shifted(self, shift: Array, prior: Array | None) -> Any:
+        """Return a model whose log odds are moved by ``shift``."""
+        from oddsmith.models.recalibrated import RecalibratedClassifier
+
+        return RecalibratedClassifier.around(self, shift=shift - shift.mean(), class_prior=prior)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted model to a file, from which ``oddsmith.load(path)`` makes it again, to the bit.
+
+        The file holds numbers and JSON, never code, and no rows; it is written whole or not at all. Its format is in
+        ``docs/model_file.md``. It is a function of the fitted model alone: no row is read, even if the rows of the fit
+        are still in memory. `oddsmith.load` says what a loaded model can answer. A model or transformer of scikit-learn
+        inside this one is refused.
+
+        >>> import tempfile, oddsmith
+        >>> model = oddsmith.LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "b", "a", "b"])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(f"{folder}/m.odds")
+        ...     oddsmith.load(f"{folder}/m.odds").predict([[3.0]]).tolist()
+        ['b']
+        """
+        from oddsmith.persistence.model_file import save
+
+        save(self, path)
+
+    def to_sql(
+        self,
+        table: str | Sequence[str],
+        dialect: str = "duckdb",
+        *,
+        loss: LossLike = None,
+        reject: RejectLike = None,
+        keep: Sequence[str] | None = None,
+        predictive: bool = False,
+        level: float = 0.9,
+    ) -> str:
+        """Return one SELECT that predicts the rows of a table, with numbers as ``predict_proba`` has them.
+
+        The design (levels, missing values, formula), the basis, calibration and class prior are all in it; it needs no
+        function that the database does not have. Columns come by name, in any order; names are quoted, words escaped.
+        A row that ``predict_proba`` would refuse (a missing value or an unseen level without a policy for it, infinity)
+        has NULL in every result.
+
+        Parameters
+        ----------
+        table : str or (schema, name)
+            The table or view to predict, a name as it is: ``"my.table"`` is one name with a dot in it.
+        dialect : "duckdb", "postgres" or "sqlite"
+        loss, reject
+            As for ``decide``: adds the column ``decision``, and with ``reject`` the column ``rejected`` (true or false;
+            the decision of a rejected row is NULL).
+        keep : list of str, optional
+            The columns of the table that come with the results, a key say. Default: those that the model reads.
+        predictive : bool
+            Adds ``mean_…``, ``lower_…`` and ``upper_…`` of each class: those of
+            ``predictive(X, method="probit", level=level)``. For two classes and at most 50 weights.
+        level : float
+            Posterior probability of the interval.
+
+        Returns
+        -------
+        str
+            A query, without a semicolon: for ``CREATE VIEW … AS``, or as it is. Its columns: those kept;
+            ``p_<class>`` for each class (models without probabilities: ``value_<class>`` as in ``decision_function``,
+            of two classes that of the second); ``predicted``; then what was asked for above.
+
+        Cost: one pass over the table; the text grows with columns × classes.
+
+        >>> from oddsmith import LogisticRegression
+        >>> model = LogisticRegression(prior=1.0).fit([[0.0], [1.0], [2.0], [3.0]], ["no", "yes", "no", "yes"])
+        >>> import sqlite3
+        >>> database = sqlite3.connect(":memory:")
+        >>> database.executescript("CREATE TABLE patients (id, x0); INSERT INTO patients VALUES (1, 1.5), (2, NULL);")
+        <sqlite3.Cursor object at ...>
+        >>> database.execute(model.to_sql("patients", "sqlite", keep=["id"])).fetchall()
+        [(1, 0.5, 0.5, 'no'), (2, None, None, None)]
+        """
+        if keep is not None and (isinstance(keep, str) or not all(isinstance(name, str) for name in keep)):
+            raise InvalidTypeError(f"keep must be a list of names of columns, found {keep!r}.")
+        from oddsmith.export.model_query import model_query
+
+        return model_query(self, dialect, loss, reject, level if predictive else None).select(table, keep)
+
+    def to_onnx(self, *, dtype: str = "float64", matrix: bool = False) -> bytes:
+        """Return the model as a serialised ONNX graph, for onnxruntime and whatever else runs those.
+
+        The design, basis, calibration and class prior are in it; it has standard operators only. It needs the package
+        onnx (the extra ``onnx``).
+
+        Parameters
+        ----------
+        dtype : "float64" or "float32"
+            Of all numbers in the graph.
+        matrix : bool
+            Whether all columns are one input ``X``, N × D, in the order of the fit; for models of numbers only. Else
+            there is an input for each column, N × 1, by its name: numbers, or strings for categories.
+
+        Returns
+        -------
+        bytes
+            Write them to a file, or pass them to ``onnxruntime.InferenceSession``. Outputs are ``label`` (length N,
+            strings or integers) and ``probabilities`` (N × K, classes in order), or ``values`` (N × K, two classes: N ×
+            1) for models without probabilities. Truth values come in as 0 and 1, dates as days since 1970-01-01; a
+            missing number is NaN, a missing category the empty string. Rows that ``predict_proba`` would refuse have
+            NaN for probabilities, and as label the empty string or the smallest integer.
+
+        >>> from oddsmith import GaussianClassifier
+        >>> model = GaussianClassifier().fit([[0.0], [1.0], [4.0], [5.0]], ["a", "a", "b", "b"])
+        >>> isinstance(model.to_onnx(), bytes)
+        True
+        """
+        from oddsmith.export.onnx import onnx_model
+
+        return onnx_model(self, dtype, matrix=matrix)
+
+    def report(
+        self,
+        X: Any,
+        y: Any,
+        path: str | PathLike[str],
+        *,
+        loss: LossLike = None,
+        reject: RejectLike = None,
+        comparison: Table | None = None,
+        title: str | None = None,
+        sample_weight: npt.ArrayLike | None = None,
+        offset: npt.ArrayLike | None = None,
+        model_path: str | PathLike[str] | None = None,
+        level: float = 0.95,
+        seed: int = 0,
+    ) -> None:
+        """Write one self-contained HTML page on this model and its rows, for the person who has to sign it.
+
+        The data and its missing values; the model in words and as a formula; certificate, weights, calibration,
+        discrimination, decisions at the loss, influential rows, other class priors, a comparison, how to use the model
+        file, where it comes from, and a place for the signature. What does not apply is a sentence that says why. The
+        page loads nothing, and nothing in the data can become markup. It is written whole or not at all.
+
+        Scores of the rows of the fit are by leave-one-out where the model has that; else they are those of the rows
+        given, and the page says so.
+
+        Parameters
+        ----------
+        X, y : rows and labels
+            Those of the fit, or others; ``y`` may be the name of a column of the table ``X``.
+        path : str or path
+            Of the page.
+        loss, reject
+            As for ``decide``: what actions and no decision cost. None: every error costs 1.
+        comparison : Comparison, optional
+            What ``oddsmith.compare`` returned.
+        title : str, optional
+        sample_weight : array, optional
+            That of the fit. Scores count a row as often as its weight says, if all weights are whole numbers.
+        offset : array, optional
+            That of the fit, or of the rows given. The page says so if the model was fitted with one and none is given.
+        model_path : str or path, optional
+            The file that the model was saved to, whose name and checksum stand in the page.
+        level : float
+            Of all intervals.
+        seed : int
+            Of the bootstrap.
+
+        Cost: one prediction, one pass for the influence of rows, about a second for 100,000 rows.
+
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from oddsmith import LogisticRegression
+        >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]], ["no", "no", "yes", "no", "yes", "yes"]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     LogisticRegression().fit(X, y).report(X, y, f"{folder}/r.html", title="Six rows")
+        ...     "<title>Six rows</title>" in Path(folder, "r.html").read_text(encoding="utf-8")
+        True
+        """
+        from oddsmith.report import write_report
+
+        given = {"loss": loss, "reject": reject, "comparison": comparison, "title": title, "level": level, "seed": seed}
+        rows = {"sample_weight": sample_weight, "offset": offset}
+        write_report(self, X, y, path, model_path=model_path, **rows, **given)

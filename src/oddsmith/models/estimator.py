@@ -31,8 +31,8 @@ class Estimator(BaseEstimator):
     def _check_fitted(self) -> None:
         check_fitted(self, "fit(X, y)")
 
-    def _rows(self, X: object) -> Any:
-        """Return checked rows for prediction, seen through the basis where there is one."""
+    def _rows(self, X: object, *, deciding: bool = False) -> Any:
+        """Return checked rows, seen through the basis where there is one; some models decide on complete rows only."""
         self._check_fitted()
         rows = read_rows(self, X, reset=False)
         check_finite(rows, feature_names(self))

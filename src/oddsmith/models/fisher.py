@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +12,7 @@ import numpy.typing as npt
 from scipy import linalg
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from oddsmith.decision.class_prior import read_class_prior
+from oddsmith.decision.class_prior import PerClass, read_class_prior
 from oddsmith.densities.class_sums import place
 from oddsmith.densities.covariance_checks import check_shrinkage, shrink
 from oddsmith.design.inputs import split_target
@@ -29,6 +28,11 @@ from oddsmith.statistics import Gram, Moments, MomentsParams
 
 LEAST_SPREAD = 1e-10
 FAR = 100.0
+UNBOUNDED = (
+    "There is a direction in which no class varies, yet their means differ: it separates the classes without error, "
+    "and Fisher's criterion has no maximum. It is taken as a component, but if rows are few for the number of columns "
+    "it says little about new rows. Use shrinkage, such as shrinkage='oas', or fewer columns."
+)
 
 
 @MODELS.register("fisher")
@@ -42,14 +46,12 @@ class FisherDiscriminant(
         S_W = Σ_k Σ_{n∈k} s_n (x_n − m_k)(x_n − m_k)ᵀ,   S_B = Σ_k N_k (m_k − m)(m_k − m)ᵀ,
 
     the columns of W maximise ``J(W) = Tr{(Wᵀ S_W W)⁻¹ (Wᵀ S_B W)}``: they are eigenvectors of S_W⁻¹ S_B, at most K − 1
-    of them with an eigenvalue above zero. For two classes the one direction is ``w ∝ S_W⁻¹ (m₁ − m₀)``. They
-    are scaled so that the pooled covariance S_W/N of the projected rows is the unit matrix, and a direction points
-    from the earlier classes to the later ones.
+    of them with an eigenvalue above zero (for two classes ``w ∝ S_W⁻¹ (m₁ − m₀)``). They are scaled so that the pooled
+    covariance S_W/N of the projected rows is the unit matrix, and point from the earlier classes to the later ones.
 
-    As a classifier it takes the classes to be Gaussian with that covariance in the projected space, and decides by
-    the posterior, ``log p(C_k | x) = −½ ‖z − z_k‖² + log π_k + const`` with ``z = Wᵀ(x − m)``: a linear discriminant
-    whose threshold depends on the class priors. With all K − 1 components that is linear discriminant analysis; with
-    fewer it is its version of reduced rank.
+    As a classifier it takes the projected classes to be Gaussian with that covariance and decides by the posterior,
+    ``log p(C_k | x) = −½ ‖z − z_k‖² + log π_k + const`` with ``z = Wᵀ(x − m)``: a linear discriminant. With all K − 1
+    components that is linear discriminant analysis, with fewer its version of reduced rank.
 
     Parameters
     ----------
@@ -58,8 +60,8 @@ class FisherDiscriminant(
     class_prior : None, mapping from class to probability, or sequence in the order of ``classes_``
         Prior probabilities for the threshold; None takes the classes' shares of the rows. They do not enter S_B.
     shrinkage : float from 0 to 1, or "oas"
-        The covariance within becomes ``(1 − shrinkage) S_W/N + shrinkage · Tr(S_W/N)/D · I``: for rows that are few
-        compared with the columns. ``"oas"`` estimates how much (oracle approximating shrinkage).
+        The covariance within becomes ``(1 − shrinkage) S_W/N + shrinkage · Tr(S_W/N)/D · I``, for few rows and many
+        columns. ``"oas"`` estimates how much (oracle approximating shrinkage).
     basis, threads, design
         As in `LogisticRegression`; with a basis, "columns" are its functions.
 
@@ -67,28 +69,25 @@ class FisherDiscriminant(
     ----------
     scalings_ : array, D × n_components
         The directions W.
-    explained_variance_ratio_ : array
-        Share of each component in the sum of all eigenvalues, which is the largest value of J.
-    eigenvalues_ : array
-        Eigenvalues of S_W⁻¹ S_B, one a component: between-class over within-class scatter along it.
+    eigenvalues_, explained_variance_ratio_ : arrays
+        Between-class over within-class scatter along each component, the eigenvalues of S_W⁻¹ S_B; the share of each
+        in the sum of all eigenvalues, which is the largest value of J.
     means_, mean_, covariance_ : arrays
         Class means (K × D), mean of all rows, pooled covariance within the classes (divided by N, and shrunk).
-    class_prior_ : array
-        The prior probabilities, in the order of ``classes_``.
-    coef_, intercept_ : arrays
-        The discriminants in the space of the columns: log-odds of ``classes_[1]`` (1 × D), or one row a class.
+    classes_, class_prior_ : arrays
+        The labels, sorted, and their prior probabilities.
+    coef_, intercept_, boundary_ : arrays, Boundary
+        The discriminants in the space of the columns: log-odds of ``classes_[1]`` (1 × D), or one row a class; the
+        separating hyperplanes.
     aliased_ : list of str
         Columns that depend linearly on earlier ones (or are constant): the directions are then those of smallest norm.
-    boundary_ : Boundary
-        The separating hyperplanes.
 
     Notes
     -----
-    Cost: one pass over the data (two where hardly any scatter is within the classes, or columns depend on others: no
-    digits are to be lost), memory O(D²) above it, O(D³) to solve. Where the class means differ in a direction in which
-    no class varies (always so if rows are fewer than columns), J has no maximum: a `SeparationWarning` says so, and the
-    direction found is that of the limit of vanishing shrinkage towards the covariance of all rows. The model keeps its
-    sums: ``a.merge(b)`` is the model of the rows of both.
+    Cost: one pass over the data (two, to lose no digits, where hardly any scatter is within the classes or columns
+    depend on others), memory O(D²) above it, O(D³) to solve. Where the class means differ in a direction in which no
+    class varies (always so if rows are fewer than columns), J has no maximum: a `SeparationWarning` says so, and the
+    direction is the limit of vanishing shrinkage towards the covariance of all rows. ``a.merge(b)`` merges exactly.
 
     References
     ----------
@@ -106,18 +105,14 @@ class FisherDiscriminant(
         self,
         n_components: int | None = None,
         *,
-        class_prior: Mapping[Any, float] | npt.ArrayLike | None = None,
+        class_prior: PerClass | None = None,
         shrinkage: float | str = 0.0,
         basis: object = None,
         threads: int | None = None,
         design: object = None,
     ) -> None:
-        self.n_components = n_components
-        self.class_prior = class_prior
-        self.shrinkage = shrinkage
-        self.basis = basis
-        self.threads = threads
-        self.design = design
+        self.n_components, self.class_prior, self.shrinkage = n_components, class_prior, shrinkage
+        self.basis, self.threads, self.design = basis, threads, design
 
     def _fit_sums(self, source: Source) -> Moments:
         moments = within(self._fold(source, Gram, source.shape))
@@ -147,28 +142,17 @@ class FisherDiscriminant(
         self.explained_variance_ratio_ = self.eigenvalues_ / total if total > 0 else np.zeros(n)
         self.aliased_ = [str(name) for name in self._names()[found.aliased]]
         self._assign_discriminants(prior)
-        self._warn(found)
+        self._warn_collinear(
+            "the directions are those of smallest norm (pseudo-inverse)",
+            "Leave them out, or use shrinkage, such as shrinkage='oas'.",
+        )
+        if found.unbounded:
+            warnings.warn(UNBOUNDED, SeparationWarning, stacklevel=5)
 
     @staticmethod
     def _on_classes(moments: Moments, where: Indices, K: int) -> Moments:
         weight, mean = place(moments.weight, where, K), place(moments.mean, where, K)
         return replace(moments, weight=weight, mean=mean, group=np.zeros(K, dtype=np.intp))
-
-    def _warn(self, found: Directions) -> None:
-        self._warn_collinear(
-            "the directions are those of smallest norm (pseudo-inverse)",
-            "Leave them out, or use shrinkage, such as shrinkage='oas'.",
-            stacklevel=7,
-        )
-        if found.unbounded:
-            warnings.warn(
-                "There is a direction in which no class varies, yet their means differ: it separates the classes "
-                "without error, and Fisher's criterion has no maximum. It is taken as a component, but if rows are few "
-                "for the number of columns it says little about new rows. Use shrinkage, such as shrinkage='oas', or "
-                "fewer columns.",
-                SeparationWarning,
-                stacklevel=6,
-            )
 
     def _check_parameters(self) -> None:
         check_count("threads", self.threads, optional=True)
@@ -208,7 +192,7 @@ class FisherDiscriminant(
         rows = self._rows(X)
         return np.asarray(rows @ self.scalings_ - self.mean_ @ self.scalings_)
 
-    def fit_transform(self, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None) -> Array:
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: object = None) -> Array:
         """Fit, and return the projected rows.
 
         >>> FisherDiscriminant().fit_transform([[0.0], [2.0], [4.0], [6.0]], [0, 0, 1, 1]).ravel().tolist()
@@ -220,7 +204,7 @@ class FisherDiscriminant(
     def _activations(self, X: object, *, deciding: bool = False) -> Array:
         return per_class(self.decision_function(X))
 
-    def with_class_prior(self, class_prior: Mapping[Any, float] | npt.ArrayLike) -> FisherDiscriminant:
+    def with_class_prior(self, class_prior: PerClass) -> FisherDiscriminant:
         """Return a copy of this fitted model with other class priors: the boundaries move parallel to themselves.
 
         >>> model = FisherDiscriminant().fit([[0.0], [2.0], [4.0], [6.0]], [0, 0, 1, 1])

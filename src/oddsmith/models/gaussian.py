@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from oddsmith.data_access.streamed_fit import Stream, read_stream
 from oddsmith.data_access.streamed_prediction import streams
+from oddsmith.decision.class_prior import PerClass
 from oddsmith.densities.class_sums import Folded, on_classes, place
 from oddsmith.densities.covariance_checks import (
     Names,
@@ -36,7 +37,6 @@ from oddsmith.models.geometry_mixin import GeometryMixin
 from oddsmith.models.merge_mixin import LARGEST_SCATTER
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
-from oddsmith.records import Boundary
 from oddsmith.statistics import Features, FeaturesParams, Moments, MomentsParams
 
 OVERFLOW = "The squares of the values add up to more than a float64 can hold: rescale them."
@@ -52,8 +52,8 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
         Σ_n s_n [log π_{t_n} + log N(x_n | μ_{t_n}, Σ_{t_n})],
 
     in closed form: π_k = N_k/N, μ_k the mean of class k, S_k = Σ (x − μ_k)(x − μ_k)ᵀ / N_k its covariance, and for
-    classes that share one the average Σ (N_k/N) S_k over them (N's are sums of weights). The posterior is
-    the softmax of ``a_k(x) = log π_k + log p(x | C_k)``: linear in x where the covariance is shared, else quadratic.
+    classes that share one the average Σ (N_k/N) S_k (N's are sums of weights). The posterior is the softmax of
+    ``a_k(x) = log π_k + log p(x | C_k)``: linear in x where the covariance is shared, else quadratic.
 
     Parameters
     ----------
@@ -65,22 +65,19 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
     class_prior : mapping from class to probability, or sequence in the order of the classes, optional
         Default: the shares of the classes among the rows.
     shrinkage : number from 0 to 1, or "oas"
-        Covariances are moved towards a multiple of the unit matrix, ``(1 − ρ) S + ρ (tr S / D) I``: by this share, or
-        by the one that is optimal for Gaussian data (oracle approximating shrinkage). It depends on the units of
-        the columns: standardise them first if these differ.
+        Covariances become ``(1 − ρ) S + ρ (tr S / D) I`` with this share ρ, or with the one that is optimal for
+        Gaussian data (oracle approximating shrinkage). Standardise columns of different units first.
     missing : "auto" or "marginalise"
-        Missing values (NaN, null) of a row are integrated out of the densities, so that its probabilities are
-        those given the values that it has. ``predict``, whose bare label would not show that, refuses such rows unless
-        this is ``"marginalise"`` or the covariance is one of those with independent columns.
+        Missing values (NaN, null) are integrated out: probabilities are those given the values that a row has.
+        ``predict``, whose bare label would not show that, refuses such rows unless this is ``"marginalise"`` or the
+        covariance has independent columns.
     basis, threads, design
         As in `LogisticRegression`; with a basis, "columns" are its functions.
 
     Attributes
     ----------
-    classes_ : array
-        The labels, sorted.
-    class_prior_, means_ : arrays
-        K, and K × D.
+    classes_, class_prior_, means_ : arrays
+        The labels, sorted (K), their prior probabilities (K), the class means (K × D).
     covariances_ : array
         Of each class: K × D × D; K × D for the diagonal and K for the spherical structures.
     coef_, intercept_ : arrays
@@ -92,29 +89,25 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
         all classes share a covariance.
     boundary_ : Boundary
         The separating hyperplanes, if all classes share a covariance.
-    shrinkage_ : array
-        The share ρ for the covariance of each class.
-    aliased_ : list of str
-        Columns that were set aside, see below.
-    log_likelihood_ : float
-        Of rows and labels together, at the estimate.
-    n_parameters_ : int
-        Number of parameters; D(D+1)/2 + KD + K − 1 for a shared covariance.
+    shrinkage_, aliased_ : array, list of str
+        The share ρ for the covariance of each class; columns that were set aside, see below.
+    log_likelihood_, n_parameters_ : float, int
+        Log likelihood of rows and labels together; number of parameters, D(D+1)/2 + KD + K − 1 if one covariance is
+        shared.
 
     Notes
     -----
     Cost: one pass over the data, D² numbers for each covariance, O(D³) to solve. Rows with missing values can be
     fitted where columns are independent (``"diagonal"``, ``"spherical"``), not otherwise.
 
-    A covariance that is singular is refused, by the names of the columns, unless ``shrinkage`` is asked for. With
-    ``"shared"``, two cases that no choice of columns repairs are fitted with a warning instead: fewer rows than
-    columns, and columns without spread inside every class; such columns are set aside for all classes.
+    A singular covariance is refused, by the names of its columns, unless ``shrinkage`` is asked for. With ``"shared"``,
+    two cases that no choice of columns repairs are fitted with a warning instead: fewer rows than columns, and columns
+    without spread inside every class; such columns are set aside for all classes.
 
     References
     ----------
-    C. M. Bishop, Pattern Recognition and Machine Learning, 2006, section 4.2. Y. Chen, A. Wiesel, Y. C. Eldar,
-    A. O. Hero, Shrinkage algorithms for MMSE covariance estimation, IEEE Transactions on Signal Processing 58,
-    2010.
+    C. M. Bishop, Pattern Recognition and Machine Learning, 2006, section 4.2. Y. Chen et al., Shrinkage algorithms for
+    MMSE covariance estimation, IEEE Transactions on Signal Processing 58, 2010.
 
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
@@ -128,7 +121,7 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
     def __init__(
         self,
         covariance: str | Mapping[Any, Any] = "shared",
-        class_prior: Mapping[Any, float] | npt.ArrayLike | None = None,
+        class_prior: PerClass | None = None,
         shrinkage: float | str = 0.0,
         *,
         missing: str = "auto",
@@ -136,13 +129,8 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
         threads: int | None = None,
         design: object = None,
     ) -> None:
-        self.covariance = covariance
-        self.class_prior = class_prior
-        self.shrinkage = shrinkage
-        self.missing = missing
-        self.basis = basis
-        self.threads = threads
-        self.design = design
+        self.covariance, self.class_prior, self.shrinkage = covariance, class_prior, shrinkage
+        self.missing, self.basis, self.threads, self.design = missing, basis, threads, design
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -192,8 +180,7 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
     def _fold_source(
         self, source: Source, classes: Labels, large: bool, explain: Callable[[], InvalidInputError]
     ) -> Folded:
-        K, D = len(classes), source.shape.M
-        engine = engine_of(source, self.threads)
+        K, D, engine = len(classes), source.shape.M, engine_of(source, self.threads)
         if self._columnwise():
             stat: Features | Moments = engine.fold(Features, source, FeaturesParams(K=K, moments=range(D), large=large))
         else:
@@ -273,9 +260,8 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
             shrunk = [shrink(v, self.shrinkage, n.mean()) for v, n in zip(scatter / observed, observed, strict=True)]
             variance, shares = np.stack([v for v, _ in shrunk]), np.array([share for _, share in shrunk])
             check_variances(variance, stat, names)
-        return GaussianDensities(
-            mean=stat.mean, Sigma=variance, group=group, kept=np.ones(D, dtype=bool), shares=shares
-        )
+        kept = np.ones(D, dtype=bool)
+        return GaussianDensities(mean=stat.mean, Sigma=variance, group=group, kept=kept, shares=shares)
 
     def _warn(self) -> None:
         if not self.aliased_:
@@ -294,7 +280,7 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
     def _rows(self, X: object, *, deciding: bool = False) -> Any:
         self._check_fitted()
         if has_basis(self):
-            return Classifier._rows(self, X)
+            return super()._rows(X)
         rows = read_rows(self, X, reset=False)
         missing = has_missing(rows, self._names)
         if missing and deciding and self.missing == "auto" and not self._columnwise():
@@ -317,31 +303,21 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
         if len(solution.prior) == 2:
             return GenerativeMixin.decision_function(self, X)
         densities, rows = self._densities, self._rows(X)
-        A: Array = by_rows(densities.activations, rows, self.threads) + np.log(solution.prior)
+        A = by_rows(densities.activations, rows, self.threads) + np.log(solution.prior)
         if not densities.is_linear or (not has_basis(self) and has_missing(rows, self._names)):
             return A + 0.5 * LOG_2PI * len(self._names())
         # The functions of single classes are large where the data is far from zero; what they differ by is not.
         center = densities.centred()[2]
         common = densities.precision_times(center[None])[0]
-        A += np.asarray(rows @ common - 0.5 * (common @ center))[:, None]
-        return A
+        return np.asarray(A + np.asarray(rows @ common - 0.5 * (common @ center))[:, None])
 
-    def distance(self, X: Any) -> Array:
-        """Return the signed distance of each row from the boundary: length N, or N × pairs (one shared covariance).
-
-        >>> model = GaussianClassifier().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"])
-        >>> model.distance([[2.5]]).round(6).tolist()
-        [1.0]
-        """
-        self._linear_only("distance")
-        return self._distance(self._rows(X, deciding=True))
-
-    def _linear_only(self, what: str) -> None:
+    def _hyperplanes(self) -> tuple[Array, Array, list[Any]]:
         if not self._densities.is_linear:
             raise AttributeError(
-                f"{what} is for hyperplanes, and with covariance={self.covariance!r} the boundaries are quadratic: "
-                "see quadratic_."
+                f"boundary_ and distance are for hyperplanes, and with covariance={self.covariance!r} boundaries are "
+                "quadratic: see quadratic_."
             )
+        return super()._hyperplanes()
 
     @property
     def _densities(self) -> GaussianDensities:
@@ -387,12 +363,6 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
                 f"With covariance={self.covariance!r} no two classes share a covariance, so no log odds are linear. "
                 "See quadratic_."
             )
-
-    @property
-    def boundary_(self) -> Boundary:
-        """The separating hyperplanes, if all classes share a covariance."""
-        self._linear_only("boundary_")
-        return super().boundary_
 
     def _squared_separation(self) -> float | None:
         """Return the squared Mahalanobis distance of the means, if there are two classes of one covariance."""

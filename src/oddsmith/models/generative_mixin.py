@@ -7,8 +7,9 @@ that statistic alone, so that more rows (`partial_fit`), another shard (`merge`)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Self, TypeAlias
 
 import narwhals as nw
 import numpy as np
@@ -17,7 +18,7 @@ from sklearn.base import clone
 
 from oddsmith.data_access.streamed_fit import Stream, open_stream
 from oddsmith.data_access.streamed_prediction import streams
-from oddsmith.decision.class_prior import read_class_prior
+from oddsmith.decision.class_prior import PerClass, read_class_prior
 from oddsmith.densities.class_sums import Folded, Solution
 from oddsmith.densities.gaussian import QuadraticForm
 from oddsmith.densities.rows import RowMatrix, by_rows
@@ -33,7 +34,7 @@ from oddsmith.models.merge_mixin import check_alike
 from oddsmith.numerics import Array, softmax
 from oddsmith.protocols import Labels
 
-Model = TypeVar("Model", bound="GenerativeMixin")
+ReadLabels: TypeAlias = Callable[[object, int], tuple[Labels, npt.NDArray[np.int32]]]
 
 FITTED = ("classes_", "n_features_in_", "feature_names_in_", "design_", "basis_", "_folded", "_solution", "_table")
 """What a copy with other parameters takes over from a fitted model."""
@@ -46,7 +47,7 @@ class GenerativeMixin(PosteriorMixin):
     to statistic), ``_join`` (two statistics to one), ``_estimate`` (statistic to densities) and ``_rows``.
     """
 
-    class_prior: Mapping[Any, float] | npt.ArrayLike | None
+    class_prior: PerClass | None
     threads: int | None
     design: object = False
     _folded: Folded | None = None
@@ -64,15 +65,11 @@ class GenerativeMixin(PosteriorMixin):
     def _check_parameters(self) -> None:
         check_count("threads", self.threads, optional=True)
 
-    def _rows(self, X: object, *, deciding: bool = False) -> Any:
-        """Return checked rows for prediction; some models ask for complete rows where they decide."""
-        raise NotImplementedError
-
     def _warn(self) -> None:
         """Warn about the fit; nothing by default."""
 
     @all_or_nothing
-    def fit(self: Model, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None, **how: object) -> Model:
+    def fit(self, X: Any, y: Any = None, sample_weight: object = None, **how: object) -> Self:
         """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
 
         One pass over the data. ``sample_weight`` counts rows: a row of weight 2 is the row twice. ``X`` may be a path,
@@ -83,23 +80,28 @@ class GenerativeMixin(PosteriorMixin):
         [[0.5], [4.5]]
         """
         self._check_parameters()
-        stream = open_stream(X, y, sample_weight, None, how)
-        if stream is None:
-            X, y, sample_weight, _ = through_design(self, self.design, X, y, sample_weight, reset=True)
-            rows, plan = self._read(X, sample_weight, reset=True)
-            classes, t = read_labels(y, rows.shape[0])
-            s = read_weights(sample_weight, rows.shape[0])
+        stream, self._table = open_stream(X, y, sample_weight, None, how), None
         with one_blas_thread():
-            folded = self._fold(rows, plan, classes, t, s) if stream is None else self._fold_stream(stream)
-            self._keep(folded, X if stream is None else None)
+            if stream is None:
+                folded = self._fold_rows(X, y, sample_weight, read_labels, reset=True)
+            else:
+                folded = self._fold_stream(stream)
+            self._folded, self.classes_ = folded, folded.classes
             self._solution = self._solve(folded)
         self._warn()
         return self
 
+    def _fold_rows(self, X: object, y: object, sample_weight: object, read: ReadLabels, *, reset: bool) -> Folded:
+        """Return what rows in memory add up to; the columns are learned from them if ``reset``."""
+        X, y, sample_weight, _ = through_design(self, self.design, X, y, sample_weight, reset=reset)
+        rows, plan = self._read(X, sample_weight, reset=reset)
+        classes, t = read(y, rows.shape[0])
+        s, table = read_weights(sample_weight, rows.shape[0]), as_table(X)
+        self._table = None if table is None else table.implementation
+        return self._fold(rows, plan, classes, t, s)
+
     @all_or_nothing
-    def partial_fit(
-        self: Model, X: Any, y: Any, classes: npt.ArrayLike | None = None, sample_weight: npt.ArrayLike | None = None
-    ) -> Model:
+    def partial_fit(self, X: Any, y: Any, classes: npt.ArrayLike | None = None, sample_weight: object = None) -> Self:
         """Add rows: the model is then that of all rows so far, exactly.
 
         ``classes`` may name labels that are still to come; it is not needed, since a new label is taken in when it
@@ -112,18 +114,14 @@ class GenerativeMixin(PosteriorMixin):
         [[0.5], [4.5]]
         """
         self._check_parameters()
-        before, first = self._folded, self._folded is None
-        X, y, sample_weight, _ = through_design(self, self.design, X, y, sample_weight, reset=first)
-        rows, plan = self._read(X, sample_weight, reset=first)
-        known, t = read_some_labels(y, rows.shape[0], classes)
-        s = read_weights(sample_weight, rows.shape[0])
+        before, read = self._folded, partial(read_some_labels, classes=classes)
         with one_blas_thread():
-            new = self._fold(rows, plan, known, t, s)
-        self._keep(new if before is None else self._join(before, new), X)
-        self._solution = None
+            new = self._fold_rows(X, y, sample_weight, read, reset=before is None)
+        self._folded, self._solution = new if before is None else self._join(before, new), None
+        self.classes_ = self._folded.classes
         return self
 
-    def merge(self: Model, other: Model) -> Model:
+    def merge(self, other: Self) -> Self:
         """Return the model of the rows of both: what a fit to all of them would give, without a row being read.
 
         >>> from oddsmith import GaussianClassifier
@@ -137,7 +135,7 @@ class GenerativeMixin(PosteriorMixin):
         merged._folded, merged._solution, merged.classes_ = folded, None, folded.classes
         return merged
 
-    def with_class_prior(self: Model, class_prior: Mapping[Any, float] | npt.ArrayLike) -> Model:
+    def with_class_prior(self, class_prior: PerClass) -> Self:
         """Return a model with the same densities and another class prior, a mapping from class to probability.
 
         Nothing is refitted; the log odds of two classes change by a constant, so that a linear boundary moves parallel
@@ -155,9 +153,9 @@ class GenerativeMixin(PosteriorMixin):
         other._solution = Solution(prior, densities)
         return other
 
-    def _copy(self: Model, **parameters: object) -> Model:
+    def _copy(self, **parameters: object) -> Self:
         """Return a fitted copy, with other parameters."""
-        copied: Model = clone(self).set_params(**parameters)
+        copied: Self = clone(self).set_params(**parameters)
         copied.__dict__.update({name: value for name, value in vars(self).items() if name in FITTED})
         return copied
 
@@ -167,22 +165,15 @@ class GenerativeMixin(PosteriorMixin):
         assert self._folded is not None
         return self._folded
 
-    def _keep(self, folded: Folded, X: object) -> None:
-        table = None if X is None else as_table(X)
-        self._folded, self.classes_ = folded, folded.classes
-        self._table = None if table is None else table.implementation
-
     def _solve(self, folded: Folded) -> Solution:
         weight = folded.statistic.weight
-        labels = folded.classes.tolist()
         if not (weight > 0).all():
-            label = labels[int(np.argmin(weight > 0))]
+            label = folded.classes.tolist()[int(np.argmin(weight > 0))]
             raise InvalidInputError(
                 f"There are no rows of class {label!r}, or none of positive weight. Add rows of it, or leave it out."
             )
-        prior = weight / weight.sum()
-        if self.class_prior is not None:
-            prior = read_class_prior(self.class_prior, folded.classes)
+        given = self.class_prior
+        prior = weight / weight.sum() if given is None else read_class_prior(given, folded.classes)
         return Solution(prior, self._estimate(folded))
 
     def _solved(self) -> Solution:
@@ -218,8 +209,7 @@ class GenerativeMixin(PosteriorMixin):
         """
         A = self._activations(X, deciding=True)
         codes = A.argmax(axis=1) if A.shape[1] > 2 else (A[:, 1] > A[:, 0]).astype(np.intp)
-        labels: Labels = self.classes_[codes]
-        return labels
+        return np.asarray(self.classes_[codes])
 
     def _decision_proba(self, X: object) -> Array:
         return softmax(self._activations(X, deciding=True))

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from oddsmith.data_access.streamed_prediction import streams
-from oddsmith.densities.rows import RowMatrix
 from oddsmith.models.estimator import Estimator
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
@@ -87,11 +86,8 @@ class GeometryMixin(Estimator):
         >>> model.distance([[-2.0], [1.5]]).round(9).tolist()
         [-3.0, 0.5]
         """
-        return self._distance(self._rows(X))
-
-    def _distance(self, rows: RowMatrix) -> Array:
         W, b, pairs = self._hyperplanes()
-        d: Array = np.asarray(rows @ W.T + b) / lengths(W)
+        d = np.asarray(self._rows(X, deciding=True) @ W.T + b) / lengths(W)
         return d[:, 0] if len(pairs) == 1 else d
 
     @streams
@@ -104,7 +100,7 @@ class GeometryMixin(Estimator):
         [-3.0, 0.0]
         """
         rows, (W, b) = self._rows(X), self._linear_functions()
-        A: Array = np.asarray(rows @ W.T + b)
+        A = np.asarray(rows @ W.T + b)
         return A[:, 0] if A.shape[1] == 1 else A
 
 
@@ -116,5 +112,4 @@ def lengths(W: Array) -> Array:
     """
     top = np.abs(W).max(axis=1, initial=0.0)
     top = np.where(top > 0, top, np.nan)
-    result: Array = top * np.linalg.norm(W / top[:, None], axis=1)
-    return result
+    return np.asarray(top * np.linalg.norm(W / top[:, None], axis=1))

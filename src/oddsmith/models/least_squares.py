@@ -30,12 +30,11 @@ class LeastSquaresClassifier(MergeMixin, GeometryMixin, Classifier):
         E(W) = ½ Σ_n s_n ‖W φ_n + w₀ − t_n‖² + ½ Σ_k (w_k − m_k)ᵀ S⁻¹ (w_k − m_k).
 
     Without a prior the solution is the pseudo-inverse's, ``W̃ = Φ̃† T`` with ``Φ̃ = (1, Φ)``; if columns depend on
-    others it is the solution of smallest norm, intercept included. The noise of the targets is taken to have
-    variance 1, so that a prior of scale σ is the ridge penalty ``½‖w_k‖²/σ²``; the intercepts are not penalised
-    unless the covariance of the prior covers them.
+    others it is the solution of smallest norm, intercept included. The targets have noise of variance 1, so that a
+    prior of scale σ is the ridge penalty ``½‖w_k‖²/σ²``; intercepts are penalised only if its covariance covers them.
 
-    The targets are not probabilities and the error is not a likelihood: rows far on the right side of the boundary
-    count as errors and pull it towards them. They do not affect `LogisticRegression`.
+    The targets are not probabilities and the error is not a likelihood: unlike in `LogisticRegression`, rows far on the
+    right side of the boundary count as errors and pull it towards them.
 
     Parameters
     ----------
@@ -54,20 +53,17 @@ class LeastSquaresClassifier(MergeMixin, GeometryMixin, Classifier):
     coef_, intercept_ : arrays
         K × D and K: the discriminants y_k(x). For two classes 1 × D and 1: the difference y_1 − y_0 (one-hot), or
         the one discriminant there is (fisher).
-    classes_ : array
-        The labels, sorted.
+    classes_, boundary_ : array, Boundary
+        The labels, sorted; the separating hyperplanes.
     aliased_ : list of str
         Columns that depend linearly on earlier ones (or are constant).
     n_parameters_ : int
         Number of weights that the data determine; the discriminants of one-hot targets sum to one.
-    boundary_ : Boundary
-        The separating hyperplanes.
 
     Notes
     -----
-    Cost: one pass over the data, memory O(M²) above it, O(M³) to solve. The model keeps its sums: ``a.merge(b)`` is the
-    model of the rows of both. Columns are centred in the sums; weights of
-    columns that are nearly dependent lose digits as in any solution by normal equations.
+    Cost: one pass over the data, memory O(M²) above it, O(M³) to solve. ``a.merge(b)`` merges exactly. Columns are
+    centred in the sums; weights of nearly dependent columns lose digits, as in any solution by normal equations.
 
     References
     ----------
@@ -92,12 +88,8 @@ class LeastSquaresClassifier(MergeMixin, GeometryMixin, Classifier):
         threads: int | None = None,
         design: object = None,
     ) -> None:
-        self.targets = targets
-        self.prior = prior
-        self.basis = basis
-        self.fit_intercept = fit_intercept
-        self.threads = threads
-        self.design = design
+        self.targets, self.prior, self.basis, self.fit_intercept = targets, prior, basis, fit_intercept
+        self.threads, self.design = threads, design
 
     def _check_parameters(self) -> None:
         if self.targets not in TARGETS:
@@ -122,7 +114,6 @@ class LeastSquaresClassifier(MergeMixin, GeometryMixin, Classifier):
         self._warn_collinear(
             "the weights are those of smallest norm (pseudo-inverse)" if prior is None else "they have weight 0",
             "Leave them out, or use a prior." if prior is None else "Leave them out, or use a narrower prior.",
-            stacklevel=6,
         )
 
     @staticmethod
@@ -141,8 +132,7 @@ class LeastSquaresClassifier(MergeMixin, GeometryMixin, Classifier):
                 f"targets='fisher' is for two classes, and y has {K} ({', '.join(map(repr, classes.tolist()[:8]))}"
                 f"{', …' if K > 8 else ''}). Use targets='one-hot', or FisherDiscriminant for more classes."
             )
-        values: Array = gram.weight / gram.class_weight[:, None] * np.array([[-1.0], [1.0]])
-        return values
+        return np.asarray(gram.weight / gram.class_weight[:, None] * np.array([[-1.0], [1.0]]))
 
 
 def solve(

@@ -6,7 +6,7 @@ import warnings
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
@@ -92,10 +92,8 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
     tol : float
         ``certificate_.converged`` says that the objective is within ``tol`` (relative) of the optimum. Newton
         steps go on until the weights are within ``tol`` standard errors of it.
-    max_iter : int
-        Most iterations (epochs, for SGD).
-    seed : int, optional
-        Seed of the random order of SGD.
+    max_iter, seed : int
+        Most iterations (epochs, for SGD); random seed of SGD, optional.
     warm_start : bool
         Whether ``fit`` starts from the weights of the last fit.
     threads : int, optional
@@ -108,22 +106,16 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
     ----------
     coef_, intercept_ : arrays
         Weights, 1 × D for two classes (those of ``classes_[1]``), K × D for more.
-    classes_ : array
-        The labels, sorted.
-    log_likelihood_ : float
-        At the weights, without the prior.
-    n_parameters_ : int
-        Number of weights estimated.
+    classes_, boundary_ : array, Boundary
+        The labels, sorted; the separating hyperplanes.
+    log_likelihood_, n_parameters_ : float, int
+        Log likelihood at the weights, without the prior; number of weights estimated.
     aliased_ : list of str
         Columns that depend linearly on earlier ones; their weights are 0.
     certificate_ : Certificate
         How far from the optimum the result can be.
-    trace_ : Trace
-        A record per iteration, with the stage that it belongs to.
-    plan_ : Plan
-        Which way was chosen and why, with the expected passes, time and memory.
-    boundary_ : Boundary
-        The separating hyperplanes.
+    plan_, trace_ : Plan, Trace
+        Which way was chosen and why, with the expected passes, time and memory; a record per iteration, with its stage.
 
     Notes
     -----
@@ -170,9 +162,7 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         return tags
 
     @all_or_nothing
-    def fit(
-        self, X: Any, y: Any = None, sample_weight: object = None, offset: object = None, **how: object
-    ) -> LogisticRegression:
+    def fit(self, X: Any, y: Any = None, sample_weight: object = None, offset: object = None, **how: object) -> Self:
         """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
 
         ``sample_weight`` counts rows; ``offset`` is added to the activation: a vector for two classes, N × K
@@ -366,7 +356,7 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
 
     @available_if(has_logit)
     @all_or_nothing
-    def partial_fit(self, X: Any, y: Any, classes: object = None, sample_weight: object = None) -> LogisticRegression:
+    def partial_fit(self, X: Any, y: Any, classes: object = None, sample_weight: object = None) -> Self:
         """Take one epoch of stochastic gradient steps over these rows; the first call needs all ``classes``.
 
         Columns are scaled by the moments of the first call's rows, and step sizes go on falling from call to call; the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from copy import copy
 from functools import reduce
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,6 @@ from oddsmith.statistic import Statistic
 from oddsmith.statistics import Gram
 
 S = TypeVar("S", bound=Statistic)
-Model = TypeVar("Model", bound="MergeMixin")
 LARGEST_SCATTER = 20_000
 """Columns up to which a matrix of all their pairs is kept."""
 
@@ -87,7 +86,7 @@ class MergeMixin(Estimator):
     _unsolved: bool = False
 
     @all_or_nothing
-    def fit(self: Model, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None, **how: object) -> Model:
+    def fit(self, X: Any, y: Any = None, sample_weight: object = None, **how: object) -> Self:
         """Fit to rows ``X`` (array, sparse matrix or table) and labels ``y`` (or the name of a column of ``X``).
 
         ``X`` may be a path, a folder, or a data frame of Dask or Spark: see `scan`, also for ``how`` it is read.
@@ -155,7 +154,7 @@ class MergeMixin(Estimator):
             "Divide it by a power of ten."
         )
 
-    def _warn_collinear(self, consequence: str, remedy: str, *, stacklevel: int) -> None:
+    def _warn_collinear(self, consequence: str, remedy: str) -> None:
         """Name the columns that depend on earlier ones, and say what was done about it."""
         if self.aliased_:
             depend = "depends" if len(self.aliased_) == 1 else "depend"
@@ -163,13 +162,11 @@ class MergeMixin(Estimator):
                 f"{column_list(self.aliased_)} {depend} linearly on earlier columns (or on none, being constant): "
                 f"{consequence}. {remedy}",
                 CollinearityWarning,
-                stacklevel=stacklevel,
+                stacklevel=6,
             )
 
     @all_or_nothing
-    def partial_fit(
-        self: Model, X: Any, y: Any, classes: npt.ArrayLike | None = None, sample_weight: npt.ArrayLike | None = None
-    ) -> Model:
+    def partial_fit(self, X: Any, y: Any, classes: npt.ArrayLike | None = None, sample_weight: object = None) -> Self:
         """Add rows: the model is then that of all rows so far, exactly.
 
         ``classes`` may name labels that are still to come; it is not needed, since a new label is taken in when it
@@ -194,7 +191,7 @@ class MergeMixin(Estimator):
         self._postpone(known, new) if first else self._postpone(*self._joined(known, new))
         return self
 
-    def merge(self: Model, other: Model) -> Model:
+    def merge(self, other: Self) -> Self:
         """Return the model of the rows of both: what a fit to all of them would give, without a row being read.
 
         Either may lack some of the classes. Parameters and columns must be the same.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from itertools import combinations
-from typing import Any, TypeVar
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +22,7 @@ from oddsmith.design.fitted_basis import has_basis, learn_rows, whole
 from oddsmith.design.fitted_design import through_design
 from oddsmith.design.inputs import Encoded, read_labels, read_rows
 from oddsmith.engines import one_blas_thread
-from oddsmith.models.base import MODELS, Classifier, all_or_nothing
-from oddsmith.models.decision_mixin import is_probabilistic
+from oddsmith.models.base import MODELS, Classifier, all_or_nothing, is_probabilistic
 from oddsmith.models.geometry_mixin import GeometryMixin, lengths, pairwise
 from oddsmith.models.wrapper_mixin import Trainable, WrapperMixin, fit_copy
 from oddsmith.numerics import Array
@@ -31,8 +30,6 @@ from oddsmith.protocols import Indices, Labels, ProbabilisticClassifierLike
 
 LEAST_PROBABILITY = 1e-9
 CHUNK_NUMBERS = 1 << 22
-
-R = TypeVar("R", bound="Reduction")
 
 
 def _parts_are_probabilistic(model: Reduction) -> bool:
@@ -51,7 +48,7 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
         self.n_jobs = n_jobs
 
     @all_or_nothing
-    def fit(self: R, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None, **how: object) -> R:
+    def fit(self, X: Any, y: Any, sample_weight: object = None, **how: object) -> Self:
         """Fit a model for each two-class problem; rows are passed on as they are, labels as 0 and 1.
 
         ``y`` may be the name of a column of the table ``X``. ``sample_weight`` is for models that take it. ``X`` may be
@@ -105,7 +102,7 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
             return read_rows(self, X, reset=reset)
         return super()._input(X, reset=reset)
 
-    def _rows(self, X: object) -> Any:
+    def _rows(self, X: object, *, deciding: bool = False) -> Any:
         self._check_fitted()
         return whole(super()._rows(X)) if has_basis(self) else self._input(X, reset=False)
 
@@ -204,10 +201,8 @@ class OneVsRest(Reduction):
 
     Attributes
     ----------
-    models_ : dict
-        Class → fitted model (two classes: the one model, under ``classes_[1]``).
-    classes_ : array
-        The labels, sorted.
+    models_, classes_ : dict, array
+        Class → fitted model (two classes: the one model, under ``classes_[1]``); the labels, sorted.
     coef_, intercept_ : arrays
         Weights of the models, a row a class, if they are linear; ``boundary_`` and ``distance(X)`` are those of
         the rule by the largest value.
@@ -296,8 +291,6 @@ class OneVsOne(Reduction):
     ----------
     models_ : dict
         (class, class) → fitted model, positive towards the second.
-    classes_ : array
-        The labels, sorted.
     coef_, intercept_ : arrays
         Weights of the models, a row a pair, if they are linear; ``boundary_`` and ``distance(X)`` are theirs.
 

@@ -37,10 +37,10 @@ class PerceptronClassifier(GeometryMixin, Classifier):
     classes (Kesler's construction) a row of class k is a mistake if some other class has an activation as large,
     and then the row is added to the weights of k and taken from those of the largest other.
 
-    If the classes can be separated, by weights of length one and with margin γ (``t wᵀφ ≥ γ`` for all rows; for K > 2
-    ``(w_k − w_j)ᵀφ ≥ γ``), then no more than (R/γ)² mistakes are made in all, where R is the length of the longest row
-    φ, times √2 for K > 2. If not, the rule goes on for ever: after ``max_epochs`` the weights with the fewest wrong
-    rows among those looked at are taken, and a `ConvergenceWarning` says so.
+    If weights of length one separate the classes with margin γ (``t wᵀφ ≥ γ`` for all rows; for K > 2
+    ``(w_k − w_j)ᵀφ ≥ γ``), at most (R/γ)² mistakes are made in all, where R is the length of the longest row φ, times
+    √2 for K > 2. If not, the rule goes on for ever: after ``max_epochs`` the weights with the fewest wrong rows among
+    those looked at are taken, and a `ConvergenceWarning` says so.
 
     Parameters
     ----------
@@ -59,19 +59,13 @@ class PerceptronClassifier(GeometryMixin, Classifier):
         Weights, 1 × M for two classes (positive: ``classes_[1]``), K × M for more.
     converged_ : bool
         Whether all rows are right, each by more than its rounding error: that proves that the classes are separable.
-    n_mistakes_ : int
-        Corrections made in all.
-    n_errors_ : int
-        Rows that the final weights have wrong.
-    n_iter_ : int
-        Epochs run.
+    n_mistakes_, n_errors_, n_iter_ : int
+        Corrections made in all; rows that the final weights have wrong; epochs run.
     trace_ : Trace
         A record per epoch: ``iteration``, ``objective`` (E at its end), ``mistakes`` made in it, ``errors`` (rows wrong
         at its end), ``best_errors`` (the fewest so far), ``seconds``.
-    basis_ : transformer or None
-        The fitted basis.
-    boundary_ : Boundary
-        The separating hyperplanes, in the space of φ.
+    classes_, boundary_ : array, Boundary
+        The labels, sorted; the separating hyperplanes, in the space of φ.
 
     Notes
     -----
@@ -107,12 +101,8 @@ class PerceptronClassifier(GeometryMixin, Classifier):
         fit_intercept: bool = True,
         design: object = None,
     ) -> None:
-        self.step_size = step_size
-        self.max_epochs = max_epochs
-        self.seed = seed
-        self.basis = basis
-        self.fit_intercept = fit_intercept
-        self.design = design
+        self.step_size, self.max_epochs, self.seed = step_size, max_epochs, seed
+        self.basis, self.fit_intercept, self.design = basis, fit_intercept, design
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> PerceptronClassifier:

@@ -13,8 +13,7 @@ from oddsmith.decision.calibration import LEAST_LOG, METHODS, IsotonicMap, Linea
 from oddsmith.decision.class_prior import shift_log_proba
 from oddsmith.design.inputs import read_labels, split_target
 from oddsmith.errors import InvalidInputError, UnknownNameError
-from oddsmith.models.base import MODELS, Classifier, all_or_nothing
-from oddsmith.models.decision_mixin import HasPredictive, training_prior
+from oddsmith.models.base import MODELS, Classifier, HasPredictive, all_or_nothing, training_prior
 from oddsmith.models.wrapper_mixin import WrapperMixin, fit_copy, take
 from oddsmith.numerics import Array
 from oddsmith.protocols import ClassifierLike, Indices, Labels

@@ -24,11 +24,9 @@ class Trainable(Protocol):
 
     def fit(self, X: Any, y: Any) -> Any:
         """Fit to rows and labels."""
-        ...
 
     def predict(self, X: Any) -> Labels:
         """Return the class of each row."""
-        ...
 
 
 class WrapperMixin(Estimator):
