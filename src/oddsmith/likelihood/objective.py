@@ -19,7 +19,7 @@ from scipy import linalg
 from oddsmith.engines import Engine, MemorySource, PartedSource, Progress, engine_of
 from oddsmith.engines.memory import RunSource, available_cores, parallel_map
 from oddsmith.errors import InvalidInputError
-from oddsmith.kernels.buffers import RowBuffers
+from oddsmith.kernels.reference import RowBuffers
 from oddsmith.likelihood.coordinates import AnySource, threads_of
 from oddsmith.likelihood.implicit_hessian import ImplicitHessian, curvature_roots
 from oddsmith.links import Link
@@ -184,7 +184,7 @@ class FoldObjective:
         if last is not None and (order < 2 or last.hessian is not None) and (last.w == w).all():
             return last
         with np.errstate(over="ignore", invalid="ignore"):
-            sums = self._sums(*self.raw(w), order, expected)
+            sums = self._sums(w, order, expected)
         g = self._to_solver(sums.gradient)
         H = None if sums.hessian is None else self._hessian(sums.hessian)
         value, rounding = sums.value, 0.0
@@ -212,10 +212,10 @@ class FoldObjective:
         H[:, fixed] = 0.0
         H[fixed, fixed] = diagonal
 
-    def _sums(self, W: Array, b: Array, order: int, expected: bool) -> Curvature:
+    def _sums(self, w: Array, order: int, expected: bool) -> Curvature:
         packs = self.buffers is not None and self.buffers.half is not None
         inverse = self.scale**-2.0 if packs or self.state.max_row_norm2 is None else None
-        sums = self.fold(Curvature, self._params(W, b, order=order, inverse=inverse, expected=expected))
+        sums = self.fold(Curvature, replace(self._at(w), order=order, expected=expected, inverse=inverse))
         if sums.rows != self.source.n_present:
             raise InvalidInputError(
                 f"This pass over the data met {sums.rows} rows, and the first one {self.source.n_present}: it has "
@@ -234,9 +234,8 @@ class FoldObjective:
     def hessian_product(self, w: Array, v: Array) -> Array:
         """Return the Hessian at ``w`` times ``v``: one pass, no matrix."""
         self._fill_row_curvature(w)
-        W, b = self.raw(w)
         V, v0 = self.raw(v)
-        sums = self.fold(CurvatureProduct, self._params(W, b, V=V, v=v0))
+        sums = self.fold(CurvatureProduct, replace(self._at(w), V=V, v=v0))
         result = self._to_solver(sums.product) / self.sampling_fraction
         if self.penalty is not None:
             result = result + self.penalty.apply(v.reshape(self.shape))
@@ -257,7 +256,7 @@ class FoldObjective:
         if self.whitening is not None:
             return InterceptPreconditioner.of(np.ones((C, P)), np.zeros((C, P - 1)))
         self._fill_row_curvature(w)
-        sums = self.fold(CurvatureDiagonal, self._params(*self.raw(w)))
+        sums = self.fold(CurvatureDiagonal, self._at(w))
         d, cross = sums.diagonal / self.sampling_fraction, sums.cross[:, 1:] / self.sampling_fraction
         if C > 1 and not np.array_equal(self.T, np.eye(C)):
             d, cross = (np.broadcast_to(part.mean(axis=0), part.shape) for part in (d, cross))
@@ -431,30 +430,10 @@ class FoldObjective:
         self.state.passes += 1
         return self.engine.fold(statistic, self.source, params, progress=self.progress)
 
-    def _params(
-        self,
-        W: Array,
-        b: Array,
-        *,
-        order: int = 1,
-        V: Array | None = None,
-        v: Array | None = None,
-        inverse: Array | None = None,
-        expected: bool = False,
-    ) -> CurvatureParams:
-        return CurvatureParams(
-            W=W,
-            b=b,
-            center=self.center,
-            order=order,
-            V=V,
-            v=v,
-            inverse=inverse,
-            large=self.large,
-            link=self.link,
-            expected=expected,
-            buffers=self.buffers,
-        )
+    def _at(self, w: Array) -> CurvatureParams:
+        """Return the weights as the kernels take them."""
+        (W, b), large = self.raw(w), self.large
+        return CurvatureParams(W=W, b=b, center=self.center, order=1, large=large, link=self.link, buffers=self.buffers)
 
     def _to_solver(self, G: Array) -> Array:
         G = self.T.T @ G if len(G) > 1 else G
