@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from oddsmith.block import Block
-from oddsmith.kernels.buffers import RowBuffers
+from oddsmith.kernels.reference import RowBuffers
 from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
 
 LAYOUTS = ["C", "F", "csr32", "csr64", "strided", "part of F", "F backwards", "odd F"]

@@ -151,7 +151,7 @@ def test_every_path_follows_the_rule_exactly(K, path, monkeypatch):
     if path == "turns compiled":
         monkeypatch.setattr(kernel, "COMPILE_AFTER", 100)
     rows = sparse.csr_array(X) if path.endswith("sparse") else X
-    walk = kernel.Walk(np.zeros((1 if K == 2 else K, 5)))
+    walk = kernel.Walk(V=np.zeros((1 if K == 2 else K, 5)))
     for _ in range(7):
         kernel.run_epoch(rows, t, np.arange(90), 1.0, 1.0, walk)
     W, mistakes = rule_written_out(X, t, K, 7)

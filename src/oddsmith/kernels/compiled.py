@@ -14,15 +14,7 @@ from numba import njit, uintp
 
 from oddsmith.kernels.gram import add_gram, centred_rows
 from oddsmith.kernels.scalar import SUMS, logistic_tile, prefetch, residual_tile, sum_of
-from oddsmith.kernels.vectors import (
-    add_columns,
-    add_sums,
-    eight_dots,
-    eight_dots_and_squares,
-    pack,
-    pack_half_rows,
-    value_at,
-)
+from oddsmith.kernels.vectors import add_columns, add_sums, eight_dots, pack, pack_half_rows, value_at
 
 AHEAD = uintp(384)
 
@@ -41,7 +33,7 @@ def _dots_c(x: Any, base: Any, M: Any, u: Any, center: Any, U: Any, C: Any, a: A
     i = uintp(0)
     if U.size:
         while i + uintp(8) <= n:
-            eight_dots(x, base + i * M, M, C, i, ahead + i * M // uintp(2), U, a)
+            eight_dots(x, base + i * M, M, C, i, ahead + i * M // uintp(2), U, a, None, None)
             i += uintp(8)
     while i + uintp(4) <= n:  # short rows, four at a time
         k0 = base + i * M
@@ -72,7 +64,7 @@ def _dots_and_squares_c(
     i = uintp(0)
     if wide.size:
         while i + uintp(8) <= n:
-            eight_dots_and_squares(x, base + i * M, M, wide[1], i, ahead + i * M // uintp(2), wide[0], a, wide[2], q)
+            eight_dots(x, base + i * M, M, wide[1], i, ahead + i * M // uintp(2), wide[0], a, wide[2], q)
             i += uintp(8)
     while i < n:
         k = base + i * M
@@ -83,16 +75,6 @@ def _dots_and_squares_c(
             square += z * z * inverse[j]
         a[i], q[i] = total, square
         i += uintp(1)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _longest(q: Any, s: Any, first: Any, n: Any) -> float:
-    """The largest of the first n numbers in ``q`` of rows of positive weight."""
-    longest = 0.0
-    for i in range(n):
-        if not s.size or s[first + i] > 0.0:
-            longest = max(longest, q[i])
-    return longest
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
@@ -196,7 +178,9 @@ def logistic_c(
         ahead = following * M if following + step <= N else first * M
         if inverse.size and not half.size:
             _dots_and_squares_c(x, first * M, M, u, center, inverse, wide, a, h, n, ahead)
-            longest = max(longest, _longest(h, s, seen, n))
+            for i in range(n):
+                if not s.size or s[seen + i] > 0.0:
+                    longest = max(longest, h[i])
         else:
             _dots_c(x, first * M, M, u, center, U, C, a, n, ahead)
         if half.size:
@@ -231,13 +215,6 @@ def _column_product(x: Any, k: Any, c: float, r: Any, n: Any) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _prefetch_range(x: Any, k: Any, n: Any) -> None:
-    """Prefetch n numbers from x[k] on."""
-    for i in range(uintp(0), n, uintp(8)):
-        prefetch(x, k + i)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def logistic_f(x: Any, apart: int, targets: Any, weights: Any, g: Any, tile: int) -> tuple[float, float]:
     """Two classes, F order: the same from a flat array in which columns begin so many numbers ``apart``."""
     (t, s, offset), (u, b, center, inverse) = targets, weights
@@ -250,7 +227,8 @@ def logistic_f(x: Any, apart: int, targets: Any, weights: Any, g: Any, tile: int
         a[:n] = 0.0
         for j in range(M):
             _column_dots(x, j * stride + first, u[j], center[j], a, n)
-            _prefetch_range(x, j * stride + first + step, n)
+            for i in range(uintp(0), n, uintp(8)):
+                prefetch(x, j * stride + first + step + i)
         if inverse.size:
             h[:n] = 0.0
             for j in range(M):

@@ -129,11 +129,6 @@ def _centre(X: Any, first: int, n: int, center: Any, Z: Any) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _pack_half(Z: Any, n: int, wide: Any, half: Any) -> float:
-    return pack_half_rows(Z.ravel(), uintp(0), uintp(n), uintp(Z.shape[1]), wide[1], wide[2], wide[3], half)  # type: ignore[no-any-return]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def _activate(Z: Any, W: Any, V: Any, rows: Any, A: Any) -> None:
     """A = W Zᵀ (C × n), in one product of many classes, or by way of ``rows`` = Z V (n × C), V being Wᵀ, of few."""
     if W.shape[0] >= MANY_CLASSES:
@@ -182,7 +177,8 @@ def softmax(X: Any, targets: Any, weights: Any, g: Any, tile: int, half: Any, wi
         np.dot(R, Z, G)
         g[:, 1:] += G
         if half.size:
-            longest = max(longest, _pack_half(Z, n, wide, half[first * M : (first + n) * M]))
+            part, columns = half[first * M : (first + n) * M], (wide[1], wide[2], wide[3])
+            longest = max(longest, pack_half_rows(Z.ravel(), uintp(0), uintp(n), uintp(M), *columns, part))
         elif inverse.size:
             for i in range(n):
                 if not s.size or s[first + i] > 0.0:
@@ -255,19 +251,14 @@ def _single_tile(A: Any, t: Any, b: Any, top: Any, total: Any, n: Any) -> Any:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _widen(x: Any, first: Any, begin: Any, end: Any, z: Any) -> None:
-    for j in range(begin, end):
-        z[j] = value_at(x, first + j)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def _single(x: Any, first: Any, count: Any, z: Any) -> None:
     """Numbers of half precision from x[first] on in single precision; those after them are prefetched."""
     step = uintp(512)
     for begin in range(uintp(0), count, step):
         for j in range(begin, begin + step, uintp(32)):
             prefetch(x, first + count + j)
-        _widen(x, first, begin, min(begin + step, count), z)
+        for j in range(begin, min(begin + step, count)):
+            z[j] = value_at(x, first + j)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -283,8 +274,7 @@ def softmax_half(X: Any, t: Any, W: Any, b: Any, g: Any, tile: int) -> float:
     value = 0.0
     for first in range(0, N, tile):
         n = min(tile, N - first)
-        begin = uintp(first * M)
-        _single(x, begin, uintp(n * M), z)
+        _single(x, uintp(first * M), uintp(n * M), z)
         _activate(Z, U, V, rows, A)
         value += _single_tile(A, t[first : first + n], shift, top, total, n)
         A[:, n:] = 0.0

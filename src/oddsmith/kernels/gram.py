@@ -13,7 +13,7 @@ from numba import njit, uintp
 from numba.extending import intrinsic
 
 from oddsmith.kernels.scalar import SUMS
-from oddsmith.kernels.vectors import DOUBLE, INDEX, VOID, Build, N
+from oddsmith.kernels.vectors import DOUBLE, INDEX, VOID, Build, N, emitted_by
 from oddsmith.numerics import Array
 
 LANES = 8
@@ -29,24 +29,21 @@ def _products(groups: int) -> Any:
     def add_products(typingctx: Any, z: Any, h: Any, n: Any, P: Any, G: Any, i: Any, j: Any) -> Any:
         """G[i:i+8, j:j+8·groups] += Σ_r h_r z_ri z_rj over n rows of length P."""
 
-        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            do = Build(context, builder, signature, arguments)
-            _, _, n, P, _, i, j = arguments
+        def emit(do: Build) -> None:
+            builder, (_, _, n, P, _, i, j) = do.builder, do.arguments
             z, h, G = do.pointer(0, DOUBLE), do.pointer(1, DOUBLE), do.pointer(4, DOUBLE)
 
             def body(row: Any, k: Any, sums: list[Any]) -> list[Any]:
                 weight = do.same(builder.load(builder.gep(h, [row])))
                 first = builder.add(k, j)
-                right = [
-                    builder.fmul(do.load(z, builder.add(first, INDEX(LANES * group)), DOUBLE), weight)
-                    for group in range(groups)
-                ]
+                places = [builder.add(first, INDEX(LANES * group)) for group in range(groups)]
+                right = [builder.fmul(do.load(z, place, DOUBLE), weight) for place in places]
                 added: list[Any] = []
                 for column in range(LANES):
                     place = builder.add(builder.add(k, i), INDEX(column))
                     left = do.same(builder.load(builder.gep(z, [place])))
-                    for group in range(groups):
-                        added.append(do.fused(sums[len(added)], left, right[group]))
+                    for group in right:
+                        added.append(do.fused(sums[len(added)], left, group))
                 return added
 
             sums = iter(do.loop(n, 1, LANES * groups, body, step=P))
@@ -55,9 +52,8 @@ def _products(groups: int) -> Any:
                 for group in range(groups):
                     target = do.address(G, builder.add(first, INDEX(LANES * group)), DOUBLE, LANES)
                     builder.store(builder.fadd(builder.load(target, align=8), next(sums)), target, align=8)
-            return context.get_dummy_value()
 
-        return VOID(z, h, N, N, G, N, N), codegen
+        return VOID(z, h, N, N, G, N, N), emitted_by(emit)
 
     return add_products
 
@@ -129,20 +125,14 @@ def tile_scratch(P: int) -> Array:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def whole(G: Any, H: Any) -> None:
-    """Write the matrices of all pairs of classes, C × P × C × P, from the lower halves of those of the pairs k ≤ j."""
-    pair, P = 0, H.shape[1]
-    for j in range(H.shape[0]):
+def symmetric_hessian(G: Any, C: int, P: int) -> Any:
+    """Return a Hessian of C classes, CP × CP, from the lower halves ``G`` of the blocks of pairs of classes k ≤ j."""
+    H, pair = np.empty((C, P, C, P)), 0
+    for j in range(C):
         for k in range(j + 1):
             for a in range(P):
                 for b in range(a + 1):
                     value = G[pair, a, b]
                     H[j, a, k, b] = H[j, b, k, a] = H[k, a, j, b] = H[k, b, j, a] = value
             pair += 1
-
-
-def symmetric_hessian(G: Array, C: int, P: int) -> Array:
-    """Return a Hessian of C classes, CP × CP, of which G holds the lower halves of pairs."""
-    H = np.empty((C, P, C, P))
-    whole(G, H)
     return H.reshape(C * P, C * P)

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
 from oddsmith.block import Block
 from oddsmith.kernels import compiled, compiled_softmax, gram, reference, vectors
-from oddsmith.kernels.buffers import NOTHING, half_rows, row_curvature
 from oddsmith.kernels.reference import CurvatureParams, Sums
 from oddsmith.numerics import Array
 from oddsmith.rows import HalfRows, RunRows, SparseRows
@@ -20,7 +20,7 @@ MOST_ROWS = 2048
 """Rows of a chunk, at most, where a Hessian has more rows than that."""
 HALF_PRECISION = vectors.has_half_precision()
 """Whether this machine reads numbers of half precision as fast as others."""
-NO_OFFSET = np.empty((0, 1))
+NOTHING, NO_OFFSET, NO_HALF = np.empty(0), np.empty((0, 1)), np.empty(0, np.uint16)
 ALL = slice(None)
 
 
@@ -30,7 +30,8 @@ def curvature(block: Block, at: CurvatureParams) -> Sums:
     Phi = block.Phi
     if block.n_rows == 0:
         return reference.curvature(block, at)
-    if isinstance(Phi, HalfRows) and at.order < 2 and C > 1 and _is_plain(block, at):
+    plain = block.s is None and block.offset is None and at.inverse is None and not at.center.any()
+    if isinstance(Phi, HalfRows) and at.order < 2 and C > 1 and plain:
         return _softmax_half(block, at)
     in_place = isinstance(Phi, RunRows) and C == 1 and M < gram.MOST_COLUMNS and Phi.X.flags.c_contiguous
     if not (in_place or (isinstance(Phi, HalfRows) and C == 1 and at.order < 2)):
@@ -48,7 +49,7 @@ def curvature_product(block: Block, at: CurvatureParams) -> Array:
     block = block.concrete()
     g = np.zeros((C, P))
     if block.is_sparse and C == 1:
-        turn, h = float(v[0] - V[0] @ center), row_curvature(at.buffers, block)
+        turn, h = float(v[0] - V[0] @ center), _row_curvature(block, at)
         if h.size:
             compiled.weighted_csr_product(_csr_arrays(block), h, V[0], turn, g[0])
         else:
@@ -74,7 +75,7 @@ def curvature_product(block: Block, at: CurvatureParams) -> Array:
 def curvature_diagonal(block: Block, at: CurvatureParams) -> tuple[Array, Array]:
     """As `reference.curvature_diagonal`, with the curvatures of the rows if they are known."""
     C, P = at.size
-    h = row_curvature(at.buffers, block)
+    h = _row_curvature(block, at)
     if not (isinstance(block.Phi, SparseRows) and C == 1 and h.size and not at.center.any()):
         return reference.curvature_diagonal(block, at)
     sums = np.zeros((P, 2))
@@ -105,6 +106,20 @@ def _targets(block: Block, rows: slice = ALL) -> tuple[Any, Array, Array]:
     return block.t[rows], s, NO_OFFSET if block.offset is None else block.offset[rows]
 
 
+def _row_curvature(block: Block, at: CurvatureParams) -> Array:
+    """Return the curvatures that are kept for the rows of a block, empty where there are none."""
+    kept = None if at.buffers is None else at.buffers.curvature
+    return NOTHING if kept is None else kept[block.first_row : block.first_row + block.n_rows]
+
+
+def _half_rows(block: Block, at: CurvatureParams) -> npt.NDArray[np.uint16]:
+    """Return where the rows of a block go in half precision, flat and as bits, empty where they do not."""
+    half = None if at.buffers is None else at.buffers.half
+    if half is None:
+        return NO_HALF
+    return half[block.first_row : block.first_row + block.n_rows].reshape(-1).view(np.uint16)
+
+
 def _csr_arrays(block: Block) -> tuple[Any, Any, Any]:
     X = block.X
     return X.data, X.indices, X.indptr
@@ -126,7 +141,7 @@ def _logistic(block: Block, at: CurvatureParams) -> Sums:
         X = np.ascontiguousarray(X).view(np.uint16)  # compiled code knows no other way to name them
     if X.flags.c_contiguous:
         residuals = np.empty(_tile_rows(max(1, X.itemsize * M)), np.float32 if X.itemsize == 2 else np.float64)
-        half = half_rows(at.buffers, block)
+        half = _half_rows(block, at)
         scratch = vectors.scratch(X.itemsize, M), residuals
         value, longest = compiled.logistic_c(X, targets, weights, g, *scratch, half, runs)
     else:
@@ -181,13 +196,9 @@ def _softmax(block: Block, at: CurvatureParams) -> Sums:
     g, (C, M) = np.zeros(at.size), at.W.shape
     tile = min(block.n_rows, max(64, CHUNK_BYTES // (8 * max(M, 2 * C))))
     weights = at.W, at.b, at.center, NOTHING if at.inverse is None else at.inverse
-    half = half_rows(at.buffers, block)
+    half = _half_rows(block, at)
     value, longest = compiled_softmax.softmax(block.X, _targets(block), weights, g, tile, half, vectors.scratch(8, M))
     return value, g, None, longest
-
-
-def _is_plain(block: Block, at: CurvatureParams) -> bool:
-    return block.s is None and block.offset is None and at.inverse is None and not at.center.any()
 
 
 def _softmax_half(block: Block, at: CurvatureParams) -> Sums:
@@ -269,7 +280,7 @@ def _csr(block: Block, at: CurvatureParams) -> Sums:
     (C, P), (t, s, offset) = at.size, _targets(block)
     longest = _csr_longest(block, s, at)
     if C == 1:
-        g, h = np.zeros(P), row_curvature(at.buffers, block)
+        g, h = np.zeros(P), _row_curvature(block, at)
         h = np.empty(block.n_rows) if at.order >= 2 and not h.size else h
         shift = float(at.b[0] - at.W[0] @ at.center)
         value = compiled.logistic_csr(_csr_arrays(block), (t, s, offset), at.W[0], shift, NOTHING, 0.0, g, h)

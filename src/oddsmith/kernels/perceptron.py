@@ -21,7 +21,7 @@ COMPILE_AFTER = 50_000
 LONGEST_RUN = 4096
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Walk:
     """The state of a running perceptron.
 
@@ -71,20 +71,17 @@ def rounding(X: Any, V: Array, bias: float) -> Array:
     """Return a bound on the rounding error of each row's margin."""
     squares = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("nm,nm->n", X, X)
     length = np.sqrt(np.asarray(squares).ravel() + bias)
-    bound: Array = 4.0 * (V.shape[1] + 2) * EPS * float(np.linalg.norm(V, axis=1).max()) * length
-    return bound
+    return np.asarray(4.0 * (V.shape[1] + 2) * EPS * float(np.linalg.norm(V, axis=1).max()) * length)
 
 
 def correct(x: Array, k: int, rival: int, step_size: float, bias: float, V: Array) -> None:
     """Move the weights by one mistake: towards the row for its class, away from it for the rival (Kesler)."""
+    row = np.append(bias, x)
     if len(V) == 1:
-        V[0, 1:] += (step_size if k == 1 else -step_size) * x
-        V[0, 0] += (step_size if k == 1 else -step_size) * bias
+        V[0] += (step_size if k == 1 else -step_size) * row
         return
-    V[k, 1:] += step_size * x
-    V[rival, 1:] -= step_size * x
-    V[k, 0] += step_size * bias
-    V[rival, 0] -= step_size * bias
+    V[k] += step_size * row
+    V[rival] -= step_size * row
 
 
 def run_epoch(
@@ -92,7 +89,7 @@ def run_epoch(
 ) -> None:
     """Visit the rows (dense or CSR, float64) once in the given order and correct each mistake, in place.
 
-    >>> walk = Walk(np.zeros((1, 2)))
+    >>> walk = Walk(V=np.zeros((1, 2)))
     >>> run_epoch(np.array([[-1.0], [2.0]]), np.array([0, 1], dtype=np.int32), np.arange(2), 1.0, 1.0, walk)
     >>> walk.V.tolist(), walk.mistakes
     ([[-1.0, 1.0]], 1)
@@ -124,6 +121,5 @@ def _run(X: Array, t: npt.NDArray[np.int32], step_size: float, bias: float, walk
             walk.keep(int(np.count_nonzero(margins(X, t, walk.V, bias)[0] <= 0.0)))
         n = start + first
         correct(X[n], int(t[n]), int(rival[first]), step_size, bias, walk.V)
-        walk.mistakes += 1
-        walk.run = 0
+        walk.mistakes, walk.run = walk.mistakes + 1, 0
         start, length = n + 1, max(16, min(length, 2 * (first + 1)))

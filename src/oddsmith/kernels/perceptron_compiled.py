@@ -1,6 +1,6 @@
 """The compiled epoch of the perceptron. This module is imported for large problems only.
 
-Rows are dense (``X`` is N × M) or CSR (``X`` is empty, and ``data``, ``indices``, ``indptr`` are not).
+``rows`` are X, data, indices and indptr: dense (X is N × M) or CSR (X is empty, and the others are not).
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ AHEAD = 16
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS)
-def _activations(X: Any, data: Any, indices: Any, indptr: Any, n: Any, V: Any, bias: float, a: Any) -> None:
+def _activations(rows: Any, n: Any, V: Any, bias: float, a: Any) -> None:
+    X, data, indices, indptr = rows
     for c in range(V.shape[0]):
         total = bias * V[c, 0]
         if X.shape[0] > 0:
@@ -32,7 +33,8 @@ def _activations(X: Any, data: Any, indices: Any, indptr: Any, n: Any, V: Any, b
 
 
 @njit(cache=True, nogil=True)
-def _add(X: Any, data: Any, indices: Any, indptr: Any, n: Any, step: float, bias: float, v: Any) -> None:
+def _add(rows: Any, n: Any, step: float, bias: float, v: Any) -> None:
+    X, data, indices, indptr = rows
     v[0] += step * bias
     if X.shape[0] > 0:
         for j in range(X.shape[1]):
@@ -56,57 +58,44 @@ def _rival(a: Any, k: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _errors(X: Any, data: Any, indices: Any, indptr: Any, t: Any, V: Any, bias: float, a: Any) -> int:
+def _errors(rows: Any, t: Any, V: Any, bias: float, a: Any) -> int:
     errors = 0
     for n in range(len(t)):
-        _activations(X, data, indices, indptr, n, V, bias, a)
+        _activations(rows, n, V, bias, a)
         if _rival(a, t[n]) >= 0:
             errors += 1
     return errors
 
 
 @njit(cache=True, nogil=True)
-def _epoch(
-    X: Any,
-    data: Any,
-    indices: Any,
-    indptr: Any,
-    t: Any,
-    order: Any,
-    step: float,
-    bias: float,
-    V: Any,
-    best: Any,
-    state: Any,
-) -> None:
+def _epoch(rows: Any, t: Any, order: Any, step: float, bias: float, V: Any, best: Any, state: Any) -> None:
     """Run an epoch; ``state`` holds mistakes, run without a mistake, longest run, fewest errors."""
     a = np.zeros(V.shape[0])
-    flat, M = X.reshape(-1), X.shape[1]
+    flat, M = rows[0].reshape(-1), rows[0].shape[1]
     for i in range(len(order)):
-        n = order[i]
-        k = t[n]
-        # Rows in random order are far apart in memory: ask for those to come while this one is worked on.
+        n, k = order[i], t[order[i]]
+        # Rows in random order are far apart in memory: prefetch those to come while this one is worked on.
         if i + AHEAD < len(order):
             for j in range(0, M, 8):
                 prefetch(flat, uintp(order[i + AHEAD] * M + j))
-        _activations(X, data, indices, indptr, n, V, bias, a)
+        _activations(rows, n, V, bias, a)
         rival = _rival(a, k)
         if rival < 0:
             state[1] += 1
             continue
         if state[1] > 2 * state[2]:
             state[2] = state[1]
-            errors = _errors(X, data, indices, indptr, t, V, bias, a)
+            errors = _errors(rows, t, V, bias, a)
             if errors < state[3]:
                 best[:] = V
                 state[3] = errors
         state[0] += 1
         state[1] = 0
         if V.shape[0] == 1:
-            _add(X, data, indices, indptr, n, step if k == 1 else -step, bias, V[0])
+            _add(rows, n, step if k == 1 else -step, bias, V[0])
         else:
-            _add(X, data, indices, indptr, n, step, bias, V[k])
-            _add(X, data, indices, indptr, n, -step, bias, V[rival])
+            _add(rows, n, step, bias, V[k])
+            _add(rows, n, -step, bias, V[rival])
 
 
 def run(X: Any, t: Any, order: Any, step_size: float, bias: float, walk: Walk) -> None:
@@ -116,5 +105,5 @@ def run(X: Any, t: Any, order: Any, step_size: float, bias: float, walk: Walk) -
         rows = (np.empty((0, 0)), X.data, X.indices, X.indptr)
     else:
         rows = (X, np.empty(0), np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32))
-    _epoch(*rows, t, order, step_size, bias, walk.V, walk.best, state)
+    _epoch(rows, t, order, step_size, bias, walk.V, walk.best, state)
     walk.mistakes, walk.run, walk.longest, walk.best_errors = (int(value) for value in state)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith.block import Block
-from oddsmith.kernels.buffers import RowBuffers
 from oddsmith.links import Link
 from oddsmith.losses import RowLosses, SoftmaxRows, row_losses
 from oddsmith.numerics import Array
@@ -22,6 +22,19 @@ from oddsmith.rows import DenseRows, Rows
 
 Sums = tuple[float, Array, Array | None, float]
 """Value, gradient (C × P), Hessian (CP × CP, or None) and longest row; P = 1 + M, the intercept first."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowBuffers:
+    """Arrays with an entry for each row of the data, which one pass of the compiled kernels writes and later ones read.
+
+    ``curvature`` (N) holds the second derivative of each row's loss, of CSR rows and two classes: an evaluation writes
+    it, products with the Hessian read it. ``half`` (N × M) takes the rows in half precision, centred and scaled by the
+    roots of ``inverse``, in a pass that looks for the longest row.
+    """
+
+    curvature: Array | None = None
+    half: npt.NDArray[np.float16] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from oddsmith.numerics import Array, log_normaliser, sigmoid
 TILE_ELEMENTS = 1 << 17
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WeightPoint:
     """Weights in the solver's coordinates, and these coordinates; ``link`` is None for the logit and for softmax."""
 
@@ -32,7 +32,7 @@ class WeightPoint:
     link: Link | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Tile:
     """Some rows: z (n × P), activations against class 0 (n × C), class codes, weights."""
 
@@ -51,15 +51,13 @@ class Tile:
     @cached_property
     def gradient(self) -> Array:
         """The gradient of each row's loss in the solver's contrasts, n × C."""
-        g: Array = self.rows.gradient @ self.at.T
-        return g
+        return np.asarray(self.rows.gradient @ self.at.T)
 
     @cached_property
     def P(self) -> Array:
         """Probability of each class, n × K."""
         if self.A.shape[1] > 1:
-            P: Array = log_normaliser(self.A)[1]
-            return P
+            return np.asarray(log_normaliser(self.A)[1])
         a = self.A[:, 0]
         if self.at.link is None:
             return np.column_stack([sigmoid(-a), sigmoid(a)])
@@ -72,8 +70,7 @@ class Tile:
 
     def scores(self) -> Array:
         """Return minus the score of each row of weight one, n × CP, contrast after contrast."""
-        G: Array = (self.gradient[:, :, None] * self.Z[:, None, :]).reshape(len(self.Z), -1)
-        return G
+        return np.asarray((self.gradient[:, :, None] * self.Z[:, None, :]).reshape(len(self.Z), -1))
 
     def spread(self, S: Array) -> Array:
         """Return the variance of each row's activations (n × C × C) if the weights have covariance ``S`` (CP × CP)."""
@@ -93,12 +90,11 @@ def tiles(block: Block, at: WeightPoint) -> Iterator[Tile]:
     step = max(256, TILE_ELEMENTS // max(1, M))
     for start in range(0, n, step):
         part = slice(start, min(start + step, n))
-        Z = np.empty((part.stop - part.start, M + 1))
-        Z[:, 0] = 1.0
+        Z = np.ones((part.stop - part.start, M + 1))
         np.subtract(block.Phi.dense(part.start, part.stop), at.center, out=Z[:, 1:])
         Z[:, 1:] /= at.scale
         A = Z @ (at.T @ at.x).T
         if block.offset is not None:
             A = A + block.offset[part]
         s = np.ones(len(Z)) if block.s is None else block.s[part]
-        yield Tile(block.first_row + start, Z, A, block.t[part], s, at)
+        yield Tile(start=block.first_row + start, Z=Z, A=A, t=block.t[part], s=s, at=at)

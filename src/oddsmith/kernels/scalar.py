@@ -25,14 +25,20 @@ SUMS = {"reassoc", "contract", "nsz"}
 EXACT = {"contract"}
 
 
-@intrinsic
-def _as_double(typingctx: Any, bits: Any) -> Any:
-    """Reinterpret 64 bits as a float."""
+def _bitcast(bits: Any, number: Any) -> Any:
+    """Make the instruction that reinterprets an integer as a number."""
 
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.DoubleType())
+    @intrinsic
+    def cast(typingctx: Any, value: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.bitcast(arguments[0], context.get_value_type(number))
 
-    return types.float64(types.int64), codegen
+        return number(bits), codegen
+
+    return cast
+
+
+_as_double, _as_single = _bitcast(types.int64, types.float64), _bitcast(types.int32, types.float32)
 
 
 @njit(cache=True, nogil=True, fastmath=EXACT, error_model="numpy")
@@ -55,16 +61,6 @@ def exp_negative(x: float) -> float:
     )
     value = (low + r4 * r4 * high) * _as_double((np.int64(k) + 1023) << 52)
     return 0.0 if zero else value
-
-
-@intrinsic
-def _as_single(typingctx: Any, bits: Any) -> Any:
-    """Reinterpret 32 bits as a float."""
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.FloatType())
-
-    return types.float32(types.int32), codegen
 
 
 @njit(cache=True, nogil=True, fastmath=EXACT, error_model="numpy")
@@ -142,20 +138,21 @@ def sum_of(values: Any, n: int) -> float:
     return total
 
 
+def prefetch_line(builder: Any, pointer: Any) -> None:
+    """Emit a prefetch of a cache line into L2: L1 can have too few lines under way to keep memory busy."""
+    byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+    function = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+    builder.call(function, [builder.bitcast(pointer, byte), flag(0), flag(2), flag(1)])
+
+
 @intrinsic
 def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
-    """Prefetch the cache line of ``array[index]`` (a flat array) into L2.
-
-    The first level can have too few lines under way to keep memory busy.
-    """
+    """Prefetch the cache line of ``array[index]`` (a flat array) into L2."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         view = context.make_array(signature.args[0])(context, builder, arguments[0])
-        pointer = builder.gep(view.data, [arguments[1]])
-        bytes_pointer = builder.bitcast(pointer, ir.IntType(8).as_pointer())
-        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer()] + [ir.IntType(32)] * 3)
-        function = builder.module.declare_intrinsic("llvm.prefetch", [ir.IntType(8).as_pointer()], kind)
-        builder.call(function, [bytes_pointer] + [ir.IntType(32)(flag) for flag in (0, 2, 1)])
+        prefetch_line(builder, builder.gep(view.data, [arguments[1]]))
         return context.get_dummy_value()
 
     return types.void(array, types.uintp), codegen

@@ -62,29 +62,15 @@ def _products(Z: Any, T: Any, Mp: Any, a: Any, b: Any, P: Any) -> None:
             for p in range(a, b):
                 x0, x1, x2, x3 = Z[x + p], Z[x + T + p], Z[x + uintp(2) * T + p], Z[x + uintp(3) * T + p]
                 y0, y1, y2, y3 = Z[y + p], Z[y + T + p], Z[y + uintp(2) * T + p], Z[y + uintp(3) * T + p]
-                s00 += x0 * y0
-                s01 += x0 * y1
-                s02 += x0 * y2
-                s03 += x0 * y3
-                s10 += x1 * y0
-                s11 += x1 * y1
-                s12 += x1 * y2
-                s13 += x1 * y3
-                s20 += x2 * y0
-                s21 += x2 * y1
-                s22 += x2 * y2
-                s23 += x2 * y3
-                s30 += x3 * y0
-                s31 += x3 * y1
-                s32 += x3 * y2
-                s33 += x3 * y3
+                s00, s01, s02, s03 = s00 + x0 * y0, s01 + x0 * y1, s02 + x0 * y2, s03 + x0 * y3
+                s10, s11, s12, s13 = s10 + x1 * y0, s11 + x1 * y1, s12 + x1 * y2, s13 + x1 * y3
+                s20, s21, s22, s23 = s20 + x2 * y0, s21 + x2 * y1, s22 + x2 * y2, s23 + x2 * y3
+                s30, s31, s32, s33 = s30 + x3 * y0, s31 + x3 * y1, s32 + x3 * y2, s33 + x3 * y3
             sums = ((s00, s01, s02, s03), (s10, s11, s12, s13), (s20, s21, s22, s23), (s30, s31, s32, s33))
             for u in range(4):
                 k = (i + uintp(u)) * Mp + j
-                P[k] += sums[u][0]
-                P[k + uintp(1)] += sums[u][1]
-                P[k + uintp(2)] += sums[u][2]
-                P[k + uintp(3)] += sums[u][3]
+                for v in range(4):
+                    P[k + uintp(v)] += sums[u][v]
             j += four
         i += four
 

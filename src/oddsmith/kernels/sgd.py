@@ -11,17 +11,7 @@ COMPILE_ABOVE = 20_000
 
 
 def epoch(
-    X: Any,
-    t: Any,
-    s: Any,
-    offset: Any,
-    center: Any,
-    scale: Any,
-    T: Any,
-    decay: Any,
-    target: Any,
-    V: Any,
-    steps: Any,
+    X: Any, t: Any, s: Any, offset: Any, center: Any, scale: Any, T: Any, decay: Any, target: Any, V: Any, steps: Any
 ) -> Any:
     """Update ``V`` (C × P, intercept first) in place by one step a row; return the mean of the iterates.
 

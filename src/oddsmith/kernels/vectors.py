@@ -8,6 +8,7 @@ precision, all others in double precision.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from platform import machine
 from typing import Any
 
@@ -16,6 +17,8 @@ from llvmlite import ir
 from numba import njit, types
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
+
+from oddsmith.kernels.scalar import prefetch_line
 
 FLAGS = ("contract", "reassoc", "nsz")
 HALF, SINGLE, DOUBLE = ir.HalfType(), ir.FloatType(), ir.DoubleType()
@@ -64,17 +67,9 @@ class Build:
         return self.builder.fsub(values, center)
 
     def prefetch(self, pointer: Any, index: Any, count: int) -> None:
-        """Prefetch so many numbers into L2; the addresses need not exist.
-
-        The first level can have too few lines under way to keep memory busy.
-        """
-        each = 64 // BYTES[str(self.stored)]
-        byte = ir.IntType(8).as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), [byte, SHORT, SHORT, SHORT])
-        function = self.builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-        for k in range(0, count, each):
-            place = self.builder.gep(pointer, [self.builder.add(index, INDEX(k))])
-            self.builder.call(function, [self.builder.bitcast(place, byte), SHORT(0), SHORT(2), SHORT(1)])
+        """Prefetch so many numbers into L2; the addresses need not exist."""
+        for k in range(0, count, 64 // BYTES[str(self.stored)]):
+            prefetch_line(self.builder, self.builder.gep(pointer, [self.builder.add(index, INDEX(k))]))
 
     def fused(self, total: Any, left: Any, right: Any) -> Any:
         """Return total + left · right."""
@@ -121,65 +116,55 @@ class Build:
         return list(added)
 
 
-def _eight_sums(do: Build, weights: list[int], targets: list[int]) -> Any:
-    """Σ_j u_j z_ij of eight rows (z = x − c), and Σ_j v_j z_ij² where there are weights v, too.
-
-    The first six arguments are those of `eight_dots`; weights and targets are given by their places among the others.
-    """
-    builder = do.builder
-    _, first, M, _, i, ahead = do.arguments[:6]
-    x, c, u = do.pointer(0, do.stored), do.pointer(3, do.number), [do.pointer(k, do.number) for k in weights]
-    starts = [builder.add(first, builder.mul(M, INDEX(row))) for row in range(ROWS)]
-    last = builder.sub(M, INDEX(do.lanes))
-
-    def body(j: Any, _: Any, sums: list[Any]) -> list[Any]:
-        column = builder.select(builder.icmp_unsigned("<", j, last), j, last)
-        center, weight = do.load(c, j, do.number), [do.load(pointer, j, do.number) for pointer in u]
-        do.prefetch(x, builder.add(ahead, builder.mul(j, INDEX(4))), 4 * do.lanes)
-        rows = [do.row(x, builder.add(start, column), center) for start in starts]
-        added = [do.fused(total, z, weight[0]) for total, z in zip(sums, rows, strict=False)]
-        if len(weight) > 1:
-            added += [
-                do.fused(total, builder.fmul(z, z), weight[1]) for total, z in zip(sums[ROWS:], rows, strict=True)
-            ]
-        return added
-
-    found = do.loop(M, do.lanes, ROWS * len(u), body)
-    for k, target in enumerate(targets):
-        sums = found[ROWS * k : ROWS * (k + 1)]
-        while len(sums) > 1:
-            sums = [do.pairwise_add(*sums[k : k + 2]) for k in range(0, len(sums), 2)]
-        total = sums[0]
-        if do.lanes > ROWS:
-            total = do.pairwise_add(total, total)
-            total = builder.fpext(do.pick(total, total, [*range(ROWS)]), ir.VectorType(DOUBLE, ROWS))
-        builder.store(total, do.address(do.pointer(target, DOUBLE), i, DOUBLE, ROWS), align=8)
-    return do.context.get_dummy_value()
-
-
-@intrinsic
-def eight_dots(typingctx: Any, x: Any, first: Any, M: Any, center: Any, i: Any, ahead: Any, u: Any, a: Any) -> Any:
-    """a[i:i+8] = Σ_j u_j (x_ij − c_j) for the eight rows of length M that begin at x[first]; u and c are in groups.
-
-    Meanwhile as many numbers as four rows have, from x[ahead] on, are prefetched.
-    """
+def emitted_by(emit: Callable[[Build], Any]) -> Any:
+    """Return the code generator of an instruction: ``emit`` returns its value, or None if it has none."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _eight_sums(Build(context, builder, signature, arguments), [6], [7])
+        value = emit(Build(context, builder, signature, arguments))
+        return context.get_dummy_value() if value is None else value
 
-    return VOID(x, N, N, center, N, N, u, a), codegen
+    return codegen
 
 
 @intrinsic
-def eight_dots_and_squares(
+def eight_dots(
     typingctx: Any, x: Any, first: Any, M: Any, center: Any, i: Any, ahead: Any, u: Any, a: Any, v: Any, q: Any
 ) -> Any:
-    """The same, and q[i:i+8] = Σ_j v_j (x_ij − c_j)²."""
+    """a[i:i+8] = Σ_j u_j z_ij and, unless v and q are None, q[i:i+8] = Σ_j v_j z_ij², with z_ij = x_ij − c_j.
 
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _eight_sums(Build(context, builder, signature, arguments), [6, 8], [7, 9])
+    The eight rows of length M begin at x[first]; u, c and v are in groups. Meanwhile as many numbers as four rows have,
+    from x[ahead] on, are prefetched.
+    """
+    weights = [6] if isinstance(v, types.NoneType) else [6, 8]
 
-    return VOID(x, N, N, center, N, N, u, a, v, q), codegen
+    def emit(do: Build) -> None:
+        builder, (_, first, M, _, i, ahead, *_) = do.builder, do.arguments
+        x, c, u = do.pointer(0, do.stored), do.pointer(3, do.number), [do.pointer(k, do.number) for k in weights]
+        starts = [builder.add(first, builder.mul(M, INDEX(row))) for row in range(ROWS)]
+        last = builder.sub(M, INDEX(do.lanes))
+
+        def body(j: Any, _: Any, sums: list[Any]) -> list[Any]:
+            column = builder.select(builder.icmp_unsigned("<", j, last), j, last)
+            center, weight = do.load(c, j, do.number), [do.load(pointer, j, do.number) for pointer in u]
+            do.prefetch(x, builder.add(ahead, builder.mul(j, INDEX(4))), 4 * do.lanes)
+            rows = [do.row(x, builder.add(start, column), center) for start in starts]
+            added = [do.fused(total, z, weight[0]) for total, z in zip(sums[:ROWS], rows, strict=True)]
+            for total, z in zip(sums[ROWS:], rows, strict=False):
+                added.append(do.fused(total, builder.fmul(z, z), weight[1]))
+            return added
+
+        found = do.loop(M, do.lanes, ROWS * len(u), body)
+        for k, place in enumerate(weights):
+            sums = found[ROWS * k : ROWS * (k + 1)]
+            while len(sums) > 1:
+                sums = [do.pairwise_add(*sums[k : k + 2]) for k in range(0, len(sums), 2)]
+            total = sums[0]
+            if do.lanes > ROWS:
+                total = do.pairwise_add(total, total)
+                total = builder.fpext(do.pick(total, total, [*range(ROWS)]), ir.VectorType(DOUBLE, ROWS))
+            builder.store(total, do.address(do.pointer(place + 1, DOUBLE), i, DOUBLE, ROWS), align=8)
+
+    return VOID(x, N, N, center, N, N, u, a, v, q), emitted_by(emit)
 
 
 @intrinsic
@@ -191,9 +176,8 @@ def add_columns(
     Meanwhile half as many numbers, from x[ahead] on, are prefetched.
     """
 
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        do = Build(context, builder, signature, arguments)
-        _, first, M, n, _, _, _, j, ahead = arguments
+    def emit(do: Build) -> None:
+        builder, (_, first, M, n, _, _, _, j, ahead) = do.builder, do.arguments
         x, r, g = do.pointer(0, do.stored), do.pointer(4, do.number), do.pointer(6, DOUBLE)
         center = do.load(do.pointer(5, do.number), j, do.number)
 
@@ -212,21 +196,19 @@ def add_columns(
             total = builder.fpext(total, ir.VectorType(DOUBLE, do.lanes))
         target = do.address(g, j, DOUBLE, do.lanes)
         builder.store(builder.fadd(builder.load(target, align=8), total), target, align=8)
-        return context.get_dummy_value()
 
-    return VOID(x, N, N, N, r, center, g, N, N), codegen
+    return VOID(x, N, N, N, r, center, g, N, N), emitted_by(emit)
 
 
 @intrinsic
 def value_at(typingctx: Any, x: Any, k: Any) -> Any:
     """Return x[k] in double precision."""
 
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        do = Build(context, builder, signature, arguments)
-        value = builder.load(builder.gep(do.pointer(0, do.stored), [arguments[1]]))
-        return value if do.stored == DOUBLE else builder.fpext(value, DOUBLE)
+    def emit(do: Build) -> Any:
+        value = do.builder.load(do.builder.gep(do.pointer(0, do.stored), [do.arguments[1]]))
+        return value if do.stored == DOUBLE else do.builder.fpext(value, DOUBLE)
 
-    return types.float64(x, N), codegen
+    return types.float64(x, N), emitted_by(emit)
 
 
 @intrinsic
@@ -236,11 +218,10 @@ def pack_half_row(typingctx: Any, x: Any, k: Any, M: Any, center: Any, inverse: 
     It does nothing where there is no half precision: code for that could not even be linked.
     """
 
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        do = Build(context, builder, signature, arguments)
+    def emit(do: Build) -> Any:
         if do.stored == HALF or not has_half_precision():
             return DOUBLE(0.0)
-        _, k, M, _, _, _, _ = arguments
+        builder, (_, k, M, *_) = do.builder, do.arguments
         x, half = do.pointer(0, do.stored), do.pointer(6, HALF)
         c, inverse, root = (do.pointer(place, do.number) for place in (3, 4, 5))
         last = builder.sub(M, INDEX(do.lanes))
@@ -258,7 +239,7 @@ def pack_half_row(typingctx: Any, x: Any, k: Any, M: Any, center: Any, inverse: 
             total = do.pairwise_add(total, total)
         return builder.extract_element(total, SHORT(0))
 
-    return types.float64(x, N, N, center, inverse, root, half), codegen
+    return types.float64(x, N, N, center, inverse, root, half), emitted_by(emit)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

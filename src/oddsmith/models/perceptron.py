@@ -148,7 +148,7 @@ class PerceptronClassifier(GeometryMixin, Classifier):
         n, M = Phi.shape
         bias, step_size = float(bool(self.fit_intercept)), float(self.step_size)
         # Short runs say little: weights are worth a count of all rows after 1/64 of them without a mistake.
-        walk = Walk(np.zeros((1 if K == 2 else K, M + 1)), longest=n // 128)
+        walk = Walk(V=np.zeros((1 if K == 2 else K, M + 1)), longest=n // 128)
         rng = None if self.seed is None else np.random.default_rng(self.seed)
         records: list[tuple[Any, ...]] = []
         began = time.perf_counter()

@@ -26,7 +26,7 @@ from oddsmith.design.basis import BASES, Expansion
 from oddsmith.design.basis.base import AllRows, Composed
 from oddsmith.design.basis.spline import Picked
 from oddsmith.design.data_summary import BlockEncoder, DataSummary, DataSummaryParams, Roles, SampledRows
-from oddsmith.design.expressions import Expression
+from oddsmith.design.formula import Expression
 from oddsmith.design.functions import Center, Poly, Scale, Splines
 from oddsmith.design.levels import Category, ColumnSummary, TableSchema
 from oddsmith.design.table import Design
@@ -57,7 +57,7 @@ from oddsmith.solvers import SOLVERS
 from oddsmith.solvers.plan import Plan, Stage
 from oddsmith.statistic import STATISTICS, Shape
 from oddsmith.statistics import CurvatureParams, FeaturesParams, MomentsParams
-from oddsmith.statistics.losses import LossesParams
+from oddsmith.statistics.curvature import LossesParams
 from oddsmith.statistics.sample import SampleParams
 from oddsmith.statistics.scores import LeverageParams
 

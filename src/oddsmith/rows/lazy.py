@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 from oddsmith.rows.base import STORAGES, DerivedRows, Rows, as_rows
-
-if TYPE_CHECKING:
-    from oddsmith.rows.dense import DenseRows
-    from oddsmith.rows.sparse import SparseRows
+from oddsmith.rows.dense import DenseRows
+from oddsmith.rows.sparse import SparseRows
 
 
 @STORAGES.register("lazy")

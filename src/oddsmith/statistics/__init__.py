@@ -1,31 +1,19 @@
-"""What is summed: counts, moments, features, gram, curvature, losses … Importing registers them all."""
+"""What is summed: counts, moments, features, gram, curvature, scores … Importing registers them all."""
 
-from oddsmith.kernels.reference import CurvatureParams
-from oddsmith.statistics.counts import Counts
-from oddsmith.statistics.curvature import Curvature, CurvatureDiagonal, CurvatureProduct
-from oddsmith.statistics.features import Features, FeaturesParams
-from oddsmith.statistics.gram import Gram
-from oddsmith.statistics.losses import Losses, LossesParams
-from oddsmith.statistics.moments import Moments, MomentsParams
-from oddsmith.statistics.sample import Sample, SampleParams
-from oddsmith.statistics.scores import LeverageParams, LeverageSlope, ScoreScatter
-
-__all__ = [
-    "Counts",
-    "Curvature",
-    "CurvatureDiagonal",
-    "CurvatureParams",
-    "CurvatureProduct",
-    "Features",
-    "FeaturesParams",
-    "Gram",
-    "LeverageParams",
-    "LeverageSlope",
-    "Losses",
-    "LossesParams",
-    "Moments",
-    "MomentsParams",
-    "Sample",
-    "SampleParams",
-    "ScoreScatter",
-]
+from oddsmith.kernels.reference import CurvatureParams as CurvatureParams
+from oddsmith.statistics.counts import Counts as Counts
+from oddsmith.statistics.curvature import Curvature as Curvature
+from oddsmith.statistics.curvature import CurvatureDiagonal as CurvatureDiagonal
+from oddsmith.statistics.curvature import CurvatureProduct as CurvatureProduct
+from oddsmith.statistics.curvature import Losses as Losses
+from oddsmith.statistics.curvature import LossesParams as LossesParams
+from oddsmith.statistics.features import Features as Features
+from oddsmith.statistics.features import FeaturesParams as FeaturesParams
+from oddsmith.statistics.gram import Gram as Gram
+from oddsmith.statistics.moments import Moments as Moments
+from oddsmith.statistics.moments import MomentsParams as MomentsParams
+from oddsmith.statistics.sample import Sample as Sample
+from oddsmith.statistics.sample import SampleParams as SampleParams
+from oddsmith.statistics.scores import LeverageParams as LeverageParams
+from oddsmith.statistics.scores import LeverageSlope as LeverageSlope
+from oddsmith.statistics.scores import ScoreScatter as ScoreScatter

@@ -13,7 +13,7 @@ from oddsmith.block import Block
 from oddsmith.numerics import Array
 from oddsmith.rows import as_rows
 from oddsmith.statistic import STATISTICS, Shape
-from oddsmith.statistics.moments import Moments, MomentsParams
+from oddsmith.statistics.moments import Moments, MomentsParams, merged_means
 from oddsmith.statistics.tiles import sorted_tiles, sums_by_class
 
 NEGATIVE, FRACTIONAL, NOT_BINARY = range(3)
@@ -85,12 +85,8 @@ class Features:
     def merge(self, other: Features) -> Features:
         """Add everything, but merge means and scatter by Chan's rule."""
         added = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
-        observed = added["observed"]
-        share = np.divide(other.observed, observed, out=np.zeros_like(observed), where=observed > 0)
-        delta = other.mean - self.mean
-        # A class that one side lacks takes the other side's mean as it is, bit for bit.
-        mean = np.where(self.observed > 0, self.mean + share * delta, other.mean)
-        return Features(**{**added, "mean": mean, "scatter": added["scatter"] + self.observed * share * delta**2})
+        mean, delta, cross = merged_means(self.observed, self.mean, other.observed, other.mean)
+        return Features(**{**added, "mean": mean, "scatter": added["scatter"] + cross * delta**2})
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:

@@ -98,13 +98,10 @@ class Moments:
             return cls(sums.weight, sums.base + sums.rest, sums.scatter(), params.group)
 
     def merge(self, other: Moments) -> Moments:
-        weight = self.weight + other.weight
-        share = np.divide(other.weight, weight, out=np.zeros_like(weight), where=weight > 0)
-        delta = other.mean - self.mean
-        # A class that one side lacks takes the other side's mean as it is, bit for bit.
-        mean = np.where((self.weight > 0)[:, None], self.mean + share[:, None] * delta, other.mean)
-        between = _by_group(delta, self.weight * share, self.group, self.scatter)
-        return Moments(weight, mean, self.scatter + other.scatter + between, self.group)
+        weight, more = self.weight[:, None], other.weight[:, None]
+        mean, delta, cross = merged_means(weight, self.mean, more, other.mean)
+        between = _by_group(delta, cross[:, 0], self.group, self.scatter)
+        return Moments(self.weight + other.weight, mean, self.scatter + other.scatter + between, self.group)
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
@@ -112,6 +109,19 @@ class Moments:
         forms = [MomentsParams(shape.K, form) for form in ("full", "pooled", "diagonal")]
         others = [MomentsParams(shape.K, groups=groups), MomentsParams(1, "diagonal"), MomentsParams(1)]
         return [*forms, *others, *(replace(form, large=True) for form in (*forms, *others))]
+
+
+def merged_means(weight: Array, mean: Array, more: Array, others: Array) -> tuple[Array, Array, Array]:
+    """Return the mean of two parts by Chan's rule, the difference δ of their means, and the weight of δ² in scatter.
+
+    >>> merged_means(np.array([1.0]), np.array([0.0]), np.array([3.0]), np.array([4.0]))
+    (array([3.]), array([4.]), array([0.75]))
+    """
+    total = weight + more
+    share = np.divide(more, total, out=np.zeros_like(total), where=total > 0)
+    delta = others - mean
+    # A class that one side lacks takes the other side's mean as it is, bit for bit.
+    return np.where(weight > 0, mean + share * delta, others), delta, weight * share
 
 
 def _by_group(delta: Array, weight: Array, group: Codes, like: Array) -> Array:
