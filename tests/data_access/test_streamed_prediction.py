@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from pyarrow import csv, dataset, parquet
 from sklearn.base import clone
 from sklearn.utils import get_tags
+from tests.spark import lay_out_spark, why_no_spark
 
 import oddsmith
 from oddsmith import REJECT, Design, GaussianClassifier, LeastSquaresClassifier, LogisticRegression, NaiveBayes
 from oddsmith.data_access.streamed_prediction import METHODS
 from oddsmith.errors import InvalidInputError, InvalidTypeError, NeedsMemoryError, NotFittedError, UnknownNameError
 from oddsmith.testing import Cut, all_models, lay_out_dask, lay_out_files
-from oddsmith.testing.sources import lay_out_spark, why_no_spark
 
 N = 120
 LABELS = {2: ["no", "yes"], 3: ["ash", "birch", "cedar"]}

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oddsmith import Design, Polynomial, Spline
-from oddsmith.design.expressions import Expression, evaluate, read_expression
-from oddsmith.design.formula import read_formula
+from oddsmith.design.formula import Expression, evaluate, read_expression, read_formula
 from oddsmith.design.functions import Poly, Scale
 from oddsmith.errors import InvalidInputError, OddsmithError
 

@@ -6,10 +6,11 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import narwhals as nw
 import numpy as np
+import pyarrow as pa
 from sklearn.base import BaseEstimator
 
 from oddsmith.data_access.streamed_prediction import (
@@ -24,7 +25,7 @@ from oddsmith.decision.actions import REJECT, expected_loss
 from oddsmith.decision.loss import LossLike, LossMatrix, RejectLike, read_loss
 from oddsmith.design.data_summary import locate_errors
 from oddsmith.design.inputs import Encoded, as_table, learned_design
-from oddsmith.engines import Parts, Piece, one_blas_thread
+from oddsmith.engines import Piece, one_blas_thread
 from oddsmith.engines.files import FileParts
 from oddsmith.engines.files.engine import read_once
 from oddsmith.engines.progress import following
@@ -32,9 +33,6 @@ from oddsmith.engines.scan import is_elsewhere
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
 from oddsmith.records import Table
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 T = TypeVar("T")
 
@@ -63,8 +61,6 @@ class PredictionTable:
     reject: RejectLike = None
 
     def __call__(self, rows: object) -> pa.Table:
-        import pyarrow as pa
-
         model, columns = self.model, {}
         needs_proba = self.proba or self.loss is not None
         P = model.predict_proba(rows) if needs_proba and _is_probabilistic(model) else None
@@ -87,8 +83,6 @@ class PredictionTable:
         return pa.table(columns)
 
     def _by_class(self, prefix: str, values: Array) -> dict[str, pa.Array]:
-        import pyarrow as pa
-
         labels = self.model.classes_.tolist()
         return {f"{prefix}_{label}": pa.array(np.ascontiguousarray(values[:, k])) for k, label in enumerate(labels)}
 
@@ -185,13 +179,7 @@ def write_predictions(
 
 
 def make_prediction_table(
-    model: BaseEstimator,
-    *,
-    loss: LossLike = None,
-    reject: RejectLike = None,
-    intervals: bool = False,
-    proba: bool = True,
-    level: float = 0.95,
+    model: BaseEstimator, *, loss: LossLike = None, reject: RejectLike = None, intervals: bool = False, **options: Any
 ) -> PredictionTable:
     """Return which predictions are to be written for rows, or say what the model lacks for them."""
     if isinstance(model, OddsmithModel):
@@ -203,7 +191,7 @@ def make_prediction_table(
     if decides and not _is_probabilistic(model):
         model.decide(np.zeros((1, 1)), loss, reject)  # says why it cannot
     matrix = read_loss(loss, model.classes_) if decides else None
-    return PredictionTable(model=model, proba=proba, intervals=intervals, level=level, loss=matrix, reject=reject)
+    return PredictionTable(model=model, intervals=intervals, loss=matrix, reject=reject, **options)
 
 
 def predict_tables(
@@ -228,26 +216,18 @@ def predict_tables(
             f"Predictions for data of {parts.engine.name.capitalize()} are lazy columns: write those of "
             "model.predict_proba(data), with to_parquet or write.parquet."
         )
-    files: Any = _select(predictions.model, parts, kept)
+    for name in kept:
+        if name not in parts.columns:
+            known = ", ".join(map(repr, parts.columns))
+            raise InvalidInputError(f"There is no column {name!r} to copy. The data has: {known}.")
+    # Columns to copy are text as it is.
+    files: Any = with_types(select_columns(predictions.model, parts, *kept), dict.fromkeys(kept, pa.string()))
     with following(progress, "predicting") as report, one_blas_thread():
         return read_once(files, lambda piece: _predict(predictions, piece, kept), consume, report)
 
 
-def _select(model: BaseEstimator, parts: Parts, kept: Sequence[str]) -> Parts:
-    """Return the pieces with the columns of the model and those to copy, text as it is."""
-    import pyarrow as pa
-
-    for name in kept:
-        if name not in (parts.columns or ()):
-            known = ", ".join(map(repr, parts.columns or ()))
-            raise InvalidInputError(f"There is no column {name!r} to copy. The data has: {known}.")
-    return with_types(select_columns(model, parts, *kept), dict.fromkeys(kept, pa.string()))
-
-
 def _predict(predictions: PredictionTable, piece: Piece, kept: Sequence[str]) -> pa.Table:
     """Return kept columns of a piece with the predictions for its rows at their right."""
-    import pyarrow as pa
-
     with locate_errors(piece):
         rows = model_inputs(predictions.model, piece.rows)
         design = learned_design(predictions.model)
@@ -258,10 +238,9 @@ def _predict(predictions: PredictionTable, piece: Piece, kept: Sequence[str]) ->
     table = as_table(piece.rows)
     if table is None:
         raise InvalidInputError("Columns can be copied from a table, and the rows are an array without names.")
-    for name in kept:
-        if name in predicted.column_names:
-            raise InvalidInputError(
-                f"The data has a column {name!r}, and so has what is written. Do not copy it, or rename it."
-            )
+    twice = [name for name in kept if name in predicted.column_names]
+    if twice:
+        what = f"The data has a column {twice[0]!r}, and so has what is written."
+        raise InvalidInputError(f"{what} Do not copy it, or rename it.")
     tables = dict.fromkeys(kept, table.select(kept).to_arrow()) | dict.fromkeys(predicted.column_names, predicted)
     return pa.table({name: columns[name] for name, columns in tables.items()})

@@ -11,7 +11,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from oddsmith.block import Block
 from oddsmith.data_access.checkpoint import with_journal
 from oddsmith.design import inputs
 from oddsmith.design.data_summary import BlockEncoder, DataSummary, DataSummaryParams, Roles, concatenate_samples
@@ -156,9 +155,7 @@ def read_stream(
     """
     draw = draw and may_sample(stream.parts)
     learned = None if reset else learned_design(model)
-    wanted = learned
-    if reset and design is not False and stream.parts.columns is not None:
-        wanted = Design() if design is None else as_design(design)
+    wanted = as_design(design) if reset and stream.parts.columns is not None else learned
     roles = find_roles(stream, wanted, None if reset else feature_names(model))
     parts = roles.select(stream.parts)
     summary = _summarise(parts, roles, wanted if reset else None, draw, vars(model).get("seed") or 0)
@@ -263,12 +260,9 @@ def _encode_sample(summary: DataSummary, encode: BlockEncoder) -> MemorySource |
     except InvalidInputError:
         # The next pass meets the same rows where they are, and says where that is.
         return None
-    return None if not blocks else joined(blocks, len(encode.classes))
-
-
-def joined(blocks: list[Block], K: int) -> MemorySource:
-    """Return blocks as one source in memory."""
-    first = blocks[0]
+    if not blocks:
+        return None
+    first, K = blocks[0], len(encode.classes)
     if len(blocks) == 1:
         return MemorySource(first.X, first.t, K, first.s, offset=first.offset)
     stack: Any = partial(sparse.vstack, format="csr") if first.is_sparse else np.concatenate

@@ -6,13 +6,15 @@ Spark they are lazy columns. The decorator `streams` adds that to a method; rows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from inspect import signature
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from sklearn.base import BaseEstimator
 
 from oddsmith.decision.actions import REJECT
@@ -28,16 +30,11 @@ from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
 from oddsmith.statistic import Shape
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 PREFIX = {
-    "predict_proba": "p",
-    "predict_log_proba": "log_p",
-    "log_density": "log_density",
+    **{"predict_proba": "p", "predict_log_proba": "log_p", "log_density": "log_density"},
     "decision_function": "value",
 }
 """What the columns of a prediction are called, before the name of the class."""
@@ -51,7 +48,8 @@ def streams(method: F) -> F:
     @wraps(method)
     def dispatch(self: BaseEstimator, X: object, *args: object, **kwargs: object) -> Any:
         if is_elsewhere(X):
-            return predict_stream(self, method.__name__, X, args, kwargs)
+            given = signature(method).bind(self, X, *args, **kwargs).arguments
+            return predict_stream(self, method.__name__, X, dict(list(given.items())[2:]))
         return method(self, X, *args, **kwargs)
 
     return dispatch  # type: ignore[return-value]
@@ -82,15 +80,12 @@ def expected_types(model: BaseEstimator) -> dict[str, Any] | None:
 
     None stands for a number or a truth value.
     """
-    import pyarrow as pa
-
-    names = columns_of(model)
-    if names is None:
-        return None
+    names, kinds = columns_of(model), _kinds(model)
+    if names is None or kinds is None:
+        return None if names is None else dict.fromkeys(names)
     known = {"number": pa.float64(), "float": pa.float64(), "integer": pa.int64(), "boolean": pa.bool_()}
     known |= {"category": pa.string(), "text": pa.string()}
-    kinds = _kinds(model)
-    return dict.fromkeys(names) if kinds is None else {n: known[kind] for n, kind in kinds.items() if kind in known}
+    return {name: known[kind] for name, kind in kinds.items() if kind in known}
 
 
 def _kinds(model: BaseEstimator) -> dict[str, str] | None:
@@ -107,7 +102,6 @@ def _kinds(model: BaseEstimator) -> dict[str, str] | None:
 def model_inputs(model: BaseEstimator, rows: object, name: str = "the data") -> Any:
     """Return the columns of a table that a model reads, in its order; by position, if it knows no names.
 
-    >>> import pyarrow as pa
     >>> from oddsmith import GaussianClassifier
     >>> model = GaussianClassifier().fit([[0.0], [1.0], [4.0], [5.0]], list("aabb"))
     >>> model_inputs(model, pa.table({"x": [1.0, 2.0]})).tolist()
@@ -116,21 +110,25 @@ def model_inputs(model: BaseEstimator, rows: object, name: str = "the data") -> 
     table = as_table(rows)
     if table is None:
         return rows
-    names = columns_of(model)
-    if names is None:
-        if len(table.columns) != model.n_features_in_:
-            raise InvalidInputError(
-                f"The model was fitted to {model.n_features_in_} columns without names, and {name} has "
-                f"{len(table.columns)}. Give exactly those, in their order."
-            )
+    names = _read_columns(model, table.columns, name)
+    if columns_of(model) is None:
         return np.column_stack([column.to_numpy() for column in table.iter_columns()])
-    _check_columns(names, table.columns, name)
     chosen = table.select(names)
     # Models of scikit-learn read pandas.
     return chosen.to_native() if isinstance(model, OddsmithModel) else chosen.to_pandas()
 
 
-def _check_columns(names: tuple[str, ...], given: Iterable[str], name: str) -> None:
+def _read_columns(model: BaseEstimator, given: Sequence[str], name: str, further: tuple[str, ...] = ()) -> list[str]:
+    """Return which of the given columns a model reads; all but the ``further`` ones, if it knows no names."""
+    names = columns_of(model)
+    if names is None:
+        rest = [column for column in given if column not in further]
+        if len(rest) != model.n_features_in_:
+            raise InvalidInputError(
+                f"The model was fitted to {model.n_features_in_} columns without names, and {name} has {len(rest)}: "
+                f"{', '.join(map(repr, rest))}. Give exactly those, in their order."
+            )
+        return rest
     for column in names:
         if column not in given:
             alike = next((f" Is it {other!r}?" for other in given if str(other).strip().lower() == column.lower()), "")
@@ -138,23 +136,15 @@ def _check_columns(names: tuple[str, ...], given: Iterable[str], name: str) -> N
                 f"Column {column!r}, which the model was fitted to, is missing from {name}.{alike} Its columns are: "
                 f"{', '.join(map(repr, given))}."
             )
+    return list(names)
 
 
 def select_columns(model: BaseEstimator, parts: Parts, *further: str) -> Parts:
     """Return data in pieces with only the columns that a model reads, and ``further`` ones; text in their types."""
-    names = columns_of(model)
     if parts.columns is None:
         return parts
-    if names is None:
-        names = tuple(name for name in parts.columns if name not in further)
-        if len(names) != model.n_features_in_:
-            raise InvalidInputError(
-                f"The model was fitted to {model.n_features_in_} columns without names, and the data has "
-                f"{len(names)}: {', '.join(map(repr, names))}. Give exactly those, in their order."
-            )
-    _check_columns(names, parts.columns, "the data")
+    names, types = _read_columns(model, parts.columns, "the data", further), expected_types(model)
     parts = parts.choose(tuple(dict.fromkeys((*names, *further))))
-    types = expected_types(model)
     return with_types(parts, dict.fromkeys(names) if types is None else types)
 
 
@@ -190,25 +180,21 @@ class PredictionTask:
 
     model: BaseEstimator
     method: str
-    arguments: tuple[object, ...] = ()
-    named: Mapping[str, object] = field(default_factory=dict)
+    options: dict[str, Any]
     offset: str | None = None
     null_rejected: bool = False
 
     def __call__(self, rows: Rows | pa.Table) -> npt.NDArray[Any]:
-        """Return the predictions for rows: n of them, or n × K."""
-        table = as_table(rows)
-        named = dict(self.named)
+        table, options = as_table(rows), self.options
         if self.offset is not None:
             if table is None:
                 raise InvalidInputError(f"offset={self.offset!r} names a column, and the rows have no names.")
-            named["offset"] = table.get_column(self.offset).to_numpy()
+            options = options | {"offset": table.get_column(self.offset).to_numpy()}
             rows = table.drop(self.offset).to_native()
         if not rows.shape[0]:
             names, dtype = self.form()
             return np.empty(0 if isinstance(names, str) else (0, len(names)), dtype=dtype)
-        rows = model_inputs(self.model, rows)
-        found = np.asarray(getattr(self.model, self.method)(rows, *self.arguments, **named))
+        found = np.asarray(getattr(self.model, self.method)(model_inputs(self.model, rows), **options))
         if self.null_rejected and found.dtype == object:
             found[found == REJECT] = None
         return found
@@ -219,7 +205,7 @@ class PredictionTask:
         if self.method == "predict":
             return "predicted", classes.dtype
         if self.method == "decide":
-            return "decision", read_loss(self._given.get("loss"), classes).actions.dtype
+            return "decision", read_loss(self.options.get("loss"), classes).actions.dtype
         if self.method == "decision_function" and len(classes) == 2:
             return "value", float
         return tuple(f"{PREFIX[self.method]}_{label}" for label in classes.tolist()), float
@@ -227,11 +213,7 @@ class PredictionTask:
     @property
     def is_mixed(self) -> bool:
         """Whether predictions are objects: decisions, some of which may be `REJECT`."""
-        return self.method == "decide" and self._given.get("reject") is not None
-
-    @property
-    def _given(self) -> dict[str, Any]:
-        return dict(zip(("loss", "reject"), self.arguments, strict=False)) | dict(self.named)
+        return self.method == "decide" and self.options.get("reject") is not None
 
 
 @dataclass(frozen=True)
@@ -253,9 +235,7 @@ class _Collected:
         return _Collected((*self.parts, *other.parts))
 
 
-def predict_stream(
-    model: BaseEstimator, method: str, X: object, arguments: tuple[object, ...], named: Mapping[str, object]
-) -> Any:
+def predict_stream(model: BaseEstimator, method: str, X: object, options: dict[str, Any]) -> Any:
     """Return the predictions of a method of a model for data in pieces.
 
     Files: an array of all predictions. A Dask DataFrame: a lazy Series or DataFrame beside it; a Dask Array: an Array.
@@ -265,12 +245,9 @@ def predict_stream(
     """
     model._check_fitted()
     parts, progress = open_pieces(X)
-    engine, given = parts.engine.name, named.get("offset")
-    offset = given if isinstance(given, str) else None
-    rest = {name: value for name, value in named.items() if offset is None or name != "offset"}
-    task = PredictionTask(
-        model=model, method=method, arguments=arguments, named=rest, offset=offset, null_rejected=engine == "spark"
-    )
+    offset = options.pop("offset") if isinstance(options.get("offset"), str) else None
+    on_spark = parts.engine.name == "spark"
+    task = PredictionTask(model=model, method=method, options=options, offset=offset, null_rejected=on_spark)
     names, dtype = task.form()
     chosen: Any = select_columns(model, parts, *(() if offset is None else (offset,)))
     if isinstance(parts, DaskParts):
@@ -278,7 +255,7 @@ def predict_stream(
 
         is_text = parts.columns is not None and np.dtype(dtype).kind in "US"  # pandas has no such type
         return apply_dask(chosen.data, task, names, object if is_text or task.is_mixed else dtype)
-    if engine == "spark":
+    if on_spark:
         from oddsmith.engines.spark import apply as apply_spark
 
         all_columns: Any = parts
@@ -313,16 +290,14 @@ class CorrectWeight:
     weight: str | None = None
 
     def __call__(self, rows: object) -> Array:
-        """Return both weights."""
         table = as_table(rows)
         assert table is not None
         labels = table.get_column(self.y)
-        if labels.null_count():
-            raise InvalidInputError(
-                f"Column {self.y!r} has {labels.null_count()} rows without a label. Leave them out."
-            )
-        roles = [name for name in (self.y, self.weight) if name is not None]
-        others = [name for name in roles if name not in (columns_of(self.model) or ())]
+        missing = labels.null_count()
+        if missing:
+            raise InvalidInputError(f"Column {self.y!r} has {missing} rows without a label. Leave them out.")
+        used = columns_of(self.model) or ()
+        others = [name for name in (self.y, self.weight) if name is not None and name not in used]
         predicted = np.asarray(self.model.predict(model_inputs(self.model, table.drop(others).to_native())))
         true = labels.to_numpy()
         is_text = true.dtype.kind in "OUST"

@@ -74,15 +74,12 @@ class TableWriter:
         if self._writer is not None:
             self._writer.close()
 
-    def finish(self) -> None:
-        """Write what ends the file, and close it once its bytes are on the disk."""
-        self.close()
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        self.file.close()
-
-    def abandon(self) -> None:
-        """Close the file, whatever is in it."""
+    def finish(self, *, whole: bool = True) -> None:
+        """Close the file: with what ends it, once its bytes are on the disk, or (``whole=False``) as it is."""
+        if whole:
+            self.close()
+            self.file.flush()
+            os.fsync(self.file.fileno())
         self.file.close()
 
     def _open(self) -> Any:
@@ -116,15 +113,10 @@ class FolderWriter:
             self.rows += some.num_rows
             table = table.slice(some.num_rows)
 
-    def finish(self) -> None:
-        """Finish the last file."""
+    def finish(self, *, whole: bool = True) -> None:
+        """Close the last file."""
         if self._writer is not None:
-            self._writer.finish()
-
-    def abandon(self) -> None:
-        """Close the last file, whatever is in it."""
-        if self._writer is not None:
-            self._writer.abandon()
+            self._writer.finish(whole=whole)
 
 
 def format_of(path: str | os.PathLike[str], given: str | None = None) -> str | None:
@@ -155,17 +147,15 @@ def write_tables(
     ...     Path(folder, "a.csv").read_text().split()
     ['"x"', '1', '2']
     """
-    target = Path(os.path.realpath(path))
-    by_name = format_of(path)
+    target, by_name = Path(os.path.realpath(path)), format_of(path)
     kind = by_name if format is None else format_of(path, format)
     if not target.parent.is_dir():
-        raise InvalidInputError(
-            f"There is no folder {str(target.parent)!r} to write {target.name!r} to. Make it first."
-        )
+        where = str(target.parent)
+        raise InvalidInputError(f"There is no folder {where!r} to write {target.name!r} to. Make it first.")
     temporary = target.with_name(f".{target.name}-{secrets.token_hex(4)}.tmp")
     writer: TableWriter | FolderWriter
     if by_name is None:
-        if target.exists() and not (target.is_dir() and not any(target.iterdir())):
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise InvalidInputError(
                 f"{target.name!r} is there already, and a folder of predictions is written anew. Choose another name, "
                 "or remove it first; for a file give the name an ending such as .parquet or .csv."
@@ -182,6 +172,6 @@ def write_tables(
             target.rmdir()
         os.replace(temporary, target)
     except BaseException:
-        writer.abandon()
+        writer.finish(whole=False)
         shutil.rmtree(temporary, ignore_errors=True) if by_name is None else temporary.unlink(missing_ok=True)
         raise

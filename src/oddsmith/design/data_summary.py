@@ -9,20 +9,12 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+import pyarrow as pa
 from scipy import sparse
 
 from oddsmith.block import Block
-from oddsmith.design.inputs import (
-    Codes,
-    Rows,
-    as_array,
-    as_table,
-    check_finite,
-    column_major,
-    read_offset,
-    read_weights,
-    take_rows,
-)
+from oddsmith.design import inputs
+from oddsmith.design.inputs import Codes, Rows, as_array, as_table, take_rows
 from oddsmith.design.labels import code_labels, union_of_classes
 from oddsmith.design.levels import TableSchema
 from oddsmith.design.table import Design
@@ -222,7 +214,7 @@ def _summary(piece: Piece, params: DataSummaryParams) -> DataSummary:
 
 def some_weights(s: Array | None, n: int) -> Array | None:
     """Return the checked weights of some of the rows, which may all be zero, as those of all rows may not."""
-    return s if s is None or (s.shape == (n,) and not s.any()) else read_weights(s, n)
+    return s if s is None or (s.shape == (n,) and not s.any()) else inputs.read_weights(s, n)
 
 
 def _draw(
@@ -260,8 +252,6 @@ def truncate_sample(sample: tuple[SampledRows, ...], most: int, *, slack: float 
 
 def concatenate_samples(sample: tuple[SampledRows, ...], most: int) -> list[Piece]:
     """Return sampled rows as pieces: a single one if they are tables of one schema, since each piece has its price."""
-    import pyarrow as pa
-
     # Cutting off a few costs more than keeping them.
     pieces = [part.rows for part in truncate_sample(sample, most, slack=1.2)]
     first = pieces[0]
@@ -300,7 +290,7 @@ class BlockEncoder:
             table = self.roles.rows(piece)
             n = int(table.shape[0])
             s = some_weights(self.roles.numbers(piece, "weight"), n)
-            offset = read_offset(self.roles.numbers(piece, "offset"), n, len(self.classes))
+            offset = inputs.read_offset(self.roles.numbers(piece, "offset"), n, len(self.classes))
             if not n or self.design is None:
                 rows = self._numbers(table)
             else:
@@ -327,16 +317,17 @@ class BlockEncoder:
         if table is not None and not len(table):
             M = len(table.columns) if self.design is None else len(self.design.get_feature_names_out())
             return np.empty((0, M), dtype=self.dtype)
-        numbers = self._matrix(rows) if table is None else column_major(table, self.dtype)
+        numbers: Rows
+        if table is not None:
+            numbers = inputs.column_major(table, self.dtype)
+        elif sparse.issparse(rows):
+            numbers = sparse.csr_array(rows)
+        else:
+            with as_input_errors():
+                array = np.asarray(rows)
+                numbers = array if array.dtype == np.float32 else np.asarray(array, dtype=self.dtype)
+        if numbers.ndim != 2:
+            raise InvalidInputError(f"Rows have the shape {numbers.shape}; expected a matrix, a row each.")
         if not self.missing:
-            check_finite(numbers, None if self.names is None else np.array(self.names, dtype=object))
+            inputs.check_finite(numbers, None if self.names is None else np.array(self.names, dtype=object))
         return numbers
-
-    def _matrix(self, rows: object) -> Rows:
-        if sparse.issparse(rows):
-            return sparse.csr_array(rows)
-        with as_input_errors():
-            array = np.asarray(rows)
-            if array.ndim != 2:
-                raise InvalidInputError(f"Rows have the shape {array.shape}; expected a matrix, a row each.")
-            return array if array.dtype == np.float32 else np.asarray(array, dtype=self.dtype)

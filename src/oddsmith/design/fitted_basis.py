@@ -135,10 +135,8 @@ class ExpandedRows:
         if mix is not None:
             return ExpandedRows(self.rows, first) @ (mix @ B)
         n, M = self.shape
-        result = np.empty((n, *B.shape[1:]))
-        step = max(256, SLICE_NUMBERS // max(1, M))
-        for start in range(0, n, step):
-            part = slice(start, min(start + step, n))
+        result, step = np.empty((n, *B.shape[1:])), max(256, SLICE_NUMBERS // max(1, M))
+        for part in (slice(start, min(start + step, n)) for start in range(0, n, step)):
             result[part] = self[part] @ B
         return result
 
@@ -176,19 +174,17 @@ def check_same_basis(one: BaseEstimator, other: BaseEstimator) -> None:
             "Models merge only if their designs are the same, and these learned different levels or means. Make one "
             "Design of all rows first, and fit both models to the columns that its transform gives."
         )
-    steps = [() if basis is None else basis.steps for basis in (learned_basis(one), learned_basis(other))]
-    if len(steps[0]) != len(steps[1]) or not all(map(_same, *steps)):
+    bases = learned_basis(one), learned_basis(other)
+    if not _equal(*([] if basis is None else [vars(step) for step in basis.steps] for basis in bases)):
         raise InvalidInputError(
             "Models merge only if their basis functions are the same, and these learned different ones. "
             "Give both the same centres, knots or scales, or transform the rows before fitting."
         )
 
 
-def _same(a: BaseEstimator, b: BaseEstimator) -> bool:
-    return vars(a).keys() == vars(b).keys() and all(_equal(value, vars(b)[name]) for name, value in vars(a).items())
-
-
 def _equal(a: object, b: object) -> bool:
+    if isinstance(a, dict):
+        return isinstance(b, dict) and a.keys() == b.keys() and all(_equal(value, b[name]) for name, value in a.items())
     if isinstance(a, list):  # the knots of several columns, say, which may differ in number
         return isinstance(b, list) and len(a) == len(b) and all(map(_equal, a, b))
     return np.array_equal(a, b)  # type: ignore[arg-type]

@@ -30,7 +30,8 @@ def through_design(
     """
     if reset:
         model.__dict__.pop("design_", None)
-    learned = _new_design(design, X, y) if reset else learned_design(model)
+    new = reset and not (design is None and _is_numbers(X, y))
+    learned = as_design(design) if new else learned_design(model)
     if learned is None:
         return (*split_target(X, y), sample_weight, offset)
     table = split_target(X, y)[0]
@@ -48,21 +49,20 @@ def through_design(
     return Encoded(rows), *(take_rows(values, kept) for values in (labels, sample_weight, offset))
 
 
-def as_design(design: object) -> Design:
-    """Return a copy of a design that is not fitted, or say what a design is."""
+def as_design(design: object) -> Design | None:
+    """Return a copy of a design that is not fitted: one of all columns for None, none for False."""
+    if design is None or design is False:
+        return None if design is False else Design()
     if not isinstance(design, Design):
         raise InvalidTypeError(f"design must be None or a Design(…), found {design!r}.")
     return clone(design)  # type: ignore[no-any-return]
 
 
-def _new_design(design: object, X: object, y: object) -> Design | None:
-    if design is False or design is not None:
-        return None if design is False else as_design(design)
+def _is_numbers(X: object, y: object) -> bool:
+    """Whether rows need no design: an array, or a table that holds nothing but numbers beside ``y``."""
     table = as_table(X)
-    if table is None:
-        return None
-    rest = table.drop(y) if isinstance(y, str) and y in table.columns else table
-    return None if not len(rest.columns) or is_plain(rest) else Design()
+    rest = table.drop(y) if table is not None and isinstance(y, str) and y in table.columns else table
+    return rest is None or is_plain(rest)
 
 
 def keep_design(model: BaseEstimator, design: Design) -> None:

@@ -1,14 +1,23 @@
-"""Formulas such as ``low ~ age + C(race) * smoke``: formulaic reads their operators, and nothing of them is run."""
+"""Formulas such as ``low ~ age + C(race) * log(smoke)``: read as data, never run as code.
+
+formulaic reads the operators between terms. What stands inside a term, an expression such as ``spline(lwt, knots=5)``,
+is parsed to Python's syntax tree, and every node of it must be one that is known here: columns, numbers, arithmetic,
+comparisons, and the functions of `functions`. The nodes are then evaluated on arrays, one by one.
+"""
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from oddsmith.design.expressions import Expression, plain_column, read_expression
+import numpy as np
+
+from oddsmith.design.functions import LEARNED, OPTIONS, PLAIN
 from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.numerics import Array
 
 if TYPE_CHECKING:
     from formulaic.parser.types import Term
@@ -17,6 +26,240 @@ LONGEST = 20_000
 """Characters in a formula."""
 MOST_FACTORS, MOST_TERMS = 16, 300_000
 """Factors of a product, and terms that products may write out to."""
+MOST_NODES = 200
+QUOTED = re.compile(r"`[^`]*`")
+OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
+    **{ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide, ast.Pow: np.power},
+    **{ast.FloorDiv: np.floor_divide, ast.Mod: np.mod, ast.USub: np.negative, ast.UAdd: np.positive},
+    **{ast.Lt: np.less, ast.LtE: np.less_equal, ast.Gt: np.greater, ast.GtE: np.greater_equal},
+    **{ast.Eq: np.equal, ast.NotEq: np.not_equal},
+}
+FUNCTIONS = ("C", *sorted({*LEARNED, *PLAIN}))
+
+States = dict[str, Any]
+"""What the functions of a formula have learned, by the text of their call."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expression:
+    """An expression that was found harmless: its text, and the columns that it names.
+
+    ``column`` is the one that stands alone; ``category`` that of ``C(column)``, and ``reference`` its level, None where
+    there is none.
+
+    >>> read_expression("log(age) * 2").columns, read_expression("C(race, reference='white')").category
+    (('age',), 'race')
+    """
+
+    text: str
+    columns: tuple[str, ...]
+    column: str | None = None
+    category: str | None = None
+    reference: Any = None
+
+
+def plain_column(name: str) -> Expression:
+    """Return the expression that is a column, whatever its name."""
+    return Expression(text=name, columns=(name,), column=name)
+
+
+def read_expression(text: str) -> Expression:
+    """Return an expression, or say what in it is not allowed."""
+    tree = parse(text)
+    columns = tuple(dict.fromkeys(_columns(tree, text, top=True)))
+    if not columns:
+        raise _refuse(text, "it names no column")
+    if isinstance(tree, ast.Call) and called(tree) == "C":
+        given = [*tree.args[1:], *(keyword.value for keyword in tree.keywords)]
+        reference = _constant(given[0], text) if given else None
+        return Expression(text=text, columns=columns, category=columns[0], reference=reference)
+    return Expression(text=text, columns=columns, column=columns[0] if isinstance(tree, ast.Name) else None)
+
+
+def evaluate(expression: Expression, column: Callable[[str], Array], states: States) -> Array:
+    """Return an expression's values, n × w, from a function that gives a column's values, and what was learned."""
+    if expression.column is not None:
+        return column(expression.column)[:, None]
+    tree = parse(expression.text)
+    list(_columns(tree, expression.text, top=True))  # checked again: it may come from a file
+    with np.errstate(all="ignore"):  # what is not finite is refused by the caller, with the row
+        values = np.asarray(_value(tree, column, states), dtype=np.float64)
+    return values if values.ndim == 2 else values[:, None]
+
+
+def learn(expression: Expression, column: Callable[[str], Array], s: Array, states: States) -> None:
+    """Learn, from all rows and their weights, what the functions of an expression keep; inner ones first."""
+    for node in reversed(learned_calls(expression)):  # a walk meets the outer before the inner
+        key = ast.unparse(node)
+        if key in states:
+            continue
+        with np.errstate(all="ignore"):
+            x = np.asarray(_value(node.args[0], column, states), dtype=np.float64)
+        if not np.isfinite(x).all():
+            raise not_finite(expression, int(np.argmin(np.isfinite(x))))
+        try:
+            states[key] = LEARNED[called(node)](x, s, **_options(node, expression.text))
+        except InvalidInputError as error:
+            why = str(error).rstrip(".")
+            raise InvalidInputError(f"{expression.text} in the formula cannot be learned: {why}.") from None
+
+
+def learned_calls(expression: Expression) -> list[ast.Call]:
+    """Return the calls in an expression that learn something from the rows."""
+    nodes = () if expression.column is not None else ast.walk(parse(expression.text))
+    return [node for node in nodes if isinstance(node, ast.Call) and called(node) in LEARNED]
+
+
+def not_finite(expression: Expression, row: int) -> InvalidInputError:
+    """Return the error that says where an expression has no finite value."""
+    if expression.column is not None:
+        what = f"Column {expression.column!r} has infinite values (inf), the first in row {row}."
+        return InvalidInputError(f"{what} Replace them by finite numbers.")
+    return InvalidInputError(
+        f"{expression.text} is not a finite number in row {row}. Correct the value there, or choose another function."
+    )
+
+
+def parse(text: str) -> ast.expr:
+    """Return the syntax tree of an expression; a name in backticks keeps them, see `column_name`.
+
+    The text of a call, by which learned states are kept, is that of its node (`ast.unparse`).
+    """
+    quoted: dict[str, str] = {}
+    prefix = "quoted_"
+    while prefix in text:
+        prefix += "_"
+
+    def stand_in(match: re.Match[str]) -> str:
+        return quoted.setdefault(match.group(), f"{prefix}{len(quoted)}")
+
+    try:
+        tree = ast.parse(QUOTED.sub(stand_in, text).strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise _refuse(text, "it cannot be read") from None
+    nodes = list(ast.walk(tree))
+    if len(nodes) > MOST_NODES:
+        raise _refuse(text, "it is too long")
+    names = {name: quote for quote, name in quoted.items()}
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            node.id = names.get(node.id, node.id)
+    return tree
+
+
+def column_name(node: ast.Name) -> str:
+    """Return the column that a node of a syntax tree names."""
+    return node.id.strip("`")
+
+
+def called(node: ast.Call) -> str:
+    """Return the name of the function that is called, nothing if it has none."""
+    return node.func.id if isinstance(node.func, ast.Name) else ""
+
+
+def _refuse(text: str, why: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{text!r} in the formula is not allowed: {why}. A formula holds columns (in `backticks` if their names are "
+        f"odd), numbers, arithmetic, and the functions {', '.join(FUNCTIONS)}; compute anything else before the fit."
+    )
+
+
+def _columns(node: ast.expr, text: str, *, top: bool = False) -> Iterator[str]:
+    """Yield the columns of an expression, and refuse every node that is not known."""
+    if isinstance(node, ast.Name):
+        if node.id.startswith("__"):
+            raise _refuse(text, f"{node.id} is no name for a column here")
+        yield column_name(node)
+    elif isinstance(node, ast.Constant):
+        _constant(node, text, numbers=True)
+    elif isinstance(node, ast.Call):
+        _check_call(node, text, top=top)
+        yield from _columns(node.args[0], text)
+    else:
+        operator, operands = _operation(node)
+        if operator is None:
+            kind = type(node).__name__
+            raise _refuse(text, f"it holds {'an' if kind[0] in 'AEIOU' else 'a'} {kind}")
+        for operand in operands:
+            yield from _columns(operand, text)
+
+
+def _check_call(node: ast.Call, text: str, *, top: bool) -> None:
+    name = called(node)
+    if name not in FUNCTIONS:
+        what = f"{name}() is" if name else "it calls something that is"
+        raise _refuse(text, f"{what} no function of formulas")
+    if not node.args:
+        raise _refuse(text, f"{name}() needs a column")
+    if name == "C":
+        if not top or not isinstance(node.args[0], ast.Name) or len(node.args) + len(node.keywords) > 2:
+            raise _refuse(text, "C() stands alone, around one column, with a reference= at most")
+        if node.keywords and node.keywords[0].arg != "reference":
+            raise _refuse(text, f"C() has no option {node.keywords[0].arg}")
+    elif name in PLAIN:
+        if len(node.args) > 1 or node.keywords:
+            raise _refuse(text, f"{name}() takes one argument")
+    else:
+        if not top and name not in ("center", "scale"):
+            raise _refuse(text, f"{name}() makes several columns, so it cannot stand inside another expression")
+        _options(node, text)
+        if not any(isinstance(part, ast.Name) for part in ast.walk(node.args[0])):
+            raise _refuse(text, f"{name}() needs a column")
+
+
+def _options(node: ast.Call, text: str) -> dict[str, Any]:
+    """Return the options of a function that learns: constants, by place or by name."""
+    name = called(node)
+    known = OPTIONS[name]
+    if len(node.args) - 1 > len(known):
+        raise _refuse(text, f"{name}() has too many arguments")
+    options = {key: _constant(value, text) for key, value in zip(known, node.args[1:], strict=False)}
+    for keyword in node.keywords:
+        if keyword.arg not in known or keyword.arg in options:
+            raise _refuse(text, f"{name}() takes {', '.join(known) or 'no options'}, each once")
+        options[keyword.arg] = _constant(keyword.value, text)
+    whole = [key for key in ("df", "degree") if key in options]
+    if any(type(options[key]) is not int for key in whole):
+        raise _refuse(text, f"{' and '.join(whole)} of {name}() must be whole numbers")
+    return options
+
+
+def _constant(node: ast.expr, text: str, *, numbers: bool = False) -> Any:
+    """Return a constant: a number, or (unless ``numbers``) a word, a truth value or a list of numbers."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+        return -_constant(node.operand, text, numbers=True)
+    if isinstance(node, ast.List | ast.Tuple) and not numbers:
+        return [_constant(part, text, numbers=True) for part in node.elts]
+    value: Any = node.value if isinstance(node, ast.Constant) else None
+    allowed = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (allowed or (not numbers and isinstance(value, str | bool))):
+        raise _refuse(text, "numbers are expected where it has something else")
+    if allowed and not abs(value) < 1e300:
+        raise _refuse(text, "its numbers are too large")
+    return value
+
+
+def _operation(node: ast.expr) -> tuple[Callable[..., Any] | None, list[ast.expr]]:
+    """Return the function of an operation and its operands, None if it is not one that is known."""
+    match node:
+        case ast.BinOp(left=left, op=op, right=right) | ast.Compare(left=left, ops=[op], comparators=[right]):
+            return OPERATORS.get(type(op)), [left, right]
+        case ast.UnaryOp(op=op, operand=operand):
+            return OPERATORS.get(type(op)), [operand]
+    return None, []
+
+
+def _value(node: ast.expr, column: Callable[[str], Array], states: States) -> Any:
+    if isinstance(node, ast.Name):
+        return column(column_name(node))
+    if isinstance(node, ast.Constant):
+        return float(node.value)  # type: ignore[arg-type]
+    if isinstance(node, ast.Call):
+        function = PLAIN.get(called(node)) or states[ast.unparse(node)]
+        return function(_value(node.args[0], column, states))
+    operator, operands = _operation(node)
+    assert operator is not None  # the expression was checked
+    return np.asarray(operator(*(_value(operand, column, states) for operand in operands)), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -43,7 +286,7 @@ def read_formula(text: object, columns: Iterable[str]) -> Formula:
     if not isinstance(text, str):
         raise InvalidTypeError(f"formula must be a string such as 'low ~ age + race', found {text!r}.")
     _check_size(text)
-    if "%in%" in re.sub(r"`[^`]*`", "", text):
+    if "%in%" in QUOTED.sub("", text):
         raise InvalidInputError(
             f"%in% in the formula {text!r} has other meanings elsewhere than in R. Write a:b instead."
         )

@@ -14,20 +14,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as is_
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array, validate_data
 
-from oddsmith.design.columns import arrow_array, example, type_name
-from oddsmith.design.inputs import arrow_kind, arrow_numbers, arrow_table, as_table, column_numbers
-from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.design import inputs
+from oddsmith.design.inputs import Rows, arrow_numbers, as_table, column_numbers
+from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 KIND_WORDS = {
     **{"number": "numbers", "boolean": "truth values", "date": "dates", "category": "categories"},
@@ -52,7 +55,6 @@ TICKS = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_0
 class Coded:
     """A column as codes of its levels: −1 where it is missing. ``ordered``: the levels have an order of their own.
 
-    >>> import pyarrow as pa
     >>> coded = code(pa.array(["b", None, "a", "b"]))
     >>> coded.levels, coded.codes.tolist(), coded.ordered
     (('b', 'a'), [0, -1, 1, 0], False)
@@ -107,7 +109,8 @@ class Frame:
         different, inverse = np.unique(values[present], return_inverse=True)
         codes = np.full(len(values), -1, dtype=np.intp)
         codes[present] = inverse.ravel()
-        return Coded(tuple(_level(value, kind) for value in different.tolist()), codes)
+        numbers = [int(value) if value.is_integer() else value for value in different.tolist()]
+        return Coded(tuple(map(bool, numbers) if kind == "boolean" else numbers), codes)
 
     def missing(self, name: str) -> npt.NDArray[np.bool_]:
         """Return where a column is missing."""
@@ -127,12 +130,12 @@ def read_frame(X: object, names: Iterable[str] | None = None) -> Frame:
     given = {str(name): name for name in table.columns}
     columns: dict[str, Any] = {}
     kinds = {}
-    arrow = arrow_table(table)
+    arrow = inputs.arrow_table(table)
     for name in given if names is None else names:
         if name not in given:
             found = ", ".join(map(repr, given)) or "none"
             raise InvalidInputError(f"Column {name!r} is missing from the table. Its columns are: {found}.")
-        kind = None if arrow is None else arrow_kind(arrow.schema.field(name).type)
+        kind = None if arrow is None else inputs.arrow_kind(arrow.schema.field(name).type)
         if arrow is None or kind is None:
             columns[name], kinds[name] = _read(table.get_column(given[name]))
         else:
@@ -153,8 +156,6 @@ def is_plain(table: nw.DataFrame[Any]) -> bool:
 
 def code(array: pa.Array) -> Coded:
     """Return the codes of an Arrow array; levels that are missing values themselves count as such."""
-    import pyarrow as pa
-
     if not isinstance(array, pa.DictionaryArray):
         array = array.dictionary_encode()
     codes = np.asarray(array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.intp)
@@ -167,16 +168,10 @@ def code(array: pa.Array) -> Coded:
     return Coded(tuple(kept), codes, ordered)
 
 
-def _is_number(column: nw.Series[Any]) -> bool:
-    return (column.dtype.is_numeric() and column.dtype != nw.Decimal) or column.dtype == nw.Boolean
-
-
 def _read(column: nw.Series[Any]) -> tuple[nw.Series[Any] | pa.Array, str]:
-    if _is_number(column):
-        return column, "boolean" if column.dtype == nw.Boolean else "number"
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+    kind: str | None = _number_kind(column.dtype)
+    if kind:
+        return column, KINDS[kind]
     try:
         array = arrow_array(column)
     except (InvalidInputError, pa.ArrowNotImplementedError, TypeError, OverflowError) as error:
@@ -202,8 +197,6 @@ def _read(column: nw.Series[Any]) -> tuple[nw.Series[Any] | pa.Array, str]:
 
 def _with_text_levels(column: nw.Series[Any], array: pa.Array) -> pa.Array:
     """Return a categorical of pandas whose levels are no plain values (intervals, dates) with their names as levels."""
-    import pyarrow as pa
-
     try:
         levels = pa.array([str(level) for level in column.to_native().cat.categories])
     except AttributeError:  # of another library
@@ -220,8 +213,6 @@ def _unreadable(name: str, type_: object, why: str) -> InvalidInputError:
 
 def _days(array: pa.Array) -> Array:
     """Return days since 1970-01-01; whole days and the rest apart, so that the unit of the clock shows in no digit."""
-    import pyarrow as pa
-
     if pa.types.is_date32(array.type):
         return arrow_numbers(array.cast(pa.int32()))
     per_day = TICKS["ms" if pa.types.is_date64(array.type) else array.type.unit]
@@ -232,7 +223,135 @@ def _days(array: pa.Array) -> Array:
     return days
 
 
-def _level(value: float, kind: str) -> Any:
-    if kind == "boolean":
-        return bool(value)
-    return int(value) if value.is_integer() else value
+COLUMN_KINDS = {
+    **{"boolean": "boolean", "integer": "integer", "float": "float", "decimal": "float", "null": "float"},
+    **{"text": "text", "dictionary": "text"},
+}
+"""Kinds of columns, by what their Arrow type holds."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns of numbers in one array (or CSR matrix), or one by one as Arrow arrays."""
+
+    names: tuple[str, ...] | None
+    kinds: npt.NDArray[np.str_]
+    rows: Rows | None = None
+    arrays: tuple[pa.Array, ...] = ()
+
+    def name(self, j: int) -> str:
+        """Return the name of a column, ``x0``, ``x1`` … where there are none."""
+        return f"x{j}" if self.names is None else self.names[j]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.rows.shape[0]) if self.rows is not None else len(self.arrays[0])
+
+    def numbers(self, j: int) -> Array:
+        """Return column ``j`` as floats, missing values as NaN."""
+        if self.rows is not None:
+            return np.asarray(inputs.dense(self.rows[:, [j]]), dtype=np.float64).ravel()
+        if self.kinds[j] == "text":
+            raise InvalidInputError(
+                f"Column {self.name(j)!r} holds words, such as {example(self.arrays[j])!r}; numbers are expected. "
+                "Treat it as categorical, or turn it into numbers."
+            )
+        return arrow_numbers(self.arrays[j])
+
+    def categories(self, j: int) -> tuple[list[Any], Array]:
+        """Return the categories of column ``j`` and the code of each row's, NaN where it is missing."""
+        array = pa.array(self.numbers(j), from_pandas=True) if self.rows is not None else self.arrays[j]
+        encoded = array if isinstance(array, pa.DictionaryArray) else array.dictionary_encode()
+        codes = encoded.indices.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        return encoded.dictionary.to_pylist(), np.asarray(codes, dtype=np.float64)
+
+
+def read_columns(estimator: BaseEstimator, X: object, *, reset: bool) -> Columns:
+    """Return the columns of an array, a sparse matrix or a table; names are kept or compared as in `read_rows`."""
+    table = as_table(X)
+    if table is not None and len(table) and len(table.columns):
+        names, kinds = tuple(map(str, table.columns)), [_number_kind(dtype) for dtype in table.schema.values()]
+        arrays = [] if all(kinds) else [arrow_array(column) for column in table.iter_columns()]
+        with as_input_errors():
+            validate_data(estimator, inputs._with_names(table), reset=reset, skip_check_array=True)
+        if arrays:
+            return _columns(names, arrays)
+        return Columns(names, np.array(kinds, dtype="<U7"), inputs.column_major(table))
+    values: Any = X
+    with as_input_errors():
+        if table is None and not sparse.issparse(X):
+            # Lists that mix words and numbers keep both.
+            mixed = isinstance(X, list | tuple) and np.asarray(X).dtype.kind in "US"
+            options = {"accept_sparse": "csr", "ensure_all_finite": False, "estimator": type(estimator).__name__}
+            values = check_array(np.array(X, dtype=object) if mixed else X, dtype=None, **options)
+        if isinstance(values, np.ndarray) and values.dtype.kind in "OUST":
+            validate_data(estimator, values, reset=reset, skip_check_array=True)
+            return _columns(None, [_objects(values[:, j], j) for j in range(values.shape[1])])
+    letter = "f" if table is not None else values.dtype.kind
+    kind = {"b": "boolean", "i": "integer", "u": "integer"}.get(letter, "float")
+    rows = inputs.read_rows(estimator, values, reset=reset)
+    return Columns(None, np.full(rows.shape[1], kind), rows)
+
+
+def _number_kind(dtype: nw.dtypes.DType) -> str:
+    """Return the kind of a column of plain numbers, nothing for others."""
+    if dtype == nw.Boolean:
+        return "boolean"
+    if dtype == nw.Decimal or not dtype.is_numeric():
+        return ""
+    return "integer" if dtype.is_integer() else "float"
+
+
+def _columns(names: tuple[str, ...] | None, arrays: list[pa.Array]) -> Columns:
+    kinds = [COLUMN_KINDS.get(type_name(array.type), "") for array in arrays]
+    columns = Columns(names, np.array(kinds, dtype="<U7"), None, tuple(arrays))
+    for j, kind in enumerate(kinds):
+        if not kind:
+            raise InvalidInputError(
+                f"Column {columns.name(j)!r} is of type {arrays[j].type}, which is neither numbers, truth values nor "
+                "categories. Turn it into one of these, or leave it out."
+            )
+    return columns
+
+
+def arrow_array(column: nw.Series[Any]) -> pa.Array:
+    """Return a column as one array of Arrow; NaN stands for a missing value, as null does."""
+    try:
+        array = column.to_arrow()
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InvalidInputError(
+            f"Column {column.name!r} holds values of different types ({str(error).rstrip('.')}). Make them all of one."
+        ) from None
+    array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    if not pa.types.is_floating(array.type):
+        return array
+    values = array.to_numpy(zero_copy_only=False)
+    return pa.array(values, from_pandas=True) if np.isnan(values).any() else array
+
+
+def _objects(values: npt.NDArray[Any], j: int) -> pa.Array:
+    """Return a column of Python objects: numbers, words or truth values, None where missing."""
+    try:
+        return pa.array(values.tolist(), from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        if any(isinstance(value, str) for value in values):
+            raise InvalidInputError(
+                f"Column {j} holds values of different types, words and numbers. Make them all of one type."
+            ) from None
+    return pa.array(np.asarray(values, dtype=np.float64), from_pandas=True)
+
+
+def type_name(type_: pa.DataType) -> str:
+    """Return what an Arrow type holds: "null", "boolean", "integer" and so on; nothing where it is of no use here."""
+    names = {
+        **{is_.is_null: "null", is_.is_boolean: "boolean", is_.is_integer: "integer", is_.is_floating: "float"},
+        **{is_.is_decimal: "decimal", is_.is_dictionary: "dictionary", is_.is_date: "date", is_.is_timestamp: "date"},
+        **dict.fromkeys((is_.is_string, is_.is_large_string, is_.is_string_view), "text"),
+    }
+    return next((name for test, name in names.items() if test(type_)), "")
+
+
+def example(array: pa.Array) -> Any:
+    """Return the first value of an array that is not missing."""
+    return next((value for value in array.to_pylist() if value is not None), None)

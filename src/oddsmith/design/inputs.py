@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.types as is_
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
@@ -24,8 +26,6 @@ from oddsmith.numerics import Array
 from oddsmith.protocols import Indices, Labels
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from oddsmith.design.table import Design
 
 Rows: TypeAlias = Array | sparse.csr_array
@@ -155,9 +155,7 @@ def _with_names(table: nw.DataFrame[Any]) -> Any:
     """
     if table.implementation.is_pandas_like():
         return table.to_native()
-    import pyarrow
-
-    return pyarrow.table({name: pyarrow.nulls(0) for name in table.columns})
+    return pa.table({name: pa.nulls(0) for name in table.columns})
 
 
 def _parsed(values: npt.NDArray[Any], column: nw.Series[Any]) -> Array:
@@ -193,7 +191,6 @@ def column_major(table: nw.DataFrame[Any], dtype: str = "float64") -> Array:
 
     It is a view of the table, not to be written to, where that is such an array already.
 
-    >>> import pyarrow as pa
     >>> column_major(nw.from_native(pa.table({"a": [1, 2], "b": [0.5, None]}))).tolist()
     [[1.0, 0.5], [2.0, nan]]
     """
@@ -216,8 +213,6 @@ def arrow_table(table: nw.DataFrame[Any]) -> pa.Table | None:
 
 def arrow_kind(type_: pa.DataType) -> str | None:
     """Return the kind of numbers or truth values of Arrow, which need no other reading; None for all else."""
-    import pyarrow.types as is_
-
     if is_.is_float64(type_) or is_.is_integer(type_):
         return "number"
     return "boolean" if is_.is_boolean(type_) else None
@@ -239,12 +234,9 @@ def arrow_numbers(array: pa.Array | pa.ChunkedArray) -> Array:
     Libraries turn decimals into floats in ways of their own, which differ in the last bit.
 
     >>> from decimal import Decimal
-    >>> import pyarrow as pa
     >>> arrow_numbers(pa.array([Decimal("0.1"), None])).tolist()
     [0.1, nan]
     """
-    import pyarrow as pa
-
     if isinstance(array, pa.ChunkedArray):
         array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
     array = array.cast(pa.string()) if pa.types.is_decimal(array.type) else array

@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import column_or_1d
 
-from oddsmith.design.columns import arrow_array
-from oddsmith.design.frame import code
+from oddsmith.design.frame import arrow_array, code
 from oddsmith.design.inputs import Codes, as_array, check_labels, read_labels
 from oddsmith.design.levels import few
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
@@ -17,13 +16,11 @@ from oddsmith.protocols import Indices, Labels
 
 def union_of_classes(a: Labels, b: Labels) -> tuple[Labels, Indices, Indices]:
     """Return all classes, sorted, and where those of ``a`` and of ``b`` are among them."""
-    if np.array_equal(a, b) and a.dtype == b.dtype:
-        return a, np.arange(len(a)), np.arange(len(b))
-    if not len(a) or not len(b):  # no rows, or none that are complete: of no type
+    same = np.array_equal(a, b) and a.dtype == b.dtype
+    if same or not len(a) or not len(b):  # no rows, or none that are complete: of no type
         return a if len(a) else b, np.arange(len(a)), np.arange(len(b))
     words = {"U": "words", "S": "words", "T": "words", "O": "objects"}
-    kinds = {words.get(labels.dtype.kind, "numbers") for labels in (a, b)}
-    if len(kinds) > 1:
+    if len({words.get(labels.dtype.kind, "numbers") for labels in (a, b)}) > 1:
         raise InvalidTypeError(
             f"The labels {few(a.tolist())} and {few(b.tolist())} are of different types. Make them all of one type."
         )
@@ -43,7 +40,7 @@ def code_labels(values: object) -> tuple[Labels, Codes]:
     """
     series: object = nw.from_native(values, series_only=True, pass_through=True)
     if not isinstance(series, nw.Series) or series.dtype not in (nw.String, nw.Categorical, nw.Enum):
-        labels = np.asarray(series.to_numpy() if isinstance(series, nw.Series) else values)
+        labels = np.asarray(as_array(series))
         return read_some_labels(labels, len(labels))
     coded = code(arrow_array(series))
     if (coded.codes < 0).any():

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from oddsmith.design import formula as formulas
 from oddsmith.design import inputs
-from oddsmith.design.expressions import Expression, States, evaluate, learn, learned_calls, not_finite, plain_column
-from oddsmith.design.formula import Formula, read_formula
+from oddsmith.design.formula import Expression, Formula, States, evaluate, plain_column, read_formula
 from oddsmith.design.frame import KIND_WORDS, Frame, read_frame
 from oddsmith.design.inputs import Rows, as_table, check_fitted, restored_on_error, split_target, take_rows
 from oddsmith.design.levels import MISSING, Category, ColumnSummary, Summaries, TableSchema, choose_reference, summarise
@@ -346,8 +346,8 @@ class Design(TransformerMixin, BaseEstimator):
     def _learn_functions(self, expression: Expression, frame: Frame, s: Array | None) -> None:
         if frame.columns:
             weights = np.ones(frame.n_rows) if s is None else s
-            learn(expression, lambda name: self._numbers(frame, name), weights, self.states_)
-        elif learned_calls(expression):
+            formulas.learn(expression, lambda name: self._numbers(frame, name), weights, self.states_)
+        elif formulas.learned_calls(expression):
             raise InvalidInputError(
                 f"{expression.text} in the formula is learned from all rows at once, so neither partial_fit nor a fit "
                 "to data in pieces can. Use fit with a table in memory, or a basis such as Spline() in place of it."
@@ -415,7 +415,7 @@ class Design(TransformerMixin, BaseEstimator):
                 return np.isnan(frame.numbers(factor.of, rows))[:, None].astype(np.float64)
             x = evaluate(factor.of, lambda name: self._numbers(frame, name, rows), self.states_)
             if not np.isfinite(x).all():
-                raise not_finite(factor.of, rows.start + int(np.argmin(np.isfinite(x).all(axis=1))))
+                raise formulas.not_finite(factor.of, rows.start + int(np.argmin(np.isfinite(x).all(axis=1))))
             return x
 
         return encode(self.terms_, values, frame.n_rows, as_csr=self.sparse_, by_column=by_column)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.design.expressions import Expression, States, called, column_name, parse
+from oddsmith.design.formula import Expression, States, called, column_name, parse
 from oddsmith.design.functions import Center, Poly, Scale, Splines
 from oddsmith.design.levels import Category
 from oddsmith.design.table import Design

@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.design.expressions import Expression, plain_column
+from oddsmith.design.formula import Expression, plain_column
 from oddsmith.design.table import Design
 from oddsmith.design.terms import Factor, Term
 from oddsmith.engines.memory import MemorySource

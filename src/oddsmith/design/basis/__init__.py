@@ -10,14 +10,5 @@ from oddsmith.design.basis.radial import GaussianKernel, RadialBasis
 from oddsmith.design.basis.spline import Spline
 from oddsmith.design.basis.standardize import Standardize
 
-__all__ = [
-    "BASES",
-    "Basis",
-    "Expansion",
-    "GaussianKernel",
-    "Polynomial",
-    "RadialBasis",
-    "Spline",
-    "Standardize",
-    "learn_expansion",
-]
+__all__ = ["BASES", "Basis", "Expansion", "GaussianKernel", "Polynomial", "RadialBasis", "Spline", "Standardize"]
+__all__ += ["learn_expansion"]

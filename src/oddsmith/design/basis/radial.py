@@ -45,8 +45,7 @@ def kmeans(source: Source, engine: Engine, count: int, seed: int) -> Array:
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits
 
-    sample = engine.fold(Sample, source, SampleParams(max(KMEANS_ROWS, 8 * count), seed))
-    rows, weight = sample.found
+    rows, weight = engine.fold(Sample, source, SampleParams(max(KMEANS_ROWS, 8 * count), seed)).found
     if count >= len(rows):
         return rows
     middle = rows.mean(axis=0)
@@ -97,7 +96,7 @@ class _Bumps(Basis):
         if given is None or isinstance(given, Integral):
             count = CENTERS if given is None else int(given)
             self.check_limit(count, f"one for each {'centre' if name == 'centers' else 'landmark'}")
-            centers = choose(source, engine, count, self._seed())
+            centers = choose(source, engine, count, int(self.seed or 0))
             if given is not None and len(centers) < count:
                 raise InvalidInputError(
                     f"{name}={count} of {kind} is more than there are different rows: {len(centers)} "
@@ -117,11 +116,8 @@ class _Bumps(Basis):
 
     def _set(self, centers: Array, source: Source, engine: Engine) -> None:
         self.check_limit(len(centers), "one for each centre")
-        width = median_distance(source, engine, self._seed()) if self.width == "median" else float(self.width)
-        self.centers_, self.width_ = centers, width
-
-    def _seed(self) -> int:
-        return 0 if self.seed is None else int(self.seed)
+        seed, self.centers_ = int(self.seed or 0), centers
+        self.width_ = median_distance(source, engine, seed) if self.width == "median" else float(self.width)
 
     def expand(self, rows: Rows) -> Array:
         return bumps(rows, self.centers_, self.width_)
