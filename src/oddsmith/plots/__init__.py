@@ -8,8 +8,6 @@
 'b'
 """
 
-from oddsmith.plots.coefficients import CoefficientDisplay
-from oddsmith.plots.comparison import ComparisonDisplay
 from oddsmith.plots.curves import (
     CostDisplay,
     PrecisionRecallDisplay,
@@ -18,10 +16,10 @@ from oddsmith.plots.curves import (
     RocDisplay,
 )
 from oddsmith.plots.densities import ClassDensityDisplay, LaplaceDisplay
+from oddsmith.plots.forest_plots import CoefficientDisplay, ComparisonDisplay
 from oddsmith.plots.links import LinkDisplay
-from oddsmith.plots.maps import PosteriorMapDisplay, UncertaintyMapDisplay
+from oddsmith.plots.maps import DecisionRegionDisplay, PosteriorMapDisplay, UncertaintyMapDisplay
 from oddsmith.plots.profile import ProfileDisplay
-from oddsmith.plots.regions import DecisionRegionDisplay
 from oddsmith.plots.residuals import InfluenceDisplay, ResidualDisplay
 from oddsmith.plots.style import Display, figure_legend, new_axes, style
 from oddsmith.plots.traces import PathDisplay, TraceDisplay

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from oddsmith.decision.loss import LossLike
 from oddsmith.design.inputs import split_target
 from oddsmith.errors import InvalidInputError
-from oddsmith.evaluation.curves import (
-    Curve,
-    cost_curve,
-    precision_recall_curve,
-    reliability_curve,
-    risk_coverage_curve,
-    roc_curve,
-)
+from oddsmith.evaluation import curves as compute
+from oddsmith.evaluation.curves import Curve
 from oddsmith.evaluation.model_output import class_codes
-from oddsmith.plots.style import QUIET, AxesLike, Display, color_of, dashes_of, legend_above, marker_of, named, plain
+from oddsmith.plots.style import QUIET, AxesLike, Display, Panel, color_of, legend_above, line_of, mark_of, named, plain
 from oddsmith.protocols import ClassifierLike
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Models = ClassifierLike | Mapping[str, ClassifierLike]
 """A fitted classifier, or several by name."""
@@ -47,20 +38,17 @@ class CurveDisplay(Display):
         """Take a curve that was computed before, or several, ``{name: curve}``."""
         return cls(named(curves, ""))
 
-    def _lines(self, ax: Axes, x: str, y: str, fact: str = "", short: str = "", **options: Any) -> None:
+    def _lines(self, ax: Panel, x: str, y: str, fact: str = "", short: str = "", **options: Any) -> None:
         for k, (name, curve) in enumerate(self.curves.items()):
             value = f"{short} {getattr(curve, fact):.3f}" if fact else ""
             label = ", ".join(part for part in (plain(name), value) if part)
-            ax.plot(
-                getattr(curve, x), getattr(curve, y), color=color_of(k), ls=dashes_of(k), label=label or None, **options
-            )
+            ax.plot(getattr(curve, x), getattr(curve, y), **line_of(k, label or None, **options))
         if ax.get_legend_handles_labels()[1]:
             legend_above(ax)
 
 
-def _set_square(ax: Axes, xlabel: str, ylabel: str) -> None:
-    ax.set(xlabel=xlabel, ylabel=ylabel, xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-    ax.set_aspect("equal")
+def _set_square(ax: Panel, xlabel: str, ylabel: str) -> None:
+    ax.set(xlabel=xlabel, ylabel=ylabel, xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
 
 
 class RocDisplay(CurveDisplay):
@@ -76,7 +64,7 @@ class RocDisplay(CurveDisplay):
     @classmethod
     def from_estimator(cls, models: Models, X: Any, y: Any, *, label: object = None) -> Self:
         """Compute the curve of a fitted classifier, or of several ``{name: model}``, for the class ``label``."""
-        return cls({name: roc_curve(model, X, y, label) for name, model in named(models).items()})
+        return cls({name: compute.roc_curve(model, X, y, label) for name, model in named(models).items()})
 
     def plot(self, ax: AxesLike = None) -> Self:
         """Draw the curves and the diagonal of a guess; the legend has the areas."""
@@ -103,7 +91,7 @@ class PrecisionRecallDisplay(CurveDisplay):
     def from_estimator(cls, models: Models, X: Any, y: Any, *, label: object = None) -> Self:
         """Compute the curve of a fitted classifier, or of several ``{name: model}``, for the class ``label``."""
         several = named(models)
-        curves = {name: precision_recall_curve(model, X, y, label) for name, model in several.items()}
+        curves = {name: compute.precision_recall_curve(model, X, y, label) for name, model in several.items()}
         classes = np.asarray(next(iter(several.values())).classes_)
         positive = 1 if label is None else classes.tolist().index(label)
         return cls(curves, float(np.mean(class_codes(split_target(X, y)[1], classes) == positive)))
@@ -133,7 +121,7 @@ class ReliabilityDisplay(CurveDisplay):
     @classmethod
     def from_estimator(cls, models: Models, X: Any, y: Any, *, bins: int = 10, level: float = 0.95) -> Self:
         """Compute the diagram of a fitted classifier, or of several ``{name: model}`` for two classes."""
-        return cls({name: reliability_curve(m, X, y, bins=bins, level=level) for name, m in named(models).items()})
+        return cls({n: compute.reliability_curve(m, X, y, bins=bins, level=level) for n, m in named(models).items()})
 
     def plot(self, ax: AxesLike = None, *, band: bool = True) -> Self:
         """Draw frequency over probability, the band of the frequency, and the diagonal of a calibrated model."""
@@ -146,11 +134,10 @@ class ReliabilityDisplay(CurveDisplay):
         with self._canvas(ax, size=(4.6, 4.6)) as (ax,):
             ax.plot([0, 1], [0, 1], color=QUIET, lw=0.8, zorder=0)
             for k, (name, curve, own) in enumerate(lines):
-                p, color = curve.probability[own], color_of(k)
+                p = curve.probability[own]
                 if band:
-                    ax.fill_between(p, curve.lower[own], curve.upper[own], color=color, alpha=0.16, linewidth=0)
-                mark: dict[str, Any] = {"marker": marker_of(k), "ms": 5.5, "mec": "white", "mew": 0.6}
-                ax.plot(p, curve.frequency[own], color=color, ls=dashes_of(k), label=plain(name) or None, **mark)
+                    ax.fill_between(p, curve.lower[own], curve.upper[own], color=color_of(k), alpha=0.16, linewidth=0)
+                ax.plot(p, curve.frequency[own], **line_of(k, plain(name) or None, **mark_of(k, 5.5)))
             _set_square(ax, "probability said", "frequency seen")
             if ax.get_legend_handles_labels()[1]:
                 legend_above(ax)
@@ -170,7 +157,7 @@ class CostDisplay(CurveDisplay):
     @classmethod
     def from_estimator(cls, models: Models, X: Any, y: Any, loss: LossLike = None) -> Self:
         """Compute the curve of a fitted classifier, or of several ``{name: model}``; ``loss`` as in ``decide``."""
-        return cls({name: cost_curve(model, X, y, loss) for name, model in named(models).items()})
+        return cls({name: compute.cost_curve(model, X, y, loss) for name, model in named(models).items()})
 
     def plot(self, ax: AxesLike = None) -> Self:
         """Draw the costs as the steps that they are, and the threshold that is right if the probabilities are."""
@@ -178,13 +165,12 @@ class CostDisplay(CurveDisplay):
             for k, (name, curve) in enumerate(self.curves.items()):
                 threshold = np.append(np.clip(curve.threshold, 0.0, 1.0), 1.0)
                 cost = np.append(curve.cost, curve.cost[-1])
-                line: dict[str, Any] = {"color": color_of(k), "ls": dashes_of(k), "drawstyle": "steps-post"}
-                ax.plot(threshold, cost, label=plain(name) or None, **line)
+                ax.plot(threshold, cost, **line_of(k, plain(name) or None, drawstyle="steps-post"))
             for right in dict.fromkeys(curve.right_threshold for curve in self.curves.values()):
                 ax.axvline(right, color=QUIET, lw=1.0, ls=":", label=f"right threshold {right:.3g}")
             for k, curve in enumerate(self.curves.values()):
-                mark: dict[str, Any] = {"color": color_of(k), "mec": "white", "ms": 8, "ls": "", "zorder": 4}
-                ax.plot(curve.right_threshold, curve.cost_there, marker=marker_of(k), **mark)
+                mark = mark_of(k, 8, mew=None, color=color_of(k), ls="", zorder=4)
+                ax.plot(curve.right_threshold, curve.cost_there, **mark)
             ax.set(xlabel="threshold of the probability", ylabel="mean cost of a row", xlim=(0, 1), ylim=(0, None))
             legend_above(ax)
         return self
@@ -203,12 +189,12 @@ class RiskCoverageDisplay(CurveDisplay):
     @classmethod
     def from_estimator(cls, models: Models, X: Any, y: Any, loss: LossLike = None) -> Self:
         """Compute the curve of a fitted classifier, or of several ``{name: model}``; ``loss`` as in ``decide``."""
-        return cls({name: risk_coverage_curve(model, X, y, loss) for name, model in named(models).items()})
+        return cls({name: compute.risk_coverage_curve(model, X, y, loss) for name, model in named(models).items()})
 
     def plot(self, ax: AxesLike = None) -> Self:
         """Draw risk over coverage; the legend has the areas."""
         with self._canvas(ax) as (ax,):
             self._lines(ax, "coverage", "risk", "area", "area")
-            ax.set(xlabel="coverage: share of rows decided", ylabel="risk: mean loss of these", xlim=(0, 1))
-            ax.set_ylim(bottom=0.0)
+            ax.set(xlabel="coverage: share of rows decided", xlim=(0, 1))
+            ax.set(ylabel="risk: mean loss of these", ylim=(0.0, None))
         return self

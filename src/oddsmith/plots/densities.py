@@ -16,7 +16,7 @@ from oddsmith.models.gaussian import GaussianClassifier
 from oddsmith.models.naive_bayes import NaiveBayes
 from oddsmith.numerics import Array
 from oddsmith.plots.grid import limits_of, numbers_of, read_columns
-from oddsmith.plots.style import INK, QUIET, AxesLike, Display, Look, color_of, dashes_of, legend_above, plain
+from oddsmith.plots.style import INK, QUIET, AxesLike, Display, color_of, legend_above, line_of, plain
 from oddsmith.protocols import ClassifierLike
 
 Limits = tuple[float, float] | None
@@ -73,7 +73,7 @@ class ClassDensityDisplay(Display):
         if limits is None:
             seen = read_columns(model.sample(2000, seed=0)[0] if X is None else X, model)
             limits = limits_of(numbers_of(seen[names[0]], names[0]))
-        x = np.linspace(limits[0], limits[1], resolution)
+        x = np.linspace(*limits, resolution)
         rows: Any = x[:, None]
         if columns_of(model) is not None:
             import pyarrow
@@ -89,9 +89,8 @@ class ClassDensityDisplay(Display):
         with self._canvas(ax, 2, size=(6.0, 5.0), sharex=True) as (top, below):
             for k, label in enumerate(self.classes):
                 top.fill_between(self.x, self.joint[:, k], color=color_of(k), alpha=0.18, linewidth=0)
-                line: Look = {"color": color_of(k), "ls": dashes_of(k), "label": plain(label)}
-                top.plot(self.x, self.joint[:, k], **line)
-                below.plot(self.x, self.posterior[:, k], **line)
+                top.plot(self.x, self.joint[:, k], **line_of(k, plain(label)))
+                below.plot(self.x, self.posterior[:, k], **line_of(k, plain(label)))
             error = self.joint.sum(axis=1) - self.joint.max(axis=1)
             top.fill_between(self.x, error, facecolor="none", edgecolor=QUIET, hatch="////", linewidth=0, label="error")
             for one in (top, below):
@@ -160,7 +159,7 @@ class LaplaceDisplay(Display):
         """Draw both densities on the left and minus their logarithms, of which one is a parabola, on the right."""
         with self._canvas(ax, 2, 2, (6.6, 3.2)) as (left, right):
             for k, (label, p) in enumerate((("density", self.density), ("Laplace's Gaussian", self.gaussian))):
-                line: Look = {"color": color_of(2 * k), "ls": dashes_of(k), "label": label}
+                line = line_of(k, label, color=color_of(2 * k))
                 left.plot(self.x, p, **line)
                 with np.errstate(divide="ignore"):
                     right.plot(self.x, -np.log(p), **line)

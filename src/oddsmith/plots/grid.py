@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import narwhals as nw
 import numpy as np
@@ -17,11 +17,8 @@ from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.evaluation.model_output import class_codes
 from oddsmith.models.base import Classifier
 from oddsmith.numerics import Array
-from oddsmith.plots.style import Display, plain, scatter_classes
+from oddsmith.plots.style import Display, Panel, plain, scatter_classes
 from oddsmith.protocols import ClassifierLike, Indices
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Columns = Sequence[str | int]
 """Names or numbers of columns."""
@@ -75,17 +72,15 @@ def make_plane(
     values = [numbers_of(data[name], name) for name in two]
     ends = [limits_of(v) for v in values] if limits is None else _read_limits(limits)
     x, height = (np.linspace(low, high, int(resolution)) for low, high in ends)
-    held = _held(data, two, at)
-    n = len(x) * len(height)
-    grid: dict[str, Any] = {two[0]: np.tile(x, len(height)), two[1]: np.repeat(height, len(x))}
-    whole = {name: grid[name] if name in grid else np.repeat(held[name], n) for name in data}
-    table = as_table(X)
+    held, table, (first, second) = _held(data, two, at), as_table(X), two
+    grid: dict[str, Any] = {first: np.tile(x, len(height)), second: np.repeat(height, len(x))}
+    whole = {name: grid[name] if name in grid else np.repeat(held[name], len(grid[first])) for name in data}
     if table is None:
         rows: Any = np.column_stack(list(whole.values()))
     else:
         rows = nw.from_dict(whole, backend=table.implementation).to_native()
     codes = None if y is None else class_codes(y, np.asarray(model.classes_))
-    return Plane(x=x, y=height, rows=rows, names=(two[0], two[1]), points=np.column_stack(values), codes=codes)
+    return Plane(x=x, y=height, rows=rows, names=(first, second), points=np.column_stack(values), codes=codes)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -130,15 +125,9 @@ class PlaneDisplay(Display):
         cls._check(model)
         points = cls.resolution if resolution is None else resolution
         plane = make_plane(model, X, y, columns=columns, at=at, limits=limits, resolution=points)
-        return cls(
-            x=plane.x,
-            y=plane.y,
-            classes=np.asarray(model.classes_).tolist(),
-            names=plane.names,
-            points=None if plane.codes is None else plane.points,
-            codes=plane.codes,
-            **cls._predictions(model, plane),
-        )
+        samples: dict[str, Any] = {} if plane.codes is None else {"points": plane.points, "codes": plane.codes}
+        classes, found = np.asarray(model.classes_).tolist(), cls._predictions(model, plane)
+        return cls(x=plane.x, y=plane.y, classes=classes, names=plane.names, **samples, **found)
 
     @classmethod
     def _check(cls, model: ClassifierLike) -> None:
@@ -149,14 +138,14 @@ class PlaneDisplay(Display):
         """Return what the model predicts on the grid, by attribute."""
         raise TypeError(f"{cls.__name__} must define _predictions().")
 
-    def _scatter(self, ax: Axes, samples: bool = True, **options: float) -> bool:
+    def _scatter(self, ax: Panel, samples: bool = True, **options: float) -> bool:
         """Draw the samples if there are some and they are wanted, and say whether."""
         if not samples or self.points is None or self.codes is None:
             return False
         scatter_classes(ax, self.points, self.codes, self.classes, **options)
         return True
 
-    def _set_axes(self, ax: Axes) -> None:
+    def _set_axes(self, ax: Panel) -> None:
         ax.set(xlabel=plain(self.names[0]), ylabel=plain(self.names[1]))
         ax.set(xlim=(self.x[0], self.x[-1]), ylim=(self.y[0], self.y[-1]))
 

@@ -11,8 +11,9 @@ import numpy as np
 from oddsmith.errors import InvalidInputError
 from oddsmith.links import LINKS, Link
 from oddsmith.numerics import Array
-from oddsmith.plots.style import QUIET, AxesLike, Display, color_of, dashes_of, legend_above
+from oddsmith.plots.style import QUIET, AxesLike, Display, legend_above, line_of
 
+Limits = tuple[float, float]
 WIDE = (-6.0, 6.0)
 
 
@@ -38,26 +39,20 @@ class LinkDisplay(Display):
 
     @classmethod
     def from_links(
-        cls,
-        links: str | Iterable[str] = ("logit", "probit"),
-        *,
-        limits: tuple[float, float] = WIDE,
-        match_slopes: bool = False,
+        cls, links: str | Iterable[str] = ("logit", "probit"), *, limits: Limits = WIDE, match_slopes: bool = False
     ) -> Self:
         """Compute inverse links by name; ``match_slopes`` rescales activations so that all are as steep at zero."""
-        names = [links] if isinstance(links, str) else list(links)
-        a = np.linspace(limits[0], limits[1], 601)
-        curves = {}
-        for name in names:
+        a, curves = np.linspace(*limits, 601), {}
+        for name in [links] if isinstance(links, str) else links:
             scale = _scale(name) if match_slopes else 1.0
             label = name if np.isclose(scale, 1.0) else f"{name} of {scale:.3g} a"
             curves[label] = _inverse(LINKS[name], scale * a)
         return cls(a, curves, "activation a")
 
     @classmethod
-    def from_lengths(cls, lengths: Iterable[float], *, link: str = "logit", limits: tuple[float, float] = WIDE) -> Self:
+    def from_lengths(cls, lengths: Iterable[float], *, link: str = "logit", limits: Limits = WIDE) -> Self:
         """Compute ``f(‖w‖ x)`` for several lengths of w: the longer, the steeper."""
-        x = np.linspace(limits[0], limits[1], 601)
+        x = np.linspace(*limits, 601)
         values = [float(length) for length in lengths]
         if not values or min(values) < 0:
             raise InvalidInputError(f"lengths must be numbers that are not negative, found {values}.")
@@ -69,7 +64,7 @@ class LinkDisplay(Display):
             ax.axhline(0.5, color=QUIET, lw=0.6, zorder=0)
             ax.axvline(0.0, color=QUIET, lw=0.6, zorder=0)
             for k, (name, values) in enumerate(self.curves.items()):
-                ax.plot(self.a, values, color=color_of(k), ls=dashes_of(k), label=name)
+                ax.plot(self.a, values, **line_of(k, name))
             ax.set(xlabel=self.xlabel, ylabel="probability y", ylim=(-0.03, 1.03), xlim=(self.a[0], self.a[-1]))
             ax.set_yticks([0.0, 0.25, 0.5, 0.75, 1.0])
             legend_above(ax)
@@ -80,8 +75,8 @@ def _scale(name: str) -> float:
     """Return the factor of the activation that makes a link as steep at zero as the sigmoid."""
     if not np.isinf(LINKS[name].domain).all():
         raise InvalidInputError(f"match_slopes is for links of any activation, and {name!r} takes some only.")
-    slopes = [float(LINKS[link].derivative(np.zeros(1))[0]) for link in ("logit", name)]
-    return slopes[0] / slopes[1]
+    steep, own = (float(LINKS[link].derivative(np.zeros(1))[0]) for link in ("logit", name))
+    return steep / own
 
 
 def _inverse(link: Link, a: Array) -> Array:

@@ -85,10 +85,10 @@ class ProfileDisplay(Display):
             raise InvalidTypeError(f"{type(model).__name__} is fitted by no likelihood, so there is no profile.")
         summary = model.summary(X, y, intervals="profile", level=level, **rows)
         fit = model._fit_record(X, y, rows.get("sample_weight"), rows.get("offset"))
-        weights = fit.weights
-        if term not in weights.labels:
-            raise UnknownNameError("term", term, weights.labels)
-        i = weights.labels.index(term)
+        labels = fit.weights.labels
+        if term not in labels:
+            raise UnknownNameError("term", term, labels)
+        i = labels.index(term)
         cutoff = normal_quantile(check_level(level)) ** 2
         estimate, error = float(summary.estimate[i]), float(summary.std_error[i])
         ends = float(summary.lower[i]), float(summary.upper[i])
@@ -98,33 +98,24 @@ class ProfileDisplay(Display):
                 "no interval to draw. Use prior=JeffreysPrior()."
             )
         c = np.zeros(fit.state.x.size)
-        c[fit.state.kept] = weights.J[i]
+        c[fit.state.kept] = fit.weights.J[i]
         half = normal_quantile(level) * error
         left, right = (WIDEST * max(abs(end - estimate), half) for end in ends)
         middle = points // 2
         value = estimate + np.append(np.linspace(-left, 0.0, middle), np.linspace(0.0, right, points - middle + 1)[1:])
         with one_blas_thread():
             deviance = _along(make_profiler(fit, cutoff), c, value - estimate)
-        return cls(
-            value=value,
-            deviance=deviance,
-            wald=((value - estimate) / error) ** 2,
-            estimate=estimate,
-            lower=ends[0],
-            upper=ends[1],
-            wald_lower=estimate - half,
-            wald_upper=estimate + half,
-            cutoff=cutoff,
-            level=float(level),
-            term=term if isinstance(term, str) else " ".join(map(str, term)),
-        )
+        curves: dict[str, Any] = {"value": value, "deviance": deviance, "wald": ((value - estimate) / error) ** 2}
+        found: dict[str, Any] = {"estimate": estimate, "cutoff": cutoff, "level": float(level)}
+        found |= {"lower": ends[0], "upper": ends[1], "wald_lower": estimate - half, "wald_upper": estimate + half}
+        name = term if isinstance(term, str) else " ".join(map(str, term))
+        return cls(term=name, **curves, **found)
 
     def plot(self, ax: AxesLike = None) -> Self:
         """Draw the profile, Wald's parabola, and the intervals where they cross the quantile."""
         with self._canvas(ax) as (ax,):
             ax.axhline(self.cutoff, color=QUIET, lw=0.9, ls=":")
-            text = f"{100 * self.level:g}% quantile of χ²₁"
-            where = (self.estimate, self.cutoff)
+            text, where = f"{100 * self.level:g}% quantile of χ²₁", (self.estimate, self.cutoff)
             ax.annotate(text, where, (5, 4), textcoords="offset points", color=QUIET, fontsize=9)
             both = (
                 ("profile", self.deviance, (self.lower, self.upper), "-", "o", 0),
@@ -135,8 +126,8 @@ class ProfileDisplay(Display):
                 ax.plot(self.value, values, color=color_of(k), ls=dashes, label=label)
                 ax.plot(ends, [self.cutoff] * 2, marker, color=color_of(k), ms=7, mec="white", zorder=4)
             ax.axvline(self.estimate, color=INK, lw=0.8, ls=":", zorder=0)
-            ax.set(xlabel=f"weight of {plain(self.term)}", ylabel="rise of the deviance", ylim=(0.0, 1.8 * self.cutoff))
-            ax.set_xlim(self.value[0], self.value[-1])
+            ax.set(xlabel=f"weight of {plain(self.term)}", xlim=(self.value[0], self.value[-1]))
+            ax.set(ylabel="rise of the deviance", ylim=(0.0, 1.8 * self.cutoff))
             legend_above(ax)
         return self
 

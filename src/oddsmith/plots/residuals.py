@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import narwhals as nw
 import numpy as np
@@ -19,9 +19,6 @@ from oddsmith.models.logistic import LogisticRegression
 from oddsmith.numerics import Array
 from oddsmith.plots.style import INK, QUIET, AxesLike, Display, Look, color_of, legend_above, marker_of, plain, thinned
 from oddsmith.protocols import ClassifierLike, Indices
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def _diagnose(model: ClassifierLike, X: Any, y: Any, rows: dict[str, Any]) -> Diagnostics:
@@ -92,18 +89,11 @@ class ResidualDisplay(Display):
         fitted, residual = (P[:, k], r[:, k]) if P.ndim == 2 else (P, r) if k == 1 else (1.0 - P, -r)
         cell = bin_of(fitted, int(np.clip(np.sqrt(len(t)), 2, 40)) if bins is None else bins)
         count = np.bincount(cell)
-        mean = np.bincount(cell, weights=t - fitted) / count
+        middle, mean = (np.bincount(cell, weights=values) / count for values in (fitted, t - fitted))
         limit = 2.0 * np.sqrt(np.bincount(cell, weights=fitted * (1.0 - fitted))) / count
-        rest = str(labels[1 - k]) if len(labels) == 2 else f"not {labels[k]}"
-        return cls(
-            fitted=fitted,
-            residual=residual,
-            codes=t.astype(np.intp),
-            middle=np.bincount(cell, weights=fitted) / count,
-            mean=mean,
-            limit=limit,
-            classes=[rest, str(labels[k])],
-        )
+        classes = [str(labels[1 - k]) if len(labels) == 2 else f"not {labels[k]}", str(labels[k])]
+        bin_means = {"middle": middle, "mean": mean, "limit": limit}
+        return cls(fitted=fitted, residual=residual, codes=t.astype(np.intp), classes=classes, **bin_means)
 
     def plot(self, ax: AxesLike = None, *, legend: bool = True) -> Self:
         """Draw single rows above and the means of bins, with two standard errors, below."""
@@ -120,8 +110,8 @@ class ResidualDisplay(Display):
             for one in (top, below):
                 one.axhline(0.0, color=INK, lw=0.8, zorder=0)
             top.set(ylabel="Pearson residual")
-            below.set(ylabel="mean of t − y", xlim=(-0.02, 1.02))
-            below.set_xlabel(f"fitted probability of {plain(self.classes[1])}")
+            what = f"fitted probability of {plain(self.classes[1])}"
+            below.set(ylabel="mean of t − y", xlim=(-0.02, 1.02), xlabel=what)
             if legend:
                 legend_above(top)
                 legend_above(below)
@@ -164,15 +154,15 @@ class InfluenceDisplay(Display):
     @classmethod
     def from_estimator(cls, model: ClassifierLike, X: Any, y: Any, **rows: ArrayLike) -> Self:
         """Take the diagnostics of a fit with its rows; rows have the names of the table's index, else their numbers."""
-        found = _diagnose(model, X, y, rows)
+        found, classes = _diagnose(model, X, y, rows), np.asarray(model.classes_)
         two = found.standardized_pearson.ndim == 1
         return cls(
             leverage=found.leverage,
             residual=found.standardized_pearson if two else found.standardized_deviance,
             cooks_distance=found.cooks_distance,
             n_weights=float(found.leverage.sum()),
-            codes=class_codes(split_target(X, y)[1], np.asarray(model.classes_)),
-            classes=np.asarray(model.classes_).tolist(),
+            codes=class_codes(split_target(X, y)[1], classes),
+            classes=classes.tolist(),
             rows=row_names(X, range(len(found))),
             what="standardised Pearson residual" if two else "standardised deviance residual",
         )
@@ -197,30 +187,31 @@ class InfluenceDisplay(Display):
                 look: Look = {"c": color_of(k), "marker": marker_of(k), "alpha": 0.65, "ec": "white", "lw": 0.6}
                 ax.scatter(self.leverage[own], self.residual[own], s=area[own], label=plain(label), **look)
             ax.margins(0.09)
-            self._contours(ax)
+            self._draw_contours()
             ax.axhline(0.0, color=INK, lw=0.8, zorder=0)
+            near: Look = {"textcoords": "offset points", "fontsize": 9, "va": "center"}
             for i in self._order()[:annotate]:
-                place, up = (self.leverage[i], self.residual[i]), 1 if self.residual[i] >= 0 else -1
-                text = plain(self.rows[i])
-                ax.annotate(text, place, (9, 5 * up), textcoords="offset points", fontsize=9, va="center")
+                place, away = (self.leverage[i], self.residual[i]), (9, 5 if self.residual[i] >= 0 else -5)
+                ax.annotate(plain(self.rows[i]), place, away, **near)
             ax.set(xlabel="leverage", ylabel=self.what)
             for handle in legend_above(ax).legend_handles:
                 if isinstance(handle, PathCollection):
                     handle.set_sizes([30.0])
         return self
 
-    def _contours(self, ax: Axes) -> None:
+    def _draw_contours(self) -> None:
         """Draw lines of equal Cook's distance, r² h / ((1 − h) k)."""
+        ax = self.ax_
         left, right = max(ax.get_xlim()[0], 0.0), min(ax.get_xlim()[1], 0.999)
-        bottom, top = ax.get_ylim()
+        ends, drawn = ax.get_ylim(), []
         h = np.linspace(max(left, 1e-4 * right), right, 200)
-        drawn = ""
+        line: Look = {"color": QUIET, "lw": 0.8, "ls": "--"}
         for level in (0.1, 0.5, 1.0):
             r = np.sqrt(level * self.n_weights * (1.0 - h) / h)
-            if r.min() < max(abs(bottom), abs(top)):
-                drawn += f"{', ' if drawn else ''}{level:g}"
+            if r.min() < max(map(abs, ends)):
+                drawn.append(f"{level:g}")
                 for side in (-1.0, 1.0):
-                    ax.plot(h, side * r, color=QUIET, lw=0.8, ls="--", zorder=0)
+                    ax.plot(h, side * r, zorder=0, **line)
         if drawn:
-            ax.plot([], [], color=QUIET, lw=0.8, ls="--", label=f"Cook's distance {drawn}")
-        ax.set(xlim=(left, right), ylim=(bottom, top))
+            ax.plot([], [], label=f"Cook's distance {', '.join(drawn)}", **line)
+        ax.set(xlim=(left, right), ylim=ends)

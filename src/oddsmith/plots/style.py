@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 AxesLike: TypeAlias = "Axes | Sequence[Axes] | npt.NDArray[Any] | None"
 """Axes to draw on, as many as there are panels; None for those of a new figure."""
+Panel: TypeAlias = "Axes"
+"""Axes of a figure; the name of matplotlib's class is only needed by type checkers."""
 Look: TypeAlias = dict[str, Any]
 """Keyword arguments of matplotlib: colours, widths, labels."""
 
@@ -32,31 +34,15 @@ MOST_POINTS = 4000
 """Samples drawn; of more, evenly spaced ones: a person sees no difference, and a page with them stays small."""
 MOST_LINES = 4
 """Lines of a legend above axes."""
-INK = "#222222"
-QUIET = "#777777"
+INK, QUIET = "#222222", "#777777"
 
 SETTINGS: Any = {
-    "figure.figsize": (6.0, 4.0),
-    "figure.dpi": 100,
-    "figure.facecolor": "white",
-    "figure.constrained_layout.use": True,
-    "font.size": 10,
-    "axes.edgecolor": INK,
-    "axes.facecolor": "white",
-    "axes.labelcolor": INK,
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 10,
-    "axes.titlepad": 8,
-    "axes.labelsize": 10,
-    "legend.frameon": False,
-    "legend.fontsize": 9,
-    "lines.linewidth": 1.8,
-    "text.color": INK,
-    "hatch.linewidth": 0.6,
-    "hatch.color": QUIET,
+    **{"figure.figsize": (6.0, 4.0), "figure.dpi": 100, "figure.facecolor": "white"},
+    **{"figure.constrained_layout.use": True, "font.size": 10, "text.color": INK, "lines.linewidth": 1.8},
+    **{"axes.edgecolor": INK, "axes.facecolor": "white", "axes.linewidth": 0.8},
+    **{"axes.labelcolor": INK, "axes.labelsize": 10, "axes.spines.top": False, "axes.spines.right": False},
+    **{"axes.titlelocation": "left", "axes.titlesize": 10, "axes.titlepad": 8},
+    **{"legend.frameon": False, "legend.fontsize": 9, "hatch.linewidth": 0.6, "hatch.color": QUIET},
 }
 
 
@@ -104,6 +90,16 @@ def dashes_of(k: int) -> Any:
     return DASHES[k % len(DASHES)]
 
 
+def line_of(k: int, label: str | None = None, **more: Any) -> Look:
+    """Return the look of line ``k``: colour, dashes and label."""
+    return {"color": color_of(k), "ls": dashes_of(k), "label": label, **more}
+
+
+def mark_of(k: int, size: float = 6, **more: Any) -> Look:
+    """Return the look of the marks of class or line ``k``, which have a white edge."""
+    return {"marker": marker_of(k), "ms": size, "mec": "white", "mew": 0.6, **more}
+
+
 def new_axes(rows: int = 1, columns: int = 1, size: tuple[float, float] | None = None, **layout: Any) -> list[Axes]:
     """Return the axes of a new figure in our look, row by row; ``layout`` is passed to ``plt.subplots``.
 
@@ -145,13 +141,10 @@ class Display:
         from matplotlib.axes import Axes
 
         with style():
-            if ax is None:
-                axes = new_axes(-(-panels // columns), columns, size, **layout)
-                for spare in axes[panels:]:
-                    spare.remove()
-                axes = axes[:panels]
-            else:
-                axes = list(np.ravel(np.asarray(ax, dtype=object)))
+            given = new_axes(-(-panels // columns), columns, size, **layout) if ax is None else ax
+            axes = list(np.ravel(np.asarray(given, dtype=object)))
+            while ax is None and len(axes) > panels:
+                axes.pop().remove()
             if len(axes) != panels:
                 raise InvalidInputError(
                     f"{type(self).__name__} has {panels} panels here and {len(axes)} axes were given. "
@@ -186,10 +179,9 @@ def legend_above(ax: Axes, *others: Axes) -> Legend:
 
 
 def columns_that_fit(labels: Sequence[str], width: float) -> int:
-    """Return into how many columns a legend with these labels goes on ``width`` inches.
+    """Return into how many columns a legend with these labels goes on ``width`` inches; a wider one squeezes the axes.
 
-    A wider legend would push the axes together. Letters are about 0.07 inches wide, a handle
-    takes 0.45, and the axes grow a little when the figure is laid out.
+    Letters are about 0.07 inches wide, a handle takes 0.45, and the axes grow a little when the figure is laid out.
 
     >>> columns_that_fit(["a", "b"], 4.0), columns_that_fit(["a long explanation of a line", "another one"], 2.0)
     (2, 1)
@@ -249,17 +241,24 @@ def plain(label: object) -> str:
     return f" {text}" if text.startswith("_") else text
 
 
+def label_rows(ax: Axes, places: Sequence[float] | Array, names: Sequence[object]) -> None:
+    """Name the rows of a forest plot instead of drawing an axis."""
+    ax.set_yticks(places, [plain(name) for name in names])
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+
+
 def named(things: object, default: str | None = None) -> dict[str, Any]:
     """Return one thing or a mapping of things as ``{name: thing}``; one alone is named by its type.
 
     >>> named({"a": 1}), named(1.5), named(1.5, "")
     ({'a': 1}, {'float': 1.5}, {'': 1.5})
     """
-    if isinstance(things, Mapping):
-        if not things:
-            raise InvalidInputError("There is nothing to draw: the mapping is empty.")
-        return {str(name): thing for name, thing in things.items()}
-    return {type(things).__name__ if default is None else default: things}
+    if not isinstance(things, Mapping):
+        return {type(things).__name__ if default is None else default: things}
+    if not things:
+        raise InvalidInputError("There is nothing to draw: the mapping is empty.")
+    return {str(name): thing for name, thing in things.items()}
 
 
 def thinned(n: int, keep: Indices | None = None) -> Indices:
@@ -268,7 +267,7 @@ def thinned(n: int, keep: Indices | None = None) -> Indices:
     >>> len(thinned(100)), len(thinned(1_000_000)), 7 in thinned(1_000_000, np.array([7]))
     (100, 4000, True)
     """
-    shown = np.linspace(0, n - 1, min(n, MOST_POINTS)).astype(np.intp) if n else np.zeros(0, dtype=np.intp)
+    shown = np.linspace(0, n - 1, min(n, MOST_POINTS)).astype(np.intp)
     return shown if keep is None else np.union1d(shown, keep)
 
 
@@ -277,7 +276,7 @@ def scatter_classes(ax: Axes, points: Array, codes: Indices, classes: Sequence[A
     shown = thinned(len(points))
     points, codes = points[shown], codes[shown]
     size = float(np.clip(4500.0 / max(len(points), 1), 12.0, 26.0))
+    look: Look = {"s": size, "edgecolors": "white", "linewidths": 0.5, "zorder": 3, **options}
     for k, label in enumerate(classes):
-        own = points[codes == k]
-        look: Look = {"s": size, "edgecolors": "white", "linewidths": 0.5, "zorder": 3, **options}
-        ax.scatter(own[:, 0], own[:, 1], c=color_of(k), marker=marker_of(k), label=plain(label), **look)
+        x, y = points[codes == k].T
+        ax.scatter(x, y, c=color_of(k), marker=marker_of(k), label=plain(label), **look)

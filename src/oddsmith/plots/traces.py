@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.numerics import Array
-from oddsmith.plots.style import INK, AxesLike, Display, color_of, dashes_of, legend_above, marker_of, named, plain
+from oddsmith.plots.style import INK, AxesLike, Display, color_of, legend_above, line_of, mark_of, named, plain
 from oddsmith.protocols import ClassifierLike
 from oddsmith.solvers.general import Optimum
 
@@ -81,11 +81,9 @@ class TraceDisplay(Display):
                 if gap:
                     # What is left at the end is rounding: a log scale has no place for zero.
                     values = np.where(values == best, np.nan, np.abs(values - best))
-                every = max(1, len(values) // 12)
-                mark: dict[str, Any] = {"marker": marker_of(k), "ms": 5, "markevery": every, "mec": "white", "mew": 0.6}
-                ax.plot(columns[over], values, color=color_of(k), ls=dashes_of(k), label=plain(name), **mark)
-            label = AXIS.get(what, what)
-            ax.set(xlabel=AXIS.get(over, over), ylabel=f"distance from the best {label}" if gap else label)
+                mark = mark_of(k, 5, markevery=max(1, len(values) // 12))
+                ax.plot(columns[over], values, **line_of(k, plain(name), **mark))
+            ax.set(xlabel=AXIS[over], ylabel=f"distance from the best {AXIS[what]}" if gap else AXIS[what])
             if gap:
                 ax.set_yscale("log")
             if legend and len(self.traces) > 1:
@@ -133,11 +131,9 @@ class PathDisplay(Display):
         resolution: int = 80,
     ) -> Self:
         """Take results of `newton_raphson` or `gradient_descent` (or arrays of points), ``{name: result}``."""
-        found = {
-            name: np.asarray(p.path if isinstance(p, Optimum) else p, dtype=np.float64)
-            for name, p in named(paths).items()
-        }
-        for name, path in found.items():
+        found = {}
+        for name, p in named(paths).items():
+            path = found[name] = np.asarray(p.path if isinstance(p, Optimum) else p, dtype=np.float64)
             if path.ndim != 2 or path.shape[1] != 2 or not np.isfinite(path).all():
                 raise InvalidInputError(f"The path {name!r} has shape {path.shape}; expected finite points × 2.")
         if limits is None:
@@ -152,16 +148,17 @@ class PathDisplay(Display):
     def plot(self, ax: AxesLike = None, *, levels: int = 14) -> Self:
         """Draw contours, closer near the minimum, and the paths with a mark at each step."""
         with self._canvas(ax, size=(6.0, 4.2)) as (ax,):
-            rings = _levels(self.values, levels)
+            # Distances from the minimum that grow as squares: even rings around a quadratic's minimum.
+            low, high = float(self.values.min()), float(self.values.max())
+            rings = low + (high - low) * (np.arange(1, levels + 1) / levels) ** 2
             ax.contour(self.x, self.y, self.values, levels=rings, colors="#AAAAAA", linewidths=0.7)
             for k, (name, path) in enumerate(self.paths.items()):
                 steps = len(path) - 1
                 label = f"{plain(name)}: {steps} step{'' if steps == 1 else 's'}"
-                size = 5 if steps < 40 else 3
-                mark: dict[str, Any] = {"marker": marker_of(k), "ms": size, "mec": "white", "mew": 0.5}
-                ax.plot(path[:, 0], path[:, 1], color=color_of(2 * k), lw=1.2, ls=dashes_of(k), label=label, **mark)
-            first = next(iter(self.paths.values()))
-            start, end = first[0], next(reversed(self.paths.values()))[-1]
+                mark = mark_of(k, 5 if steps < 40 else 3, mew=0.5)
+                ax.plot(path[:, 0], path[:, 1], **line_of(k, label, color=color_of(2 * k), lw=1.2, **mark))
+            paths = list(self.paths.values())
+            first, start, end = paths[0], paths[0][0], paths[-1][-1]
             ax.plot(*start, marker="o", ms=8, mfc="none", mec=INK, ls="")
             ax.plot(*end, marker="+", ms=11, mew=1.6, mec=INK, ls="")
             down = len(first) > 1 and first[1][1] > start[1]  # away from the path
@@ -170,9 +167,3 @@ class PathDisplay(Display):
             ax.set(xlim=(self.x[0], self.x[-1]), ylim=(self.y[0], self.y[-1]))
             legend_above(ax)
         return self
-
-
-def _levels(values: Array, count: int) -> npt.NDArray[np.float64]:
-    """Return levels whose distances from the minimum grow as squares: even rings around a quadratic's minimum."""
-    low, high = float(values.min()), float(values.max())
-    return low + (high - low) * (np.arange(1, count + 1) / count) ** 2

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.evaluation.scale_comparison import WidthComparison
 from oddsmith.numerics import Array
-from oddsmith.plots.style import AxesLike, Display, color_of, dashes_of, legend_above, marker_of
+from oddsmith.plots.style import AxesLike, Display, Panel, color_of, legend_above, line_of, marker_of
 from oddsmith.protocols import ClassifierLike
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 CRITERIA = {"log_evidence": "log evidence", "loo": "leave-one-out", "cv": "cross-validation"}
 
@@ -67,10 +64,9 @@ class WidthDisplay(Display):
                 "The evidence climbs to its maximum and tries no list of widths. Use from_comparison(compare_widths(X, "
                 "y)) for its curve."
             )
-        table = {name: np.asarray(values, dtype=np.float64) for name, values in selection.table.items()}
         method = selection.method
-        losses, errors = {method: table["log_loss"]}, {method: table["std_error"]}
-        return cls(table["width"], losses, errors, {method: float(selection.width)})
+        width, loss, error = (np.asarray(selection.table[c], np.float64) for c in ("width", "log_loss", "std_error"))
+        return cls(width, {method: loss}, {method: error}, {method: float(selection.width)})
 
     def plot(self, ax: AxesLike = None) -> Self:
         """Draw the evidence, if there is one, above the losses, which have a band of one standard error."""
@@ -81,31 +77,28 @@ class WidthDisplay(Display):
                 for name in names:
                     self._draw(one, name)
                 evidence = names == ["log_evidence"]
-                one.set_ylabel("log evidence" if evidence else "log loss of a row left out")
-                one.set_xscale("log")
+                one.set(ylabel="log evidence" if evidence else "log loss of a row left out", xscale="log")
                 if evidence:
                     self._lift(one)
             axes[-1].set(xlabel="width σ of the prior", xlim=(self.width[0], self.width[-1]))
             legend_above(*axes)
         return self
 
-    def _draw(self, ax: Axes, name: str) -> None:
-        k = list(CRITERIA).index(name)
-        values, color = self.criteria[name], color_of(k)
-        label = f"{CRITERIA[name]}: σ = {self.chosen[name]:.3g}"
-        ax.plot(self.width, values, color=color, ls=dashes_of(k), label=label)
+    def _draw(self, ax: Panel, name: str) -> None:
+        k, values, best = list(CRITERIA).index(name), self.criteria[name], self.chosen[name]
+        ax.plot(self.width, values, **line_of(k, f"{CRITERIA[name]}: σ = {best:.3g}"))
         if name in self.errors:
-            error = self.errors[name]
-            ax.fill_between(self.width, values - error, values + error, color=color, alpha=0.14, linewidth=0)
-        best = self.chosen[name]
+            ends = values - self.errors[name], values + self.errors[name]
+            ax.fill_between(self.width, *ends, color=color_of(k), alpha=0.14, linewidth=0)
         height = np.interp(np.log(best), np.log(self.width), values)
-        ax.axvline(best, color=color, lw=0.9, ls=":", zorder=0)
-        ax.plot(best, height, marker_of(k), color=color, ms=8, mec="white", zorder=4)
+        ax.axvline(best, color=color_of(k), lw=0.9, ls=":", zorder=0)
+        ax.plot(best, height, marker_of(k), color=color_of(k), ms=8, mec="white", zorder=4)
 
-    def _lift(self, ax: Axes) -> None:
+    def _lift(self, ax: Panel) -> None:
         """Show the top of the evidence: its fall towards narrow priors would flatten it."""
         values = self.criteria["log_evidence"]
-        top, low = float(values.max()), float(max(values.min(), values.max() - 3.0 * (values.max() - values[-1])))
+        top = float(values.max())
+        low = max(float(values.min()), top - 3.0 * (top - float(values[-1])))
         pad = 0.08 * (top - low)
         if pad > 0:
             ax.set_ylim(low - pad, top + pad)

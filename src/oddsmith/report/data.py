@@ -102,7 +102,8 @@ def _binned(values: Array, low: float, high: float) -> Array:
 
 def _levels(frame: Frame, name: str) -> tuple[Markup, Markup]:
     coded = frame.coded(name)
-    counts = np.bincount(coded.codes + 1, minlength=len(coded.levels) + 1)[1:]  # the code −1 is a missing value
+    # The code −1 is a missing value.
+    counts = np.bincount(coded.codes + 1, minlength=len(coded.levels) + 1)[1:].astype(np.float64)
     order = np.argsort(-counts, kind="stable")
     there = max(float(counts.sum()), 1.0)
     shares = [join([name_tag(coded.levels[i]), f" {percent(counts[i] / there)}"]) for i in order[:4]]

@@ -15,7 +15,7 @@ from oddsmith.models.multiclass import OneVsOne, OneVsRest
 from oddsmith.models.perceptron import PerceptronClassifier
 from oddsmith.models.recalibrated import RecalibratedClassifier
 from oddsmith.numerics import Array
-from oddsmith.plots.coefficients import CoefficientDisplay
+from oddsmith.plots.forest_plots import CoefficientDisplay
 from oddsmith.records import Certificate
 from oddsmith.report.context import ReportContext
 from oddsmith.report.description import describe_model, model_formula

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -39,24 +39,28 @@ SCORE_NAMES = {
     "realised_cost": "realised loss of a row",
     "rejected": "rows without a decision",
 }
+SQUARE: dict[str, Any] = {"width": 400, "height": 380}
 NO_PROBABILITIES = (
     "{} gives no probabilities, so {} does not apply. oddsmith.recalibrate(model, X, y) gives it some, from rows that "
     "it has not seen."
 )
 
 
-def interval(context: ReportContext, name: str) -> str:
-    """Return a score with its interval."""
-    form: Callable[[float], str] = percent if name == "rejected" else number
-    score = context.scores.scores[name]
-    if not np.isfinite(score.value):
-        return "not defined on these rows"
-    ends = f" ({form(score.lower)} to {form(score.upper)})" if np.isfinite([score.lower, score.upper]).all() else ""
-    return f"{form(score.value)}{ends}"
-
-
-def _square(x: Axis, y: Axis) -> Plot:
-    return Plot(x=x, y=y, width=400, height=380)
+def _score_facts(context: ReportContext, names: Iterable[str]) -> list[Fact]:
+    """Return scores with their intervals, those that the model has."""
+    found: list[Fact] = []
+    for name in names:
+        if name in context.scores.scores:
+            key, _, label = name.partition("[")
+            title = SCORE_NAMES.get(key) or key.replace("_", " ")
+            of = [", ", name_tag(label.removesuffix("]"))] if label else []
+            form: Callable[[float], str] = percent if name == "rejected" else number
+            score = context.scores.scores[name]
+            known = np.isfinite([score.lower, score.upper]).all()
+            ends = f" ({form(score.lower)} to {form(score.upper)})" if known else ""
+            value = f"{form(score.value)}{ends}" if np.isfinite(score.value) else "not defined on these rows"
+            found.append((join([title, *of]), value))
+    return found
 
 
 def calibration_section(context: ReportContext) -> Markup:
@@ -67,35 +71,37 @@ def calibration_section(context: ReportContext) -> Markup:
     drawn = _drawn(context)
     shown = np.isin(curve.columns["class"], [context.classes[k] for k in drawn])
     ends = _zoomed(curve.probability[shown], curve.lower[shown], curve.upper[shown])
-    plot = _square(Axis("probability said", *ends), Axis("frequency seen", *ends))
+    plot = Plot(x=Axis("probability said", *ends), y=Axis("frequency seen", *ends), **SQUARE)
     plot.diagonal()
     for place, k in enumerate(drawn):
         label = context.classes[k]
         own = np.array([value == label for value in curve.columns["class"].tolist()])
-        p, f = curve.probability[own], curve.frequency[own]
-        plot.band(p, curve.lower[own], curve.upper[own], place)
+        p, f, low, high, n = (getattr(curve, c)[own] for c in ("probability", "frequency", "lower", "upper", "count"))
+        plot.band(p, low, high, place)
         plot.line(p, f, place)
-        texts = [
-            f"{clean(label)}: said {number(a, 3)}, seen {number(b, 3)} ({number(lo, 3)} to {number(hi, 3)}), {n:,} rows"
-            for a, b, lo, hi, n in zip(p, f, curve.lower[own], curve.upper[own], curve.count[own].tolist(), strict=True)
-        ]
-        plot.dots(p, f, place, texts=texts)
-    level = f"{100 * context.level:g}%"
+        said = [[number(x, 3) for x in row] for row in zip(p, f, low, high, strict=True)]
+        plot.dots(
+            p,
+            f,
+            place,
+            texts=[
+                f"{clean(label)}: said {a}, seen {b} ({lo} to {hi}), {rows:,} rows"
+                for (a, b, lo, hi), rows in zip(said, n.tolist(), strict=True)
+            ],
+        )
     listed = shown if context.K > MANY else np.ones(len(shown), dtype=bool)
-    columns = [
-        Column.names("class", curve.columns["class"][listed].tolist()),
-        *(Column.numbers(name, curve.columns[name][listed]) for name in ("probability", "frequency", "lower", "upper")),
-        Column.numbers("rows", curve.columns["count"][listed].tolist()),
-    ]
+    columns = [Column.names("class", curve.columns["class"][listed].tolist())]
+    columns += [Column.numbers(c, curve.columns[c][listed]) for c in ("probability", "frequency", "lower", "upper")]
+    columns.append(Column.numbers("rows", curve.columns["count"][listed]))
     caption = (
         f"Reliability diagram: how often a class occurs where its probability is said to be so high. On the dashed "
-        f"line both agree; bands are {level} intervals of the frequency.{_some(context, drawn)}"
+        f"line both agree; bands are {100 * context.level:g}% intervals of the frequency.{_some(context, drawn)}"
     )
     values = table("Bins of the reliability diagram", columns)
     picture = figure(plot, caption, caption, legend=_legend(context, drawn), table=values)
     names = [name for name in context.scores.scores if name.startswith(("calibration", "log_loss", "brier"))]
     names = [name for name in names if context.K <= MANY or "[" not in name]
-    pairs: list[Fact] = [(_score_name(name), interval(context, name)) for name in names]
+    pairs = _score_facts(context, names)
     pairs.insert(1, ("log loss of the class shares alone", number(context.alone["log_loss"])))
     words = tag("p", SCORED[context.scored]), tag("p", f"{_slope_text(context)} {_mean_text(context)}")
     return join([*words, tag("div", picture, tag("div", facts(pairs), _interval_note(context, names)), class_="pair")])
@@ -122,9 +128,7 @@ def _zoomed(*values: Array) -> tuple[float, float]:
     if high - low > CLOSE:
         return 0.0, 1.0
     margin = 0.05 * max(high - low, 1e-3)
-    if high < 0.5:
-        return 0.0, high + margin
-    return (max(low - margin, 0.0), 1.0) if low > 0.5 else (max(low - margin, 0.0), min(high + margin, 1.0))
+    return 0.0 if high < 0.5 else max(low - margin, 0.0), 1.0 if low > 0.5 else min(high + margin, 1.0)
 
 
 def miscalibrated_classes(context: ReportContext) -> list[tuple[int, float, float]]:
@@ -137,8 +141,7 @@ def miscalibrated_classes(context: ReportContext) -> list[tuple[int, float, floa
         return []
     limit = normal_quantile(1.0 - (1.0 - context.level) / len(classes))
     found = []
-    for k in classes:
-        p = P[:, k]
+    for k, p in ((k, P[:, k]) for k in classes):
         mean, share = float(p.mean()), float(np.mean(t == k))
         if len(t) * abs(share - mean) > limit * np.sqrt(float(p @ (1.0 - p))) + 0.5:
             found.append((k, mean, share))
@@ -183,8 +186,8 @@ def discrimination_section(context: ReportContext) -> Markup:
     drawn = [k for k in _drawn(context) if 0 < np.count_nonzero(context.answers.t == k) < len(context.answers.t)]
     if not drawn:
         return absent("All rows are of one class: there is nothing to tell apart.")
-    roc = _square(Axis("false positive rate"), Axis("true positive rate"))
-    recall = _square(Axis("recall"), Axis("precision"))
+    roc = Plot(x=Axis("false positive rate"), y=Axis("true positive rate"), **SQUARE)
+    recall = Plot(x=Axis("recall"), y=Axis("precision"), **SQUARE)
     roc.diagonal()
     both = [0, 1] if context.K == 2 else drawn  # the precision of a rare class is another than that of the other one
     rows: list[tuple[Any, float, float, float]] = []
@@ -196,16 +199,14 @@ def discrimination_section(context: ReportContext) -> Markup:
             _draw(roc, one, "false_positive_rate", "true_positive_rate", place, label)
         _draw(recall, two, "recall", "precision", place, label, steps=True)
     names, *values = zip(*rows, strict=True)
-    headers = ("AUC", "average precision", "share")
-    columns = [Column.names("class", names), *map(Column.numbers, headers, values)]
+    columns = [Column.names("class", names), *map(Column.numbers, ("AUC", "average precision", "share"), values)]
     legend = _legend(context, drawn)
     legends = legend if context.K > 2 else [(0, context.classes[1]), (1, context.classes[0])]
     some = _some(context, drawn)
     first = f"ROC curve: true against false positives for every threshold; the dashed line is a guess.{some}"
     second = f"Precision against recall for every threshold; a guess has the share of the class as precision.{some}"
     plots = figure(roc, first, first, legend=legend), figure(recall, second, second, legend=legends)
-    scores = [name for name in ("auc", "accuracy") if name in context.scores.scores]
-    pairs: list[Fact] = [(_score_name(name), interval(context, name)) for name in scores]
+    pairs = _score_facts(context, ("auc", "accuracy"))
     pairs.append(("accuracy of the largest class alone", number(context.alone["accuracy"])))
     tables = facts(pairs), tag("div", *plots, class_="pair"), table("Each class against the rest", columns)
     return join([tag("p", SCORED[context.scored]), *tables])
@@ -224,19 +225,16 @@ def _draw(plot: Plot, curve: curves.Curve, x: str, y: str, k: int, label: object
 def decision_section(context: ReportContext) -> Markup:
     """Return what decisions cost: expected and realised loss, confusion, thresholds, rejected rows."""
     if not context.probabilistic:
-        text = NO_PROBABILITIES.format(context.name, "a loss")
-        return join([absent(text), _confusion(context)])
+        return join([absent(NO_PROBABILITIES.format(context.name, "a loss")), _confusion(context)])
+    words = "No loss was given: every error counts 1, so each row gets its most probable class."
     if context.given_loss:
         words = "Each row gets the action of smallest expected loss"
         words += ", or none where that is cheaper still." if context.reject is not None else "."
-    else:
-        words = "No loss was given: every error counts 1, so each row gets its most probable class."
-    parts: list[Any] = [tag("p", words), _loss_table(context)]
-    names = [name for name in ("expected_cost", "realised_cost", "rejected") if name in context.scores.scores]
-    pairs: list[Fact] = [(_score_name(name), interval(context, name)) for name in names]
+    pairs = _score_facts(context, ("expected_cost", "realised_cost", "rejected"))
     pairs.insert(2, ("the same action for all rows, at best", number(constant_action_cost(context))))
-    thresholds = [_thresholds(context)] if context.K == 2 else []
-    return join([*parts, facts(pairs), *thresholds, _confusion(context), _costs(context)])
+    thresholds = _thresholds(context) if context.K == 2 else ""
+    parts = tag("p", words), _loss_table(context), facts(pairs), thresholds
+    return join([*parts, _confusion(context), _costs(context)])
 
 
 def constant_action_cost(context: ReportContext) -> float:
@@ -277,12 +275,11 @@ def _confusion(context: ReportContext) -> Markup:
         known = [*known, REJECT]
     if context.K > MANY:
         return _confused(context)
-    t, total = context.answers.t, context.counts
     columns = [Column.names("true class", context.classes)]
     for j, action in enumerate(known):
         chosen = np.array(context.decisions == action, dtype=bool)
-        counts = np.bincount(t[chosen], minlength=context.K)
-        share = counts / np.maximum(total, 1)
+        counts = np.bincount(context.answers.t[chosen], minlength=context.K)
+        share = counts / np.maximum(context.counts, 1)
         cells: list[Any] = [f"{n:,} ({percent(p)})" if n else "0" for n, p in zip(counts.tolist(), share, strict=True)]
         if j < context.K and action == context.classes[j]:
             cells[j] = tag("span", cells[j], class_="diagonal")
@@ -295,13 +292,13 @@ def _confused(context: ReportContext) -> Markup:
     """Return which other action was taken in which class, the most frequent first."""
     classes, decisions = context.answers.classes[context.answers.t].tolist(), context.decisions.tolist()
     wrong = Counter((label, action) for label, action in zip(classes, decisions, strict=True) if label != action)
-    total, most = Counter(classes), wrong.most_common(MOST_CONFUSED)
-    share = [count / total[label] for (label, _), count in most]
+    total = Counter(classes)
+    most = [(label, action, count) for (label, action), count in wrong.most_common(MOST_CONFUSED)]
     columns = [
-        Column.names("true class", [label for (label, _), _ in most]),
-        Column("decision", ["no decision" if action is REJECT else name_tag(action) for (_, action), _ in most]),
-        Column.numbers("rows", [count for _, count in most]),
-        Column.shares("share of the class", share),
+        Column.names("true class", [label for label, _, _ in most]),
+        Column("decision", ["no decision" if action is REJECT else name_tag(action) for _, action, _ in most]),
+        Column.numbers("rows", [count for _, _, count in most]),
+        Column.shares("share of the class", [count / total[label] for label, _, count in most]),
     ]
     caption = f"What was decided for rows of another class: the {len(most)} most frequent of {len(wrong):,} pairs"
     return table(caption, columns)
@@ -337,11 +334,8 @@ def _costs(context: ReportContext) -> Markup:
 
 def _around(x: Array, y: Array, threshold: float) -> tuple[Array, Array, tuple[float, float]]:
     """Return the part of a curve of costs around a threshold, and its ends; all of it, if that is not at the edge."""
-    low, high = 0.0, 1.0
-    if 0.0 < threshold < EDGE:
-        high = threshold / EDGE
-    elif 1.0 - EDGE < threshold < 1.0:
-        low = 1.0 - (1.0 - threshold) / EDGE
+    high = threshold / EDGE if 0.0 < threshold < EDGE else 1.0
+    low = 1.0 - (1.0 - threshold) / EDGE if 1.0 - EDGE < threshold < 1.0 else 0.0
     kept = (x >= low) & (x <= high)
     # The value that holds at each end is that of the threshold before it.
     at = np.clip(np.searchsorted(x, [low, high], side="right") - 1, 0, len(x) - 1)
@@ -350,9 +344,8 @@ def _around(x: Array, y: Array, threshold: float) -> tuple[Array, Array, tuple[f
 
 def _drawn(context: ReportContext) -> list[int]:
     """Return the classes that are drawn: for two the second, for many the most frequent."""
-    if context.K == 2:
-        return [1]
-    return sorted(np.argsort(-context.counts, kind="stable")[:MOST_LINES].tolist())
+    most = np.argsort(-context.counts, kind="stable")[:MOST_LINES]
+    return [1] if context.K == 2 else sorted(most.tolist())
 
 
 def _some(context: ReportContext, drawn: list[int]) -> str:
@@ -361,9 +354,3 @@ def _some(context: ReportContext, drawn: list[int]) -> str:
 
 def _legend(context: ReportContext, drawn: list[int]) -> list[tuple[int, Any]]:
     return [(place, context.classes[k]) for place, k in enumerate(drawn)]
-
-
-def _score_name(name: str) -> Markup:
-    key, _, label = name.partition("[")
-    shown = SCORE_NAMES.get(key) or key.replace("_", " ")
-    return join([shown, *([", ", name_tag(label.removesuffix("]"))] if label else [])])

@@ -9,7 +9,7 @@ import numpy as np
 from oddsmith.decision.actions import REJECT, decide_by
 from oddsmith.evaluation.comparison import Comparison
 from oddsmith.numerics import Array
-from oddsmith.plots.comparison import WORDS, ComparisonDisplay
+from oddsmith.plots.forest_plots import WORDS, ComparisonDisplay
 from oddsmith.plots.style import thinned
 from oddsmith.protocols import Labels
 from oddsmith.report.context import ReportContext
@@ -49,26 +49,23 @@ def influence_section(context: ReportContext) -> Markup:
     for k in range(context.K):
         own = finite[display.codes[finite] == k]
         plot.dots(display.leverage[own], display.residual[own], k, size=size[own])
+    rows, leverage, residual = [display.rows[i] for i in order], display.leverage[order], display.residual[order]
     texts = [
-        f"row {clean(display.rows[i])}: Cook's distance {number(cook[i])}, leverage {number(display.leverage[i])}"
-        for i in order
+        f"row {clean(row)}: Cook's distance {number(c)}, leverage {number(h)}"
+        for row, c, h in zip(rows, cook[order], leverage, strict=True)
     ]
-    plot.read(display.leverage[order], display.residual[order], texts)
-    columns = [
-        Column.names("row", [display.rows[i] for i in order]),
-        Column.names("class", [context.classes[display.codes[i]] for i in order]),
-        Column.numbers("Cook's distance", cook[order]),
-        Column.numbers("leverage", display.leverage[order]),
-        Column.numbers("residual", display.residual[order]),
-    ]
+    plot.read(leverage, residual, texts)
+    columns = [Column.names("row", rows), Column.names("class", [context.classes[display.codes[i]] for i in order])]
+    numbers = {"Cook's distance": cook[order], "leverage": leverage, "residual": residual}
+    columns += [Column.numbers(name, values) for name, values in numbers.items()]
     largest = float(cook.max(initial=0.0))
-    verdict = (
-        f"The largest distance of Cook is {number(largest)}, below 0.5: no single row decides the fit."
-        if largest < MUCH
-        else f"The largest distance of Cook is {number(largest)}: without that row the weights would be clearly others."
-    )
-    some = f" {len(finite):,} of {len(cook):,} rows are drawn, the most influential among them."
-    some = some if len(finite) < len(cook) else ""
+    verdict = f"The largest distance of Cook is {number(largest)}"
+    if largest < MUCH:
+        verdict += ", below 0.5: no single row decides the fit."
+    else:
+        verdict += ": without that row the weights would be clearly others."
+    drawn = f" {len(finite):,} of {len(cook):,} rows are drawn, the most influential among them."
+    some = drawn if len(finite) < len(cook) else ""
     caption = (
         f"{display.what[0].upper()}{display.what[1:]} over leverage; the larger a mark, the more the row moves the "
         f"weights.{some} Rows have the names of the table's index, or their numbers from 0."
@@ -88,11 +85,11 @@ def class_prior_section(context: ReportContext) -> Markup:
     prior = np.asarray(prior, dtype=np.float64)
     chosen = [1] if context.K == 2 else np.argsort(-prior, kind="stable")[:MOST_CLASSES].tolist()
     factors = FACTORS if context.K <= FEW_CLASSES else FACTORS[1::4]
-    settings = [(k, factor) for k in chosen for factor in factors]
-    share, changed, stale, moved = zip(*(_shift(context, prior, k, factor) for k, factor in settings), strict=True)
+    settings = [(k, factor, *_shift(context, prior, k, factor)) for k in chosen for factor in factors]
+    code, factor, share, changed, stale, moved = zip(*settings, strict=True)
     columns = [
-        Column.names("class", [context.classes[k] for k, _ in settings]),
-        Column.numbers("its odds times", [factor for _, factor in settings]),
+        Column.names("class", [context.classes[k] for k in code]),
+        Column.numbers("its odds times", factor),
         Column.shares("its share then", share),
         Column.shares("decisions that change", changed),
         Column.numbers("loss, model as it is", stale),
@@ -114,10 +111,10 @@ def _prior_plot(context: ReportContext, prior: Array) -> Markup:
     axis = Axis.around(f"share of {clean(context.classes[1])}", share)
     plot = Plot(x=axis, y=Axis.around("mean loss of a row", stale, moved, at_zero=True))
     plot.rule(x=float(prior[1]), quiet=False)
-    for k, (name, values) in enumerate((("as it is", stale), ("moved", moved))):
-        plot.line(share, values, k)
-        texts = [f"share {percent(a)}, {name}: loss {number(b)}" for a, b in zip(share, values, strict=True)]
-        plot.read(share, values, texts)
+    for k, (name, loss) in enumerate((("as it is", stale), ("moved", moved))):
+        plot.line(share, loss, k)
+        texts = [f"share {percent(a)}, {name}: loss {number(b)}" for a, b in zip(share, loss, strict=True)]
+        plot.read(share, loss, texts)
     caption = (
         f"Mean loss of a row over the share of {clean(context.classes[1])}, with the model as it is and moved to that "
         f"share. The dashed line is the share that the model {'was moved to' if context.moved else 'was fitted with'}, "
@@ -139,8 +136,8 @@ def _shift(context: ReportContext, prior: Array, k: int, factor: float) -> tuple
     Q = context.answers.P * (new / prior)
     Q /= Q.sum(axis=1, keepdims=True)
     before, after = context.decisions, decide_by(Q, context.loss, context.reject)
-    losses = [_mean_loss(context, actions, new) for actions in (before, after)]
-    return float(new[k]), float(np.mean(before != after)), losses[0], losses[1]
+    stale, moved = (_mean_loss(context, actions, new) for actions in (before, after))
+    return float(new[k]), float(np.mean(before != after)), stale, moved
 
 
 def _mean_loss(context: ReportContext, actions: Labels, prior: Array) -> float:
@@ -166,14 +163,12 @@ def comparison_section(comparison: Comparison | None) -> Markup:
     shown = np.flatnonzero(np.isfinite(display.difference))
     parts: list[Any] = [tag("p", _verdict(comparison))]
     if len(shown):
-        half = NOISE * np.nan_to_num(display.std_error[shown])
-        middle = display.difference[shown]
-        names = [display.models[i] for i in shown]
+        middle, half = display.difference[shown], NOISE * np.nan_to_num(display.std_error[shown])
+        names, place = [display.models[i] for i in shown], np.arange(len(shown))
         label = f"{WORDS.get(display.by, display.by)} above that of the best"
         axis = Axis.around(label, middle - half, middle + half, [0.0])
         plot = Plot(x=axis, y=Axis("", names=names), height=62 + 24 * len(shown), left=168)
         plot.rule(x=0.0)
-        place = np.arange(len(shown))
         plot.ranges(middle - half, middle + half, place)
         texts = [f"{clean(n)}: {number(d)} ± {number(h)}" for n, d, h in zip(names, middle, half, strict=True)]
         plot.dots(middle, place, texts=texts)

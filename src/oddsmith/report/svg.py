@@ -49,18 +49,23 @@ class Axis:
         margin = 0.06 * (high - low) or 0.5 * abs(high) or 0.5
         return cls(label, min(low, 0.0) if at_zero else low - margin, high + margin)
 
+    def share(self, values: Values) -> Array:
+        """Return where values lie between the ends, from 0 to 1; the first name is at the top."""
+        v = np.asarray(values, dtype=np.float64)
+        if self.names:
+            return 1.0 - (v + 0.5) / len(self.names)
+        return np.clip((v - self.low) / (self.high - self.low), 0.0, 1.0)
+
     def ticks(self, most: int = 6) -> list[float]:
         """Return round numbers on the axis.
 
         >>> Axis("p").ticks()
         [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
         """
-        span = self.high - self.low
-        raw = span / most
+        raw = (self.high - self.low) / most
         size = 10.0 ** np.floor(np.log10(raw))
         step = float(next(size * f for f in (1.0, 2.0, 2.5, 5.0, 10.0) if size * f >= raw * 0.999))
-        first = int(np.ceil(self.low / step - 1e-9))
-        last = int(np.floor(self.high / step + 1e-9))
+        first, last = int(np.ceil(self.low / step - 1e-9)), int(np.floor(self.high / step + 1e-9))
         return [float(f"{i * step:.12g}") for i in range(first, last + 1)]
 
 
@@ -88,12 +93,8 @@ class Plot:
 
     def at(self, x: Values, y: Values) -> tuple[Array, Array]:
         """Return the places of points in the drawing, those outside moved to its edge."""
-        X = np.clip((np.asarray(x, dtype=np.float64) - self.x.low) / (self.x.high - self.x.low), 0.0, 1.0)
-        Y = np.clip((np.asarray(y, dtype=np.float64) - self.y.low) / (self.y.high - self.y.low), 0.0, 1.0)
-        if self.y.names:  # from top to bottom
-            Y = 1.0 - (np.asarray(y, dtype=np.float64) + 0.5) / len(self.y.names)
-        inner = self.width - self.left - 14, self.height - self.bottom - 10
-        return self.left + X * inner[0], 10 + (1.0 - Y) * inner[1]
+        X, Y = self.x.share(x), self.y.share(y)
+        return self.left + X * (self.width - self.left - 14), 10 + (1.0 - Y) * (self.height - self.bottom - 10)
 
     def line(self, x: Values, y: Values, k: int = 0, *, steps: bool = False) -> None:
         """Draw a line in colour and dashes ``k``; ``steps``: each value holds until the next."""
@@ -113,16 +114,12 @@ class Plot:
 
     def band(self, x: Values, lower: Values, upper: Values, k: int = 0) -> None:
         """Fill what lies between two lines."""
-        X, low = self.at(x, lower)
-        _, high = self.at(x, upper)
-        outline = np.append(X, X[::-1]), np.append(low, high[::-1])
+        outline = self.at(np.append(x, np.flip(x)), np.append(lower, np.flip(upper)))
         self._add("path", d=f"{_path(*outline)}Z", class_=f"band c{k % COLOURS}")
 
     def dots(self, x: Values, y: Values, k: int = 0, *, texts: Sequence[str] | None = None, size: Values = 4.0) -> None:
         """Draw marks of the shape and colour ``k``; the reader sees ``texts`` at them."""
-        X, Y = self.at(x, y)
-        sizes = np.broadcast_to(np.asarray(size, dtype=np.float64), X.shape)
-        for px, py, r in zip(X, Y, sizes, strict=True):
+        for px, py, r in np.broadcast(*self.at(x, y), size):
             self._add("path", d=_marker(px, py, r, k), class_=f"dot c{k % COLOURS}")
         self.read(x, y, texts or [])
 
@@ -148,10 +145,9 @@ class Plot:
 
     def rule(self, *, x: float | None = None, y: float | None = None, quiet: bool = True) -> None:
         """Draw a line across at a value of one axis."""
-        across = [self.x.low, self.x.high]
         down = [-0.5, len(self.y.names) - 0.5] if self.y.names else [self.y.low, self.y.high]
-        X, Y = self.at([x, x], down) if x is not None else self.at(across, np.full(2, y, dtype=np.float64))
-        self._add("path", d=_path(X, Y), class_="rule" if quiet else "rule strong")
+        ends = self.at([x, x], down) if x is not None else self.at([self.x.low, self.x.high], np.full(2, y))
+        self._add("path", d=_path(*ends), class_="rule" if quiet else "rule strong")
 
     def diagonal(self) -> None:
         """Draw the line from one corner to the other."""
@@ -159,8 +155,7 @@ class Plot:
 
     def read(self, x: Values, y: Values, texts: Sequence[str]) -> None:
         """Show texts at points, by hover, touch or arrow keys."""
-        X, Y = self.at(x, y)
-        for a, b, text in zip(X, Y, texts, strict=False):
+        for a, b, text in zip(*self.at(x, y), texts, strict=False):
             if np.isfinite([a, b]).all():
                 self.values.append((round(float(a), 1), round(float(b), 1), text))
 
@@ -220,9 +215,8 @@ def histogram(counts: Array, description: str) -> Markup:
     >>> histogram(np.array([1.0, 2.0]), "rising").count("<rect")
     2
     """
-    n = len(counts)
     tall = 24.0 * np.asarray(counts) / max(float(np.max(counts, initial=0.0)), 1e-300)
-    wide = 108.0 / max(n, 1)
+    wide = 108.0 / max(len(counts), 1)
     bars = [
         tag("rect", x=_short(i * wide), y=_short(25 - h), width=_short(max(wide - 1, 0.8)), height=_short(h))
         for i, h in enumerate(tall)

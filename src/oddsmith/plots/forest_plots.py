@@ -1,22 +1,34 @@
-"""Weights with their intervals: the forest plot."""
+"""Forest plots: weights with their intervals, and models side by side."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.evaluation.comparison import NOISE, Comparison, compare
 from oddsmith.inference.fit_record import INTERCEPT
 from oddsmith.inference.summary import Summary
 from oddsmith.models.logistic import LogisticRegression
 from oddsmith.numerics import Array
-from oddsmith.plots.style import QUIET, AxesLike, Display, color_of, legend_above, marker_of, plain
+from oddsmith.plots.style import (
+    QUIET,
+    AxesLike,
+    Display,
+    Look,
+    Panel,
+    color_of,
+    label_rows,
+    legend_above,
+    marker_of,
+    plain,
+)
 from oddsmith.protocols import ClassifierLike
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+VERDICTS = {"best": (0, "o"), "within noise": (1, "s"), "worse": (2, "^")}
+WORDS = {"log_loss": "log loss", "brier": "Brier score", "error": "share of errors"}
 
 
 @dataclass(eq=False, kw_only=True)
@@ -93,18 +105,14 @@ class CoefficientDisplay(Display):
             ax.axvline(0.0, color=QUIET, lw=0.8, zorder=0)
             for k, group in enumerate(groups):
                 rows = [i for i in range(len(self.terms)) if self.classes is None or self.classes[i] == group]
-                where = np.array([place[self.terms[i]] for i in rows]) + min(0.22, 0.8 / len(groups)) * (
-                    (len(groups) - 1) / 2 - k
-                )
+                shift = min(0.22, 0.8 / len(groups)) * ((len(groups) - 1) / 2 - k)
+                where = np.array([place[self.terms[i]] for i in rows]) + shift
                 self._draw(ax, rows, where, k, "" if group is None else plain(group), low, high)
-            ax.set_yticks([place[term] for term in terms], [plain(term) for term in terms])
-            ax.set(xlim=(low, high), ylim=(min(place.values()) - 0.7, 0.7))
-            what = f"with {100 * self.level:g}% {self.kind} interval"
-            ax.set_xlabel(f"{'odds ratio' if odds_ratio else 'weight'} {what}")
+            label_rows(ax, list(place.values()), terms)
+            what = f"{'odds ratio' if odds_ratio else 'weight'} with {100 * self.level:g}% {self.kind} interval"
+            ax.set(xlim=(low, high), ylim=(0.3 - len(terms), 0.7), xlabel=what)
             if odds_ratio:
                 _as_odds(ax, low, high)
-            ax.tick_params(axis="y", length=0)
-            ax.spines["left"].set_visible(False)
             if len(groups) > 1:
                 legend_above(ax)
         return self
@@ -116,7 +124,7 @@ class CoefficientDisplay(Display):
         pad = 0.05 * max(float(values.max() - values.min()), 1e-12)
         return float(values.min()) - pad, float(values.max()) + pad
 
-    def _draw(self, ax: Axes, rows: list[int], where: Array, k: int, label: str, low: float, high: float) -> None:
+    def _draw(self, ax: Panel, rows: list[int], where: Array, k: int, label: str, low: float, high: float) -> None:
         lower, upper = np.maximum(self.lower[rows], low), np.minimum(self.upper[rows], high)
         color = color_of(k)
         ax.hlines(where, lower, upper, color=color, lw=1.6)
@@ -127,7 +135,7 @@ class CoefficientDisplay(Display):
                 ax.plot(np.full(away.sum(), side), where[away], arrow, color=color, ms=6, clip_on=False)
 
 
-def _as_odds(ax: Axes, low: float, high: float) -> None:
+def _as_odds(ax: Panel, low: float, high: float) -> None:
     """Label the axis of weights with odds ratios: 1, 2, 5, 10 … where these fit, else powers of ten."""
     powers = 10.0 ** np.arange(-300, 301)
     fine = np.ravel(powers[:, None] * np.array([1.0, 2.0, 5.0]))
@@ -136,3 +144,67 @@ def _as_odds(ax: Axes, low: float, high: float) -> None:
         if len(inside) <= 11:
             break
     ax.set_xticks(np.log(inside), [f"{t:g}" for t in inside])
+
+
+@dataclass(eq=False, kw_only=True)
+class ComparisonDisplay(Display):
+    """The difference of each model's score from the best one's, with its interval, and a verdict.
+
+    Attributes
+    ----------
+    models, verdicts : lists of str, the best first
+    difference, std_error : arrays
+        Of the score, from the best model's, over the same rows; NaN where there is none.
+    accuracy : array
+    by : str
+        The score.
+
+    >>> from sklearn.datasets import load_iris
+    >>> from oddsmith import GaussianClassifier, NaiveBayes
+    >>> X, y = load_iris(return_X_y=True)
+    >>> display = ComparisonDisplay.from_models({"shared": GaussianClassifier(), "naive": NaiveBayes()}, X, y)
+    >>> display.models, display.verdicts
+    (['shared', 'naive'], ['best', 'worse'])
+    """
+
+    models: list[str]
+    verdicts: list[str]
+    difference: Array
+    std_error: Array
+    accuracy: Array
+    by: str
+
+    @classmethod
+    def from_comparison(cls, comparison: Comparison) -> Self:
+        """Take what `compare` returned."""
+        table = comparison.to_dict()
+        columns = {name: np.asarray(table[name], dtype=np.float64) for name in ("difference", "std_error", "accuracy")}
+        return cls(models=list(table["model"]), verdicts=list(table["verdict"]), by=comparison.by, **columns)
+
+    @classmethod
+    def from_models(cls, models: object, X: Any, y: Any, **options: Any) -> Self:
+        """Compare models and take the result; arguments as in `compare`."""
+        return cls.from_comparison(compare(models, X, y, **options))
+
+    def plot(self, ax: AxesLike = None) -> Self:
+        """Draw the models from top to bottom, the best first, with their accuracies beside them."""
+        place = -np.arange(len(self.models), dtype=np.float64)
+        with self._canvas(ax, size=(6.4, 1.3 + 0.3 * len(self.models))) as (ax,):
+            ax.axvline(0.0, color=QUIET, lw=0.8, zorder=0)
+            for verdict, (k, marker) in VERDICTS.items():
+                own = [i for i, found in enumerate(self.verdicts) if found == verdict]
+                if own:
+                    look: Look = {"ms": 6, "mec": "white", "mew": 0.6, "elinewidth": 1.4, "color": color_of(k)}
+                    half = NOISE * self.std_error[own]
+                    ax.errorbar(self.difference[own], place[own], xerr=half, fmt=marker, label=verdict, **look)
+            side: Look = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 9}
+            for i in np.flatnonzero(~np.isfinite(self.difference)):
+                ax.text(0.99, place[i], self.verdicts[i], ha="right", color=QUIET, **side)
+            for at, value in zip(place, self.accuracy, strict=True):
+                ax.text(1.02, at, "" if np.isnan(value) else f"{100 * value:.1f}%", **side)
+            ax.text(1.02, 0.75, "accuracy", color=QUIET, **side)
+            label_rows(ax, place, self.models)
+            score = WORDS.get(self.by, self.by)
+            ax.set(ylim=(place[-1] - 0.6, 0.6), xlabel=f"{score} of a row, above that of the best")
+            legend_above(ax)
+        return self
