@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import os
 import shlex
 import sys
 import tempfile
+from contextlib import chdir
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.data import dataset_path
+from oddsmith.data import load_dataset
 
 COLUMNS = ("bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g")
 
@@ -54,23 +53,17 @@ def penguins() -> tuple[npt.NDArray[np.float64], npt.NDArray[Any]]:
     >>> X.shape, sorted(set(species.tolist()))
     ((342, 4), ['Adelie', 'Chinstrap', 'Gentoo'])
     """
-    with gzip.open(dataset_path("penguins"), "rt", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if all(row[name] not in ("", "NA") for name in COLUMNS)]
-    X = np.array([[float(row[name]) for name in COLUMNS] for row in rows])
-    return X, np.array([row["species"] for row in rows])
+    table = load_dataset("penguins").select([*COLUMNS, "species"]).drop_null()
+    X = np.column_stack([table[name].to_numpy().astype(np.float64) for name in COLUMNS])
+    return X, np.array(table["species"].to_pylist())
 
 
 def main() -> int:
     """Run the steps in a folder of their own, and return 1 if one of them fails."""
-    with tempfile.TemporaryDirectory() as folder:
-        before = os.getcwd()
-        os.chdir(folder)
-        try:
-            code = max(run(words, command) for words, command in STEPS.items())
-            print(LAST, end="")
-            return code
-        finally:
-            os.chdir(before)
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        code = max(run(words, command) for words, command in STEPS.items())
+    print(LAST, end="")
+    return code
 
 
 def run(words: str, command: str) -> int:

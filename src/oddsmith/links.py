@@ -290,16 +290,14 @@ class Loglog:
         return -self._mirrored.second_derivative(-a)
 
     def log_probability(self, a: Array) -> tuple[Array, Array]:
-        log_g, log_not_g = self._mirrored.log_probability(-a)
-        return log_not_g, log_g
+        return self._mirrored.log_probability(-a)[::-1]
 
     def score(self, a: Array) -> tuple[Array, Array]:
         of_g, of_not_g = self._mirrored.score(-a)
         return -of_not_g, -of_g
 
     def score_derivative(self, a: Array) -> tuple[Array, Array]:
-        of_g, of_not_g = self._mirrored.score_derivative(-a)
-        return of_not_g, of_g
+        return self._mirrored.score_derivative(-a)[::-1]
 
 
 class _Bounded:

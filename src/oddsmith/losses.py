@@ -91,7 +91,6 @@ def row_losses(A: Array, t: Codes, link: Link | None = None, *, expected: bool =
 def logistic_rows(A: Array, t: Codes) -> RowLosses:
     """Two classes: ``ℓ = log(1 + eᵃ) − t a``, ``ℓ′ = σ(a) − t``, ``ℓ″ = σ(a) σ(−a)``.
 
-    >>> import numpy as np
     >>> rows = logistic_rows(np.array([[0.0], [2.0]]), np.array([1, 0]))
     >>> rows.value.round(4).tolist(), rows.gradient.round(4).tolist()
     ([0.6931, 2.1269], [[-0.5], [0.8808]])
@@ -115,7 +114,6 @@ def link_rows(A: Array, t: Codes, link: Link, *, expected: bool = False) -> RowL
     ``expected`` gives the curvature that is expected under the model, ``f′² / (f (1 − f))``, in place of the
     observed one: it is never negative. A row whose activation is outside the link's domain has infinite loss.
 
-    >>> import numpy as np
     >>> from oddsmith.links import LINKS
     >>> rows = link_rows(np.array([[0.0], [2.0]]), np.array([1, 0]), LINKS["logit"])
     >>> rows.value.round(4).tolist(), rows.gradient.round(4).tolist()
@@ -134,7 +132,6 @@ def link_rows(A: Array, t: Codes, link: Link, *, expected: bool = False) -> RowL
 def softmax_rows(A: Array, t: Codes) -> RowLosses:
     """K classes: ``ℓ = log Σ_j exp a_j − a_t``, ``∂ℓ/∂a_k = y_k − 1[t = k]``, ``∂²ℓ = y_k (1[j = k] − y_j)``.
 
-    >>> import numpy as np
     >>> rows = softmax_rows(np.zeros((1, 2)), np.array([2]))
     >>> rows.value.round(4).tolist(), rows.gradient.round(4).tolist()
     ([1.0986], [[0.3333, -0.6667]])

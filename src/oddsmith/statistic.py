@@ -23,8 +23,8 @@ large mean. Nothing in a statistic knows where its rows came from.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -61,6 +61,16 @@ class Statistic(Protocol):
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
         """Return parameters under which the laws are to be tested."""
+
+
+@dataclass(frozen=True)
+class Additive:
+    """The merge of a statistic whose fields are plain sums."""
+
+    def merge(self, other: Self) -> Self:
+        """Add the fields of both."""
+        names = [field.name for field in fields(self)]
+        return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in names})
 
 
 STATISTICS: Registry[type[Statistic]] = Registry("statistic")

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
+from tests.spark import lay_out_spark
 
 from oddsmith import LogisticRegression
 from oddsmith.engines import spark_files
 from oddsmith.engines.spark import SparkEngine
-from oddsmith.testing.sources import lay_out_spark
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS = {

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.spark import lay_out_spark, spark_session, spark_source, why_no_spark
 
 from oddsmith.block import Block
 from oddsmith.engines import MemoryEngine, MemorySource, PartedSource, Piece, spark
@@ -24,7 +25,6 @@ from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError
 from oddsmith.statistic import STATISTICS, Shape
 from oddsmith.statistics import Counts, Moments, MomentsParams
 from oddsmith.testing.folds import _Nearness, _same_bits
-from oddsmith.testing.sources import lay_out_spark, spark_session, spark_source, why_no_spark
 
 pytestmark = [
     pytest.mark.xdist_group("spark"),

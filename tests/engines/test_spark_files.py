@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.spark import spark_session, why_no_spark
 
 from oddsmith import LogisticRegression, scan
 from oddsmith.engines import PartedSource, Piece, spark_files
 from oddsmith.engines.spark import SparkEngine, SparkParts
 from oddsmith.engines.spark_files import file_partitions
 from oddsmith.errors import InvalidInputError
-from oddsmith.testing.sources import spark_session, why_no_spark
 
 pytestmark = [
     pytest.mark.xdist_group("spark"),

@@ -13,12 +13,12 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.utils import get_tags
+from tests.spark import lay_out_spark, spark_session, why_no_spark
 
 from oddsmith import LogisticRegression, scan
 from oddsmith.engines.spark import is_spark
 from oddsmith.errors import InvalidInputError
 from oddsmith.testing import all_models
-from oddsmith.testing.sources import lay_out_spark, spark_session, why_no_spark
 
 pytestmark = [
     pytest.mark.xdist_group("spark"),

@@ -15,6 +15,7 @@ from sklearn.linear_model import LogisticRegression as SklearnLogistic
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import LinearSVC
 from sklearn.utils import get_tags
+from tests.spark import lay_out_spark, why_no_spark
 
 import oddsmith
 from oddsmith import LeastSquaresClassifier, LogisticRegression, evaluate, scan
@@ -23,7 +24,6 @@ from oddsmith.evaluation import streamed
 from oddsmith.evaluation.sums import bin_of
 from oddsmith.evaluation.value_counts import ValueCounts, keys_of, values_of
 from oddsmith.testing import Cut, all_models, lay_out_dask, lay_out_files
-from oddsmith.testing.sources import lay_out_spark, why_no_spark
 
 N = 400
 LABELS = np.array(["ash", "birch", "cedar"])

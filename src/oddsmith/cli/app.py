@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
+from oddsmith import __version__
 from oddsmith.cli import command, sites
 from oddsmith.cli.export import onnx, sql
 from oddsmith.cli.fit import compare, fit
 from oddsmith.cli.lectures import gallery, lecture
 from oddsmith.cli.predict import decide, evaluate, predict, sample
-from oddsmith.cli.report import report
-from oddsmith.cli.summary import datasets, summary
+from oddsmith.cli.report import datasets, report, summary
 
 app = typer.Typer(
     name="oddsmith",
@@ -26,8 +26,6 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from oddsmith import __version__
-
         print(f"oddsmith {__version__}")
         raise typer.Exit
 

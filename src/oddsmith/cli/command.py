@@ -57,7 +57,5 @@ def error_text(error: Exception) -> str:
         return f"{error.filename!r}: {error.strerror}."
     if isinstance(error, MemoryError):
         return "There is not enough memory for that."
-    return (
-        f"{type(error).__name__}: {error}. That is an error of oddsmith, or something that it did not expect: "
-        "'oddsmith --debug …' shows where."
-    )
+    text = "That is an error of oddsmith, or something that it did not expect: 'oddsmith --debug …' shows where."
+    return f"{type(error).__name__}: {error}. {text}"

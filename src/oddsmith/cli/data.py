@@ -123,11 +123,14 @@ def open_data(text: str | Sequence[str]) -> InputData:
     raise InvalidInputError(f"There is no file, folder or data set {text!r}.{hint} {HOW} ({', '.join(DATASETS)}).")
 
 
-def check_apart(path: str | None, *read: str) -> None:
-    """Refuse to write over a file that is read."""
-    for name in read:
-        if path is not None and os.path.isfile(name) and os.path.exists(path) and os.path.samefile(name, path):
-            raise InvalidInputError(f"{path!r} is what is read, and would be lost. Write to another file.")
+def check_output(path: str | None, *read: str) -> None:
+    """Refuse a place that cannot be written to, or a file that is read, before the work and not after it."""
+    if path is None:
+        return
+    if not Path(path).resolve().parent.is_dir():
+        raise InvalidInputError(f"There is no folder to write {path!r} to. Make it first.")
+    if any(os.path.isfile(name) and os.path.exists(path) and os.path.samefile(name, path) for name in read):
+        raise InvalidInputError(f"{path!r} is what is read, and would be lost. Write to another file.")
 
 
 def check_column(names: Collection[str], name: str, what: str) -> None:

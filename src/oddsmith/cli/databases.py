@@ -23,8 +23,7 @@ QUERY = re.compile(r"\s*(select|with|values|from|table)\s", re.IGNORECASE)
 
 def batches(kind: str, place: str, what: str, types: Types | None = None) -> Iterator[pa.Table]:
     """Yield the rows of a table or query, some at a time."""
-    readers = {"sqlite": _sqlite, "duckdb": _duckdb, "postgres": _postgres}
-    return readers[kind](place, what, types)
+    return {"sqlite": _sqlite, "duckdb": _duckdb, "postgres": _postgres}[kind](place, what, types)
 
 
 def choose(what: str, tables: Mapping[str, Sequence[str]]) -> str:
@@ -72,8 +71,7 @@ def _duckdb(place: str, what: str, types: Types | None) -> Iterator[pa.Table]:
             names = ("to_arrow_reader", "fetch_arrow_reader")  # of later and of earlier versions
             reader = getattr(result, next(name for name in names if name in dir(result)))(ROWS)
             yield reader.schema.empty_table()
-            for batch in reader:
-                yield pa.Table.from_batches([batch])
+            yield from (pa.Table.from_batches([batch]) for batch in reader)
     except duckdb.Error as error:
         raise InvalidInputError(f"DuckDB refuses {what or place!r}: {str(error).splitlines()[0]}.") from error
 
@@ -99,14 +97,12 @@ def _postgres(place: str, what: str, types: Types | None) -> Iterator[pa.Table]:
 
 def _from_rows(fetch: Callable[[], Sequence[Any]], names: list[str], types: Types | None) -> Iterator[pa.Table]:
     """Yield tables of fetched rows; a column that a database leaves without type has that of its values."""
-    rows = fetch()
-    while True:
+    rows, first = fetch(), True
+    while rows or first:
         columns = zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True)
         arrays = [_array(list(column), name, (types or {}).get(name)) for name, column in columns]
         yield pa.Table.from_arrays(arrays, names=names)
-        rows = fetch()
-        if not rows:
-            return
+        rows, first = fetch(), False
 
 
 def _array(values: list[Any], name: str, type_: pa.DataType | None) -> pa.Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -60,27 +59,18 @@ def fit(
     """
     if target is None and (formula is None or "~" not in formula):
         raise typer.BadParameter("give --target COLUMN, or a --formula with a left side.", param_hint="'--target'")
-    from oddsmith.cli.data import check_apart, open_data
+    from oddsmith.cli.data import check_output, open_data
     from oddsmith.cli.model_spec import ModelSpec
-    from oddsmith.cli.table_fit import Columns, check_whole, fit_pieces, fit_whole
+    from oddsmith.cli.table_fit import Columns, fit_table
 
     spec = ModelSpec(model=model, basis=basis, prior=prior, formula=formula, missing=missing, unseen=unseen)
     estimator = spec.build()
-    for path in (output, report or output):
-        _check_folder(path)
-        check_apart(path, *data)
+    for path in (output, report):
+        check_output(path, *data)
     opened, columns = open_data(data), Columns(target, weights, ignore)
     how = {"memory": memory, "cache": cache, "resume": resume}
     with warnings_as_sentences() as texts:
-        n_rows = None
-        if report is None:
-            n_rows = fit_pieces(estimator, opened, columns, how)
-        else:
-            check_whole(how)
-        if n_rows is None:
-            n_rows = fit_whole(estimator, opened, columns, spec, output, report)
-        else:
-            estimator.save(output)
+        n_rows = fit_table(estimator, opened, columns, spec, how, output, report)
     if as_json:
         print_json({"model": output, "report": report, **_facts(estimator, n_rows), "warnings": texts})
     else:
@@ -109,16 +99,14 @@ def compare(
     Scores are those of rows that a model was not fitted to. With "all" columns are scaled where that matters,
     and weights have a prior of σ = 1 in these units.
     """
-    from oddsmith.cli.data import check_apart, open_data
+    from oddsmith.cli.data import check_output, open_data
     from oddsmith.cli.data_lint import check_columns
     from oddsmith.cli.model_spec import candidate_specs, fit_command, make_splits
     from oddsmith.cli.table_fit import Columns
     from oddsmith.errors import InvalidInputError
     from oddsmith.evaluation import comparison
 
-    if output is not None:
-        _check_folder(output)
-        check_apart(output, data)
+    check_output(output, data)
     with spinner(f"reading {data}"):
         table = Columns(target, ignore=ignore).read(open_data(data))
     policies = {"missing": missing, "unseen": unseen}
@@ -165,14 +153,6 @@ def _print_comparison(result: Comparison) -> None:
             print_message("Warning", f"{name} failed. {as_options(result.notes[name].partition(': ')[2])}")
         elif text:
             note(f"{name}: {text}")
-
-
-def _check_folder(path: str) -> None:
-    """Refuse a place that cannot be written to before the work, not after it."""
-    from oddsmith.errors import InvalidInputError
-
-    if not Path(path).resolve().parent.is_dir():
-        raise InvalidInputError(f"There is no folder to write {path!r} to. Make it first.")
 
 
 def _facts(model: Classifier, n_rows: int) -> dict[str, Any]:

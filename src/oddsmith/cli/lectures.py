@@ -9,20 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
 from oddsmith.cli import options
 from oddsmith.cli.command import command
-from oddsmith.cli.output import (
-    note,
-    print_json,
-    print_line,
-    print_table,
-    spinner,
-    stdout,
-    visible,
-    warnings_as_sentences,
-)
+from oddsmith.cli.output import note, print_json, print_line, print_table, spinner, stdout, warnings_as_sentences
 
 if TYPE_CHECKING:
     from oddsmith.lectures import Topic
@@ -31,15 +21,9 @@ if TYPE_CHECKING:
 @command("oddsmith lecture", "oddsmith lecture newton", "oddsmith lecture 14 --save outliers.svg --no-open")
 def lecture(
     topic: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="TOPIC", help="Name, number or title of a topic; none: all of them.", show_default=False
-        ),
+        str | None, options.argument("TOPIC", "Name, number or title of a topic; none: all of them.")
     ] = None,
-    save: Annotated[
-        str | None,
-        typer.Option("--save", metavar="FILE", help="Where to write the figure (PNG, SVG, PDF).", show_default=False),
-    ] = None,
+    save: Annotated[str | None, options.option("Where to write the figure (PNG, SVG, PDF).", metavar="FILE")] = None,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the figure.")] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -70,8 +54,7 @@ def lecture(
 @command("oddsmith gallery -o figures", "oddsmith gallery -o slides --format pdf zigzag prior_width")
 def gallery(
     figures: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[FIGURE]...", help="Names of figures; none: all of them.", show_default=False),
+        list[str] | None, options.argument("[FIGURE]...", "Names of figures; none: all of them.")
     ] = None,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FOLDER", help="Where to write the figures.")
@@ -103,8 +86,8 @@ def gallery(
 def _list(as_json: bool) -> None:
     from oddsmith.lectures import topics
 
-    rows = [(topic.number, topic.name, topic.title) for topic in topics()]
-    columns = dict(zip(("number", "name", "topic"), map(list, zip(*rows, strict=True)), strict=True))
+    names = {"number": "number", "name": "name", "topic": "title"}
+    columns = {head: [getattr(topic, name) for topic in topics()] for head, name in names.items()}
     if as_json:
         print_json({"topics": columns})
     else:
@@ -118,30 +101,22 @@ def _explain(topic: Topic) -> None:
     from oddsmith.lectures.equations import as_text
 
     print_line(f"{topic.number}. {topic.title}", "bold")
+    width = stdout().width if stdout().is_terminal else 100
     equation, where = textwrap.indent(as_text(topic.equation), "    "), topic.where.replace("`", "")
     for paragraph in (topic.idea, equation, f"In oddsmith: {where}"):
-        for line in ("", *_lines(paragraph)):
-            print_line(line)
+        print_line("")
+        for line in paragraph.split("\n"):
+            margin = " " * (len(line) - len(line.lstrip()))
+            for short in textwrap.wrap(line, width, subsequent_indent=margin):
+                print_line(short)
     print_line("")
     with warnings_as_sentences():
         for source, printed in run_example(topic):
             for i, line in enumerate(source.rstrip("\n").split("\n")):
-                _print_code(f"{'...' if i else '>>>'} {line}", "cyan")
+                print_line(f"{'...' if i else '>>>'} {line}", "cyan", fold=False)
             for line in printed.splitlines():
-                _print_code(line)
+                print_line(line, fold=False)
     print_line("")
-
-
-def _print_code(line: str, style: str = "") -> None:
-    """Print a line of code or of its output, however long: the terminal folds it, and it can be copied whole."""
-    stdout().print(Text(visible(line), style=style), soft_wrap=True)
-
-
-def _lines(text: str) -> list[str]:
-    """Return a paragraph as lines that fit the terminal; where there is none, they are as long as a page's."""
-    width = stdout().width if stdout().is_terminal else 100
-    margins = [(line, " " * (len(line) - len(line.lstrip()))) for line in text.split("\n")]
-    return [short for line, margin in margins for short in textwrap.wrap(line, width, subsequent_indent=margin)]
 
 
 def _print_json(topic: Topic, save: str | None) -> None:
@@ -179,7 +154,5 @@ def _folder() -> Path:
 
 def _open(path: Path) -> bool:
     """Open a file with the system's program for it, and return whether that worked."""
-    has_screen = sys.platform in ("win32", "darwin") or bool(
-        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    )
-    return has_screen and stdout().is_terminal and typer.launch(str(path)) == 0
+    screen = sys.platform in ("win32", "darwin") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return bool(screen) and stdout().is_terminal and typer.launch(str(path)) == 0

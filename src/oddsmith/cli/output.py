@@ -51,9 +51,9 @@ def print_json(result: Mapping[str, Any]) -> None:
     print(json.dumps(plain(result), indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def print_line(text: str, style: str = "") -> None:
-    """Print a line of a result."""
-    stdout().print(Text(visible(text), style=style), soft_wrap=not stdout().is_terminal)
+def print_line(text: str, style: str = "", *, fold: bool = True) -> None:
+    """Print a line of a result; one that is not folded can be copied whole from a terminal, however long it is."""
+    stdout().print(Text(visible(text), style=style), soft_wrap=not (fold and stdout().is_terminal))
 
 
 def note(text: str) -> None:
@@ -121,11 +121,9 @@ def print_table(
     for name in cells:
         justify: Literal["left", "right"] = "left" if name in words else "right"
         table.add_column(Text(heads[name]), justify=justify, no_wrap=name not in words, overflow="fold")
-    before = None
     for i, row in enumerate(zip(*cells.values(), strict=True)):
-        if groups is not None and groups[i] != before:
-            before = groups[i]
-            table.add_row(Text(before, style="bold cyan"))
+        if groups is not None and (i == 0 or groups[i] != groups[i - 1]):
+            table.add_row(Text(groups[i], style="bold cyan"))
         table.add_row(*map(Text, row))
     if console.is_terminal:
         console.print(table)

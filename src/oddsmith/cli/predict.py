@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from oddsmith.models.base import Classifier
 
 Keep = Annotated[list[str] | None, options.option("A column of DATA to copy; can be given again.", metavar="COLUMN")]
+Kept = list[str] | None
+"""Columns to copy; None: all."""
 INTERVALS = "Intervals of the probabilities, from the posterior."
 All = Annotated[bool, typer.Option("--keep-all", help="Copy all columns of DATA.")]
 
@@ -145,12 +147,8 @@ def _warn_weighted(model: Classifier) -> None:
 
     learned = model._learned if isinstance(model, LogisticRegression) else None
     if learned is not None and abs(float(learned.class_weight.sum()) - learned.n_rows) > 1e-9 * learned.n_rows:
-        warnings.warn(
-            "The model was fitted with weights, and these scores count every row once. Write the rows out by their "
-            "weights to have them counted.",
-            OddsmithWarning,
-            stacklevel=2,
-        )
+        text = "The model was fitted with weights, and these scores count every row once. "
+        warnings.warn(f"{text}Write the rows out by their weights to have them counted.", OddsmithWarning, stacklevel=2)
 
 
 @command("oddsmith sample iris.odds --rows 100 --seed 1 --target species -o drawn.csv")
@@ -204,20 +202,15 @@ def _sample_table(model: Classifier, n: int, target: str, seed: int) -> pa.Table
 
 
 def _stream(
-    predictions: PredictionTable,
-    data: list[str],
-    output: str | None,
-    keep: list[str] | None,
-    memory: str | None,
-    as_json: bool,
+    predictions: PredictionTable, data: list[str], output: str | None, keep: Kept, memory: str | None, as_json: bool
 ) -> None:
-    """Write predictions for each row, some rows at a time; ``keep`` None copies all columns."""
-    from oddsmith.cli.data import check_apart, check_column, open_data
+    """Write predictions for each row, some rows at a time."""
+    from oddsmith.cli.data import check_column, check_output, open_data
     from oddsmith.cli.table_output import predict_batches, print_written, write_rows
     from oddsmith.data_access.prediction_table import predict_tables
     from oddsmith.errors import InvalidInputError
 
-    check_apart(output, *data)
+    check_output(output, *data)
     opened = open_data(data)
     calls = count()
 

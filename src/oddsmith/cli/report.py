@@ -1,15 +1,53 @@
-"""``oddsmith report``."""
+"""``oddsmith summary``, ``report`` and ``datasets``: what a model has learned, and from what."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
+import typer
+
 from oddsmith.cli import options
 from oddsmith.cli.command import command
-from oddsmith.cli.output import note, print_json, spinner, warnings_as_sentences
+from oddsmith.cli.output import note, print_json, print_line, print_table, spinner, warnings_as_sentences
 
 OFFSET = "The column of offsets, for a model that was fitted with one."
+
+
+@command("oddsmith summary penguins.odds", "oddsmith summary budworm.odds --level 0.9 --json")
+def summary(model: options.ModelFile, level: options.Level = 0.95, as_json: options.Json = False) -> None:
+    """Show what a model has learned: weights with errors and intervals, or the parameters of its densities."""
+    from oddsmith.cli.data import load_model
+    from oddsmith.errors import OddsmithError
+    from oddsmith.models.logistic import LogisticRegression
+    from oddsmith.persistence.model_file import provenance
+    from oddsmith.report.parameters import parameter_table
+
+    fitted = load_model(model)
+    with warnings_as_sentences() as texts:
+        try:
+            found = fitted.summary(level=level) if isinstance(fitted, LogisticRegression) else None
+        except OddsmithError as error:
+            # An average of SGD's last weights, say, has no errors: what it has is shown.
+            found, texts = None, [str(error)]
+    columns = parameter_table(fitted) if found is None else found.to_dict()
+    notes = () if found is None else found.notes
+    if as_json:
+        facts = {"kind": type(fitted).__name__, **provenance(fitted), "classes": fitted.classes_}
+        names = ("log_likelihood", "deviance", "aic", "bic") if found is not None else ()
+        scores = {name: getattr(found, name) for name in names}
+        print_json({**facts, **scores, "columns": columns, "notes": notes, "warnings": texts})
+        return
+    if found is None:
+        print_line(f"{type(fitted).__name__} of {len(fitted.classes_)} classes", "bold")
+        print_table(columns, group="class")
+    else:
+        print_line(found.title, "bold")
+        cells = dict(zip(columns, map(list, zip(*found._cells()[2], strict=True)), strict=True))
+        shrinking = ("posterior_sd", "std_error", "z", "odds_ratio")
+        print_table(columns, headers=found._header, optional=shrinking, group="class", formatted=cells)
+    for line in notes:
+        print_line(line)
 
 
 @command(
@@ -34,11 +72,11 @@ def report(
 
     With the rows of the fit its scores are by leave-one-out where the model has that; else they are those of the rows.
     """
-    from oddsmith.cli.data import check_apart, check_column, load_model, open_data
+    from oddsmith.cli.data import check_column, check_output, load_model, open_data
     from oddsmith.cli.spec_parser import read_costs
     from oddsmith.data_access.streamed_prediction import columns_of, expected_types, model_inputs
 
-    check_apart(output, model, data)
+    check_output(output, model, data)
     fitted = load_model(model)
     with warnings_as_sentences() as texts, spinner(f"reading {data}") as update:
         table = open_data(data).table(expected_types(fitted))
@@ -48,19 +86,35 @@ def report(
             check_column(table.column_names, name, option)
         update(f"describing {table.num_rows:,} rows")
         columns = table.drop_columns(list(named.values())) if columns_of(fitted) is None else table
-        fitted.report(
-            model_inputs(fitted, columns, repr(data)),
-            table[target].to_numpy(),
-            output,
-            **read_costs(loss, reject, fitted.classes_),
-            title=f"{type(fitted).__name__} of {target}" if title is None else title,
-            sample_weight=None if weights is None else table[weights].to_numpy(),
-            offset=None if offset is None else table[offset].to_numpy(),
-            model_path=model,
-            level=level,
-            seed=seed,
-        )
+        rows, labels = model_inputs(fitted, columns, repr(data)), table[target].to_numpy()
+        heading = f"{type(fitted).__name__} of {target}" if title is None else title
+        s, o = (None if name is None else table[name].to_numpy() for name in (weights, offset))
+        how = read_costs(loss, reject, fitted.classes_) | {"title": heading, "level": level, "seed": seed}
+        fitted.report(rows, labels, output, sample_weight=s, offset=o, model_path=model, **how)
     if as_json:
         print_json({"file": output, "rows": table.num_rows, "bytes": Path(output).stat().st_size, "warnings": texts})
     else:
         note(f"Wrote {output}. Open it in a browser.")
+
+
+@command("oddsmith datasets", "oddsmith datasets penguins -o penguins.csv")
+def datasets(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One of them, to print or write out.")] = None,
+    output: options.TableOutput = None,
+    as_json: options.Json = False,
+) -> None:
+    """List the bundled data sets, or write one of them."""
+    from oddsmith.data import DATASETS
+
+    if name is None:
+        tables = [vars(table) for table in DATASETS.values()]
+        if as_json:
+            print_json({"datasets": tables})
+        else:
+            columns = {key: [table[key] for table in tables] for key in tables[0]}
+            print_table(columns, optional=("rows", "columns", "licence"))
+        return
+    from oddsmith.cli.table_output import print_written, write_rows
+    from oddsmith.data import load_dataset
+
+    print_written(write_rows([load_dataset(name)], name, output, as_json), output, as_json)

@@ -11,6 +11,7 @@ from oddsmith.cli.data import InputData, check_column
 from oddsmith.cli.data_lint import check_columns
 from oddsmith.cli.model_spec import ModelSpec
 from oddsmith.cli.output import spinner
+from oddsmith.engines.files import FileParts
 from oddsmith.errors import InvalidInputError, NeedsMemoryError
 from oddsmith.models.base import Classifier
 from oddsmith.persistence.model_file import provenance
@@ -41,48 +42,55 @@ class Columns:
         return table.select(self.kept(table.column_names))
 
 
-def fit_pieces(estimator: Classifier, data: InputData, columns: Columns, how: dict[str, str | None]) -> int | None:
-    """Fit to files in pieces and return how many rows they have; None if they are to be read whole.
+def fit_table(
+    estimator: Classifier,
+    data: InputData,
+    columns: Columns,
+    spec: ModelSpec,
+    how: dict[str, str | None],
+    output: str,
+    report: str | None,
+) -> int:
+    """Fit to a table in pieces or whole, write the model, and a report if one is wanted; return the number of rows.
 
-    That is what small files are, and large ones for a model that needs all rows in memory, unless ``how`` says how
-    pieces are to be read.
+    Small files are read whole, and large ones for a model that needs all rows in memory, unless ``how`` (values of
+    --memory, --cache and --resume) says how pieces are to be read.
     """
-    pieces = data.pieces(**how)
-    if pieces is None:
-        return None
+    given = [name for name, value in how.items() if value is not None]
+    if report is not None and given:
+        raise InvalidInputError(
+            f"A report goes through all rows in memory, so --{given[0]} has no use beside --report. Leave one of them "
+            "out; 'oddsmith report MODEL DATA' writes the page later, about a part of the rows that fits."
+        )
+    pieces = data.pieces(**how) if report is None else None
+    if pieces is not None:
+        try:
+            n_rows = _fit_pieces(estimator, pieces, columns, how["resume"])
+            estimator.save(output)
+            return n_rows
+        except NeedsMemoryError:
+            if data.keyed or given:
+                raise
+    return _fit_whole(estimator, data, columns, spec, output, report)
+
+
+def _fit_pieces(estimator: Classifier, pieces: FileParts, columns: Columns, resume: str | None) -> int:
     kept = columns.kept(list(pieces.columns))
     try:
         weights = {} if columns.weights is None else {"sample_weight": columns.weights}
         estimator.fit(pieces.choose(kept) if columns.ignore else pieces, columns.target, **weights)
-    except NeedsMemoryError:
-        if data.keyed or any(value is not None for value in how.values()):
-            raise
-        return None
     except KeyboardInterrupt:
         text = "Nothing was written. With --resume FILE a fit to files goes on where it was interrupted."
-        if how["resume"] is not None:
-            text = (
-                f"No model was written. The passes so far are in {how['resume']}: the same command goes on from there."
-            )
+        if resume is not None:
+            text = f"No model was written. The passes so far are in {resume}: the same command goes on from there."
         raise KeyboardInterrupt(text) from None
     seen = provenance(estimator)  # models keep the number of rows, or their total weight, or neither
     return int(seen["rows"] or (seen["weight"] if columns.weights is None else 0) or pieces.expected_rows)
 
 
-def check_whole(how: dict[str, str | None]) -> None:
-    """Refuse options for reading in pieces beside a report, which is about all rows."""
-    option = next((name for name, value in how.items() if value is not None), None)
-    if option is not None:
-        raise InvalidInputError(
-            f"A report goes through all rows in memory, so --{option} has no use beside --report. Leave one of them "
-            "out; 'oddsmith report MODEL DATA' writes the page later, about a part of the rows that fits."
-        )
-
-
-def fit_whole(
+def _fit_whole(
     estimator: Classifier, data: InputData, columns: Columns, spec: ModelSpec, output: str, report: str | None
 ) -> int:
-    """Fit to a table that is read whole, write the model, and a report if one is wanted; return the number of rows."""
     target, weights = columns.target, columns.weights
     with spinner(f"reading {data.name}") as update:
         table = columns.read(data)

@@ -12,10 +12,9 @@ from oddsmith.testing.bases import all_bases, check_basis
 from oddsmith.testing.folds import check_engine, check_statistic, hostile_blocks
 from oddsmith.testing.links import check_link
 from oddsmith.testing.models import all_models, check_model
-from oddsmith.testing.pieces import Cut
 from oddsmith.testing.rows import check_rows
 from oddsmith.testing.solvers import check_solver, constructed_problems
-from oddsmith.testing.sources import dask_source, files_source, lay_out_dask, lay_out_files
+from oddsmith.testing.sources import Cut, dask_source, files_source, lay_out_dask, lay_out_files
 
 __all__ = [
     "Cut",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import BaseEstimator
 
 from oddsmith import statistics as _register_all  # noqa: F401
 from oddsmith.block import Block
@@ -103,11 +105,16 @@ def hostile_blocks(seed: int = 0) -> Iterator[tuple[Block, Shape]]:
 
 
 def _check_laws(statistic: type[Any], block: Block, shape: Shape, params: Any, rng: np.random.Generator) -> None:
-    label = f"{statistic.__name__} of {_describe(block, shape)} with {params!r}"
+    form, weights = "CSR" if block.is_sparse else block.Phi.dtype, "no weights" if block.s is None else "weights"
+    rows = f"{block.n_rows} × {shape.M} {form} rows, {shape.K} classes, {weights}"
+    label = f"{statistic.__name__} of {rows} with {params!r}"
     whole = statistic.of(block, params)
     zero = statistic.zero(shape, params)
     assert isinstance(whole, statistic), f"of() gave a {type(whole).__name__}: {label}"
-    _check_record(label, whole)
+    for path, value in leaves(whole).items():
+        dtype = np.asarray(value).dtype
+        assert dtype.kind != "f" or dtype == np.float64, f"{path} is kept in {dtype}, expected float64: {label}"
+    _same_bits(f"pickling: {label}", pickle.loads(pickle.dumps(whole)), whole)
     near = _Nearness(statistic, block, shape.K, params)
 
     def same(law: str, found: Any, expected: Any = whole, *, counts: bool = True) -> None:
@@ -127,7 +134,8 @@ def _check_laws(statistic: type[Any], block: Block, shape: Shape, params: Any, r
     same("law 3, order", c.merge(a).merge(b))
     same("law 4, splitting", a.merge(b).merge(c))
     one_by_one = [statistic.of(block.take(np.array([r])), params) for r in range(min(n, 50))]
-    same("law 4, splitting into rows", _merged([*one_by_one, statistic.of(block.take(np.arange(50, n)), params)]))
+    rest = statistic.of(block.take(np.arange(50, n)), params)
+    same("law 4, splitting into rows", reduce(statistic.merge, [*one_by_one, rest]))
 
     s = block.weights()
     doubled = replace(block, s=s * 2.0)
@@ -139,8 +147,10 @@ def _check_laws(statistic: type[Any], block: Block, shape: Shape, params: Any, r
     same("law 5, no weight at all", none, zero)
 
     parts = [statistic.of(block.take(np.flatnonzero(block.t == k)), params) for k in range(shape.K)]
-    same("law 7, classes", _merged([zero, *parts]))
-    for form, Phi in _forms(block):
+    same("law 7, classes", reduce(statistic.merge, parts, zero))
+    dense = block.Phi.dense()
+    forms = {"F order": np.asfortranarray(dense), "a strided view": np.repeat(dense, 2, axis=0)[::2]}
+    for form, Phi in {"C order": np.ascontiguousarray(dense), **forms, "CSR": sparse.csr_array(dense)}.items():
         same(f"{form} as C order", statistic.of(_read_only(replace(block, Phi=as_rows(Phi))), params))
     for name, storage in STORAGES.items():
         stored = replace(block, Phi=storage.example(block.Phi.dense()))
@@ -155,26 +165,26 @@ class _Nearness:
     def __init__(self, statistic: type[Any], block: Block, K: int, params: Any) -> None:
         rng = np.random.default_rng(1)
         exact = replace(block, Phi=as_rows(block.X.astype(np.float64)), s=block.weights())
-        base = _leaves(statistic.of(exact, params))
+        base = leaves(statistic.of(exact, params))
         # Each row in two halves that are rounded apart: a single row, too, has the spread of its own rounding.
         halves = replace(exact.take(np.repeat(np.arange(block.n_rows), 2)), s=np.repeat(0.5 * block.weights(), 2))
-        before = _leaves(statistic.of(halves, params))
-        floats = [path for path, value in base.items() if _is_float(value)]
+        before = leaves(statistic.of(halves, params))
+        floats = [path for path, value in base.items() if np.asarray(value).dtype.kind == "f"]
         self.moved = {path: EPS * np.abs(base[path]) for path in floats}
         for _ in range(6):
-            after = _leaves(statistic.of(_jittered(halves, rng), params))
+            after = leaves(statistic.of(_jittered(halves, rng), params))
             # What the sums would be with other labels: where these cancel to zero, their rounding does not.
             relabelled = replace(exact, t=rng.integers(0, K, block.n_rows).astype(np.int32))
-            others = _leaves(statistic.of(relabelled, params))
+            others = leaves(statistic.of(relabelled, params))
             for path in floats:
                 shift = np.abs(after[path] - before[path]) * (EPS / JITTER)
                 self.moved[path] = np.maximum(self.moved[path], np.maximum(shift, EPS * np.abs(others[path])))
 
     def compare(self, law: str, found: Any, expected: Any, *, counts: bool = True) -> None:
-        a, b = _leaves(found), _leaves(expected)
+        a, b = leaves(found), leaves(expected)
         assert a.keys() == b.keys(), f"{law}: fields {sorted(a)} against {sorted(b)}."
         for path, value in b.items():
-            if not _is_float(value):
+            if path not in self.moved:
                 assert not counts or np.array_equal(a[path], value), f"{law}: {path} is {a[path]}, expected {value}."
                 continue
             off = np.abs(np.asarray(a[path]) - value)
@@ -191,89 +201,46 @@ def _jittered(block: Block, rng: np.random.Generator) -> Block:
     there = (s > 0).astype(np.float64)
 
     def jitter(values: Array, share: Array) -> Array:
-        moved: Array = values * (1.0 + JITTER * share * rng.uniform(-1.0, 1.0, values.shape))
-        return moved
+        return values * (1.0 + JITTER * share * rng.uniform(-1.0, 1.0, values.shape))
 
-    if not block.is_sparse:
-        return replace(block, Phi=as_rows(jitter(block.X, there[:, None])), s=jitter(s, there))
     X = block.X
-    data = jitter(X.data, np.repeat(there, np.diff(X.indptr)))
-    return replace(block, Phi=as_rows(sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)), s=jitter(s, there))
+    if block.is_sparse:
+        data = jitter(X.data, np.repeat(there, np.diff(X.indptr)))
+        X = sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
+    else:
+        X = jitter(X, there[:, None])
+    return replace(block, Phi=as_rows(X), s=jitter(s, there))
 
 
-def _leaves(record: Any, path: str = "") -> Leaves:
-    """Return the numbers in a record, nested records and tuples flattened."""
+def leaves(record: Any, path: str = "") -> Leaves:
+    """Return what a record, an estimator or a collection holds, flattened, by its path."""
+    parts: Iterable[tuple[object, Any]]
     if is_dataclass(record):
-        parts = [(field.name, getattr(record, field.name)) for field in fields(record)]
-    elif isinstance(record, dict):
-        parts = [(str(key), value) for key, value in sorted(record.items())]
+        parts = ((field.name, getattr(record, field.name)) for field in fields(record))
+    elif isinstance(record, dict | BaseEstimator):
+        parts = (record if isinstance(record, dict) else vars(record)).items()
     elif isinstance(record, list | tuple):
-        parts = [(str(i), value) for i, value in enumerate(record)]
+        parts = enumerate(record)
     else:
         return {path: record}
-    result: Leaves = {}
-    for name, value in parts:
-        result |= _leaves(value, f"{path}.{name}" if path else name)
-    return result
-
-
-def _is_float(value: Any) -> bool:
-    return value is not None and np.asarray(value).dtype.kind == "f"
-
-
-def _check_record(label: str, record: Any) -> None:
-    for path, value in _leaves(record).items():
-        if _is_float(value):
-            dtype = np.asarray(value).dtype
-            assert dtype == np.float64, f"{path} is kept in {dtype}, expected float64: {label}"
-    _same_bits(f"pickling: {label}", pickle.loads(pickle.dumps(record)), record)
+    return {place: leaf for name, value in parts for place, leaf in leaves(value, f"{path}.{name}".lstrip(".")).items()}
 
 
 def _same_bits(law: str, found: Any, expected: Any) -> None:
-    a, b = _leaves(found), _leaves(expected)
+    a, b = leaves(found), leaves(expected)
     assert a.keys() == b.keys(), f"{law}: fields {sorted(a)} against {sorted(b)}."
     for path, value in b.items():
-        equal = a[path] is None if value is None else np.array_equal(a[path], value)
-        assert equal, f"{law}: {path} is {a[path]}, expected exactly {value}."
-
-
-def _merged(parts: list[Any]) -> Any:
-    result = parts[0]
-    for part in parts[1:]:
-        result = result.merge(part)
-    return result
-
-
-def _forms(block: Block) -> Iterator[tuple[str, Any]]:
-    dense = block.X.toarray() if block.is_sparse else block.X
-    yield "C order", np.ascontiguousarray(dense)
-    yield "F order", np.asfortranarray(dense)
-    yield "a strided view", np.repeat(dense, 2, axis=0)[::2]
-    yield "CSR", sparse.csr_array(dense)
+        assert np.array_equal(a[path], value), f"{law}: {path} is {a[path]}, expected exactly {value}."
 
 
 def _read_only(block: Block) -> Block:
     """Return the block over arrays that refuse to be written to."""
-    if block.is_sparse:
-        X = sparse.csr_array(block.X, copy=True)
-        for part in (X.data, X.indices, X.indptr):
-            part.flags.writeable = False
-    else:
-        X = block.X.copy(order="K")
-        X.flags.writeable = False
-    t = block.t.copy()
-    s = None if block.s is None else block.s.copy()
-    offset = None if block.offset is None else block.offset.copy()
-    for array in (t, s, offset):
+    X = sparse.csr_array(block.X, copy=True) if block.is_sparse else block.X.copy(order="K")
+    t, s, offset = block.t.copy(), *(None if part is None else part.copy() for part in (block.s, block.offset))
+    for array in (*((X.data, X.indices, X.indptr) if block.is_sparse else (X,)), t, s, offset):
         if array is not None:
             array.flags.writeable = False
     return Block(as_rows(X), t, s, offset, block.first_row)
-
-
-def _describe(block: Block, shape: Shape) -> str:
-    form = "CSR" if block.is_sparse else f"{block.Phi.dtype}"
-    weights = "no weights" if block.s is None else "weights"
-    return f"{block.n_rows} × {shape.M} {form} rows, {shape.K} classes, {weights}"
 
 
 def check_engine(engine: Engine, make_source: Callable[..., Any] = MemorySource) -> None:

@@ -14,6 +14,10 @@ from oddsmith.numerics import EPS, Array
 if TYPE_CHECKING:
     from mpmath import mpf
 
+VALUES = (
+    *("inverse", "derivative", "second_derivative", "log f", "log(1 − f)", "score of f", "score of 1 − f"),
+    *("score_derivative of f", "score_derivative of 1 − f"),
+)
 Exact = Callable[[Any], tuple[Any, Any]]
 """The formulas of ``f`` and ``1 − f`` for an mpmath number."""
 
@@ -39,10 +43,10 @@ def check_link(link: Link, exact: Exact | None = None, *, far: Sequence[float] =
     _check_convexity(link, values)
     _check_tails(link)
     _check_outside(link)
-    if exact is not None:
+    if exact is None:
+        _check_differences(link, a)
+    else:
         _check_exactly(link, exact, np.concatenate([a, _far_points(link.domain, far)]))
-        return
-    _check_differences(link, a)
 
 
 def _grid(domain: tuple[float, float]) -> Array:
@@ -58,27 +62,14 @@ def _far_points(domain: tuple[float, float], far: Sequence[float]) -> Array:
     """Activations in the tails, and slivers inside the ends of the domain."""
     lower, upper = domain
     slivers = np.array([1e-12, 1e-9, 1e-6])
-    a: Array = np.concatenate(
-        [np.asarray(far), -np.asarray(far), *(e + s * slivers for e, s in ((lower, 1), (upper, -1)))]
-    )
+    a: Array = np.concatenate([far, np.negative(far), lower + slivers, upper - slivers])
     return a[(a > lower) & (a < upper) & np.isfinite(a)]
 
 
 def _evaluate(link: Link, a: Array) -> dict[str, Array]:
-    log_y, log_not_y = link.log_probability(a)
-    score, score_not = link.score(a)
-    bend, bend_not = link.score_derivative(a)
-    return {
-        "inverse": link.inverse(a),
-        "derivative": link.derivative(a),
-        "second_derivative": link.second_derivative(a),
-        "log f": log_y,
-        "log(1 − f)": log_not_y,
-        "score of f": score,
-        "score of 1 − f": score_not,
-        "score_derivative of f": bend,
-        "score_derivative of 1 − f": bend_not,
-    }
+    functions = (link.inverse(a), link.derivative(a), link.second_derivative(a))
+    pairs = (*link.log_probability(a), *link.score(a), *link.score_derivative(a))
+    return dict(zip(VALUES, (*functions, *pairs), strict=True))
 
 
 def _check_inverse(link: Link, a: Array) -> None:
@@ -108,13 +99,8 @@ def _check_logarithms(link: Link, values: dict[str, Array]) -> None:
         assert np.all(sign * score >= 0), f"{link.name}: the score of {of} has the wrong sign somewhere."
         noise = 64.0 * EPS * (1.0 + np.abs(log_p) + np.abs(np.log(np.maximum(first, 1e-300))))
         _close(f"{link.name}: score of {of}", sign * p * score, first, noise * first + 1e-300)
-        parts = p * (np.abs(bend) + score**2)
-        _close(
-            f"{link.name}: score_derivative of {of}",
-            sign * p * (bend + score**2),
-            second,
-            16.0 * noise * parts + 1e-300,
-        )
+        allowed = 16.0 * noise * p * (np.abs(bend) + score**2) + 1e-300
+        _close(f"{link.name}: score_derivative of {of}", sign * p * (bend + score**2), second, allowed)
 
 
 def _check_convexity(link: Link, values: dict[str, Array]) -> None:
@@ -153,8 +139,8 @@ def _check_outside(link: Link) -> None:
         with np.errstate(all="raise", under="ignore"):
             values = _evaluate(link, end + sign * np.array([0.0, 1e-12, 0.5, 1e300]))
         for what, found in values.items():
-            expected = (-np.inf if what.startswith("log") else max(sign, 0.0)) if "score" not in what else 0.0
-            expected = 0.0 if "derivative" in what else expected
+            outside = -np.inf if what.startswith("log") else max(sign, 0.0)
+            expected = 0.0 if "score" in what or "derivative" in what else outside
             assert np.all(found == expected), f"{link.name}: {what} outside the domain is {found}, expected {expected}."
 
 
@@ -182,9 +168,7 @@ def _difference(f: Callable[[Array], Array], a: Array, domain: tuple[float, floa
     room = np.minimum(a - domain[0], domain[1] - a)
     h = np.minimum(2e-3 * np.maximum(1.0, np.abs(a) / 8.0), room / 40.0)
     weights = (45.0 / 60.0, -9.0 / 60.0, 1.0 / 60.0)
-    total = sum(w * (f(a + (i + 1) * h) - f(a - (i + 1) * h)) for i, w in enumerate(weights))
-    result: Array = np.asarray(total) / h
-    return result
+    return np.asarray(sum(w * (f(a + i * h) - f(a - i * h)) for i, w in enumerate(weights, 1))) / h
 
 
 def _check_exactly(link: Link, exact: Exact, a: Array) -> None:
@@ -220,26 +204,15 @@ def _exact_row(exact: Exact, a: mpf) -> dict[str, float]:
     def f(v: mpf) -> mpf:
         return exact(v)[0] if lower else -exact(v)[1]
 
-    def log_f(v: mpf) -> mpf:
-        return mpmath.log(exact(v)[0]) if lower else mpmath.log1p(-exact(v)[1])
-
-    def log_not_f(v: mpf) -> mpf:
-        return mpmath.log1p(-exact(v)[0]) if lower else mpmath.log(exact(v)[1])
+    def logarithms(v: mpf) -> tuple[mpf, mpf]:
+        y, not_y = exact(v)
+        return (mpmath.log(y), mpmath.log1p(-y)) if lower else (mpmath.log1p(-not_y), mpmath.log(not_y))
 
     y, not_y = exact(a)
-    slope = mpmath.diff(f, a)
-    row = {
-        "inverse": y,
-        "derivative": slope,
-        "second_derivative": mpmath.diff(f, a, 2),
-        "log f": log_f(a),
-        "log(1 − f)": log_not_f(a),
-        "score of f": slope / y,
-        "score of 1 − f": -slope / not_y,
-        "score_derivative of f": mpmath.diff(log_f, a, 2),
-        "score_derivative of 1 − f": mpmath.diff(log_not_f, a, 2),
-    }
-    return {what: float(value) for what, value in row.items()}
+    slope, second = mpmath.diff(f, a), mpmath.diff(f, a, 2)
+    bends = (mpmath.diff(lambda v: logarithms(v)[0], a, 2), mpmath.diff(lambda v: logarithms(v)[1], a, 2))
+    values = (y, slope, second, *logarithms(a), slope / y, -slope / not_y, *bends)
+    return dict(zip(VALUES, map(float, values), strict=True))
 
 
 def _close(what: str, found: Array, expected: Array, allowed: Array | float) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pickle
 import warnings
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils import get_tags
 
 from oddsmith import statistics as _register_all  # noqa: F401
@@ -20,6 +19,7 @@ from oddsmith.models import MODELS
 from oddsmith.models.base import Classifier
 from oddsmith.numerics import Array
 from oddsmith.records import Certificate, Trace
+from oddsmith.testing.folds import leaves
 
 
 def all_models() -> Iterator[Classifier]:
@@ -142,16 +142,5 @@ def _state(model: Classifier) -> dict[str, Any]:
 
 def _equal(a: object, b: object) -> bool:
     """Whether two fitted attributes are the same to the bit."""
-    if type(a) is not type(b):
-        return not isinstance(a, np.ndarray) and not isinstance(b, np.ndarray) and bool(a == b)
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return np.array_equal(a, b)
-    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        return len(a) == len(b) and all(map(_equal, a, b))
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(_equal(a[key], b[key]) for key in a)
-    if is_dataclass(a):
-        return all(_equal(getattr(a, field.name), getattr(b, field.name)) for field in fields(a))
-    if isinstance(a, BaseEstimator):
-        return _equal(vars(a), vars(b))
-    return bool(a == b)
+    left, right = leaves(a), leaves(b)
+    return left.keys() == right.keys() and all(np.array_equal(left[path], right[path]) for path in left)

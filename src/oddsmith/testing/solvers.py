@@ -11,7 +11,7 @@ from oddsmith.engines import MemoryEngine, MemorySource
 from oddsmith.likelihood.fit import make_objective
 from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.likelihood.problem import Problem
-from oddsmith.numerics import Array
+from oddsmith.numerics import Array, softmax
 from oddsmith.priors import GaussianPrior
 from oddsmith.solvers.base import Solver
 
@@ -43,8 +43,7 @@ def constructed_problems(seed: int = 0) -> Iterator[Constructed]:
         X = rng.normal(size=(n, D)) @ (np.eye(D) + 0.3 * rng.normal(size=(D, D)) / np.sqrt(D))
         W, b = rng.normal(size=(K - 1, D)) / np.sqrt(D), 0.3 * rng.normal(size=K - 1)
         A = np.column_stack([np.zeros(n), X @ W.T + b])
-        P = np.exp(A - A.max(axis=1, keepdims=True))
-        P /= P.sum(axis=1, keepdims=True)
+        P = softmax(A)
         t = np.repeat(np.arange(K, dtype=np.int32), n)
         source = MemorySource(np.tile(X, (K, 1)), t, K, np.ascontiguousarray(P.T.ravel()))
         problem = Problem(

@@ -1,17 +1,15 @@
-"""Tables and arrays put where an engine finds them: in files, on Dask, on Spark."""
+"""Tables and arrays put where an engine finds them: in pieces, in files, on Dask."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import narwhals as nw
 import numpy as np
@@ -21,17 +19,79 @@ from narwhals.typing import IntoDataFrame
 from pyarrow import csv, ipc, parquet
 
 from oddsmith.block import Block
+from oddsmith.design.inputs import as_table
+from oddsmith.engines import PartedSource, Piece, Progress
+from oddsmith.engines.base import merged
 from oddsmith.engines.dask import DaskParts
 from oddsmith.engines.dask_collections import Collection
 from oddsmith.engines.files import FileParts
-from oddsmith.engines.partitioned import PartedSource, Piece
-from oddsmith.engines.spark import SparkParts
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
 from oddsmith.rows import as_rows
+from oddsmith.statistic import Statistic
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+S = TypeVar("S", bound=Statistic)
+
+
+@dataclass(frozen=True)
+class CutEngine:
+    """Folds over the pieces of a `Cut`, one after the other."""
+
+    name: str = "cut"
+
+    def fold(self, statistic: type[S], source: PartedSource, params: object, *, progress: Progress | None = None) -> S:
+        """Return the merge of the statistics of all pieces."""
+        job, pieces = source.job(statistic, params), list(source.parts.pieces())
+
+        def parts() -> Iterator[S]:
+            for done, piece in enumerate(pieces, 1):
+                yield job(piece)
+                if progress is not None:
+                    progress(done, len(pieces))
+
+        return merged(parts(), lambda: statistic.zero(source.shape, params))
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A table (pandas, polars, Arrow) in pieces of so many rows, for models to fit to as if it lay elsewhere.
+
+    >>> import polars
+    >>> from oddsmith import LogisticRegression
+    >>> table = polars.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "y": ["a", "b", "a", "b"]})
+    >>> whole, pieces = (LogisticRegression().fit(data, y="y") for data in (table, Cut(table, 3)))
+    >>> bool(abs(whole.coef_ - pieces.coef_).max() < 1e-12)
+    True
+    """
+
+    table: Any
+    rows: int
+    chosen: tuple[str, ...] | None = None
+
+    @property
+    def engine(self) -> CutEngine:
+        """The engine."""
+        return CutEngine()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return self.chosen or tuple(as_table(self.table).columns)  # type: ignore[union-attr]
+
+    @property
+    def expected_rows(self) -> int:
+        """The number of rows."""
+        return len(as_table(self.table))  # type: ignore[arg-type]
+
+    def choose(self, columns: Iterable[str]) -> Cut:
+        """Return the same with these columns."""
+        return replace(self, chosen=tuple(columns))
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the pieces."""
+        table = as_table(self.table).select(self.columns)  # type: ignore[union-attr]
+        for number, start in enumerate(range(0, len(table), self.rows)):
+            yield Piece(table[start : start + self.rows].to_native(), number=number, name=f"piece {number}")
 
 
 def lay_out_dask(table: IntoDataFrame | npt.NDArray[Any], rows: int) -> Collection:
@@ -111,13 +171,13 @@ def files_source(
     (3, ('x0', 'x1', 'x2', 't'))
     """
     folder = tempfile.mkdtemp()
-    parts = FileParts.open(lay_out_files(_table(X, t, s, offset), rows, folder, format), piece_rows=rows, **how)
+    parts = FileParts.open(lay_out_files(as_columns(X, t, s, offset), rows, folder, format), piece_rows=rows, **how)
     weakref.finalize(parts, shutil.rmtree, folder, ignore_errors=True)
     encode = TableEncoding(X.shape[1], 0 if offset is None else offset.shape[1], s is not None)
     return PartedSource(parts, encode, n_rows=len(X), M=X.shape[1], K=K)
 
 
-def _table(X: Array, t: Labels, s: Array | None, offset: Array | None) -> pa.Table:
+def as_columns(X: Array, t: Labels, s: Array | None, offset: Array | None) -> pa.Table:
     """Return arrays as a table with the columns x0, x1, …, t, s and o0, o1, and so on."""
     columns = {f"x{j}": column for j, column in enumerate(X.T)} | {"t": t} | ({} if s is None else {"s": s})
     return pa.table(columns | {f"o{j}": column for j, column in enumerate([] if offset is None else offset.T)})
@@ -138,70 +198,3 @@ class TableEncoding:
         s = piece.rows.column("s").to_numpy() if self.weighted else None
         t = piece.rows.column("t").to_numpy().astype(np.int32)
         return Block(as_rows(columns("x", self.M)), t, s, columns("o", self.C) if self.C else None)
-
-
-def why_no_spark() -> str:
-    """Return what Spark lacks on this machine, in a sentence; nothing if it can be used."""
-    if find_spec("pyspark") is None:
-        return "PySpark is not installed: pip install 'oddsmith[spark]'."
-    if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
-        return "Spark needs Java, and there is none: install a Java runtime (Debian: default-jre-headless)."
-    return ""
-
-
-def spark_session() -> SparkSession:
-    """Return the active Spark session, or a small quiet one of two cores in which a task may fail three times."""
-    sessions: type[SparkSession] = import_module("pyspark.sql").SparkSession
-    # The executors' Python is this one.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    settings: dict[str, bool | float | int | str | None] = {
-        # Compiling what runs for a moment takes longer than running it.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.driver.memory": "1g",
-        "spark.driver.host": "127.0.0.1",
-        "spark.log.level": "OFF",
-        "spark.python.daemon.module": "oddsmith.engines.spark_daemon",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-    }
-    return sessions.getActiveSession() or sessions.builder.master("local[2,4]").config(map=settings).getOrCreate()
-
-
-def lay_out_spark(table: IntoDataFrame, rows: int) -> DataFrame:
-    """Return a table of any library as a Spark DataFrame of partitions of ``rows`` rows, in order.
-
-    The plan gives the same rows whenever it is run.
-    """
-    session = spark_session()
-    arrow = nw.from_native(table, eager_only=True).to_arrow()
-    schema = import_module("pyspark.sql.pandas.types").from_arrow_schema(arrow.schema)
-    count = max(1, -(-arrow.num_rows // rows))
-
-    # Functions in functions, since those of a module are imported with it, on every executor.
-    def slices(batches: Iterable[Any]) -> Iterator[Any]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from arrow.slice(number * rows, rows).combine_chunks().to_batches()
-
-    return session.range(0, count, 1, count).mapInArrow(slices, schema)
-
-
-def spark_source(
-    X: Array, t: Labels, K: int, s: Array | None = None, offset: Array | None = None, rows: int = 200
-) -> PartedSource:
-    """Return arrays as a source of the Spark engine, in partitions of ``rows`` rows: what `check_engine` asks for."""
-    M, C, weighted = X.shape[1], 0 if offset is None else offset.shape[1], s is not None
-
-    def as_block(piece: Piece) -> Block:
-        def column(name: str) -> Any:
-            return piece.rows.column(name).to_numpy()
-
-        Phi = np.column_stack([column(f"x{j}") for j in range(M)])
-        offsets = np.column_stack([column(f"o{j}") for j in range(C)]) if C else None
-        return Block(as_rows(Phi), column("t"), column("s") if weighted else None, offsets)
-
-    parts = SparkParts.open(lay_out_spark(_table(X, t, s, offset), rows))
-    return PartedSource(parts, as_block, n_rows=len(X), M=M, K=K)
