@@ -18,7 +18,7 @@ from oddsmith.solvers.diagonal_lbfgs import DiagonalLBFGS
 from oddsmith.solvers.newton import Newton
 from oddsmith.solvers.policy import Policy
 from oddsmith.solvers.progressive_batching import BatchSchedule
-from oddsmith.solvers.subsampled import SubsampledQuasiNewton, start_alone_rows, subsample_sizes
+from oddsmith.solvers.subsampled import SubsampledQuasiNewton, start_alone_rows, start_sizes, subsample_sizes
 from oddsmith.solvers.truncated_newton import TruncatedNewton
 
 Storage = Literal["dense", "dense by columns", "sparse", "lazy"]
@@ -115,7 +115,8 @@ class Stage:
     memory: float
 
     def __str__(self) -> str:
-        return f"{self.solver} on {self.rows:,} rows"
+        about = "about " if self.solver == "progressive batches" else ""
+        return f"{self.solver} on {about}{self.rows:,} rows"
 
 
 @dataclass(frozen=True)
@@ -318,10 +319,11 @@ class Planner:
             return self._from_start_alone(solver)
         small, large = (min(rows, n) for rows in subsample_sizes(n, facts.shape, self.policy, lazy=solver.lazy))
         if solver.low_precision:
-            start, low = self.stage("L-BFGS", small, 12), self.stage("mixed-precision refinement", n, 6)
+            starts = [self.stage("L-BFGS", rows, 12) for rows in start_sizes(n, facts.shape, self.policy)]
+            low = self.stage("mixed-precision refinement", n, 6)
             low = replace(low, memory=low.memory + 2.0 * facts.size)
             reason = f"since a copy in half precision is read faster and {weights:,} weights need many gradients"
-            return Plan((start, low), reason, 3, solver)
+            return Plan((*starts, low), reason, 3, solver)
         stages, passes = self._subsample_stages(solver, small, facts.drawn_rows or large)
         stages.append(self.stage("L-BFGS", n, 3))
         if polish:
@@ -334,7 +336,8 @@ class Planner:
         start, n, passes = self.policy.batch_start * small, self.facts.n_rows, 3.0 + solver.polish
         if solver.batches and large > 2 * start:
             whole = None if solver.polish else BatchSchedule.whole_pass(n, self.facts.n_weights, large / n, self.policy)
-            rows, passes = (large, passes) if whole is None else (n, 2.0)
+            more = large + int(self.policy.batch_excess * large)
+            rows, passes = (min(n, more), passes) if whole is None else (n, 2.0)
             batches = self.stage("progressive batches", rows, 1, hessians=1 if whole is None else 0.15)
             return [self.stage("Newton", start, 6, hessians=6), batches], passes
         if large > 2 * small:

@@ -51,6 +51,13 @@ def subsample_sizes(
     return max(settings.start_rows, min(each * size, settings.start_rows + further * size)), large
 
 
+def start_sizes(n_rows: int, shape: tuple[int, int], settings: policy.Policy) -> list[int]:
+    """Return how many rows the subsamples have that are searched by gradients alone, one or two."""
+    (small, _), rows = subsample_sizes(n_rows, shape, settings), int(settings.start_fraction * n_rows)
+    both = shape[0] == 1 and rows > 2 * small and rows * shape[1] <= settings.lazy_elements
+    return [small, rows] if both else [small]
+
+
 def start_alone_rows(n_rows: int, size: int, settings: policy.Policy) -> int:
     """Return how many rows a subsample has that is the start only."""
     return max(settings.start_rows_per_weight[0] * size, int(settings.start_fraction * n_rows))
@@ -223,8 +230,7 @@ class SubsampledQuasiNewton:
         """
         settings = policy.POLICY
         at_once, in_time, own_steps = settings.easy_iterations
-        small, _ = self._sizes(objective)
-        sample = objective.subsample(small, self.seed)
+        sample = objective.subsample(start_sizes(objective.n_rows, objective.shape, settings)[0], self.seed)
         diagonal = KroneckerSumPreconditioner(*sample.column_curvature())
         pairs: Pairs = []
         guess = _to_sampling_error(sample, w, diagonal, recorder, steps=in_time, pairs=pairs)
@@ -236,9 +242,7 @@ class SubsampledQuasiNewton:
             own = _to_sampling_error(sample, guess.w, diagonal, recorder, part=part, steps=own_steps, pairs=pairs)
             if diagonal.norm(own.gradient) > part * sampling_error(sample):
                 return None
-        C, P = objective.shape
-        rows = int(settings.start_fraction * objective.n_rows)
-        if C == 1 and rows > 2 * small and rows * P <= settings.lazy_elements:
+        for rows in start_sizes(objective.n_rows, objective.shape, settings)[1:]:
             guess = _to_sampling_error(objective.subsample(rows, self.seed), guess.w, diagonal, recorder)
         return Start(guess.w, sample, guess, diagonal)
 
