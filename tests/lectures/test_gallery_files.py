@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from oddsmith.errors import InvalidInputError
-from oddsmith.lectures.gallery import FORMATS, draw, save, save_all, scripts
-from oddsmith.lectures.index_page import index_page
+from oddsmith.lectures.gallery import FORMATS, draw, index_page, save, save_all, scripts
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -14,21 +14,15 @@ import re
 from oddsmith.errors import InvalidInputError
 
 _TOKEN = re.compile(r"\\[A-Za-z]+|\\.|.", re.DOTALL)
-_GREEK = dict(
-    zip(
-        "alpha beta gamma delta eta kappa lambda mu pi sigma phi psi Gamma Delta Sigma Phi Lambda".split(),
-        "αβγδηκλμπσφψΓΔΣΦΛ",
-        strict=True,
-    )
-)
-_SIGNS = {
+_GREEK = "alpha beta gamma delta eta kappa lambda mu pi sigma phi psi Gamma Delta Sigma Phi Lambda".split()
+_SYMBOLS = {
+    **dict(zip(_GREEK, "αβγδηκλμπσφψΓΔΣΦΛ", strict=True)),
     **{"sum": "∑", "prod": "∏", "int": "∫", "partial": "∂", "nabla": "∇", "infty": "∞", "top": "ᵀ", "dagger": "†"},
     **{"cdot": "·", "times": "×", "approx": "≈", "propto": "∝", "sim": "∼", "le": "≤", "ge": "≥", "ne": "≠"},
     **{"to": "→", "leftarrow": "←", "in": "∈", "mid": "|", "ldots": "…", "ell": "ℓ", "star": "*", "pm": "±"},
     **{"lVert": "‖", "rVert": "‖", "{": "{", "}": "}", "\\": "\n", "quad": "   ", "qquad": "\n", ",": " ", ";": " "},
-    **{"left": "", "right": "", "bigl": "", "bigr": ""},
+    **{"left": "", "right": "", "bigl": "", "bigr": "", "'": "′"},
 }
-_SYMBOLS = {**_GREEK, **_SIGNS, "'": "′"}
 _WORDS = ("exp", "log", "ln", "max", "min", "arg", "det", "arctan")
 _LARGE = (*_WORDS, "∑", "∏", "∫")
 """What takes a space before that which it is applied to, after its limits."""
@@ -77,8 +71,8 @@ class _Reader:
                 text, apart = text + script, apart or script[0] in "^_"
                 continue
             more = self.one(token)
-            text = _joined(text, f" {more}" if apart and more and (more[0].isalnum() or more[0] in "(∑\x01") else more)
-            apart = more in _LARGE
+            spaced = apart and more and (more[0].isalnum() or more[0] in "(∑\x01")
+            text, apart = _joined(text, f" {more}" if spaced else more), more in _LARGE
         if end:
             raise InvalidInputError(f"The equation {self.latex!r} has a brace that is not closed.")
         return text
@@ -119,10 +113,8 @@ class _Reader:
             return ""
         if name == "text":
             return self.words()
-        if name in _FONTS:
-            return self.argument()
-        if name in _OVER:
-            return self.argument() + _OVER[name]
+        if name in _FONTS or name in _OVER:
+            return self.argument() + _OVER.get(name, "")
         if name == "frac":
             above, below = self.argument(), self.argument()
             return "½" if (above, below) == ("1", "2") else f"\x01{_closed(above)}/{_closed(below)}\x02"
@@ -130,11 +122,9 @@ class _Reader:
             return f"C({self.argument()}, {self.argument()})"
         if name == "sqrt":
             return f"√{_closed(self.argument())}"
-        if name in _WORDS:
-            return name
-        if name not in _SYMBOLS:
+        if name not in _SYMBOLS and name not in _WORDS:
             raise InvalidInputError(f"The equation {self.latex!r} has the command \\{name}, which is not known here.")
-        return _SYMBOLS[name]
+        return _SYMBOLS.get(name, name)
 
 
 def _joined(text: str, more: str) -> str:

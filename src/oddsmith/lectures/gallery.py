@@ -7,6 +7,8 @@ import io
 import runpy
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from html import escape
+from importlib.resources import files as resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,8 +115,6 @@ def save_all(
     """
     import matplotlib.pyplot as plt
 
-    from oddsmith.lectures.index_page import index_page
-
     chosen = list(scripts()) if names is None else list(names)
     for name in chosen:
         _script(name)
@@ -122,16 +122,40 @@ def save_all(
         raise UnknownNameError("format of a figure", kind, FORMATS)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    files = {}
-    for name in chosen:
-        files[name] = folder / f"{file_stem(name)}.{kind}"
+    files = {name: f"{file_stem(name)}.{kind}" for name in chosen}
+    for name, file in files.items():
         figure = draw(name)["figure"]
-        save(figure, files[name], dpi=dpi)
+        save(figure, folder / file, dpi=dpi)
         plt.close(figure)
-        yield name, files[name]
+        yield name, folder / file
     index = folder / "index.html"
-    index.write_text(index_page({name: path.name for name, path in files.items()}), encoding="utf-8")
+    index.write_text(index_page(files), encoding="utf-8")
     yield "index", index
+
+
+def index_page(files: Mapping[str, str]) -> str:
+    """Return a page for a browser with the figures in these files, section by section, each with its text."""
+    parts = []
+    for section, names in SECTIONS.items():
+        shown = [_figure(name, files[name]) for name in names if name in files]
+        if shown:
+            parts.append(f'<h2>{escape(section)}</h2>\n<div class="sheet">\n' + "\n".join(shown) + "\n</div>")
+    page = resources("oddsmith.lectures").joinpath("gallery.html").read_text(encoding="utf-8")
+    return page.replace("{sections}", "\n".join(parts))
+
+
+def _figure(name: str, file: str) -> str:
+    title, text = map(escape, words(name))
+    topic, file = topic_of(name), escape(file)
+    if file.endswith(".pdf"):  # no browser shows a PDF as a picture
+        picture = f'<a href="{file}">{file}</a>'
+    else:
+        picture = f'<a href="{file}"><img src="{file}" alt="{title}" loading="lazy"></a>'
+    return (
+        f"<figure>{picture}<figcaption><strong>{title}</strong><p>{text}</p>"
+        f"<p>Topic {topic.number}: {escape(topic.title)} (<code>oddsmith lecture {topic.name}</code>)</p>"
+        "</figcaption></figure>"
+    )
 
 
 def _script(name: str) -> Path:

@@ -108,8 +108,7 @@ def find_topic(wanted: str) -> Topic:
     >>> find_topic("24") is find_topic("Newton-Raphson") is find_topic("newton")
     True
     """
-    word = " ".join(wanted.casefold().split())
-    known = topics()
+    word, known = " ".join(wanted.casefold().split()), topics()
     names = {key: t for t in known for key in (t.name, str(t.number), t.title.casefold(), t.stem)}
     figures = {name: t for t in reversed(known) for name in (*t.also, t.figure)}
     if word in names or word in figures:
