@@ -27,35 +27,14 @@ class FittedState:
     C contrasts (K − 1) of P = 1 + M weights, intercept first. Reported weights are R × P, with R = 1 for two classes
     and R = K for more: ``gauge @ x`` in units of the scaled columns, plus ``common``.
 
-    Attributes
-    ----------
-    coordinates : Coordinates
-        Centre and scale of the columns, contrasts of the classes.
-    x : array, C × P
-        The weights.
-    free : bool array, C × P
-        Those that were estimated: no aliased columns, and an intercept only if there is one.
-    common : array of length P
-        What all classes share (the prior's mean, K > 2).
-    reference : int or None
-        The class whose weights are zero.
-    class_weight : array of length K
-        Total weight of the rows of each class.
-    n_rows : int
-        Rows of positive weight.
-    log_likelihood : float
-        At the weights, without the prior.
-    penalty : Quadratic or None
-        Minus the logarithm of the prior, but for its constant.
-    hessian : array, CP × CP, or None
-        Of the objective, prior included; None where it was not formed. Fixed weights have a row of zeros but for the
-        diagonal.
-    expected : array or None
-        The Hessian that is expected under the model, prior included, where a link makes it differ.
-    null_log_likelihood : float
-        Of the intercepts and the offset alone.
-    moved : bool
-        Whether the intercepts were moved after the fit, for another class prior.
+    ``free`` (C × P) marks the weights that were estimated: no aliased columns, and an intercept only if there is one.
+    ``common`` (length P) is what all classes share (the prior's mean, K > 2), ``reference`` the class whose weights are
+    zero, ``class_weight`` the total weight of the rows of each class, ``n_rows`` the rows of positive weight.
+    ``log_likelihood`` is without the prior, ``null_log_likelihood`` that of the intercepts and the offset alone;
+    ``penalty`` is minus the logarithm of the prior, but for its constant. ``hessian`` (CP × CP, None where it was not
+    formed) and ``expected`` (where a link makes the expected one differ) are of the objective, prior included; fixed
+    weights have a row of zeros but for the diagonal. ``moved``: the intercepts were moved after the fit, for another
+    class prior.
     """
 
     coordinates: Coordinates

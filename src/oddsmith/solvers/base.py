@@ -83,13 +83,7 @@ class HessianProducts(Protocol):
 
 
 class Objective(HessianProducts, Protocol):
-    """A smooth convex function to be minimised, the prior already in it.
-
-    ``self_concordance`` bounds how fast its curvature can change: along any direction ``d`` the third derivative is at
-    most ``self_concordance · ‖d‖`` times the second (0 for a quadratic, infinite when no bound is known). ``rounding``
-    bounds the rounding error of an entry of the gradient. ``convex`` says that its Hessian is never indefinite;
-    ``canonical`` that observed and expected Hessian are the same, else ``evaluate`` takes ``expected=True``.
-    """
+    """A smooth convex function to be minimised, the prior already in it."""
 
     @property
     def size(self) -> int:
@@ -108,20 +102,16 @@ class Objective(HessianProducts, Protocol):
         """Whether a prior is in it, so that an optimum exists."""
 
     @property
-    def convex(self) -> bool:
-        """See above."""
-
-    @property
     def canonical(self) -> bool:
-        """See above."""
+        """Whether observed and expected Hessian are the same; else ``evaluate`` takes ``expected=True``."""
 
     @property
     def self_concordance(self) -> float:
-        """See above."""
+        """The third derivative along any ``d`` is at most so many times ‖d‖ times the second; infinite: no bound."""
 
     @property
     def rounding(self) -> float:
-        """See above."""
+        """Bound of the rounding error of an entry of the gradient."""
 
     @property
     def passes(self) -> int:
