@@ -19,6 +19,7 @@ from oddsmith.errors import (
     SeparationWarning,
     UnknownNameError,
 )
+from oddsmith.prior_selection.quadratic_model import lowest, one_standard_error
 
 
 def make(seed: int, N: int = 300, D: int = 8, K: int = 2, width: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -338,3 +339,9 @@ def test_rows_of_no_weight_are_in_no_fold() -> None:
     halves = GaussianPrior(scale="cv", cv=[(np.arange(60), np.arange(60, 180))])
     with pytest.raises(InvalidInputError, match="weight 0"):
         LogisticRegression(halves).fit(more, np.r_[y, 1 - y, y], sample_weight=weight)
+
+
+def test_the_minimum_of_a_curve_and_the_smallest_scale_near_it() -> None:
+    assert lowest(np.array([0.0, 1.0, 2.0]), np.array([1.0, 0.0, 1.0])) == (1.0, False)
+    loss, error = np.array([0.5, 0.42, 0.4]), np.array([0.1, 0.05, 0.03])
+    assert one_standard_error(np.array([0.1, 1.0, 10.0]), loss, error) == 1

@@ -79,13 +79,7 @@ def has_proba(model: object) -> TypeGuard[ProbabilisticClassifierLike]:
 
 
 def read_output(model: ClassifierLike, X: object, y: object) -> ModelOutput:
-    """Return what a fitted model predicts for rows ``X`` with labels ``y`` (or the name of a column of ``X``).
-
-    >>> from oddsmith import GaussianClassifier
-    >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"])
-    >>> read_output(model, [[0.0], [1.0]], ["a", "b"]).predicted.tolist()
-    [0, 0]
-    """
+    """Return what a fitted model predicts for rows ``X`` with labels ``y`` (or the name of a column of ``X``)."""
     require_fitted(model)
     X, y = split_target(X, y)
     classes = np.asarray(model.classes_)
@@ -114,11 +108,7 @@ def predict_output(model: ClassifierLike, X: object, t: Indices, classes: Labels
 
 
 def class_codes(y: object, classes: Labels) -> Indices:
-    """Return the place of each label among the classes; a label that is not one of them is refused by name.
-
-    >>> class_codes(["b", "a"], np.array(["a", "b"])).tolist()
-    [1, 0]
-    """
+    """Return the place of each label among the classes; a label that is not one of them is refused by name."""
     with as_input_errors():
         labels = column_or_1d(np.asarray(y))
     if not len(labels):

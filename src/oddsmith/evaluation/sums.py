@@ -165,11 +165,7 @@ def auc_score(present: list[int], areas: list[float]) -> Score:
 
 
 def placements(values: Array, positive: npt.NDArray[np.bool_]) -> Array:
-    """Return for each row the share of the other side that it is on the right side of; ties count one half.
-
-    >>> placements(np.array([0.1, 0.4, 0.4, 0.9]), np.array([False, False, True, True])).tolist()
-    [1.0, 0.75, 0.75, 1.0]
-    """
+    """Return for each row the share of the other side that it is on the right side of; ties count one half."""
     ranks = rankdata(values)
     place = np.empty(len(values))
     n1 = int(positive.sum())
@@ -186,11 +182,7 @@ def check_bins(bins: object) -> int:
 
 
 def bin_of(p: Array, bins: int) -> Indices:
-    """Return the bin of each probability: bins of about the same number of rows, equal probabilities in one bin.
-
-    >>> bin_of(np.array([0.1, 0.2, 0.2, 0.2, 0.8, 0.9]), 2).tolist()
-    [0, 1, 1, 1, 1, 1]
-    """
+    """Return the bin of each probability: bins of about the same number of rows, equal probabilities in one bin."""
     edges = np.unique(np.quantile(p, np.arange(1, bins) / bins, method="higher"))
     return np.unique(np.searchsorted(edges, p, side="right"), return_inverse=True)[1]
 

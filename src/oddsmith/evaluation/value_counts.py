@@ -15,11 +15,7 @@ SIGN = np.uint64(1 << 63)
 
 
 def keys_of(values: Array) -> Keys:
-    """Return whole numbers in the order of the values.
-
-    >>> np.argsort(keys_of(np.array([0.5, -2.0, 0.0, 3.0]))).tolist()
-    [1, 2, 0, 3]
-    """
+    """Return whole numbers in the order of the values."""
     bits = (np.ascontiguousarray(values, dtype=np.float64) + 0.0).view(np.uint64)  # −0 is 0
     return np.where(bits & SIGN, ~bits, bits | SIGN)
 
@@ -35,11 +31,6 @@ class ValueCounts:
 
     There are no more than ``most`` of them: the last ``drop`` binary digits of values are cut off, as few as suffice.
     How many depends on the values alone and not on how they were split, so counts merge exactly.
-
-    >>> one, two = (ValueCounts.of(np.array(v), np.array([True, False]), 2) for v in ([0.3, 0.7], [0.3, 0.9]))
-    >>> both = one.merge(two)
-    >>> both.drop > 0, both.counts.tolist()
-    (True, [[0, 2], [2, 0]])
     """
 
     keys: Keys
@@ -89,9 +80,6 @@ class ValueCounts:
         """Return the area under the ROC curve, and how far from it the exact one can be.
 
         Where values are rounded, those of a pair at one key may be in either order.
-
-        >>> ValueCounts.of(np.array([0.1, 0.4, 0.4, 0.9]), np.array([False, False, True, True]), 9).area()
-        (0.875, 0.0)
         """
         other, own = self.counts.T.astype(np.float64)
         pairs = other.sum() * own.sum()

@@ -87,10 +87,6 @@ def wald_test(value: Array, A: Array, V: Array, hypothesis: str = "") -> ChiSqua
     """Test ``value = 0``, where ``value`` (length q) is estimated with covariance ``A V Aᵀ``.
 
     Hypotheses that follow from earlier ones do not count; those that contradict them are refused.
-
-    >>> test = wald_test(np.array([2.0, 4.0]), np.array([[1.0], [2.0]]), np.eye(1))
-    >>> test.statistic, test.df
-    (4.0, 1)
     """
     S = A @ V @ A.T
     factor = factor_spd((S + S.T) / 2.0, tol=1e-12)
@@ -118,10 +114,6 @@ def read_hypotheses(R: object, r: object, labels: Sequence[Any], zero: Sequence[
 
     ``labels`` are terms, or pairs (class, term). Those of weights that are ``zero`` (of a reference class) may be
     named, too.
-
-    >>> R, r, text = read_hypotheses("age = lwt, 2*age = 1", None, ["(intercept)", "age", "lwt"])
-    >>> R.tolist(), r.tolist()
-    ([[0.0, 1.0, -1.0], [0.0, 2.0, 0.0]], [0.0, 1.0])
     """
     if isinstance(R, str):
         if r is not None:

@@ -24,11 +24,7 @@ STEEPEST = 1e3
 
 
 def standard_normals(n: int, D: int, seed: Seed) -> Array:
-    """Return n vectors of D standard normal numbers, n × D; an invalid number or seed raises.
-
-    >>> standard_normals(3, 2, seed=0).shape
-    (3, 2)
-    """
+    """Return n vectors of D standard normal numbers, n × D; an invalid number or seed raises."""
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
         raise InvalidInputError(f"The number of draws must be a whole number of at least 0, found {n!r}.")
     try:

@@ -69,12 +69,6 @@ class LeaveOutLosses:
     ``fitted_l = Σ s ℓ`` is the loss with all rows. One pass serves all sets: rows are turned once into the basis in
     which every Hessian is diagonal. It is folded as a statistic is, but is none of the registry's: rows of weight below
     one are left out whole, so two halves of a row are not the row.
-
-    >>> block = Block(np.array([[1.0], [-1.0]]), np.array([1, 0], dtype=np.int32))
-    >>> at = WeightPoint(x=np.zeros((1, 2)), center=np.zeros(1), scale=np.ones(1), T=np.ones((1, 1)))
-    >>> params = LeaveOutLossesParams(at, np.zeros((1, 1, 2)), np.eye(2), np.ones((1, 2)))
-    >>> LeaveOutLosses.of(block, params).loss.round(4).tolist()  # each activation 0 moves by 2 · ½ / (1 − ½) = 2
-    [4.2539]
     """
 
     weight: float

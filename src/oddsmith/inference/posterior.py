@@ -17,7 +17,7 @@ from oddsmith.inference.laplace import Seed, standard_normals
 from oddsmith.kernels.rowwise import WeightPoint
 from oddsmith.likelihood.coordinates import make_contrast
 from oddsmith.likelihood.fitted_state import FittedState
-from oddsmith.numerics import Array, SpdFactor, factor_spd
+from oddsmith.numerics import Array, factor_spd
 from oddsmith.priors import Inherited
 from oddsmith.records import Table
 from oddsmith.statistics import LeverageParams, LeverageSlope
@@ -165,32 +165,20 @@ def laplace_posterior(fit: FitRecord) -> Posterior:
 
 
 def laplace_log_evidence(fit: FitRecord) -> float:
-    """Return the log evidence of a fit by Laplace's approximation; see ``LogisticRegression.log_evidence_``."""
+    """Return ``log ∫ p(t | w) p(w) dw ≈ log p(t | w) + log p(w) − ½ log det(H / 2π)`` at the most probable w.
+
+    Here ``log p(w) = −½ (w − m)ᵀ Q (w − m) + ½ log det(Q / 2π)`` over the weights that have a prior, of precision Q. A
+    weight without one (the intercept, as a rule) has the flat density 1 for each unit: the evidence is then known but
+    for that unit, which is the same for every model with the same flat weights.
+    """
     state = fit.state
     state.require_optimum()
     _require_existing_optimum(fit)
-    Q, value = np.zeros((state.x.size, state.x.size)), 0.0
+    Q, penalty, factor = np.zeros((state.x.size, state.x.size)), 0.0, state.factor
     if state.penalty is not None:
         state.penalty.add_to(Q, *state.x.shape)
-        value = state.penalty.value(state.x)
-    return log_evidence(state.log_likelihood, value, state.factor, Q[np.ix_(state.kept, state.kept)])
-
-
-def log_evidence(log_likelihood: float, penalty: float, factor: SpdFactor, Q: Array) -> float:
-    """Return ``log ∫ p(t | w) p(w) dw ≈ log p(t | w) + log p(w) − ½ log det(H / 2π)`` at the most probable w.
-
-    ``penalty`` is ``½ (w − m)ᵀ Q (w − m)``, ``Q`` the precision of the prior over the weights estimated and ``factor``
-    that of the Hessian H, prior included; all in any one set of coordinates with
-
-        log p(w) = −penalty + ½ log det(Q / 2π)
-
-    over the weights that have a prior. A weight without one (the intercept, as a rule) has the flat density 1 for each
-    unit: the evidence is then known but for that unit, which is the same for every model with the same flat weights.
-
-    >>> factor = factor_spd(np.array([[3.0]]))
-    >>> round(log_evidence(-1.0, 0.5, factor, np.array([[2.0]])), 6)  # −1.5 + ½ log(2/3)
-    -1.702733
-    """
+        penalty = state.penalty.value(state.x)
+    Q = Q[np.ix_(state.kept, state.kept)]
     proper = np.diag(Q) > 0
     prior = factor_spd(Q[np.ix_(proper, proper)], tol=0.0)
     if not (proper.any() and prior.kept.all() and factor.kept.all()):
@@ -199,7 +187,7 @@ def log_evidence(log_likelihood: float, penalty: float, factor: SpdFactor, Q: Ar
             "it would depend on the units of the columns. Fit with prior=σ, or GaussianPrior(scale='evidence')."
         )
     flat = len(Q) - int(proper.sum())
-    return float(log_likelihood - penalty + 0.5 * (prior.log_det() - factor.log_det() + flat * LOG_2PI))
+    return float(state.log_likelihood - penalty + 0.5 * (prior.log_det() - factor.log_det() + flat * LOG_2PI))
 
 
 def posterior_mean(fit: FitRecord) -> Array:

@@ -330,10 +330,6 @@ def fmm_spline(x: Array, y: Array, places: Array) -> Array:
     """Return the cubic spline of Forsythe, Malcolm and Moler through ``(x, y)``, R's default, at ``places``.
 
     Its third derivative at each end is that of the cubic through the four points there.
-
-    >>> x = np.array([0.0, 1.0, 3.0, 4.0, 6.0])
-    >>> fmm_spline(x, x**3 - x, np.array([0.5, 5.0])).round(9).tolist()
-    [-0.375, 120.0]
     """
     ends = [(3, 6.0 * np.polyfit(x[four] - x[four].mean(), y[four], 3)[0]) for four in (slice(4), slice(-4, None))]
     return np.asarray(make_interp_spline(x, y, bc_type=([ends[0]], [ends[1]]))(places))

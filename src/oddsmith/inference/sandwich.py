@@ -49,13 +49,7 @@ class CovarianceKind:
 
 
 def read_covariance(covariance: object) -> CovarianceKind:
-    """Read ``"information"``, ``"sandwich"``, ``("sandwich", "HC1")``, ``("cluster", ids)`` or with a factor.
-
-    >>> read_covariance("sandwich").factor
-    'HC0'
-    >>> read_covariance(("cluster", ["a", "b", "a"], "CR1S")).n_clusters
-    2
-    """
+    """Read ``"information"``, ``"sandwich"``, ``("sandwich", "HC1")``, ``("cluster", ids)`` or with a factor."""
     parts = covariance if isinstance(covariance, tuple) else (covariance,)
     name = parts[0] if parts and isinstance(parts[0], str) else repr(covariance)
     if name not in NAMES:

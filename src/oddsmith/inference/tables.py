@@ -17,11 +17,7 @@ IN_UNITS = ("estimate", "effect", "std_error", "posterior_sd", "lower", "upper")
 
 
 def choose_format(values: Sequence[float]) -> str:
-    """Return a format with as many decimals as show three digits of the smallest number, or one for each cell alone.
-
-    >>> choose_format([1.2, 0.0123]), choose_format([1e-9, 1e3])
-    ('.4f', '.4g')
-    """
+    """Return a format with as many decimals as show three digits of the smallest number, or one for each cell alone."""
     size = np.abs([v for v in values if np.isfinite(v) and v != 0.0])
     lead = np.floor(np.log10(size)) if len(size) else np.zeros(1)
     decimals = int(max(0.0, 2.0 - lead.min(), 4.0 - lead.max()))
@@ -29,15 +25,7 @@ def choose_format(values: Sequence[float]) -> str:
 
 
 def format_column(name: str, values: Sequence[Any], form: str = "") -> list[str]:
-    """Return the cells of a column: numbers to a common number of decimals, p-values as they are usually given.
-
-    >>> format_column("estimate", [1.23456, -0.0123456])
-    ['1.2346', '-0.0123']
-    >>> format_column("p_value", [0.03, 1e-12, float("nan")])
-    ['0.0300', '1.0e-12', '']
-    >>> format_column("term", ["age"])
-    ['age']
-    """
+    """Return the cells of a column: numbers to a common number of decimals, p-values as they are usually given."""
     if not all(isinstance(v, float | np.floating) for v in values):
         return ["" if v is None else str(v) for v in values]
     if name == "p_value":
@@ -176,11 +164,7 @@ _LATEX = {
 
 
 def escape_latex(text: str) -> str:
-    r"""Return a text with everything escaped that means something to LaTeX.
-
-    >>> print(escape_latex("50% of x_1"))
-    50\% of x\_1
-    """
+    """Return a text with everything escaped that means something to LaTeX."""
     if text[:1] == "-" and (text[1:2].isdigit() or text[1:2] == "∞"):
         return "$-$" + escape_latex(text[1:])
     return "".join(_LATEX.get(c, c) for c in text)

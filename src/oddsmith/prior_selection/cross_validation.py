@@ -27,7 +27,19 @@ from oddsmith.statistics import Losses, LossesParams
 Split: TypeAlias = tuple[Indices, Indices]
 """The training rows and the test rows of a fold."""
 ENOUGH = 1e-2
-"""Squared Newton decrement per weight before the last step: the weights are then well within their standard errors."""
+"""Squared Newton decrement per weight before the last step: of 100,000 × 20 a hundredth of it moved losses by 2e-6."""
+NEWTON_ENOUGH = 1e-3 * ENOUGH
+"""The same for few rows, where a pass costs little."""
+PASSES = 16
+"""Compiled kernels serve paths that read so many `compiled_elements`: 12,000 × 20 in half the time, once loaded."""
+HESSIAN_ROWS = 8000
+"""Rows of a sample's Hessian, at least: of 100,000 × 20, 2,000 took as long and 32,000 a third longer."""
+ROWS_A_WEIGHT = 40
+"""The same for each weight: the Hessian is then off by about √(1/40) = 0.16, and a step leaves a few percent."""
+CLOSE = 2.0 * NEAR
+"""Within this distance one Hessian of all rows serves all larger scales: from there on losses differ by 1e-7."""
+CONTRACTION = 0.3
+"""A step that leaves more than this of the squared decrement asks for a new Hessian; 0.05 to 0.9 took as long."""
 
 
 def by_cross_validation(family: PriorFamily, scales: Array, splits: Sequence[Split]) -> Selection:
@@ -37,15 +49,13 @@ def by_cross_validation(family: PriorFamily, scales: Array, splits: Sequence[Spl
     Folds are fitted in parallel if the rows are few; of large data the rows of a fold are.
     """
     scales, source = np.sort(scales), family.objective.memory_source
-    # Compiled kernels pay once all fits together are large.
     fits = family.unit.Q.size * len(scales) * len(splits)
-    many = is_large(source) or source.n_rows * fits >= 16 * policy.POLICY.compiled_elements
+    many = is_large(source) or source.n_rows * fits >= PASSES * policy.POLICY.compiled_elements
     threads = 1 if many else min(family.objective.threads or available_cores(), len(splits))
     engine = family.problem.engine if many or threads == 1 else MemoryEngine(1)
-    # Folds that are fitted one after the other share the memory of their training rows.
-    scratch, most = None, max(len(train) for train, _ in splits)
-    if threads == 1 and isinstance(source.X, np.ndarray):
-        scratch = np.empty((most, source.X.shape[1]), dtype=source.X.dtype)
+    scratch = None
+    if threads == 1 and isinstance(source.X, np.ndarray):  # folds one after the other share memory for their rows
+        scratch = np.empty((max(len(train) for train, _ in splits), source.X.shape[1]), dtype=source.X.dtype)
     with ThreadPoolExecutor(threads) as pool:
         losses = np.array(list(pool.map(lambda split: _path(family, engine, many, scales, split, scratch), splits)))
     loss = losses.mean(axis=0)
@@ -85,14 +95,13 @@ def _path(
     tested = float(len(test) if outside.s is None else outside.s.sum())
     state = ObjectiveState(max_row_norm2=family.objective.state.max_row_norm2)
     unit = replace(family.objective, source=inside, weight=weight, engine=engine, large=large, state=state)
-    rows = max(8000, 40 * unit.size)
+    rows = max(HESSIAN_ROWS, ROWS_A_WEIGHT * unit.size)
     many = unit.size <= policy.POLICY.largest_hessian and inside.n_rows >= 2 * rows
     sample = unit.subsample(rows, seed=4) if many else None
     points: list[Array] = []
     point = None
-    for log_alpha in -2.0 * np.log(scales):
-        at = np.array([log_alpha])
-        objective = family.with_prior(unit, at)
+    for at in -2.0 * np.log(scales)[:, None]:
+        objective = family.at(at, unit)
         point = point or PathPoint(start_weights(replace(family.problem, source=inside), objective))
         point = _next(family, objective, sample, at, point)
         points.append(point.x)
@@ -118,14 +127,14 @@ def _next(
     """
     x, quadratic = last.x, last.quadratic
     if quadratic is not None:
-        x = family.embed(quadratic.x + quadratic.step(at))
+        x = family.moved(quadratic, at)
         distance = quadratic.distance(at) if sample is not None else np.inf
-        if distance < 2.0 * NEAR:
+        if distance < CLOSE:
             if not last.exact:
                 quadratic = family.quadratic_model(objective.evaluate(x, order=2), at)
-            return PathPoint(family.embed(quadratic.x + quadratic.step(at)), quadratic, exact=True)
+            return PathPoint(family.moved(quadratic, at), quadratic, exact=True)
     if sample is not None:
-        found = _chord(family, objective, family.with_prior(sample, at), at, x)
+        found = _chord(family, objective, family.at(at, sample), at, x)
     else:
         found = _plain_newton(family, objective, at, x)
     if found is not None:
@@ -147,7 +156,7 @@ def _plain_newton(family: PriorFamily, objective: FoldObjective, at: Array, x: A
         if not 0.0 <= decrement < last:
             return None
         x, last = x - family.embed(p), decrement
-        if decrement <= 1e-3 * ENOUGH * len(p):
+        if decrement <= NEWTON_ENOUGH * len(p):
             return PathPoint(x, quadratic, exact=True)
     return None
 
@@ -167,7 +176,7 @@ def _chord(
             e = objective.evaluate(x)
             p = factor.solve(e.gradient[kept])
             decrement = float(p @ e.gradient[kept])
-            if not decrement < 0.3 * last:
+            if not decrement < CONTRACTION * last:
                 break
             x, last = x - family.embed(p), decrement
             if decrement <= ENOUGH * len(p):
@@ -178,8 +187,7 @@ def _chord(
 
 def folds(problem: Problem, cv: Any, seed: int | None) -> list[Split]:
     """Return the rows of each fold, (train, test): stratified by class where ``cv`` is a number."""
-    source = problem.memory_source
-    n = source.n_rows
+    source, n = problem.memory_source, problem.memory_source.n_rows
     if not isinstance(cv, int | np.integer) or isinstance(cv, bool):
         if isinstance(cv, bool | str) or not (hasattr(cv, "split") or np.iterable(cv)):
             raise InvalidTypeError(

@@ -43,7 +43,6 @@ class Selection(Table):
     at_edge: bool = False
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return the trace, or the curve."""
         return self.table
 
 
@@ -182,11 +181,7 @@ class QuadraticModel:
 
 
 def lowest(log_scales: Array, loss: Array) -> tuple[float, bool]:
-    """Return the minimum of a curve, between its points by a parabola, and whether it is at an edge.
-
-    >>> lowest(np.array([0.0, 1.0, 2.0]), np.array([1.0, 0.0, 1.0]))
-    (1.0, False)
-    """
+    """Return the minimum of a curve, between its points by a parabola, and whether it is at an edge."""
     k = int(np.argmin(loss))
     if k in (0, len(loss) - 1):
         return float(log_scales[k]), True
@@ -198,11 +193,7 @@ def lowest(log_scales: Array, loss: Array) -> tuple[float, bool]:
 
 
 def one_standard_error(scales: Array, loss: Array, error: Array) -> int:
-    """Return the index of the smallest scale whose loss is within one standard error of the best.
-
-    >>> one_standard_error(np.array([0.1, 1.0, 10.0]), np.array([0.5, 0.42, 0.4]), np.array([0.1, 0.05, 0.03]))
-    1
-    """
+    """Return the index of the smallest scale whose loss is within one standard error of the best."""
     k = int(np.argmin(loss))
     good = np.flatnonzero(loss <= loss[k] + error[k])
     return int(good[np.argmin(scales[good])])
