@@ -14,58 +14,50 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "Answer": "oddsmith.federated.messages",
-    "Fit": "oddsmith.federated.fit",
-    "Request": "oddsmith.federated.messages",
-    "FisherDiscriminant": "oddsmith.models.fisher",
-    "GaussianClassifier": "oddsmith.models.gaussian",
-    "LeastSquaresClassifier": "oddsmith.models.least_squares",
-    "LogisticRegression": "oddsmith.models.logistic",
-    "NaiveBayes": "oddsmith.models.naive_bayes",
-    "OneVsOne": "oddsmith.models.multiclass",
-    "OneVsRest": "oddsmith.models.multiclass",
-    "PerceptronClassifier": "oddsmith.models.perceptron",
-    "RecalibratedClassifier": "oddsmith.models.recalibrated",
-    "scan": "oddsmith.engines.scan",
-    "REJECT": "oddsmith.decision.actions",
-    "decide": "oddsmith.decision.actions",
-    "decision_regions": "oddsmith.decision.actions",
-    "expected_loss": "oddsmith.decision.actions",
-    "compare": "oddsmith.evaluation.comparison",
-    "estimate_class_prior": "oddsmith.evaluation.class_prior",
-    "evaluate": "oddsmith.evaluation.scoring",
-    "recalibrate": "oddsmith.evaluation.recalibration",
-    "ProbitRegression": "oddsmith.models.probit",
-    "Design": "oddsmith.design.table",
-    "GaussianKernel": "oddsmith.design.basis.radial",
-    "Polynomial": "oddsmith.design.basis.polynomial",
-    "RadialBasis": "oddsmith.design.basis.radial",
-    "Spline": "oddsmith.design.basis.spline",
-    "Standardize": "oddsmith.design.basis.standardize",
-    "bayes_error": "oddsmith.inference.bayes_error",
-    "likelihood_ratio_test": "oddsmith.inference.nested_models",
-    "load": "oddsmith.persistence.model_file",
-    "write_predictions": "oddsmith.data_access.prediction_table",
-    "merge": "oddsmith.models.merge_mixin",
-    "GaussianPrior": "oddsmith.priors",
-    "JeffreysPrior": "oddsmith.priors",
-    "newton_raphson": "oddsmith.solvers.general",
-    "gradient_descent": "oddsmith.solvers.general",
-    "detect_separation": "oddsmith.likelihood.separation",
-    "compare_widths": "oddsmith.evaluation.scale_comparison",
-    "laplace": "oddsmith.inference.laplace",
+_NAMES = {
+    "data_access.prediction_table": "write_predictions",
+    "decision.actions": "REJECT decide decision_regions expected_loss",
+    "design.basis.polynomial": "Polynomial",
+    "design.basis.radial": "GaussianKernel RadialBasis",
+    "design.basis.spline": "Spline",
+    "design.basis.standardize": "Standardize",
+    "design.table": "Design",
+    "engines.scan": "scan",
+    "evaluation.class_prior": "estimate_class_prior",
+    "evaluation.comparison": "compare",
+    "evaluation.recalibration": "recalibrate",
+    "evaluation.scale_comparison": "compare_widths",
+    "evaluation.scoring": "evaluate",
+    "federated.fit": "Fit",
+    "federated.messages": "Answer Request",
+    "inference.bayes_error": "bayes_error",
+    "inference.laplace": "laplace",
+    "inference.hypotheses": "likelihood_ratio_test",
+    "likelihood.separation": "detect_separation",
+    "models.fisher": "FisherDiscriminant",
+    "models.gaussian": "GaussianClassifier",
+    "models.least_squares": "LeastSquaresClassifier",
+    "models.logistic": "LogisticRegression",
+    "models.merge_mixin": "merge",
+    "models.multiclass": "OneVsOne OneVsRest",
+    "models.naive_bayes": "NaiveBayes",
+    "models.perceptron": "PerceptronClassifier",
+    "models.probit": "ProbitRegression",
+    "models.recalibrated": "RecalibratedClassifier",
+    "persistence.model_file": "load",
+    "priors": "GaussianPrior JeffreysPrior",
+    "solvers.general": "gradient_descent newton_raphson",
 }
+"""Public names, by the module that holds them."""
+_HOME = {name: f"oddsmith.{module}" for module, names in _NAMES.items() for name in names.split()}
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the same for type checkers, one module a line
+    # isort: off
     from oddsmith.data_access.prediction_table import write_predictions as write_predictions
-    from oddsmith.decision.actions import REJECT as REJECT
-    from oddsmith.decision.actions import decide as decide
-    from oddsmith.decision.actions import decision_regions as decision_regions
-    from oddsmith.decision.actions import expected_loss as expected_loss
+    from oddsmith.decision.actions import REJECT as REJECT, decide as decide
+    from oddsmith.decision.actions import decision_regions as decision_regions, expected_loss as expected_loss
     from oddsmith.design.basis.polynomial import Polynomial as Polynomial
-    from oddsmith.design.basis.radial import GaussianKernel as GaussianKernel
-    from oddsmith.design.basis.radial import RadialBasis as RadialBasis
+    from oddsmith.design.basis.radial import GaussianKernel as GaussianKernel, RadialBasis as RadialBasis
     from oddsmith.design.basis.spline import Spline as Spline
     from oddsmith.design.basis.standardize import Standardize as Standardize
     from oddsmith.design.table import Design as Design
@@ -76,28 +68,24 @@ if TYPE_CHECKING:
     from oddsmith.evaluation.scale_comparison import compare_widths as compare_widths
     from oddsmith.evaluation.scoring import evaluate as evaluate
     from oddsmith.federated.fit import Fit as Fit
-    from oddsmith.federated.messages import Answer as Answer
-    from oddsmith.federated.messages import Request as Request
+    from oddsmith.federated.messages import Answer as Answer, Request as Request
     from oddsmith.inference.bayes_error import bayes_error as bayes_error
     from oddsmith.inference.laplace import laplace as laplace
-    from oddsmith.inference.nested_models import likelihood_ratio_test as likelihood_ratio_test
+    from oddsmith.inference.hypotheses import likelihood_ratio_test as likelihood_ratio_test
     from oddsmith.likelihood.separation import detect_separation as detect_separation
     from oddsmith.models.fisher import FisherDiscriminant as FisherDiscriminant
     from oddsmith.models.gaussian import GaussianClassifier as GaussianClassifier
     from oddsmith.models.least_squares import LeastSquaresClassifier as LeastSquaresClassifier
     from oddsmith.models.logistic import LogisticRegression as LogisticRegression
     from oddsmith.models.merge_mixin import merge as merge
-    from oddsmith.models.multiclass import OneVsOne as OneVsOne
-    from oddsmith.models.multiclass import OneVsRest as OneVsRest
+    from oddsmith.models.multiclass import OneVsOne as OneVsOne, OneVsRest as OneVsRest
     from oddsmith.models.naive_bayes import NaiveBayes as NaiveBayes
     from oddsmith.models.perceptron import PerceptronClassifier as PerceptronClassifier
     from oddsmith.models.probit import ProbitRegression as ProbitRegression
     from oddsmith.models.recalibrated import RecalibratedClassifier as RecalibratedClassifier
     from oddsmith.persistence.model_file import load as load
-    from oddsmith.priors import GaussianPrior as GaussianPrior
-    from oddsmith.priors import JeffreysPrior as JeffreysPrior
-    from oddsmith.solvers.general import gradient_descent as gradient_descent
-    from oddsmith.solvers.general import newton_raphson as newton_raphson
+    from oddsmith.priors import GaussianPrior as GaussianPrior, JeffreysPrior as JeffreysPrior
+    from oddsmith.solvers.general import gradient_descent as gradient_descent, newton_raphson as newton_raphson
 
 __all__ = ["__version__", *sorted(_HOME)]
 

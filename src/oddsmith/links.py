@@ -13,16 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from oddsmith.numerics import (
-    Array,
-    coth_excess,
-    inverse_mills,
-    inverse_mills_excess,
-    log1mexp,
-    log1pexp,
-    normal_density,
-    sigmoid,
-)
+from oddsmith import numerics
+from oddsmith.numerics import Array
 from oddsmith.registry import Registry
 
 REALS = (-np.inf, np.inf)
@@ -108,19 +100,19 @@ class Logit(_Symmetric):
         return result
 
     def inverse(self, a: Array) -> Array:
-        return sigmoid(a)
+        return numerics.sigmoid(a)
 
     def derivative(self, a: Array) -> Array:
-        return sigmoid(a) * sigmoid(-a)
+        return numerics.sigmoid(a) * numerics.sigmoid(-a)
 
     def second_derivative(self, a: Array) -> Array:
-        return -sigmoid(a) * sigmoid(-a) * np.tanh(0.5 * a)  # σ(a) − σ(−a) is the tanh
+        return -numerics.sigmoid(a) * numerics.sigmoid(-a) * np.tanh(0.5 * a)  # σ(a) − σ(−a) is the tanh
 
     def _log_f(self, a: Array) -> Array:
-        return -log1pexp(-a)
+        return -numerics.log1pexp(-a)
 
     def _score_f(self, a: Array) -> Array:
-        return sigmoid(-a)
+        return numerics.sigmoid(-a)
 
     def _score_derivative_f(self, a: Array) -> Array:
         return -self.derivative(a)
@@ -148,20 +140,20 @@ class Probit(_Symmetric):
         return result
 
     def derivative(self, a: Array) -> Array:
-        return normal_density(a)
+        return numerics.normal_density(a)
 
     def second_derivative(self, a: Array) -> Array:
-        return -a * normal_density(a)
+        return -a * numerics.normal_density(a)
 
     def _log_f(self, a: Array) -> Array:
         result: Array = special.log_ndtr(a)
         return result
 
     def _score_f(self, a: Array) -> Array:
-        return inverse_mills(a)
+        return numerics.inverse_mills(a)
 
     def _score_derivative_f(self, a: Array) -> Array:
-        return -inverse_mills(a) * inverse_mills_excess(a)
+        return -numerics.inverse_mills(a) * numerics.inverse_mills_excess(a)
 
 
 class Cauchit(_Symmetric):
@@ -250,7 +242,7 @@ class Cloglog:
 
     def log_probability(self, a: Array) -> tuple[Array, Array]:
         far = a < -40.0  # where log f is a
-        return np.where(far, a, log1mexp(_rate(np.where(far, 0.0, a)))), -_exp(a)
+        return np.where(far, a, numerics.log1mexp(_rate(np.where(far, 0.0, a)))), -_exp(a)
 
     def score(self, a: Array) -> tuple[Array, Array]:
         u = _rate(a)
@@ -262,7 +254,7 @@ class Cloglog:
         The bracket is ``−u/2 − (x coth(x) − 1)`` at ``x = u/2``, in which nothing cancels.
         """
         u = _rate(a)
-        return -self.score(a)[0] * (0.5 * u + coth_excess(0.5 * u)), -_exp(a)
+        return -self.score(a)[0] * (0.5 * u + numerics.coth_excess(0.5 * u)), -_exp(a)
 
 
 class Loglog:
@@ -338,7 +330,7 @@ class Log(_Bounded):
 
     def log_probability(self, a: Array) -> tuple[Array, Array]:
         inside, b = self._moved(a)
-        return np.where(inside, b, -np.inf), np.where(inside, log1mexp(-b), -np.inf)
+        return np.where(inside, b, -np.inf), np.where(inside, numerics.log1mexp(-b), -np.inf)
 
     def score(self, a: Array) -> tuple[Array, Array]:
         inside, b = self._moved(a)

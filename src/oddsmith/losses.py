@@ -6,10 +6,11 @@ gives ``ℓ = −log p(t | a)``, ``∂ℓ/∂a`` and ``∂²ℓ/∂a∂aᵀ``. W
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,27 +22,22 @@ Codes = npt.NDArray[np.integer[Any]]
 """Class codes of rows."""
 
 
-class RowLosses(Protocol):
-    """The loss of some rows and its derivatives."""
+@dataclass(frozen=True)
+class RowLosses(ABC):
+    """The losses of some rows: ``value`` (length n), and ``gradient``, their derivatives in the activations (n × C)."""
 
-    @property
-    def value(self) -> Array:
-        """The loss of each row (length n)."""
+    value: Array
+    gradient: Array
 
-    @property
-    def gradient(self) -> Array:
-        """The derivatives in the activations (n × C)."""
-
+    @abstractmethod
     def curvature(self, j: int, k: int) -> Array:
         """Return ``∂²ℓ/∂a_j∂a_k`` for each row (length n)."""
 
 
 @dataclass(frozen=True)
-class BinaryRows:
-    """Losses of two classes."""
+class BinaryRows(RowLosses):
+    """Losses of two classes, with their second derivatives."""
 
-    value: Array
-    gradient: Array
     second: Array
 
     def curvature(self, j: int, k: int) -> Array:
@@ -49,11 +45,9 @@ class BinaryRows:
 
 
 @dataclass(frozen=True)
-class SoftmaxRows:
+class SoftmaxRows(RowLosses):
     """Losses of several classes, with the probability of each (n × K)."""
 
-    value: Array
-    gradient: Array
     P: Array
 
     @cached_property

@@ -329,10 +329,8 @@ def _inverse(S: Array) -> Array:
     try:
         factor = linalg.cho_factor(S, lower=True)
     except linalg.LinAlgError:
-        smallest = float(np.linalg.eigvalsh(S)[0])
-        raise InvalidInputError(
-            f"The prior covariance is not positive definite: its smallest eigenvalue is {smallest:g}."
-        ) from None
+        found = f"its smallest eigenvalue is {np.linalg.eigvalsh(S)[0]:g}"
+        raise InvalidInputError(f"The prior covariance is not positive definite: {found}.") from None
     Q = linalg.cho_solve(factor, np.eye(len(S)))
     result: Array = (Q + Q.T) / 2.0
     return result

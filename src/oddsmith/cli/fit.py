@@ -7,17 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from oddsmith.cli import options
+from oddsmith.cli import output as terminal
 from oddsmith.cli.command import command
-from oddsmith.cli.output import (
-    as_options,
-    note,
-    print_json,
-    print_line,
-    print_message,
-    print_table,
-    spinner,
-    warnings_as_sentences,
-)
 
 if TYPE_CHECKING:
     from oddsmith.evaluation.comparison import Comparison
@@ -61,18 +52,18 @@ def fit(
         raise typer.BadParameter("give --target COLUMN, or a --formula with a left side.", param_hint="'--target'")
     from oddsmith.cli.data import check_output, open_data
     from oddsmith.cli.model_spec import ModelSpec
-    from oddsmith.cli.table_fit import Columns, fit_table
+    from oddsmith.cli.table_fit import ColumnRoles, fit_table
 
     spec = ModelSpec(model=model, basis=basis, prior=prior, formula=formula, missing=missing, unseen=unseen)
     estimator = spec.build()
     for path in (output, report):
         check_output(path, *data)
-    opened, columns = open_data(data), Columns(target, weights, ignore)
+    opened, columns = open_data(data), ColumnRoles(target, weights, ignore)
     how = {"memory": memory, "cache": cache, "resume": resume}
-    with warnings_as_sentences() as texts:
+    with terminal.warnings_as_sentences() as texts:
         n_rows = fit_table(estimator, opened, columns, spec, how, output, report)
     if as_json:
-        print_json({"model": output, "report": report, **_facts(estimator, n_rows), "warnings": texts})
+        terminal.print_json({"model": output, "report": report, **_facts(estimator, n_rows), "warnings": texts})
     else:
         _print_fit(estimator, n_rows, opened.name, output, report)
 
@@ -102,18 +93,18 @@ def compare(
     from oddsmith.cli.data import check_output, open_data
     from oddsmith.cli.data_lint import check_columns
     from oddsmith.cli.model_spec import candidate_specs, fit_command, make_splits
-    from oddsmith.cli.table_fit import Columns
+    from oddsmith.cli.table_fit import ColumnRoles
     from oddsmith.errors import InvalidInputError
     from oddsmith.evaluation import comparison
 
     check_output(output, data)
-    with spinner(f"reading {data}"):
-        table = Columns(target, ignore=ignore).read(open_data(data))
+    with terminal.spinner(f"reading {data}"):
+        table = ColumnRoles(target, ignore=ignore).read(open_data(data))
     policies = {"missing": missing, "unseen": unseen}
     if missing == "drop":  # before the folds, so that every model sees the same rows
         table, policies["missing"] = table.drop_null(), None
     specs = candidate_specs(len(table[target].unique()), models, policies)
-    with warnings_as_sentences() as texts:
+    with terminal.warnings_as_sentences() as texts:
         check_columns(table, target, data)
         built = {name: spec.build() for name, spec in specs.items()}
         result = comparison.compare(built, table, target, make_splits(table, target, cv, seed), by=by, seed=seed)
@@ -128,31 +119,32 @@ def compare(
             further += ["--missing", "drop"]
         line = fit_command(data, target, winner, further, output or "model.odds")
         if output is not None:
-            with warnings_as_sentences() as more, spinner(f"fitting {result.best}"):
+            with terminal.warnings_as_sentences() as more, terminal.spinner(f"fitting {result.best}"):
                 winner.build().fit(table, target).save(output)
             texts += more
     if as_json:
-        scores = {"by": result.by, "best": result.best, "within_noise": result.within_noise}
-        print_json({**scores, "columns": result.to_dict(), "notes": result.notes, "fit": line, "warnings": texts})
+        found = {"by": result.by, "best": result.best, "within_noise": result.within_noise, "columns": result.to_dict()}
+        terminal.print_json({**found, "notes": result.notes, "fit": line, "warnings": texts})
         return
     _print_comparison(result)
     if output is not None:
-        note(f"Wrote {result.best} to {output}, fitted to {table.num_rows} rows.")
+        terminal.note(f"Wrote {result.best} to {output}, fitted to {table.num_rows} rows.")
     elif line:
-        note(f"To fit the best: {line}")
+        terminal.note(f"To fit the best: {line}")
 
 
 def _print_comparison(result: Comparison) -> None:
     """Print the scores of models, and why some failed."""
-    print_line(result.title, "bold")
+    terminal.print_line(result.title, "bold")
     columns = result.to_dict()
     shown = {name: values for name, values in columns.items() if name not in ("predict_seconds", "note")}
-    print_table(shown, optional=("difference", "std_error", "brier", "auc", "fit_seconds"))
+    terminal.print_table(shown, optional=("difference", "std_error", "brier", "auc", "fit_seconds"))
     for name, verdict, text in zip(columns["model"], columns["verdict"], columns["note"], strict=True):
         if verdict == "failed":
-            print_message("Warning", f"{name} failed. {as_options(result.notes[name].partition(': ')[2])}")
+            why = result.notes[name].partition(": ")[2]
+            terminal.print_message("Warning", f"{name} failed. {terminal.as_options(why)}")
         elif text:
-            note(f"{name}: {text}")
+            terminal.note(f"{name}: {text}")
 
 
 def _facts(model: Classifier, n_rows: int) -> dict[str, Any]:
@@ -172,11 +164,11 @@ def _print_fit(model: Classifier, n_rows: int, data: str, output: str, page: str
 
     classes = [str(label) for label in model.classes_.tolist()]
     shown = ", ".join(classes[:6]) + (", …" if len(classes) > 6 else "")
-    note(f"{type(model).__name__}: {n_rows:,} rows of {data}, {len(classes)} classes ({shown}).")
+    terminal.note(f"{type(model).__name__}: {n_rows:,} rows of {data}, {len(classes)} classes ({shown}).")
     if isinstance(model, LogisticRegression):
         found = model.certificate_
         gap = f"At most {found.gap:.2g} from the optimum" if found.optimum_exists else "There is no optimum"
-        note(f"{gap}; {found.passes} passes over the data.")
-    note(f"Wrote {output}. Look at it: oddsmith summary {output}")
+        terminal.note(f"{gap}; {found.passes} passes over the data.")
+    terminal.note(f"Wrote {output}. Look at it: oddsmith summary {output}")
     if page is not None:
-        note(f"Wrote {page}. Open it in a browser.")
+        terminal.note(f"Wrote {page}. Open it in a browser.")

@@ -43,9 +43,7 @@ Basis = Annotated[str | None, option("Basis functions, in order: standardize,pol
 Weights = Annotated[str | None, option("The column that counts rows.", metavar="COLUMN")]
 _MISSING = "Missing values: error (if not given), drop (fit without these rows) or indicator (mean and a 0/1 column)."
 Missing = Annotated[str | None, option(_MISSING)]
-_UNSEEN = (
-    "Words in later tables that were not there in the fit: error (if not given), or reference (count as that level)."
-)
+_UNSEEN = "Levels in later tables that the fit has not seen: error (if not given), or reference (count as that level)."
 Unseen = Annotated[str | None, option(_UNSEEN)]
 _IGNORE = "A column to leave out, such as an id; can be given again."
 Ignore = Annotated[list[str] | None, option(_IGNORE, "--ignore", metavar="COLUMN")]

@@ -79,9 +79,8 @@ def make(text: str, registry: Registry[type[Any]], defaults: dict[str, Any] | No
     try:
         bound = signature.bind_partial(*arguments, **named).arguments
     except TypeError as error:
-        raise InvalidTypeError(
-            f"{text!r}: {error}. {name} has the arguments {', '.join(signature.parameters)}."
-        ) from None
+        known = ", ".join(signature.parameters)
+        raise InvalidTypeError(f"{text!r}: {error}. {name} has the arguments {known}.") from None
     twice = next((key for key in defaults or {} if key in bound), None)
     if twice is not None:
         raise InvalidInputError(f"{twice!r} is given twice: in {text!r} and by --{twice}. Give it once.")
@@ -161,19 +160,17 @@ def _json(text: str, where: str) -> Any:
 def _csv_loss(content: str, path: str) -> dict[str, dict[str, float]]:
     import csv
 
-    rows = [row for row in csv.reader(content.splitlines()) if row]
-    if len(rows) < 2 or len(rows[0]) < 2:
-        raise InvalidInputError(
-            f"{path!r} has no losses: expected a header with the actions, and a line for each class."
-        )
+    (_, *actions), *lines = [row for row in csv.reader(content.splitlines()) if row] or [[""]]
+    if not lines or not actions:
+        expected = "a header with the actions, and a line for each class"
+        raise InvalidInputError(f"{path!r} has no losses: expected {expected}.")
     loss = {}
-    for number, row in enumerate(rows[1:], 2):
+    for number, row in enumerate(lines, 2):
         try:
-            loss[row[0]] = dict(zip(rows[0][1:], map(float, row[1:]), strict=True))
+            loss[row[0]] = dict(zip(actions, map(float, row[1:]), strict=True))
         except ValueError:
-            raise InvalidInputError(
-                f"Line {number} of {path!r} should be a class and {len(rows[0]) - 1} numbers; found {','.join(row)!r}."
-            ) from None
+            text = f"should be a class and {len(actions)} numbers; found {','.join(row)!r}."
+            raise InvalidInputError(f"Line {number} of {path!r} {text}") from None
     return loss
 
 
@@ -191,11 +188,8 @@ def _with_classes(loss: object, classes: Iterable[Any]) -> Any:
 
 def read_costs(loss: str | None, reject: str | None, classes: Labels) -> dict[str, Any]:
     """Return the arguments ``loss`` and ``reject`` from the texts of these options."""
-    labels = classes.tolist()
-    return {
-        "loss": None if loss is None else read_loss(loss, labels),
-        "reject": None if reject is None else read_reject(reject, labels),
-    }
+    labels, readers = classes.tolist(), {"loss": (loss, read_loss), "reject": (reject, read_reject)}
+    return {name: None if text is None else read(text, labels) for name, (text, read) in readers.items()}
 
 
 def read_reject(text: str, classes: Iterable[Any]) -> Any:

@@ -18,7 +18,7 @@ from oddsmith.persistence.model_file import provenance
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnRoles:
     """The columns with a role of their own: values of --target, --weights and --ignore."""
 
     target: str | None
@@ -45,7 +45,7 @@ class Columns:
 def fit_table(
     estimator: Classifier,
     data: InputData,
-    columns: Columns,
+    columns: ColumnRoles,
     spec: ModelSpec,
     how: dict[str, str | None],
     output: str,
@@ -74,7 +74,7 @@ def fit_table(
     return _fit_whole(estimator, data, columns, spec, output, report)
 
 
-def _fit_pieces(estimator: Classifier, pieces: FileParts, columns: Columns, resume: str | None) -> int:
+def _fit_pieces(estimator: Classifier, pieces: FileParts, columns: ColumnRoles, resume: str | None) -> int:
     kept = columns.kept(list(pieces.columns))
     try:
         weights = {} if columns.weights is None else {"sample_weight": columns.weights}
@@ -89,7 +89,7 @@ def _fit_pieces(estimator: Classifier, pieces: FileParts, columns: Columns, resu
 
 
 def _fit_whole(
-    estimator: Classifier, data: InputData, columns: Columns, spec: ModelSpec, output: str, report: str | None
+    estimator: Classifier, data: InputData, columns: ColumnRoles, spec: ModelSpec, output: str, report: str | None
 ) -> int:
     target, weights = columns.target, columns.weights
     with spinner(f"reading {data.name}") as update:

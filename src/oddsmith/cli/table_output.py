@@ -19,27 +19,23 @@ from oddsmith.errors import InvalidInputError
 
 
 @contextmanager
-def _table_writer(path: str | None, as_json: bool) -> Iterator[TableWriter | FolderWriter]:
-    """Yield a writer; a file, or a folder, has its name only once all is written.
-
-    No path, or ``-``, is standard output: CSV, or JSON lines.
-    """
-    if path is None or path == "-":
-        sys.stdout.flush()
-        writer = TableWriter(sys.stdout.buffer, "jsonl" if as_json else "csv")
-        yield writer
-        writer.close()
-        sys.stdout.buffer.flush()
-        return
-    with write_tables(path) as to_file:
-        yield to_file
+def _standard_output(kind: str) -> Iterator[TableWriter | FolderWriter]:
+    sys.stdout.flush()
+    writer = TableWriter(sys.stdout.buffer, kind)
+    yield writer
+    writer.close()
+    sys.stdout.buffer.flush()
 
 
 def write_rows(
     tables: Iterable[pa.Table], name: str, path: str | None, as_json: bool, update: Callable[[str], None] | None = None
 ) -> int:
-    """Write tables, and return the number of their rows; none at all is an error."""
-    with _table_writer(path, as_json) as writer:
+    """Write tables, and return the number of their rows; none at all is an error.
+
+    A file, or a folder, has its name only once all is written. No path, or ``-``, is standard output: CSV, or JSON lines.
+    """
+    as_text = _standard_output("jsonl" if as_json else "csv")
+    with as_text if path is None or path == "-" else write_tables(path) as writer:
         for table in tables:
             writer.write(table)
             if update is not None:
