@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from oddsmith.block import Block
-from oddsmith.engines.partitioned import PartedSource, Piece, merged
+from oddsmith.engines.base import merged
+from oddsmith.engines.partitioned import PartedSource, Piece
 
 
 @dataclass

@@ -7,9 +7,8 @@ from oddsmith.engines.memory import MemoryEngine, MemorySource, one_blas_thread
 from oddsmith.engines.partitioned import PartedSource, Parts, Piece
 
 # These need libraries that are slow to import, or that not everybody has.
-ENGINES.later("files", "oddsmith.engines.files")
-ENGINES.later("dask", "oddsmith.engines.dask")
-ENGINES.later("spark", "oddsmith.engines.spark")
+for _name in ("files", "dask", "spark"):
+    ENGINES.later(_name, f"oddsmith.engines.{_name}")
 
 
 def engine_of(source: Source, threads: int | None = None) -> Engine:

@@ -36,13 +36,8 @@ class _Rows:
 
     def __init__(self, held: Sequence[pa.Array], address: int, stride: int) -> None:
         self.held = held
-        self.__array_interface__ = {
-            "version": 3,
-            "typestr": "<f8",
-            "shape": (len(held), len(held[0])),
-            "strides": (stride, 8),
-            "data": (address, False),
-        }
+        layout = {"shape": (len(held), len(held[0])), "strides": (stride, 8), "data": (address, False)}
+        self.__array_interface__ = {"version": 3, "typestr": "<f8", **layout}
 
 
 def matrix_of(columns: Sequence[pa.ChunkedArray]) -> Array | None:
@@ -55,13 +50,10 @@ def matrix_of(columns: Sequence[pa.ChunkedArray]) -> Array | None:
     """
     import pyarrow.types as is_
 
-    chunks = []
-    for column in columns:
-        if column.num_chunks != 1 or column.null_count or not is_.is_float64(column.type) or not len(column):
-            return None
-        chunks.append(column.chunk(0))
-    if not chunks:
+    whole = (c.num_chunks == 1 and not c.null_count and is_.is_float64(c.type) and len(c) > 0 for c in columns)
+    if not columns or not all(whole):
         return None
+    chunks = [column.chunk(0) for column in columns]
     places = [chunk.buffers()[1].address + 8 * chunk.offset for chunk in chunks]
     if places[0] % ALIGNED:  # NumPy would add them up in another order
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from oddsmith.numerics import Array
@@ -66,3 +66,13 @@ class Engine(Protocol):
 
 
 ENGINES: Registry[Callable[[], Engine]] = Registry("engine")
+
+
+def merged(parts: Iterable[S], zero: Callable[[], S], progress: Progress | None = None, count: int = 0) -> S:
+    """Return the merge of ``count`` statistics in the order that they come in, ``zero()`` where there are none."""
+    total: S | None = None
+    for done, part in enumerate(parts, 1):
+        total = part if total is None else total.merge(part)
+        if progress is not None:
+            progress(done, count)
+    return zero() if total is None else total

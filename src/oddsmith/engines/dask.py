@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from oddsmith.block import Block
-from oddsmith.engines.base import ENGINES, Progress, S
+from oddsmith.engines.base import ENGINES, Progress, S, merged
 from oddsmith.engines.dask_collections import Client, Collection, Lazy, aligned, checked_rows, dask_package, is_frame
 from oddsmith.engines.dask_collections import partitions as list_partitions
 from oddsmith.engines.files.blocks import nbytes
@@ -241,11 +241,11 @@ class _ClusterScheduler:
     client: Client
 
     def free_bytes(self) -> float:
-        free = 0.0
-        for worker in self.client.scheduler_info(n_workers=-1)["workers"].values():
-            limit = worker["memory_limit"] or np.inf
-            free += max(0.0, KEPT_SHARE * limit - worker["metrics"].get("managed_bytes", 0))
-        return free
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        shares = (
+            KEPT_SHARE * (one["memory_limit"] or np.inf) - one["metrics"].get("managed_bytes", 0) for one in workers
+        )
+        return float(sum(max(0.0, share) for share in shares))
 
     def broadcast(self, content: object) -> Lazy | bytes:
         data: bytes = import_module("cloudpickle").dumps(content, protocol=5)
@@ -374,16 +374,13 @@ def _settled(block: object) -> object:
     if not isinstance(block, Block):
         return block
     Phi = block.X
-    parts = (Phi.data, Phi.indices, Phi.indptr) if block.is_sparse else (Phi,)
-    if all(part is None or part.flags.aligned for part in (*parts, block.t, block.s, block.offset)):
+    arrays = (*((Phi.data, Phi.indices, Phi.indptr) if block.is_sparse else (Phi,)), block.t, block.s, block.offset)
+    if all(array is None or array.flags.aligned for array in arrays):
         return block
-    parts = tuple(map(_at_home, parts))
-    Phi = sparse.csr_array(parts, shape=Phi.shape) if block.is_sparse else parts[0]
-    return Block(Phi, _at_home(block.t), _at_home(block.s), _at_home(block.offset), block.first_row)
-
-
-def _at_home(array: Any) -> Any:
-    return None if array is None else np.require(array, requirements="A")
+    aligned: list[Any] = [None if array is None else np.require(array, requirements="A") for array in arrays]
+    *parts, t, s, offset = aligned
+    Phi = sparse.csr_array(tuple(parts), shape=Phi.shape) if block.is_sparse else parts[0]
+    return Block(Phi, t, s, offset, block.first_row)
 
 
 def _merge_tree(leaves: list[Lazy]) -> Lazy:
@@ -395,11 +392,8 @@ def _merge_tree(leaves: list[Lazy]) -> Lazy:
             return leaves[0]
 
 
-def _merge(first: _Payload, *others: _Payload) -> _Payload:
-    total, rows = first.content, first.rows
-    for other in others:
-        total, rows = total.merge(other.content), rows + other.rows
-    return _Payload(total, rows)
+def _merge(*parts: _Payload) -> _Payload:
+    return _Payload(merged((part.content for part in parts), lambda: None), sum(part.rows for part in parts))
 
 
 def _lazy(function: Callable[..., object]) -> Callable[..., Lazy]:

@@ -19,7 +19,7 @@ from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
 from oddsmith.block import Block
-from oddsmith.engines.base import ENGINES, Progress, S
+from oddsmith.engines.base import ENGINES, Progress, S, merged
 from oddsmith.rows import LazyRows, Rows, RunRows, SparseRows, as_rows
 from oddsmith.rows.runs import run_values
 from oddsmith.statistic import Shape
@@ -321,12 +321,8 @@ class MemoryEngine:
         def of_slice(rows: tuple[int, int]) -> S:
             return statistic.of(source.block(*rows), params)
 
-        result: S | None = None
-        for done, part in enumerate(parallel_map(of_slice, slices, self.threads or available_cores()), 1):
-            result = part if result is None else result.merge(part)
-            if progress is not None:
-                progress(done, len(slices))
-        return statistic.zero(source.shape, params) if result is None else result
+        parts = parallel_map(of_slice, slices, self.threads or available_cores())
+        return merged(parts, lambda: statistic.zero(source.shape, params), progress, len(slices))
 
 
 def parallel_map(work: Callable[[T], R], things: Sequence[T], threads: int) -> Iterator[R]:

@@ -145,11 +145,3 @@ class PartedSource:
         assert self.drawn is not None
         drawn = replace(self.drawn, transform=self.transform, M=self.M)
         return drawn.sample(min(rows, drawn.n_rows), seed)
-
-
-def merged(parts: Iterable[S], zero: Callable[[], S]) -> S:
-    """Return the merge of statistics in the order that they come in, ``zero()`` where there are none."""
-    total: S | None = None
-    for part in parts:
-        total = part if total is None else total.merge(part)
-    return zero() if total is None else total

@@ -69,10 +69,10 @@ def find_parts(
     apart, options, kind = apart or {}, options or {}, _kind(data)
     if kind is None and options:
         raise TypeError(f"{', '.join(options)}: for files and clusters only, and X is in memory. Leave it out.")
-    if isinstance(data, Parts) and options:
+    if kind == "open" and options:
         raise InvalidInputError(f"This data is open already: give {', '.join(options)} to scan.")
     if kind not in OPENERS:
-        return data if isinstance(data, Parts) else None
+        return data if kind == "open" and isinstance(data, Parts) else None
     module, parts_class, what = OPENERS[kind]
     opener = getattr(import_module(module), parts_class).open
     beside = {"y", "s", "offset"} & set(signature(opener).parameters)
@@ -112,7 +112,8 @@ def _kind(data: object) -> str | None:
         return "dask"
     if comes_from(data, "pyspark"):
         return "spark"
-    return "open" if isinstance(data, Parts) else None
+    # A name is looked up first: the question whether a type has all that a protocol asks for takes many times longer.
+    return "open" if hasattr(data, "expected_rows") and isinstance(data, Parts) else None
 
 
 def comes_from(data: object, *modules: str) -> bool:

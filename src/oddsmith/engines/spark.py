@@ -15,7 +15,7 @@ from __future__ import annotations
 import pickle
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,8 +30,8 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.engines import spark_tasks as tasks
-from oddsmith.engines.base import ENGINES, Progress, S
-from oddsmith.engines.partitioned import Job, PartedSource, Piece, as_it_is, check_columns, merged
+from oddsmith.engines.base import ENGINES, Progress, S, merged
+from oddsmith.engines.partitioned import Job, PartedSource, Piece, as_it_is, check_columns
 from oddsmith.engines.scan import SAMPLE_BYTES, comes_from, explaining, offers
 from oddsmith.engines.spark_tasks import RESULT, TOKEN, Store
 from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError
@@ -192,7 +192,7 @@ class SparkParts:
             found = frame.groupBy(import_module("pyspark.sql.functions").spark_partition_id()).count().collect()
         return frame, {part: count for part, count in sorted(found) if count}
 
-    def _fold(self, job: Job[Any]) -> list[Any]:
+    def _fold(self, job: Job[S]) -> list[S]:
         """Return the statistics of all partitions, or of runs of neighbours, in order."""
         rows, cached = self._rows(), self._cached
         width = -(-(max(rows, default=0) + 1) // MOST_RESULTS)
@@ -242,16 +242,9 @@ class SparkEngine:
 
     def fold(self, statistic: type[S], source: PartedSource, params: object, *, progress: Progress | None = None) -> S:
         parts: SparkParts = source.parts
-
-        def results() -> Iterator[S]:
-            found = parts._fold(source.job(statistic, params))
-            for done, result in enumerate(found, 1):
-                yield result
-                if progress is not None:
-                    progress(done, len(found))
-
         try:
-            return merged(results(), lambda: statistic.zero(source.shape, params))
+            found = parts._fold(source.job(statistic, params))
+            return merged(found, lambda: statistic.zero(source.shape, params), progress, len(found))
         except BaseException:
             parts.release()
             raise

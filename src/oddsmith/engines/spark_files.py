@@ -34,14 +34,8 @@ JavaObject: TypeAlias = Any  # An object of Spark's Java.
 PIECE = 1 << 25  # Bytes of decoded columns that are read, encoded and summed at a time.
 LARGEST = 1 << 28  # Bytes of a partition, unless one row group has more.
 TYPES = {
-    "tinyint": pa.int8(),
-    "smallint": pa.int16(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "boolean": pa.bool_(),
-    "string": pa.string(),
+    **{"tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64()},
+    **{"float": pa.float32(), "double": pa.float64(), "boolean": pa.bool_(), "string": pa.string()},
 }
 """Types whose values are the same whoever reads them. Dates, times and decimals have more than one way to be stored."""
 CATALYST, DATASOURCES = "org.apache.spark.sql.catalyst", "org.apache.spark.sql.execution.datasources"

@@ -20,9 +20,10 @@ from uuid import uuid4
 
 import numpy as np
 
+from oddsmith.engines.base import merged
 from oddsmith.engines.memory import one_blas_thread
 from oddsmith.engines.mmap_store import put, take
-from oddsmith.engines.partitioned import Job, Piece, as_it_is, merged
+from oddsmith.engines.partitioned import Job, Piece, as_it_is
 from oddsmith.errors import OddsmithError
 
 if TYPE_CHECKING:
@@ -127,12 +128,8 @@ def merge_results(width: int, batches: Batches) -> Iterator[pa.RecordBatch]:
     for number, group in groupby(_rows_of(batches), lambda row: row["part"] // width):
         results = list(group)
         states = [row["state"] for row in results]
-        state = None if None in states else _dump_result(_merge_states, states)
+        state = None if None in states else _dump_result(merged, map(load_result, states), lambda: None)
         yield _record(part=number, rows=sum(row["rows"] for row in results), state=state)
-
-
-def _merge_states(states: list[bytes]) -> object:
-    return merged(map(load_result, states), lambda: None)
 
 
 def add_columns(

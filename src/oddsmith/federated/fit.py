@@ -21,7 +21,7 @@ from sklearn.base import clone
 from oddsmith.data_access.shards import Shard
 from oddsmith.design.data_summary import BlockEncoder, DataSummary
 from oddsmith.engines import PartedSource
-from oddsmith.engines.base import Progress
+from oddsmith.engines.base import Progress, S
 from oddsmith.errors import InvalidInputError, InvalidTypeError, MessageError, OddsmithError
 from oddsmith.federated.messages import Answer, FoldSpec, Message, Request, check_only_sums
 from oddsmith.models.base import Classifier
@@ -224,7 +224,7 @@ class Fit(Message):
             try:
                 model.fit(Sites(replay, columns), **{"y": None, **self.roles})
             except _Missing as missing:
-                return replace(self, asked=missing.asked)
+                return replace(self, asked=missing.args[0])
             finally:
                 replay.over = True
         for warning in caught:
@@ -233,23 +233,18 @@ class Fit(Message):
 
 
 class _Missing(BaseException):
-    """A fold that is not in the record. No ``except Exception`` of a model may catch it."""
-
-    def __init__(self, asked: FoldSpec) -> None:
-        self.asked = asked
+    """A fold that is not in the record, its only argument. No ``except Exception`` of a model may catch it."""
 
 
+@dataclass
 class _Replay:
     """The engine of a federated fit: it answers from the record."""
 
-    name = "federated"
+    record: dict[str, bytes]
+    over: bool = False
+    name: str = "federated"
 
-    def __init__(self, record: dict[str, bytes]) -> None:
-        self.record, self.over = record, False
-
-    def fold(
-        self, statistic: type[Any], source: PartedSource, params: object, *, progress: Progress | None = None
-    ) -> Any:
+    def fold(self, statistic: type[S], source: PartedSource, params: object, *, progress: Progress | None = None) -> S:
         asked = FoldSpec(
             statistic=name_of(statistic),
             params=params,
@@ -258,9 +253,9 @@ class _Replay:
             columns=source.parts.columns,
             shape=source.shape,
         )
-        sealed = self.record.get(asked.key)
-        if sealed is not None:
-            return unseal("fold", sealed)[1]
+        if asked.key in self.record:
+            total: S = unseal("fold", self.record[asked.key])[1]
+            return total
         if self.over:
             raise InvalidInputError("This needs the rows of the fit again, which lie at its sites.")
         check_only_sums(asked)

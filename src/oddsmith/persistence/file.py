@@ -126,7 +126,13 @@ def _read(file: BinaryIO, size: int) -> tuple[dict[str, Any], dict[str, Bytes]]:
     if length > size - 8:
         raise ModelFileError(f"It has {size} bytes, and its header alone should have {length}: it was cut short.")
     header = file.read(length)
-    _verify(header, file)  # 2
+    place = _find_checksum(header)  # 2
+    whole = hashlib.sha256(length.to_bytes(8, "little"))
+    whole.update(header[: place.start] + NO_CHECKSUM.encode() + header[place.stop :])
+    while chunk := file.read(CHUNK):
+        whole.update(chunk)
+    if whole.hexdigest().encode() != header[place]:
+        raise ModelFileError("It was damaged or cut short: its checksum does not match. Save the model again.")
     document, places = _parse(header, size - 8 - length)  # 3
     tensors = {}
     for name, (start, end) in places.items():
@@ -142,17 +148,6 @@ def _find_checksum(header: bytes) -> slice:
     if found is None:
         raise ModelFileError("It is no model file of oddsmith: it has no checksum.")
     return slice(*found.span(1))
-
-
-def _verify(header: bytes, file: BinaryIO) -> None:
-    """Refuse a file whose bytes are not those that were written; the body comes from ``file``."""
-    place = _find_checksum(header)
-    digest = hashlib.sha256(len(header).to_bytes(8, "little"))
-    digest.update(header[: place.start] + NO_CHECKSUM.encode() + header[place.stop :])
-    while chunk := file.read(CHUNK):
-        digest.update(chunk)
-    if digest.hexdigest().encode() != header[place]:
-        raise ModelFileError("It was damaged or cut short: its checksum does not match. Save the model again.")
 
 
 def _parse(header: bytes, body: int) -> tuple[dict[str, Any], dict[str, tuple[int, int]]]:

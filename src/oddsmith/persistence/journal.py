@@ -12,27 +12,20 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 import oddsmith
 from oddsmith.design.data_summary import DataSummary
-from oddsmith.engines.base import Engine, Progress, Source
+from oddsmith.engines.base import Engine, Progress, S, Source
 from oddsmith.engines.partitioned import PartedSource
 from oddsmith.errors import MessageError
 from oddsmith.persistence.codec import name_of
 from oddsmith.persistence.file import write
 from oddsmith.persistence.sealed_bytes import digest, seal, unseal
-from oddsmith.statistic import Statistic
 
-S = TypeVar("S", bound=Statistic)
 Place = tuple[int, int]  # Where a frame begins in a file, and where it ends.
 
 LENGTH = 8  # Bytes that hold the length of a frame.
-
-
-def fold_key(statistic: type[Any], source: PartedSource, params: object) -> str:
-    """Return what stands for a fold: a statistic, its parameters, and how the rows are read and seen."""
-    return digest((name_of(statistic), params, source.encode, source.transform, source.parts.columns))
 
 
 class Journal:
@@ -78,7 +71,7 @@ class Journal:
         inner = replace(source, parts=source.parts.parts) if isinstance(source, PartedSource) else source
         if not isinstance(source, PartedSource) or self._file is None:
             return self.engine.fold(statistic, inner, params, progress=progress)
-        key = fold_key(statistic, source, params)
+        key = digest((name_of(statistic), params, source.encode, source.transform, source.parts.columns))
         if key in self._found.places and not self._doubted:
             return self._kept(key)  # type: ignore[no-any-return]
         total = self.engine.fold(statistic, inner, params, progress=progress)

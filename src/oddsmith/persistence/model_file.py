@@ -33,7 +33,7 @@ from oddsmith.design.table import Design
 from oddsmith.design.terms import Factor, Term
 from oddsmith.engines.partitioned import Piece, as_it_is
 from oddsmith.errors import ModelFileError
-from oddsmith.inference.leave_out_step import LeaveOutLosses, LeaveOutLossesParams
+from oddsmith.inference.leave_one_out import LeaveOutLosses, LeaveOutLossesParams
 from oddsmith.kernels.rowwise import WeightPoint
 from oddsmith.likelihood.coordinates import Coordinates, Shift
 from oddsmith.likelihood.fitted_state import EarlierRows, FittedState
@@ -43,6 +43,7 @@ from oddsmith.likelihood.separation import Separation
 from oddsmith.likelihood.separation_search import HardestRows, HardestRowsParams
 from oddsmith.links import LINKS
 from oddsmith.models import MODELS
+from oddsmith.models.base import Classifier
 from oddsmith.models.generative_mixin import GenerativeMixin
 from oddsmith.models.logistic import LogisticRegression
 from oddsmith.models.merge_mixin import MergeMixin
@@ -91,7 +92,7 @@ FILE_NAMES: dict[type[Any], str] = {
 """Types that files know by another name: that of the version which wrote them first."""
 
 
-def save(model: Any, path: str | os.PathLike[str]) -> None:
+def save(model: Classifier, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file; see ``Classifier.save``.
 
     The file is a function of the fitted model alone: nothing is computed here, and no row is read. A fit that formed

@@ -68,8 +68,7 @@ def digest(value: object) -> str:
     (True, False)
     """
     encoder = _Unshared()
-    node = encoder.node(value, "")
-    total = hashlib.sha256(json.dumps(node, separators=(",", ":")).encode())
+    total = hashlib.sha256(json.dumps(encoder.node(value, ""), separators=(",", ":")).encode())
     for name, tensor in encoder.tensors.items():
         total.update(f"{name}\0{tensor.nbytes}\0".encode())
         total.update(tensor.tobytes())

@@ -66,19 +66,12 @@ class CacheFolder:
         os.makedirs(path, exist_ok=True)
         return path
 
-    def writer(self, path: str) -> BlockWriter:
-        """Return a writer, if there is space on the disk."""
-        if shutil.disk_usage(os.path.dirname(path)).free < SPARE:
-            raise OSError(f"less than {SPARE >> 20} MiB are free")
-        return BlockWriter(path, durable=not self.temporary)
-
     def fail(self, error: OSError) -> None:
         """Note that nothing more can be written."""
         path = self.path or self._parent or tempfile.gettempdir()
         self.failure = self.failure or (
-            f"Encoded rows could not be cached in {path!r} ({error.strerror or error}): "
-            "those that are not are read and encoded again in each pass. Free some room, or pass cache= with the "
-            "path of a folder on another disk."
+            f"Encoded rows could not be cached in {path!r} ({error.strerror or error}): those that are not are read "
+            "and encoded again in each pass. Free some room, or pass cache= with the path of a folder on another disk."
         )
 
 
@@ -197,7 +190,10 @@ class CacheWriter:
             return
         try:
             if self._writer is None:
-                self._writer = folder.writer(self._cache.path(self._number))
+                path = self._cache.path(self._number)
+                if shutil.disk_usage(os.path.dirname(path)).free < SPARE:
+                    raise OSError(f"less than {SPARE >> 20} MiB are free")
+                self._writer = BlockWriter(path, durable=not folder.temporary)
             for thing in things:
                 assert isinstance(thing, Block)
                 self._writer.add(thing)

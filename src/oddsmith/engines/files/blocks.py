@@ -97,10 +97,8 @@ def read_blocks(path: str) -> list[Block] | None:
     except (OSError, ValueError):
         return None
     end = len(data) - len(MAGIC)
-    if end < 8 or data[end:] != MAGIC:
-        return None
     start = end - 8 - int.from_bytes(data[end - 8 : end], "little")
-    if start < 0:
+    if start < 0 or data[end:] != MAGIC:
         return None
     return [_block(data, entry) for entry in json.loads(data[start : end - 8])]
 

@@ -97,8 +97,10 @@ class FilesEngine:
         result = parts.with_wider_types(
             lambda run: _Pass(parts, source, source.job(statistic, params)).run(run, report), self.threads
         )
-        if (failure := parts.new_cache_failure()) is not None:
-            warnings.warn(failure, OddsmithWarning, stacklevel=2)
+        folder = parts._state.folder
+        if folder is not None and folder.failure is not None and not folder.failure_reported:
+            folder.failure_reported = True
+            warnings.warn(folder.failure, OddsmithWarning, stacklevel=2)
         return statistic.zero(source.shape, params) if result is None else result
 
 
@@ -120,7 +122,8 @@ class _Pass(Generic[S]):
     def run(self, run_tasks: TaskRunner, report: Progress) -> S | None:
         """Return the merged statistic, None if there are no rows."""
         result, expected, done = None, self.parts.expected_tasks, 0
-        needed = not all(self._has(i) for i in range(expected)) or not expected
+        caches = [self.tables] if self.blocks is None else [self.tables, self.blocks]
+        needed = not expected or not all(any(cache.has(i) for cache in caches) for i in range(expected))
         with closing(run_tasks(self._of, self.parts.tasks(needed=needed))) as results:
             try:
                 for part in results:
@@ -134,9 +137,6 @@ class _Pass(Generic[S]):
         if done:
             report(done, done)
         return result
-
-    def _has(self, number: int) -> bool:
-        return self.tables.has(number) or (self.blocks is not None and self.blocks.has(number))
 
     def _of(self, task: Task) -> S | None:
         total: S | None = None

@@ -14,6 +14,7 @@ FORMATS = {
     **dict.fromkeys(("arrow", "feather", "ipc"), "arrow"),
     **dict.fromkeys(("jsonl", "ndjson", "json"), "jsonl"),
 }
+SIGNATURES = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\xff\xff\xff\xff": "arrow", b"SQLite format 3\0": "sqlite"}
 COMPRESSED = ("gz", "bz2", "zst", "lz4")
 DELIMITERS = ("\t", ";", "|")
 
@@ -52,12 +53,9 @@ def sniff(start: bytes) -> str:
     >>> sniff(b"PAR1"), sniff(b"a,b")
     ('parquet', 'csv')
     """
-    if start.startswith(b"PAR1"):
-        return "parquet"
-    if start.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
-        return "arrow"
-    if start.startswith(b"SQLite format 3\0"):
-        return "sqlite"
+    for signature, kind in SIGNATURES.items():
+        if start.startswith(signature):
+            return kind
     if start[8:12] == b"DUCK":
         return "duckdb"
     return "jsonl" if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") else "csv"

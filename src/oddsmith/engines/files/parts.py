@@ -63,9 +63,9 @@ class _State:
 
     budget: MemoryBudget
     tables: BlockCache
+    blocks: BlockCache
     schema: pa.Schema | None = None
     n_tasks: int | None = None
-    blocks: BlockCache | None = None
     encode: Encode | None = None
     folder: CacheFolder | None = None
     lock: Lock = field(default_factory=Lock)
@@ -130,7 +130,7 @@ class FileParts:
         overhead = max((part.overhead for part in parts), default=0)
         beyond = max(0, overhead + 3 * self.settings.piece - self.settings.in_flight)
         budget = MemoryBudget(max(0, self.settings.kept - beyond))
-        object.__setattr__(self, "_state", _State(budget=budget, tables=BlockCache(budget)))
+        object.__setattr__(self, "_state", _State(budget=budget, tables=BlockCache(budget), blocks=BlockCache(budget)))
 
     @property
     def engine(self) -> FilesEngine:
@@ -272,25 +272,24 @@ class FileParts:
 
     def _widen(self, number: int, run_tasks: TaskRunner) -> None:
         """Infer wider types from the text of a task and all after it."""
-        before = self.schema
+        before = {field.name: field.type for field in self.schema}
 
-        def infer(task: Task) -> tuple[pa.Schema, str]:
-            schema = before
+        def infer(task: Task) -> tuple[Types, str]:
+            types: Types = before
             for part in task.ranges:
-                if isinstance(part.table, TextTable):
-                    schema = part.table.infer(part, schema)
-            return schema, task.name
+                types = part.table.infer(part, types) if isinstance(part.table, TextTable) else types
+            return types, task.name
 
-        types = {field.name: field.type for field in before}
-        for schema, name in run_tasks(infer, (task for task in self.tasks() if task.number >= number)):
-            for column in schema:
-                both = common_type(types[column.name], column.type)
+        types = dict(before)
+        for found, name in run_tasks(infer, (task for task in self.tasks() if task.number >= number)):
+            for column, type_ in found.items():
+                both = common_type(types[column], type_)
                 if both is None:
                     raise InvalidInputError(
-                        f"Column {column.name!r} holds {column.type} values in {name}, and {types[column.name]} values "
-                        "before. Pass types= with the one that holds both."
+                        f"Column {column!r} holds {type_} values in {name}, and {types[column]} values before. Pass "
+                        "types= with the one that holds both."
                     )
-                types[column.name] = both
+                types[column] = both
         self.forget()
         self._state.schema = pa.schema(list(types.items()))
 
@@ -298,9 +297,8 @@ class FileParts:
         """Return the cache of blocks made by ``encode``; those made by another one are forgotten."""
         state = self._state
         with state.lock:
-            if state.blocks is None or state.encode is not encode:
-                if state.blocks is not None:
-                    state.blocks.close()
+            if state.encode is not encode:
+                state.blocks.close()
                 state.encode, state.blocks = encode, self._new_block_cache(encode, columns)
             return state.blocks
 
@@ -318,23 +316,13 @@ class FileParts:
         name = f"oddsmith-{hashlib.sha256(content).hexdigest()[:24]}"
         return BlockCache(state.budget, state.folder, name, always=True)
 
-    def new_cache_failure(self) -> str | None:
-        """Return why the cache folder is not used any more, once."""
-        folder = self._state.folder
-        if folder is None or folder.failure_reported:
-            return None
-        folder.failure_reported = folder.failure is not None
-        return folder.failure
-
     def forget(self) -> None:
         """Let go of all that is cached, in memory and in a temporary folder."""
         state = self._state
         with state.lock:
             state.tables.close()
-            state.tables = BlockCache(state.budget)
-            if state.blocks is not None:
-                state.blocks.close()
-            state.blocks = state.encode = None
+            state.blocks.close()
+            state.tables, state.blocks, state.encode = BlockCache(state.budget), BlockCache(state.budget), None
 
 
 def _open_all(files: list[InputFile], types: Types | None) -> Iterable[TableFile]:
@@ -363,13 +351,8 @@ def _column_names(files: Iterable[TableFile]) -> tuple[str, ...]:
 
 def _share_schemas(files: Iterable[TableFile]) -> tuple[TableFile, ...]:
     """Return files with one object for schemas that are equal, so that many files are quick to compare."""
-    known: list[pa.Schema] = []
-    result = []
-    for file in files:
-        same = next((schema for schema in known if schema.equals(file.schema)), None)
-        known += [file.schema] if same is None else []
-        result.append(file if same is None else replace(file, schema=same))
-    return tuple(result)
+    known: dict[pa.Schema, pa.Schema] = {}
+    return tuple(replace(file, schema=known.setdefault(file.schema, file.schema)) for file in files)
 
 
 def _schema_with_keys(file: TableFile, keys: Mapping[str, pa.DataType]) -> pa.Schema:

@@ -97,16 +97,11 @@ class TextTable(TableFile):
         return replace(table, schema=sample.schema, expected_rows=expected, fixed=frozenset(given))
 
     def with_types(self, types: Mapping[str, pa.DataType | None]) -> TextTable:
-        """Return the file with columns read as these types; those that the user gave stay.
-
-        None stands for a number, or a truth value where the first rows have such.
-        """
-        known = [name for name in types if name in self.schema.names and name not in self.fixed]
-        schema = self.schema
-        for name in known:
-            place = schema.get_field_index(name)
-            schema = schema.set(place, pa.field(name, refine_type(types[name], schema.field(place).type)))
-        return replace(self, schema=schema, fixed=self.fixed.union(known))
+        """Return the file with columns read as these types (None: see `FileParts.with_types`)."""
+        known = (types.keys() & set(self.schema.names)) - self.fixed
+        own = {field.name: field.type for field in self.schema}
+        refined = {name: refine_type(types[name], type_) if name in known else type_ for name, type_ in own.items()}
+        return replace(self, schema=pa.schema(list(refined.items())), fixed=self.fixed.union(known))
 
     def ranges(self, names: tuple[str, ...], nbytes: int, *, needed: bool = True) -> Iterator[FileRange]:
         """Yield ranges that begin and end with a row.
@@ -166,21 +161,17 @@ class TextTable(TableFile):
         table = self.convert(self._text(part), part.line, names, types, widen=True)
         yield conform(table, schema, self.file.keys)
 
-    def infer(self, part: FileRange, schema: pa.Schema) -> pa.Schema:
-        """Return a schema that holds the values of a range too, or say which value is of another kind."""
-        names = [name for name in schema.names if name not in self.file.keys]
-        text = self._text(part)
-        fixed = {name: schema.field(name).type for name in names if name in self.fixed}
+    def infer(self, part: FileRange, types: Types) -> Types:
+        """Return types that hold the values of a range too, or say which value is of another kind."""
+        text, names = self._text(part), [name for name in types if name not in self.file.keys]
+        fixed = {name: types[name] for name in names if name in self.fixed}
         found = self.convert(text, part.line, names, fixed).schema
+        wider = {name: common_type(types[name], found.field(name).type) for name in names}
         for name in names:
-            place = schema.get_field_index(name)
-            before = schema.field(place).type
-            both = common_type(before, found.field(name).type)
-            if both is None:
+            if wider[name] is None:
                 # Numbers among words are words. If it is the other way round, this says which value in which line.
-                self.convert(text, part.line, [name], {name: before})
-            schema = schema.set(place, pa.field(name, before if both is None else both))
-        return schema
+                self.convert(text, part.line, [name], {name: types[name]})
+        return {name: type_ if wider.get(name) is None else wider[name] for name, type_ in types.items()}
 
     def location(self, first: int, last: int) -> str:
         return f"{self.file.name!r}, bytes {first}–{last}"
@@ -242,15 +233,12 @@ class TextTable(TableFile):
 
 
 def read_bytes(stream: BufferedIOBase, count: int, begun: Text = b"") -> bytearray:
-    """Return ``count`` bytes that begin with those that have been read, fewer at the end of the stream only.
-
-    A stream that decompresses may give fewer at a time.
-    """
+    """Return ``count`` bytes that begin with those that have been read, fewer at the end of the stream only."""
     text = bytearray(count)
     text[: len(begun)] = begun
     done = len(begun)
     with memoryview(text) as buffer:
-        while done < count and (more := stream.readinto(buffer[done:])):
+        while done < count and (more := stream.readinto(buffer[done:])):  # one that decompresses may give fewer
             done += more
     del text[done:]
     return text
