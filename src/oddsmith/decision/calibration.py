@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -101,10 +101,11 @@ class IsotonicMap:
             return np.asarray(np.log(Q))
 
 
+CalibrationMap: TypeAlias = LinearMap | IsotonicMap
 METHODS = ("logistic", "temperature", "isotonic")
 
 
-def fit_map(A: Array, t: npt.NDArray[Any], method: str, s: Array | None = None) -> LinearMap | IsotonicMap:
+def fit_map(A: Array, t: npt.NDArray[Any], method: str, s: Array | None = None) -> CalibrationMap:
     """Return the calibration map for activations ``A`` (N × K) of rows of classes ``t`` (codes) and weights ``s``.
 
     The logistic map has Platt's targets, ``(N_k + 1)/(N_k + K)`` for a row's own class in place of 1, so that it stays

@@ -214,7 +214,7 @@ def check_variances(variance: Array, stat: Features, names: Names) -> None:
     raise _no_variance(constant[g], members, stat.mean, names)
 
 
-def check_observed(observed: Array, names: Names) -> None:
+def check_present(observed: Array, names: Names) -> None:
     """Refuse a column that is missing in every row of a class."""
     if (observed > 0).all():
         return

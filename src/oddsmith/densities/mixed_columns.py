@@ -12,7 +12,7 @@ from scipy import sparse
 
 from oddsmith.densities import families
 from oddsmith.densities.class_sums import Folded
-from oddsmith.densities.covariance_checks import Names, check_observed, check_variances
+from oddsmith.densities.covariance_checks import Names, check_present, check_variances
 from oddsmith.densities.rows import RowMatrix, dense, select, stored, tiles
 from oddsmith.design.fitted_basis import whole
 from oddsmith.design.frame import Columns
@@ -310,13 +310,13 @@ class _FamilySums:
     def check_seen(self, seen: Array) -> None:
         """Refuse columns that are missing in every row of a class, unless smoothing makes up for it."""
         if self.alpha == 0:
-            check_observed(seen, self.names)
+            check_present(seen, self.names)
 
 
 def _gaussian(sums: _FamilySums) -> families.GaussianColumns:
     moments = {name: sums.of(name, sums.folded.plan.moments) for name in ("observed", "mean", "scatter")}
     observed, mean, scatter = moments.values()
-    check_observed(observed, sums.names)
+    check_present(observed, sums.names)
     grand_mean = (observed * mean).sum(axis=0) / observed.sum(axis=0)
     spread = (scatter + observed * (mean - grand_mean) ** 2).sum(axis=0) / observed.sum(axis=0)
     variance = scatter / observed + sums.variance_smoothing * spread.max()
@@ -366,9 +366,7 @@ def _categorical(sums: _FamilySums) -> families.CategoricalColumns:
         name = sums.folded.plan.name(sums.columns[sizes.index(0)])
         raise InvalidInputError(f"Column {name!r} is missing in every row. Leave it out.")
     smoothed = [count + sums.alpha for count in counts]
-    return families.CategoricalColumns(
-        sums.columns, tuple(count / count.sum(axis=1, keepdims=True) for count in smoothed)
-    )
+    return families.CategoricalColumns(sums.columns, tuple(n / n.sum(axis=1, keepdims=True) for n in smoothed))
 
 
 _ESTIMATORS: dict[str, Callable[[_FamilySums], families.Family]] = {

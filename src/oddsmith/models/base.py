@@ -111,10 +111,8 @@ class Classifier(ClassifierMixin, Estimator):
         Parameters
         ----------
         X : rows
-        loss : None, K × A numbers, or {class: {action: cost}}
-            What each action costs in each class, classes in the order of ``classes_``; None: 1 for every error.
-        reject : None, number, {class: cost}, or K numbers
-            What making no decision costs; None: every row gets a decision.
+        loss, reject
+            As for `oddsmith.decide`, classes in the order of ``classes_``: what actions and no decision cost.
         predictive : bool
             Whether the loss is expected under the predictive distribution, ``predictive(X).mean``, which knows how
             uncertain the weights are, instead of under the probabilities at the estimate.
@@ -283,10 +281,9 @@ class Classifier(ClassifierMixin, Estimator):
     ) -> str:
         """Return one SELECT that predicts the rows of a table, with numbers as ``predict_proba`` has them.
 
-        The design (levels, missing values, formula), the basis, calibration and class prior are all in it; it needs no
-        function that the database does not have. Columns come by name, in any order; names are quoted, words escaped.
-        A row that ``predict_proba`` would refuse (a missing value or an unseen level without a policy for it, infinity)
-        has NULL in every result.
+        The design (levels, missing values, formula), basis, calibration and class prior are in it; it needs no function
+        that the database does not have. Columns come by name, in any order; names are quoted, words escaped. A row that
+        ``predict_proba`` would refuse (a missing value or unseen level without a policy, infinity) has NULL throughout.
 
         Parameters
         ----------
@@ -294,8 +291,7 @@ class Classifier(ClassifierMixin, Estimator):
             The table or view to predict, a name as it is: ``"my.table"`` is one name with a dot in it.
         dialect : "duckdb", "postgres" or "sqlite"
         loss, reject
-            As for ``decide``: adds the column ``decision``, and with ``reject`` the column ``rejected`` (true or false;
-            the decision of a rejected row is NULL).
+            As for ``decide``: adds the column ``decision`` (NULL if rejected), with ``reject`` also ``rejected``.
         keep : list of str, optional
             The columns of the table that come with the results, a key say. Default: those that the model reads.
         predictive : bool
@@ -380,33 +376,28 @@ class Classifier(ClassifierMixin, Estimator):
 
         The data and its missing values; the model in words and as a formula; certificate, weights, calibration,
         discrimination, decisions at the loss, influential rows, other class priors, a comparison, how to use the model
-        file, where it comes from, and a place for the signature. What does not apply is a sentence that says why. The
-        page loads nothing, and nothing in the data can become markup. It is written whole or not at all.
-
-        Scores of the rows of the fit are by leave-one-out where the model has that; else they are those of the rows
-        given, and the page says so.
+        file, where it comes from, and a place for the signature. A sentence says why if something does not apply. The
+        page loads nothing, and nothing in the data can become markup. It is written whole or not at all. Scores of the
+        rows of the fit are by leave-one-out where the model has that; else of the rows given, and the page says so.
 
         Parameters
         ----------
         X, y : rows and labels
             Those of the fit, or others; ``y`` may be the name of a column of the table ``X``.
-        path : str or path
+        path, title : str or path, str
             Of the page.
         loss, reject
             As for ``decide``: what actions and no decision cost. None: every error costs 1.
         comparison : Comparison, optional
             What ``oddsmith.compare`` returned.
-        title : str, optional
         sample_weight : array, optional
             That of the fit. Scores count a row as often as its weight says, if all weights are whole numbers.
         offset : array, optional
             That of the fit, or of the rows given. The page says so if the model was fitted with one and none is given.
         model_path : str or path, optional
             The file that the model was saved to, whose name and checksum stand in the page.
-        level : float
-            Of all intervals.
-        seed : int
-            Of the bootstrap.
+        level, seed : float, int
+            Of all intervals; of the bootstrap.
 
         Cost: one prediction, one pass for the influence of rows, about a second for 100,000 rows.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -35,10 +36,7 @@ class BayesianMixin(InferenceMixin):
     class_prior_: Array | None
     selection_: Selection
     _earlier: EarlierRows
-
-    if TYPE_CHECKING:
-
-        def _solve_and_assign(self, problem: Problem, classes: Labels, data: tuple[object, ...]) -> None: ...
+    _solve_and_assign: Callable[[Problem, Labels, tuple[object, ...]], None]
 
     @property
     def posterior_(self) -> Posterior:
@@ -91,12 +89,10 @@ class BayesianMixin(InferenceMixin):
             seeded draws. ``"auto"`` is quadrature for two classes, samples for more.
         level : float
             Posterior probability of the interval.
-        seed : int or Generator
-            Of the draws.
         offset : array, optional
             As in ``predict_proba``.
-        draws : int
-            Number of draws, in opposite pairs.
+        draws, seed : int
+            Number of draws, in opposite pairs, and their random seed (or a Generator).
 
         Cost: O(C²M²) a row for the variance of the activations; then some tens of evaluations of the link, or ``draws``
         softmaxes. Memory is bounded: rows are taken in blocks.
@@ -122,14 +118,8 @@ class BayesianMixin(InferenceMixin):
             a₋ₙ = a + h / (y (1 − y)) · (y − t) / (1 − h).
 
         Rows that move the weights farther than one step can be trusted (few rows for each weight) are followed by some
-        gradient steps more, all of them at once.
-
-        Parameters
-        ----------
-        X, y, sample_weight, offset
-            Those of the fit; while they are in memory they need not be passed again.
-
-        Cost: one pass, O(C²M²) a row; up to fifty more for rows of large influence, fewer and fewer of them.
+        gradient steps more, all of them at once. The arguments are those of the fit; while they are in memory they need
+        not be passed again. Cost: one pass, O(C²M²) a row; up to fifty more, over ever fewer rows, for large influence.
 
         >>> from oddsmith import LogisticRegression
         >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]], [0, 0, 1, 0, 1, 1]
@@ -145,15 +135,9 @@ class BayesianMixin(InferenceMixin):
     ) -> Array:
         """Return the mean of the posterior, which is not its mode: a posterior of few rows is skew.
 
-        To the first order in which they differ the mean is ``w_MAP − H⁻¹ ∂/∂w ½ log det H``. The order of the weights
-        is that of ``posterior_.mean``, which is the mode.
-
-        Parameters
-        ----------
-        X, y, sample_weight, offset
-            Those of the fit; while they are in memory they need not be passed again.
-
-        Cost: one pass, O(C²M²) a row. For ``link="logit"``.
+        To the first order in which they differ the mean is ``w_MAP − H⁻¹ ∂/∂w ½ log det H``, in the order of
+        ``posterior_.mean``, which is the mode. For ``link="logit"``. The arguments are those of the fit; while they are
+        in memory they need not be passed again. Cost: one pass, O(C²M²) a row.
 
         >>> from oddsmith import LogisticRegression
         >>> X, y = [[-1.0], [0.0], [1.0], [2.0]], [0, 1, 0, 1]
@@ -168,16 +152,10 @@ class BayesianMixin(InferenceMixin):
     def update(self, X: Any, y: Any, sample_weight: object = None, offset: object = None) -> Self:
         """Learn from more rows: yesterday's posterior, mean and covariance, is today's prior.
 
-        Nothing of the old rows is needed. ``y`` may lack classes, but hold no new ones. Up to the error of the Gaussian
-        approximation the result is that of a fit to all rows; ``n_rows_`` counts them. What the fit reports of
-        its rows (``log_likelihood_``, the certificate, ``log_evidence_``) is about the new ones.
-
-        Parameters
-        ----------
-        X, y, sample_weight, offset
-            As in ``fit``.
-
-        Cost: that of a fit to the new rows.
+        Nothing of the old rows is needed. The arguments are those of ``fit``; ``y`` may lack classes, but hold no new
+        ones. Up to the error of the Gaussian approximation the result is that of a fit to all rows; ``n_rows_`` counts
+        them. What the fit reports of its rows (``log_likelihood_``, the certificate, ``log_evidence_``) is about the
+        new ones. Cost: that of a fit to the new rows.
 
         >>> import numpy as np
         >>> from oddsmith import LogisticRegression

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -40,11 +41,9 @@ class Estimator(BaseEstimator):
 
 
 class PosteriorMixin(Estimator):
-    """A mixin for classifiers whose probabilities are the softmax of activations."""
+    """A mixin for classifiers whose probabilities are the softmax of ``_activations(X)``, N × K."""
 
-    def _activations(self, X: object, *, deciding: bool = False) -> Array:
-        """Return the activations, N × K; some models ask for complete rows where they decide."""
-        raise NotImplementedError
+    _activations: Callable[..., Array]
 
     @streams
     def predict_proba(self, X: Any) -> Array:

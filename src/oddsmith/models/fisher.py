@@ -201,7 +201,7 @@ class FisherDiscriminant(
         X, y = split_target(X, y)
         return self.fit(X, y, sample_weight).transform(X)
 
-    def _activations(self, X: object, *, deciding: bool = False) -> Array:
+    def _activations(self, X: object) -> Array:
         return per_class(self.decision_function(X))
 
     def with_class_prior(self, class_prior: PerClass) -> FisherDiscriminant:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from oddsmith.data_access.streamed_fit import Stream, read_stream
 from oddsmith.data_access.streamed_prediction import streams
@@ -17,15 +16,15 @@ from oddsmith.densities.class_sums import Folded, on_classes, place
 from oddsmith.densities.covariance_checks import (
     Names,
     check_full,
-    check_observed,
+    check_present,
     check_shrinkage,
     check_variances,
     shrink,
 )
 from oddsmith.densities.gaussian import LOG_2PI, GaussianDensities, QuadraticForm
-from oddsmith.densities.rows import LARGE, RowMatrix, by_rows, has_missing, infinite_error, is_large
+from oddsmith.densities.rows import LARGE, RowMatrix, by_rows, has_missing, infinite_error
 from oddsmith.design.fitted_basis import as_source, has_basis, learn_basis, learn_rows
-from oddsmith.design.inputs import feature_names, nonfinite_error, read_rows
+from oddsmith.design.inputs import Codes, feature_names, nonfinite_error, read_rows
 from oddsmith.design.labels import union_of_classes
 from oddsmith.engines import engine_of
 from oddsmith.engines.base import Source
@@ -166,21 +165,19 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
                 "or NaiveBayes."
             )
 
-    def _fold(self, rows: RowMatrix, plan: None, classes: Labels, t: npt.NDArray[np.int32], s: Array | None) -> Folded:
+    def _fold(self, rows: RowMatrix, plan: None, classes: Labels, t: Codes, s: Array | None) -> Folded:
         source = as_source(rows, t, len(classes), s)
-        return self._fold_source(source, classes, is_large(rows), lambda: self._bad_value(rows))
+        return self._fold_source(source, classes, lambda: self._bad_value(rows))
 
     def _fold_stream(self, stream: Stream) -> Folded:
         read = read_stream(self, self.design, stream, reset=True, missing=self._columnwise())
         source = learn_basis(self, read.source)
         self._check_width(source.shape.M)
-        large = source.n_rows * source.shape.M >= LARGE
-        return self._fold_source(source, read.classes, large, lambda: InvalidInputError(OVERFLOW))
+        return self._fold_source(source, read.classes, lambda: InvalidInputError(OVERFLOW))
 
-    def _fold_source(
-        self, source: Source, classes: Labels, large: bool, explain: Callable[[], InvalidInputError]
-    ) -> Folded:
+    def _fold_source(self, source: Source, classes: Labels, explain: Callable[[], InvalidInputError]) -> Folded:
         K, D, engine = len(classes), source.shape.M, engine_of(source, self.threads)
+        large = source.n_rows * D >= LARGE
         if self._columnwise():
             stat: Features | Moments = engine.fold(Features, source, FeaturesParams(K=K, moments=range(D), large=large))
         else:
@@ -247,7 +244,7 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
 
     def _estimate_columns(self, stat: Features, names: Names) -> GaussianDensities:
         (K, D), structure = stat.mean.shape, str(self.covariance)
-        check_observed(stat.observed, names)
+        check_present(stat.observed, names)
         group, observed, scatter = np.arange(K), stat.observed, stat.scatter
         if structure.startswith("shared"):
             group = np.zeros(K, dtype=np.intp)

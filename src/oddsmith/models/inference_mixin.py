@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oddsmith.design.fitted_basis import in_deviations
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, UnavailableError
 from oddsmith.inference.fit_record import FitRecord
 from oddsmith.inference.fit_summary import check_intervals, summarize
-from oddsmith.inference.hypotheses import ChiSquareTest, DropOne, linear_test
+from oddsmith.inference.hypotheses import ChiSquareTest, DropOne, drop_one, linear_test
 from oddsmith.inference.margins import MarginalEffects, marginal_effects
-from oddsmith.inference.nested_models import drop_one
 from oddsmith.inference.residuals import Diagnostics, diagnostics
 from oddsmith.inference.sandwich import read_covariance
 from oddsmith.inference.summary import Summary, check_level
@@ -38,12 +38,8 @@ class InferenceMixin(Estimator):
     _learned: FittedState | None = None
     _recall: TrainingDataRef | None = None
     _separation: Separation | None = None
-
-    if TYPE_CHECKING:
-
-        def _problem(self, *given: Any, known: bool = False) -> tuple[Labels, Problem]: ...
-
-        def _against_first(self) -> tuple[Array, Array]: ...
+    _problem: Callable[..., tuple[Labels, Problem]]
+    _against_first: Callable[[], tuple[Array, Array]]
 
     def _link(self) -> Link | None:
         """Return the link of the fit, None for the logit, which two classes share with softmax."""

@@ -11,20 +11,13 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
+from oddsmith import errors
 from oddsmith.data_access.streamed_fit import read_data, refuse_pieces
 from oddsmith.data_access.streamed_prediction import streams
 from oddsmith.design.fitted_basis import learn_basis, learn_rows, split_basis, through_basis, whole
 from oddsmith.design.fitted_design import through_design
 from oddsmith.design.inputs import check_class_weights, check_finite, read_offset, read_rows, read_weights
 from oddsmith.engines import MemoryEngine, MemorySource, one_blas_thread
-from oddsmith.errors import (
-    CollinearityWarning,
-    ConvergenceWarning,
-    InvalidInputError,
-    InvalidTypeError,
-    SeparationWarning,
-    UnknownNameError,
-)
 from oddsmith.likelihood.barrier import fit_bounded
 from oddsmith.likelihood.coordinates import is_large
 from oddsmith.likelihood.firth import fit_firth
@@ -193,7 +186,7 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         data = read_data(self, *given, reset=reset, known=known, draw=True)
         classes, source = data.classes, data.source
         if len(classes) > 2 and self.link != "logit":
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 "Only binary classification is supported. The type of the target is multiclass: link="
                 f"{self.link!r} is for two classes, and y holds {len(classes)}, {classes.tolist()[:8]}. Use "
                 "link='logit', or OneVsRest with this model."
@@ -239,13 +232,13 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
     def _check_parameters(self) -> None:
         LINKS[self.link]
         if isinstance(self.solver, str) and self.solver != "auto" and self.solver not in SOLVERS:
-            raise UnknownNameError("solver", self.solver, ["auto", *SOLVERS])
+            raise errors.UnknownNameError("solver", self.solver, ["auto", *SOLVERS])
         if not isinstance(self.solver, str) and not hasattr(self.solver, "minimise"):
-            raise InvalidTypeError(f"solver must be a name or a solver, found {self.solver!r}.")
+            raise errors.InvalidTypeError(f"solver must be a name or a solver, found {self.solver!r}.")
         if not isinstance(self.fit_intercept, bool | np.bool_ | int) or self.fit_intercept not in (0, 1):
-            raise InvalidInputError(f"fit_intercept must be True or False, found {self.fit_intercept!r}.")
+            raise errors.InvalidInputError(f"fit_intercept must be True or False, found {self.fit_intercept!r}.")
         if isinstance(self.tol, bool) or not isinstance(self.tol, int | float | np.number) or not 0 < self.tol < 1:
-            raise InvalidInputError(f"tol must be a number between 0 and 1, found {self.tol!r}.")
+            raise errors.InvalidInputError(f"tol must be a number between 0 and 1, found {self.tol!r}.")
         check_count("max_iter", self.max_iter)
         check_count("threads", self.threads, optional=True)
 
@@ -264,7 +257,7 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
             return None
         where = np.flatnonzero([self.reference == c for c in classes.tolist()])
         if not len(where):
-            raise UnknownNameError("reference class", self.reference, classes.tolist())
+            raise errors.UnknownNameError("reference class", self.reference, classes.tolist())
         return int(where[0])
 
     def _warm(self, classes: Labels, D: int) -> tuple[Array, Array] | None:
@@ -291,8 +284,7 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         suspicious = fit.result.diverging or not found.converged or almost_flat
         if not (fit.flat and suspicious):
             return fit, None
-        terms = [str(name) for name in self._names()]
-        verdict = find_separation(problem, fit, classes, terms)
+        verdict = find_separation(problem, fit, classes, [str(name) for name in self._names()])
         if not fit.result.diverging:
             return fit, None if verdict.kind == "none" else verdict
         if verdict.kind == "none":
@@ -300,19 +292,15 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         # Far enough along the way to infinity that the fitted probabilities are those of the limit.
         return resume(replace(problem, max_iter=min(problem.max_iter, 15)), fit), verdict
 
-    def _assign_weights(
-        self, classes: Labels, coef: Array, intercept: Array, common: Array, reference: int | None
-    ) -> None:
+    def _assign_weights(self, classes: Labels, W: Array, b: Array, common: Array, reference: int | None) -> None:
         """Assign weights against class 0 as they are reported: of K > 2 classes they sum to ``common``, or one is 0."""
         if len(classes) > 2:
-            coef = np.vstack([np.zeros(coef.shape[1]), coef])
-            intercept = np.concatenate([[0.0], intercept])
+            W, b = np.vstack([np.zeros(W.shape[1]), W]), np.concatenate([[0.0], b])
             if reference is None:
-                coef = coef - coef.mean(axis=0) + common[1:]
-                intercept = intercept - intercept.mean() + common[0]
+                W, b = W - W.mean(axis=0) + common[1:], b - b.mean() + common[0]
             else:
-                coef, intercept = coef - coef[reference], intercept - intercept[reference]
-        self.classes_, self.coef_, self.intercept_ = classes, coef, intercept
+                W, b = W - W[reference], b - b[reference]
+        self.classes_, self.coef_, self.intercept_ = classes, W, b
 
     def _assign(self, fit: LikelihoodFit, classes: Labels, problem: Problem, verdict: Separation | None) -> None:
         self._assign_weights(classes, fit.coef, fit.intercept, fit.learned.common, problem.reference)
@@ -326,9 +314,7 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         self.certificate_, self.trace_, self.plan_ = certificate, fit.result.trace, fit.plan
         self.n_iter_ = max(1, len(fit.result.trace) - 1)
         self.class_prior_ = problem.class_weight / problem.class_weight.sum()
-        self.link_ = self.link
-        self._sgd_state = None
-        self._separation = verdict
+        self.link_, self._sgd_state, self._separation = self.link, None, verdict
         self._learned = replace(fit.learned, null_log_likelihood=null_log_likelihood(problem))
 
     def _warn(self, verdict: Separation | None, rounded: bool) -> None:
@@ -337,22 +323,19 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
                 f"{column_list(self.aliased_)} {'is a' if len(self.aliased_) == 1 else 'are'} linear "
                 f"combination{'' if len(self.aliased_) == 1 else 's'} of earlier columns (or constant): set aside with "
                 "weight 0, as in aliased_. Leave them out, or use a prior.",
-                CollinearityWarning,
+                errors.CollinearityWarning,
                 stacklevel=5,
             )
         if verdict is not None:
-            warnings.warn(separation_message(verdict, self.classes_), SeparationWarning, stacklevel=5)
+            warnings.warn(separation_message(verdict, self.classes_), errors.SeparationWarning, stacklevel=5)
         elif not self.certificate_.converged:
             what = f"The fit stopped after {self.n_iter_} iterations"
             then = remedy(self.solver, self.max_iter)
             if rounded:
                 what = "Some column is so far from zero, against its spread, that its weight is rounded too much"
                 then = "Subtract a constant near its mean from such a column."
-            warnings.warn(
-                f"{what}, at most {self.certificate_.gap:.3g} above the optimum (asked: {self.tol:g} relative). {then}",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
+            gap = f"at most {self.certificate_.gap:.3g} above the optimum (asked: {self.tol:g} relative)"
+            warnings.warn(f"{what}, {gap}. {then}", errors.ConvergenceWarning, stacklevel=5)
 
     @available_if(has_logit)
     @all_or_nothing
@@ -392,9 +375,8 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         solver = self.solver if isinstance(self.solver, SGD) else SGD()
         state, common, result = run_epoch(problem, self._sgd_state, solver, self.seed)
         self._assign_weights(known, *state.coordinates.to_user(state.average), common, problem.reference)
-        self.log_likelihood_ = result.final.log_likelihood
         self.n_parameters_ = (K - 1) * (self.coef_.shape[1] + int(bool(self.fit_intercept)))
-        self.aliased_ = []
+        self.log_likelihood_, self.aliased_ = result.final.log_likelihood, []
         self.certificate_, self.trace_ = result.certificate, result.trace
         self.n_iter_, self.link_ = state.steps, "logit"
         self.class_prior_ = None  # the shares of all batches are not kept
@@ -458,7 +440,7 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         if learned is not None:
             # The curvature stays that of the fit (formed now, if its rows are still there), around other weights.
             if learned.hessian is None:
-                with suppress(InvalidInputError):
+                with suppress(errors.InvalidInputError):
                     learned = self._fit_record().state
             x = learned.x.copy()
             x[:, 0] += np.linalg.solve(learned.coordinates.T, against_first)

@@ -5,20 +5,21 @@ from __future__ import annotations
 import warnings
 from copy import copy
 from functools import reduce
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
 from oddsmith.data_access.streamed_fit import read_data
+from oddsmith.design.basis.base import S as AnySource
 from oddsmith.design.fitted_basis import check_same_basis, has_basis, learn_basis, through_basis
 from oddsmith.design.fitted_design import through_design
 from oddsmith.design.inputs import check_class_weights, feature_names, nonfinite_error, read_rows, read_weights
 from oddsmith.design.labels import read_some_labels, union_of_classes
 from oddsmith.design.levels import few
 from oddsmith.engines import MemorySource, engine_of, one_blas_thread
-from oddsmith.engines.base import Source
+from oddsmith.engines.base import S, Source
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, NotFittedError
 from oddsmith.likelihood.messages import column_list
 from oddsmith.models.base import all_or_nothing
@@ -27,7 +28,6 @@ from oddsmith.protocols import Labels
 from oddsmith.statistic import Statistic
 from oddsmith.statistics import Gram
 
-S = TypeVar("S", bound=Statistic)
 LARGEST_SCATTER = 20_000
 """Columns up to which a matrix of all their pairs is kept."""
 
@@ -97,7 +97,12 @@ class MergeMixin(Estimator):
         ['a', 'b']
         """
         self._check_parameters()
-        classes, source = self._read_source(X, y, sample_weight, how)
+        data = read_data(self, X, y, sample_weight, None, how, reset=True)
+        classes, source = data.classes, data.source
+        if data.class_weight is None and source.s is not None:
+            weight = np.bincount(source.t, weights=source.s, minlength=len(classes))
+            check_class_weights(weight.astype(np.float64), classes)
+        source = self._expand(source, reset=True)
         with one_blas_thread():
             self._settle(classes, self._fit_sums(source))
         return self
@@ -106,19 +111,9 @@ class MergeMixin(Estimator):
         """Return the sums of all rows of a fit, which may be read twice."""
         return self._sum(source)
 
-    def _read_source(self, X: object, y: object, sample_weight: object, how: dict[str, Any]) -> tuple[Labels, Any]:
-        """Return the classes, and rows, labels and weights as something to fold; NaN is not yet looked for."""
-        data = read_data(self, X, y, sample_weight, None, how, reset=True)
-        source = data.source
-        if data.class_weight is None and source.s is not None:
-            weight = np.bincount(source.t, weights=source.s, minlength=len(data.classes))
-            check_class_weights(weight.astype(np.float64), data.classes)
-        source = learn_basis(self, source)
-        self._check_width(source)
-        return data.classes, source
-
-    def _check_width(self, source: Source) -> None:
-        """Refuse more columns than a matrix of all their pairs can be kept for."""
+    def _expand(self, source: AnySource, *, reset: bool) -> AnySource:
+        """Return a source seen through the basis; refuse more columns than all their pairs can be kept for."""
+        source = learn_basis(self, source) if reset else through_basis(self, source)
         M = source.shape.M
         if M > LARGEST_SCATTER:
             raise InvalidInputError(
@@ -126,6 +121,7 @@ class MergeMixin(Estimator):
                 f"{LARGEST_SCATTER} columns at most. Use fewer (by hashing or a projection), or LogisticRegression, "
                 "which needs no such thing."
             )
+        return source
 
     def _fold(self, source: Source, statistic: type[S], params: object) -> S:
         """Return the statistic of the rows.
@@ -184,10 +180,9 @@ class MergeMixin(Estimator):
         rows = read_rows(self, X, reset=first)
         known, t = read_some_labels(y, rows.shape[0], classes)
         source = MemorySource(rows, t, len(known), read_weights(sample_weight, rows.shape[0]))
-        expanded = learn_basis(self, source) if first else through_basis(self, source)
-        self._check_width(expanded)
+        source = self._expand(source, reset=first)
         with one_blas_thread():
-            new = self._sum(expanded)
+            new = self._sum(source)
         self._postpone(known, new) if first else self._postpone(*self._joined(known, new))
         return self
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from itertools import combinations
 from typing import Any, Self
@@ -37,15 +37,19 @@ def _parts_are_probabilistic(model: Reduction) -> bool:
 
 
 class Reduction(WrapperMixin, GeometryMixin, Classifier):
-    """What both reductions share: fitting of the two-class models, their answers, and the geometry of linear ones."""
+    """What both reductions share: fitting of the two-class models, their answers, and the geometry of linear ones.
+
+    A reduction defines ``_sides(K)``: for each two-class problem the code of the class that is 1, and those of the
+    classes that are 0; and ``_combine(P)``, the probabilities of more than two classes from those of the parts.
+    """
 
     class_prior_: Array
     _parts: Sequence[Any] = ()
+    _sides: Callable[[int], list[Sides]]
+    _combine: Callable[[Array], Array]
 
     def __init__(self, model: object = None, *, basis: object = None, n_jobs: int | None = None) -> None:
-        self.model = model
-        self.basis = basis
-        self.n_jobs = n_jobs
+        self.model, self.basis, self.n_jobs = model, basis, n_jobs
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: object = None, **how: object) -> Self:
@@ -83,10 +87,6 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
         self.classes_, self.class_prior_, self._parts = classes, weight / weight.sum(), list(parts)
         return self
 
-    def _sides(self, K: int) -> list[Sides]:
-        """Return for each two-class problem the code of the class that is 1, and those of the classes that are 0."""
-        raise TypeError(f"{type(self).__name__} must define _sides().")
-
     def _problems(self, t: npt.NDArray[np.int32], labels: list[Any]) -> list[tuple[Indices | None, Labels, str]]:
         """Return for each two-class problem its rows (None: all), targets 0 and 1, and a description."""
         problems = []
@@ -122,10 +122,6 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
         rows = self._rows(X)
         P = np.column_stack([_probability(part, rows) for part in self._parts])
         return np.column_stack([1.0 - P, P]) if len(self.classes_) == 2 else self._combine(P)
-
-    def _combine(self, P: Array) -> Array:
-        """Return the probabilities of more than two classes from those of the parts."""
-        raise TypeError(f"{type(self).__name__} must define _combine().")
 
     def _answers(self, rows: RowMatrix) -> npt.NDArray[np.bool_]:
         """Return what each part answers, N × parts: whether it says 1."""

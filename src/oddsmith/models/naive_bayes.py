@@ -20,7 +20,7 @@ from oddsmith.densities.mixed_columns import ColumnPlan, NaiveDensities, check_d
 from oddsmith.densities.rows import RowMatrix, has_missing, infinite_error, is_large
 from oddsmith.design.fitted_basis import as_source, has_basis, learn_rows
 from oddsmith.design.frame import Columns, read_columns
-from oddsmith.design.inputs import read_rows
+from oddsmith.design.inputs import Codes, read_rows
 from oddsmith.design.labels import union_of_classes
 from oddsmith.engines import MemoryEngine
 from oddsmith.errors import InvalidInputError, OddsmithWarning
@@ -158,9 +158,7 @@ class NaiveBayes(GenerativeMixin, Classifier):
         rows = learn_rows(self, read_rows(self, X, reset=reset), sample_weight, reset=reset)
         return Columns(tuple(map(str, self._names())), np.full(rows.shape[1], "float"), rows)
 
-    def _fold(
-        self, rows: RowMatrix, plan: ColumnPlan, classes: Labels, t: npt.NDArray[np.int32], s: Array | None
-    ) -> Folded:
+    def _fold(self, rows: RowMatrix, plan: ColumnPlan, classes: Labels, t: Codes, s: Array | None) -> Folded:
         K = len(classes)
         params = mixed_columns.params_of(plan, K, large=is_large(rows))
         stat = MemoryEngine(self.threads).fold(Features, as_source(rows, t, K, s), params)

@@ -34,17 +34,6 @@ class ProbitRegression(LogisticRegression):
         threads: int | None = None,
         design: object = None,
     ) -> None:
-        super().__init__(
-            prior,
-            link="probit",
-            basis=basis,
-            fit_intercept=fit_intercept,
-            reference=reference,
-            solver=solver,
-            tol=tol,
-            max_iter=max_iter,
-            seed=seed,
-            warm_start=warm_start,
-            threads=threads,
-            design=design,
-        )
+        super().__init__(prior, link="probit", basis=basis, fit_intercept=fit_intercept, reference=reference)
+        self.solver, self.tol, self.max_iter, self.seed, self.warm_start = solver, tol, max_iter, seed, warm_start
+        self.threads, self.design = threads, design

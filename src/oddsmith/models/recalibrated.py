@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.data_access.streamed_prediction import streams
-from oddsmith.decision.calibration import LEAST_LOG, METHODS, IsotonicMap, LinearMap, activations, fit_map
+from oddsmith.decision.calibration import LEAST_LOG, METHODS, CalibrationMap, LinearMap, activations, fit_map
 from oddsmith.decision.class_prior import shift_log_proba
 from oddsmith.design.inputs import read_labels, split_target
 from oddsmith.errors import InvalidInputError, UnknownNameError
@@ -71,22 +71,17 @@ class RecalibratedClassifier(WrapperMixin, Classifier):
     (0.96, True)
     """
 
-    map_: LinearMap | IsotonicMap
-    shift_: Array
     class_prior_: Array | None
     _inner: Any
 
     def __init__(self, model: object = None, method: str = "logistic", *, cv: object = 5, seed: int = 0) -> None:
-        self.model = model
-        self.method = method
-        self.cv = cv
-        self.seed = seed
+        self.model, self.method, self.cv, self.seed = model, method, cv, seed
 
     @classmethod
     def around(
         cls,
         model: ClassifierLike,
-        calibration: LinearMap | IsotonicMap | None = None,
+        calibration: CalibrationMap | None = None,
         *,
         shift: Array | None = None,
         class_prior: Array | None = None,
@@ -114,11 +109,9 @@ class RecalibratedClassifier(WrapperMixin, Classifier):
                 setattr(wrapped, name, getattr(model, name))
         return wrapped
 
-    def _assign(
-        self, model: ClassifierLike, calibration: LinearMap | IsotonicMap, shift: Array, class_prior: Array | None
-    ) -> None:
+    def _assign(self, model: ClassifierLike, map_: CalibrationMap, shift: Array, class_prior: Array | None) -> None:
         self.classes_ = np.asarray(model.classes_)
-        self._inner, self.map_, self.shift_, self.class_prior_ = model, calibration, shift, class_prior
+        self._inner, self.map_, self.shift_, self.class_prior_ = model, map_, shift, class_prior
 
     @property
     def model_(self) -> Any:

@@ -68,9 +68,8 @@ class WrapperMixin(Estimator):
         table = as_table(X)
         with as_input_errors():
             if table is None:
-                X = check_array(
-                    X, accept_sparse="csr", dtype=None, ensure_all_finite=False, estimator=type(self).__name__
-                )
+                name = type(self).__name__
+                X = check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False, estimator=name)
             validate_data(self, X if table is None else _with_names(table), reset=reset, skip_check_array=True)
         return X
 
