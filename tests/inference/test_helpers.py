@@ -5,7 +5,7 @@ import numpy as np
 from oddsmith.block import Block
 from oddsmith.inference.hypotheses import read_hypotheses, wald_test
 from oddsmith.inference.laplace import standard_normals
-from oddsmith.inference.leave_out_step import LeaveOutLosses, LeaveOutLossesParams
+from oddsmith.inference.leave_one_out import LeaveOutLosses, LeaveOutLossesParams
 from oddsmith.inference.profile import fmm_spline
 from oddsmith.inference.quadrature import expected_entropy, expected_probability, probability_std
 from oddsmith.inference.sandwich import read_covariance

@@ -8,7 +8,7 @@ from tests.reference_data import Case, cases
 
 from oddsmith import LogisticRegression
 from oddsmith.errors import InvalidInputError
-from oddsmith.inference.leave_out_step import leave_out
+from oddsmith.inference.leave_one_out import leave_out
 from oddsmith.losses import row_losses
 
 

@@ -94,17 +94,17 @@ class Candidate:
     failed: bool = False
     messages: list[str] = field(default_factory=list)
 
-    def run(self, fold: Fold, t: Indices, classes: Labels) -> None:
-        """Fit the model to one fold and add its losses on the rows left out."""
+    def run(self, train: tuple[Any, Labels], X_test: object, test: Indices, t: Indices, classes: Labels) -> None:
+        """Fit the model to rows with labels; add its losses on those left out, numbered ``test``, of classes ``t``."""
         if self.failed:
             return
         with warnings.catch_warnings(record=True) as raised:
             warnings.simplefilter("always")
             try:
                 start = time.perf_counter()
-                model = clone(self.model).fit(fold.X_train, fold.y_train)
+                model = clone(self.model).fit(*train)
                 fitted = time.perf_counter()
-                output = predict_output(model, fold.X_test, t[fold.test], classes)
+                output = predict_output(model, X_test, t, classes)
                 self.fit_seconds += fitted - start
                 self.predict_seconds += time.perf_counter() - fitted
             except Exception as error:  # an error of one model goes into its row
@@ -114,9 +114,9 @@ class Candidate:
         self.probabilistic = output.P is not None
         for score, losses in LOSSES.items():
             if output.P is not None or score == "error":
-                self.total[score][fold.test] += losses(output)
+                self.total[score][test] += losses(output)
         if output.values is not None:
-            self.sizes.append(len(fold.test))
+            self.sizes.append(len(test))
             self.areas.append(auc_of(output))
 
     def verdict(self, is_best: bool, difference: float, error: float) -> str:
@@ -126,16 +126,6 @@ class Candidate:
         if not np.isfinite(difference):
             return "no probabilities"
         return "within noise" if difference <= NOISE * error else "worse"
-
-
-@dataclass(frozen=True)
-class Fold:
-    """Rows to fit to with their labels, and those to predict with their numbers."""
-
-    X_train: Any
-    y_train: Labels
-    X_test: Any
-    test: Indices
 
 
 def compare(
@@ -192,10 +182,10 @@ def compare(
     with _progress(len(folds) * len(candidates), progress) as advance:
         for train, test in folds:
             # Every model sees the same rows, which are cut out once.
-            fold = Fold(take(X, train), classes[t[train]], take(X, test), test)
+            learned, X_test = (take(X, train), classes[t[train]]), take(X, test)
             times_tested[test] += 1
             for candidate in candidates:
-                candidate.run(fold, codes, classes)
+                candidate.run(learned, X_test, test, codes[test], classes)
                 advance(candidate.name)
     return _summarise(candidates, times_tested, by)
 

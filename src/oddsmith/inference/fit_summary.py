@@ -48,9 +48,14 @@ def summarize(fit: FitRecord, kind: CovarianceKind, intervals: str, level: float
     if fit.link is None:
         with np.errstate(over="ignore"):
             table["odds_ratio"] = np.exp(columns["estimate"])
+    labels, reference = fit.classes, state.reference
+    what = f"{fit.model_name} ({fit.link_name}) of {labels[1]!r} against {labels[0]!r}"
+    if len(labels) > 2:
+        against = "" if reference is None else f", against {labels[reference]!r}"
+        what = f"{fit.model_name} of {len(labels)} classes{against}"
     return Summary(
         columns=table,
-        heading=_heading(fit),
+        heading=f"{what}: {state.n_rows} rows, {fit.n_parameters} weights",
         log_likelihood=state.log_likelihood,
         null_log_likelihood=state.null_log_likelihood,
         n_rows=state.n_rows,
@@ -72,16 +77,6 @@ def _standard_errors(fit: FitRecord, V: Array) -> Array:
         return np.where(weights.aliased, np.nan, np.inf)
     infinite = {key if weights.classes is None else key[1] for key in fit.separation.infinite}
     return np.where([term in infinite for term in weights.terms], np.inf, error)
-
-
-def _heading(fit: FitRecord) -> str:
-    labels, reference = fit.classes, fit.state.reference
-    if len(labels) == 2:
-        what = f"{fit.model_name} ({fit.link_name}) of {labels[1]!r} against {labels[0]!r}"
-    else:
-        against = "" if reference is None else f", against {labels[reference]!r}"
-        what = f"{fit.model_name} of {len(labels)} classes{against}"
-    return f"{what}: {fit.state.n_rows} rows, {fit.n_parameters} weights"
 
 
 def _remarks(fit: FitRecord, kind: CovarianceKind, intervals: str, level: float) -> tuple[str, ...]:

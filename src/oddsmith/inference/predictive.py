@@ -65,7 +65,6 @@ class Predictive(Table):
     method: str
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return one row per row: mean and interval of each class (of two, the second only), noise and ignorance."""
         table: dict[str, list[Any]] = {"row": list(range(len(self.mean)))}
         for k in range(len(self.classes))[1 if len(self.classes) == 2 else 0 :]:
             for name, values in (("mean", self.mean), ("lower", self.lower), ("upper", self.upper)):
@@ -79,7 +78,10 @@ def predictive(
     """Return the predictive of checked rows, block by block; see ``LogisticRegression.predictive``."""
     K, N = len(fit.classes), rows.shape[0]
     method = check_method(method, K, fit.link)
-    normals = antithetic(draws, K - 1, seed)
+    if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 2:
+        raise InvalidInputError(f"draws must be a whole number of at least 2, found {draws!r}.")
+    half = standard_normals(-(-int(draws) // 2), K - 1, seed)
+    normals = np.concatenate([half, -half])  # the same for each row, each with its opposite
     posterior = laplace_posterior(fit)
     shift = read_offset(offset, N, K)
     parts, step = [], max(256, BLOCK_NUMBERS // max(1, rows.shape[1]))
@@ -97,24 +99,19 @@ def predictive(
                         f"Row {start + tile.start + int(np.argmax(far))} of X lies so far out that the variance of "
                         "its activation is more than a float64 can hold. Look into its numbers, or rescale them."
                     )
-                parts.append(_predict(tile.A, cov, fit.link, method, level, normals))
+                if K > 2:
+                    parts.append(_softmax(tile.A, cov, level, normals))
+                else:
+                    parts.append(_binary(tile.A, cov, fit.link, method, level, normals))
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    columns["entropy"] = _entropy(columns["mean"])
+    columns["noise"] = np.minimum(columns["noise"], columns["entropy"])  # but for rounding it is not more
+    columns["ignorance"] = columns["entropy"] - columns["noise"]
     return Predictive(classes=tuple(fit.classes), **columns, level=level, method=method)
 
 
-def _predict(mu: Array, cov: Array, link: Link | None, method: str, level: float, normals: Array) -> dict[str, Array]:
-    """Return the columns of the predictive for activations N(mu, cov) against class 0, n × C and n × C × C.
-
-    ``normals`` (draws × C) are the standard normal numbers that samples are made of, the same for each row.
-    """
-    columns = _softmax(mu, cov, level, normals) if mu.shape[1] > 1 else _binary(mu, cov, link, method, level, normals)
-    entropy = _entropy(columns["mean"])
-    noise = np.minimum(columns["noise"], entropy)  # they differ by rounding where the weights are certain
-    return {**columns, "entropy": entropy, "noise": noise, "ignorance": entropy - noise}
-
-
 def _binary(mu: Array, cov: Array, link: Link | None, method: str, level: float, normals: Array) -> dict[str, Array]:
-    """Integrate the link over the Gaussian of the activation."""
+    """Integrate the link over the Gaussian N(mu, cov) of the activation, n × 1 and n × 1 × 1."""
     f = LINKS["logit"] if link is None else link
     a, sigma = mu[:, 0], np.sqrt(np.maximum(cov[:, 0, 0], 0.0))
     z = normal_quantile(level)
@@ -144,14 +141,6 @@ def check_method(method: str, K: int, link: Link | None) -> str:
             "Use method='quadrature'."
         )
     return ("samples" if K > 2 else "quadrature") if method == "auto" else method
-
-
-def antithetic(draws: int, C: int, seed: Seed) -> Array:
-    """Return ``draws`` standard normal vectors of length C, each with its opposite."""
-    if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 2:
-        raise InvalidInputError(f"draws must be a whole number of at least 2, found {draws!r}.")
-    half = standard_normals(-(-int(draws) // 2), C, seed)
-    return np.concatenate([half, -half])
 
 
 def _kappa(f: Link, a: Array, sigma: Array) -> Array:

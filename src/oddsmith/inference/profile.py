@@ -108,10 +108,15 @@ class Profiler:
 
     def _bracketed_newton(self, c: Array, side: int) -> float:
         """Return the end by Newton's method on √D in a bracket: constrained fits, each from the nearest before it."""
-        x, v = self.best.w, self._initial_distance(c, side)
+        x, around, reached = self.best.w, self.best, 0.0
         known: list[Minimum | ObjectiveValue] = [self.best]
         if self.anchor is not None:
+            around, reached = self.anchor, float(c @ x)
             known = [minimise(self.evaluate, self.anchor, c[None, :], tol=self.tol, max_iter=200)]
+        assert around.hessian is not None
+        # The search begins at Wald's end; without a minimum at that of the origin, or at the origin if it is farther.
+        wald = float(np.sqrt(KKTFactor.of(around.hessian, c[None, :]).schur[0, 0] * self.q))
+        v = side * max(wald, -side * reached)
         inside, outside, start = 0.0, np.inf, v
         close = 1e-11 if self.existing else 1e-8
         for _ in range(100):
@@ -127,10 +132,13 @@ class Profiler:
                 D = 2.0 * (found.e.value - self.best.value)
             if np.isinf(outside) and inside >= FARTHEST * abs(start):
                 return side * np.inf
-            new = np.nan
+            new, root = np.nan, float(np.sqrt(max(D, 0.0)))
             if found is not None:
                 known.append(found)
-                new = self._newton_on_root(found, c, side, abs(v), D)
+                # The tangent of √D has the multiplier of the constraint over √D as its slope.
+                slope = side * float(found.kkt.multiplier(found.e.gradient)[0])
+                if slope > 0.0 and root > 0.0:
+                    new = abs(v) - (root - float(np.sqrt(self.q))) * root / slope
             if np.isinf(outside):
                 new = float(np.clip(new, 1.1 * inside, 8.0 * inside)) if np.isfinite(new) else 2.0 * inside
             elif not inside < new < outside:
@@ -170,23 +178,6 @@ class Profiler:
                     if found.converged and 2.0 * (found.e.value - self.best.value) < self.q - OTHER_BRANCH:
                         return found
         return None
-
-    def _initial_distance(self, c: Array, side: int) -> float:
-        """Return where the search begins: at Wald's end, with the curvature of the origin if there is no minimum.
-
-        Then it begins at the origin itself if that is farther off, on this side.
-        """
-        around = self.best if self.anchor is None else self.anchor
-        assert around.hessian is not None
-        unit = float(np.sqrt(KKTFactor.of(around.hessian, c[None, :]).schur[0, 0] * self.q))
-        reached = 0.0 if self.anchor is None else float(c @ self.best.w)
-        return side * max(unit, -side * reached)
-
-    def _newton_on_root(self, found: Minimum, c: Array, side: int, size: float, D: float) -> float:
-        """Return the root of √D = √q on its tangent, whose slope is the multiplier of the constraint over √D."""
-        slope = side * float(found.kkt.multiplier(found.e.gradient)[0])
-        root = float(np.sqrt(max(D, 0.0)))
-        return size - (root - float(np.sqrt(self.q))) * root / slope if slope > 0.0 and root > 0.0 else np.nan
 
     def fit(self, near: Minimum | ObjectiveValue, c: Array, v: float) -> Minimum | None:
         """Return the minimum with ``cᵀ(x − x̂) = v``, from a point near it; None if the way there ends."""

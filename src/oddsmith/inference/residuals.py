@@ -9,7 +9,7 @@ import numpy as np
 
 from oddsmith.engines import one_blas_thread
 from oddsmith.inference.fit_record import FitRecord
-from oddsmith.inference.leave_out_step import curvatures
+from oddsmith.inference.leave_one_out import curvatures
 from oddsmith.inference.sandwich import CovarianceKind, covariance
 from oddsmith.kernels.rowwise import Tile
 from oddsmith.numerics import Array

@@ -196,7 +196,9 @@ def folds(problem: Problem, cv: Any, seed: int | None) -> list[Split]:
         with as_input_errors():
             pairs = cv.split(np.zeros((n, 1)), source.t) if hasattr(cv, "split") else cv
             result = [(np.asarray(train), np.asarray(test)) for train, test in pairs]
-        if not result or not all(_are_rows(part, n) for pair in result for part in pair):
+        parts = [part for pair in result for part in pair]
+        whole = all(part.ndim == 1 and len(part) and np.issubdtype(part.dtype, np.integer) for part in parts)
+        if not parts or not whole or min(map(np.min, parts)) < 0 or max(map(np.max, parts)) >= n:
             raise InvalidInputError(
                 f"cv must give pairs (train, test) of row numbers from 0 to {n - 1}, none of them empty."
             )
@@ -210,8 +212,8 @@ def folds(problem: Problem, cv: Any, seed: int | None) -> list[Split]:
         rows = rng.permutation(np.flatnonzero((source.t == code) & counts))
         fold[rows] = (np.arange(len(rows)) + dealt) % cv
         dealt += len(rows)
-    parts = [(np.flatnonzero((fold != k) & counts), np.flatnonzero(fold == k)) for k in range(int(cv))]
-    return _with_all_classes(parts, source)
+    splits = [(np.flatnonzero((fold != k) & counts), np.flatnonzero(fold == k)) for k in range(int(cv))]
+    return _with_all_classes(splits, source)
 
 
 def _with_all_classes(splits: list[Split], source: MemorySource) -> list[Split]:
@@ -227,9 +229,3 @@ def _with_all_classes(splits: list[Split], source: MemorySource) -> list[Split]:
                 "scale='evidence'."
             )
     return splits
-
-
-def _are_rows(part: npt.NDArray[Any], n: int) -> bool:
-    """Whether an array holds row numbers: whole ones, no truth values, none from the end."""
-    whole = part.ndim == 1 and len(part) > 0 and np.issubdtype(part.dtype, np.integer)
-    return bool(whole and part.min() >= 0 and part.max() < n)

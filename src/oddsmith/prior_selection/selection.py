@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.errors import ConvergenceWarning, InvalidInputError, InvalidTypeError, SeparationWarning, UnknownNameError
-from oddsmith.inference.leave_one_out import leave_one_out
-from oddsmith.inference.leave_out_step import LeaveOutLosses, LeaveOutLossesParams
+from oddsmith.inference.leave_one_out import LeaveOutLosses, LeaveOutLossesParams, leave_one_out
 from oddsmith.likelihood.coordinates import is_large
 from oddsmith.likelihood.fit import start_weights
 from oddsmith.likelihood.problem import Problem
