@@ -1,8 +1,7 @@
-"""Compiled kernels: one pass per evaluation over a block, in tiles that stay in the cache.
+"""Compiled kernels of two classes: one pass per evaluation over a block, in tiles that stay in the cache.
 
-Two classes: activation, probability, loss and gradient of a row are made while it is in the cache of its core, from
-C-ordered, F-ordered or CSR rows of float32 or float64, summed in float64. More classes: `compiled_softmax`. This module
-is imported for large problems only.
+Rows are in C order, F order or CSR, float32 or float64, summed in float64; more classes are in `compiled_softmax`. This
+module is imported for large problems only.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ AHEAD = uintp(384)
 def _dots_c(x: Any, base: Any, M: Any, u: Any, center: Any, U: Any, C: Any, a: Any, n: Any, ahead: Any) -> None:
     """a_i = Σ_j u_j (x_ij − c_j) for the n rows of length M that begin at x[base], eight at a time.
 
-    U and C are u and center in groups (`pack`), where rows are long enough for it. Meanwhile the first half of the tile
-    that begins at x[ahead] is prefetched; `_add_c` prefetches the second half.
+    U and C are u and center in groups (`pack`), of long rows. The first half of the tile at x[ahead] is prefetched.
     """
     i = uintp(0)
     if U.size:
@@ -57,10 +55,9 @@ def _dots_c(x: Any, base: Any, M: Any, u: Any, center: Any, U: Any, C: Any, a: A
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _dots_and_squares_c(
-    x: Any, base: Any, M: Any, u: Any, center: Any, inverse: Any, wide: Any, a: Any, q: Any, n: Any, ahead: Any
-) -> None:
+def _dots_and_squares_c(x: Any, base: Any, M: Any, weights: Any, wide: Any, a: Any, q: Any, n: Any, ahead: Any) -> None:
     """The same, and q_i = Σ_j inverse_j (x_ij − c_j)²; ``wide`` holds u, center and inverse in groups."""
+    u, _, center, inverse = weights
     i = uintp(0)
     if wide.size:
         while i + uintp(8) <= n:
@@ -83,8 +80,7 @@ def _add_c(
 ) -> None:
     """g_j += Σ_i r_i (x_ij − c_j), while the second half of the tile at x[ahead] is prefetched.
 
-    C is center in groups, and ``sums`` collects theirs: `add_sums` adds them to g. ``residuals`` is scratch
-    for residuals in the precision of the sums.
+    C is center in groups, whose sums are collected for `add_sums`; ``residuals`` is scratch in the precision of sums.
     """
     i = uintp(0)
     if C.size and n >= uintp(4):
@@ -154,9 +150,7 @@ def _tile_after(first: Any, n: Any, end: Any, run: Any, apart: Any, N: Any) -> t
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def logistic_c(
-    X: Any, targets: Any, weights: Any, g: Any, wide: Any, residuals: Any, half: Any, runs: Any
-) -> tuple[float, float]:
+def logistic_c(X: Any, targets: Any, weights: Any, g: Any, wide: Any, residuals: Any, half: Any, runs: Any) -> Any:
     """Two classes, C order: add the gradient to ``g`` (intercept first); return loss and longest row.
 
     ``targets`` are class codes, weights of rows and offsets; ``weights`` are u, b, center and inverse. ``wide`` is
@@ -177,7 +171,7 @@ def logistic_c(
         following, last = _tile_after(first, n, end, uintp(run), uintp(apart), N)
         ahead = following * M if following + step <= N else first * M
         if inverse.size and not half.size:
-            _dots_and_squares_c(x, first * M, M, u, center, inverse, wide, a, h, n, ahead)
+            _dots_and_squares_c(x, first * M, M, weights, wide, a, h, n, ahead)
             for i in range(n):
                 if not s.size or s[seen + i] > 0.0:
                     longest = max(longest, h[i])
@@ -247,10 +241,7 @@ def logistic_f(x: Any, apart: int, targets: Any, weights: Any, g: Any, tile: int
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
 def _csr_dot(data: Any, indices: Any, first: Any, last: Any, u: Any) -> float:
-    """Σ_p data_p u[indices_p] from first to last, in four sums: one would wait for itself.
-
-    Meanwhile what comes some rows later is prefetched.
-    """
+    """Σ_p data_p u[indices_p] from first to last, in four sums (one would wait for itself), with prefetching."""
     s0 = s1 = s2 = s3 = 0.0
     p = first
     while p + uintp(4) <= last:
@@ -278,8 +269,7 @@ def _csr_add(data: Any, indices: Any, first: Any, last: Any, w: float, g: Any) -
 def logistic_csr(rows: Any, targets: Any, u: Any, b: float, v: Any, v0: float, g: Any, h_out: Any) -> float:
     """Two classes, CSR rows, not centred: add the gradient to ``g``; return the loss.
 
-    If v is not empty, the Hessian at (b, u) times the direction (v0, v) is added instead. Curvatures go to ``h_out`` if
-    that is not empty.
+    If v is not empty, the Hessian times (v0, v) is added instead. Curvatures go to ``h_out`` if that is not empty.
     """
     (data, indices, indptr), (t, s, offset) = rows, targets
     tile = 64
@@ -330,24 +320,17 @@ def csr_squares(rows: Any, h: Any, sums: Any) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def csr_longest(rows: Any, s: Any, center: Any, inverse: Any, base: float) -> float:
-    """max_i Σ_j inverse_j (x_ij − c_j)² over the rows of positive weight; ``base`` is the value of a row of zeros.
-
-    Without a center the columns have one ``inverse``.
-    """
+def csr_longest(rows: Any, s: Any, center: Any, inverse: Any, zeros: float) -> float:
+    """max_i Σ_j inverse_j (x_ij − c_j)² over the rows of positive weight; ``zeros`` is the value of a row of zeros."""
     data, indices, indptr = rows
     longest = 0.0
     for i in range(indptr.size - 1):
         if s.size and s[i] == 0.0:
             continue
-        total = base
-        if center.size:
-            for p in range(uintp(indptr[i]), uintp(indptr[i + 1])):
-                j = uintp(indices[p])
-                total += inverse[j] * data[p] * (data[p] - 2.0 * center[j])
-        else:
-            for p in range(uintp(indptr[i]), uintp(indptr[i + 1])):
-                total += inverse[0] * data[p] * data[p]
+        total = zeros
+        for p in range(uintp(indptr[i]), uintp(indptr[i + 1])):
+            j = uintp(indices[p])
+            total += inverse[j] * data[p] * (data[p] - 2.0 * center[j])
         longest = max(longest, total)
     return longest
 

@@ -209,12 +209,6 @@ def _raise_by(a: Any, b: Any, top: Any, n: Any) -> None:
         top[i] = max(top[i], a[i])
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _exp_below_zero(top: Any, total: Any, n: Any) -> None:
-    for i in range(n):
-        total[i] = exp_negative_single(-top[i])
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def _log_of(total: Any, n: Any) -> Any:
     """Σ log(total), of numbers that are at least 1, a logarithm for 64 of them."""
@@ -236,7 +230,8 @@ def _single_tile(A: Any, t: Any, b: Any, top: Any, total: Any, n: Any) -> Any:
         _raise_by(A[k], b[k], top, n)
     for i in range(n):
         value += np.float64(top[i] - (A[t[i] - 1, i] if t[i] > 0 else np.float32(0.0)))
-    _exp_below_zero(top, total, n)
+    for i in range(n):
+        total[i] = exp_negative_single(-top[i])
     for k in range(C):
         _shares(A[k], top, total, n)
     value += _log_of(total, n)

@@ -1,7 +1,7 @@
 """Weighted sums of squares and products of columns, the symmetric half alone, in vector registers.
 
-A tile of rows stays in the first-level cache while blocks of the sum, eight columns against up to twenty-four, are made
-of all its rows in registers. A library's product makes both halves, from a second copy of the rows.
+A tile of rows stays in L1 while blocks of the sum, eight columns against up to 24, are summed over its rows in
+registers. BLAS would compute both halves, from a second copy of the rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _products(groups: int) -> Any:
     """Make the instruction for blocks of eight columns against so many groups of eight."""
 
     @intrinsic
-    def add_products(typingctx: Any, z: Any, h: Any, n: Any, P: Any, G: Any, i: Any, j: Any) -> Any:
+    def add_products(_: Any, z: Any, h: Any, n: Any, P: Any, G: Any, i: Any, j: Any) -> Any:
         """G[i:i+8, j:j+8·groups] += Σ_r h_r z_ri z_rj over n rows of length P."""
 
         def emit(do: Build) -> None:
@@ -81,9 +81,8 @@ def add_gram(z: Any, h: Any, n: Any, P: Any, G: Any) -> None:
 def centred_rows(x: Any, base: Any, M: Any, center: Any, z: Any, P: Any, n: Any) -> None:
     """z_i = (1, x_i − center) for the n rows of length M that begin at x[base], rows of length P in a flat array."""
     for i in range(n):
-        k, out = base + i * M, i * P
-        z[out] = 1.0
-        out += uintp(1)
+        k, out = base + i * M, i * P + uintp(1)
+        z[i * P] = 1.0
         for j in range(M):
             z[out + j] = x[k + j] - center[j]
 

@@ -20,14 +20,13 @@ MOST_ROWS = 2048
 """Rows of a chunk, at most, where a Hessian has more rows than that."""
 HALF_PRECISION = vectors.has_half_precision()
 """Whether this machine reads numbers of half precision as fast as others."""
-NOTHING, NO_OFFSET, NO_HALF = np.empty(0), np.empty((0, 1)), np.empty(0, np.uint16)
+NOTHING, NO_OFFSET = np.empty(0), np.empty((0, 1))
 ALL = slice(None)
 
 
 def curvature(block: Block, at: CurvatureParams) -> Sums:
     """As `reference.curvature`; the kernel is chosen by the storage of the rows. Fills the buffers of the block."""
-    C, M = at.W.shape
-    Phi = block.Phi
+    (C, M), Phi = at.W.shape, block.Phi
     if block.n_rows == 0:
         return reference.curvature(block, at)
     plain = block.s is None and block.offset is None and at.inverse is None and not at.center.any()
@@ -57,7 +56,7 @@ def curvature_product(block: Block, at: CurvatureParams) -> Array:
             compiled.logistic_csr(_csr_arrays(block), _targets(block), W[0], shift, V[0], turn, g[0], h)
         g[0, 1:] -= center * g[0, 0]
         return g
-    others = _all_but_one(C + 1)
+    others = 1.0 - np.eye(C + 1)
     for rows in _ranges(block, C):
         Z, (t, s, offset) = _centred(block, rows, center), _targets(block, rows)
         A = _activations(Z, W, b, center, offset)
@@ -106,27 +105,22 @@ def _targets(block: Block, rows: slice = ALL) -> tuple[Any, Array, Array]:
     return block.t[rows], s, NO_OFFSET if block.offset is None else block.offset[rows]
 
 
-def _row_curvature(block: Block, at: CurvatureParams) -> Array:
+def _row_curvature(block: Block, at: CurvatureParams) -> npt.NDArray[Any]:
     """Return the curvatures that are kept for the rows of a block, empty where there are none."""
-    kept = None if at.buffers is None else at.buffers.curvature
-    return NOTHING if kept is None else kept[block.first_row : block.first_row + block.n_rows]
+    return _rows_of(at.buffers.curvature if at.buffers else None, block)
 
 
 def _half_rows(block: Block, at: CurvatureParams) -> npt.NDArray[np.uint16]:
     """Return where the rows of a block go in half precision, flat and as bits, empty where they do not."""
-    half = None if at.buffers is None else at.buffers.half
-    if half is None:
-        return NO_HALF
-    return half[block.first_row : block.first_row + block.n_rows].reshape(-1).view(np.uint16)
+    return _rows_of(at.buffers.half if at.buffers else None, block).reshape(-1).view(np.uint16)
+
+
+def _rows_of(buffer: npt.NDArray[Any] | None, block: Block) -> npt.NDArray[Any]:
+    return NOTHING if buffer is None else buffer[block.first_row : block.first_row + block.n_rows]
 
 
 def _csr_arrays(block: Block) -> tuple[Any, Any, Any]:
-    X = block.X
-    return X.data, X.indices, X.indptr
-
-
-def _all_but_one(K: int) -> Array:
-    return np.ones((K, K)) - np.eye(K)
+    return block.X.data, block.X.indices, block.X.indptr
 
 
 def _weights(at: CurvatureParams) -> tuple[Array, float, Array, Array]:
@@ -141,9 +135,8 @@ def _logistic(block: Block, at: CurvatureParams) -> Sums:
         X = np.ascontiguousarray(X).view(np.uint16)  # compiled code knows no other way to name them
     if X.flags.c_contiguous:
         residuals = np.empty(_tile_rows(max(1, X.itemsize * M)), np.float32 if X.itemsize == 2 else np.float64)
-        half = _half_rows(block, at)
-        scratch = vectors.scratch(X.itemsize, M), residuals
-        value, longest = compiled.logistic_c(X, targets, weights, g, *scratch, half, runs)
+        scratch = vectors.scratch(X.itemsize, M), residuals, _half_rows(block, at)
+        value, longest = compiled.logistic_c(X, targets, weights, g, *scratch, runs)
     else:
         columns = X.strides[0] == X.itemsize and X.strides[1] >= 0 and X.strides[1] % X.itemsize == 0
         XT = X.T if columns else np.ascontiguousarray(X.T)
@@ -159,10 +152,7 @@ def _tile_rows(row_bytes: int) -> int:
 
 
 def _flat(XT: Any) -> tuple[Any, int]:
-    """Return the memory of an array of contiguous rows as one of one dimension, and how far its rows are apart.
-
-    Of a slice of columns, compiled code would not know that their numbers are neighbours.
-    """
+    """Return an array of contiguous rows as a flat one, which compiled code vectorises, and how far rows are apart."""
     apart = XT.strides[0] // XT.itemsize
     size = (XT.shape[0] - 1) * apart + XT.shape[1] if XT.size else 0
     return as_strided(XT, (size,), (XT.itemsize,)), apart
@@ -211,14 +201,18 @@ def _softmax_half(block: Block, at: CurvatureParams) -> Sums:
 
 def _logistic_hessian(block: Block, at: CurvatureParams) -> Sums:
     """Two classes, dense rows. Of many columns a chunk at a time: rows √h (1, z) by a loop, their product by BLAS."""
-    M = at.W.shape[1]
+    P, (X, runs) = at.size[1], _array(block)
     longest = 0.0 if at.inverse is None else _logistic(block, replace(at, buffers=None))[3]
-    if M < gram.MOST_COLUMNS:
-        return *_few_columns(block, at), longest
-    value, g = 0.0, np.zeros(M + 1)
+    value, g = 0.0, np.zeros(P)
+    if P <= gram.MOST_COLUMNS:
+        G, scratch = np.zeros((gram.padded(P),) * 2), (vectors.scratch(8, P - 1), gram.tile_scratch(P))
+        for rows in [ALL] if X.flags.c_contiguous else _ranges(block, 1):
+            Z, targets = np.ascontiguousarray(X[rows]), _targets(block, rows)
+            value += compiled.logistic_hessian(Z, targets, _weights(at), g, G, *scratch, runs)
+        return value, g[None], gram.symmetric_hessian(G[None], 1, P), longest
     H: Array | None = None
-    for rows in _ranges(block, 1, least=max(64, M)):  # with fewer rows than columns H is more work than they are
-        B = np.empty((rows.stop - rows.start, M + 1))
+    for rows in _ranges(block, 1, least=max(64, P - 1)):  # with fewer rows than columns H is more work than they are
+        B = np.empty((rows.stop - rows.start, P))
         value += _roots(block, at, rows, B, g)
         H = B.T @ B if H is None else np.add(H, B.T @ B, out=H)
     return value, g[None], H, longest
@@ -231,20 +225,10 @@ def _roots(block: Block, at: CurvatureParams, rows: slice, B: Array, g: Array) -
     return float(compiled.logistic_hessian(Z, _targets(block, rows), _weights(at), g, B[:0], *scratch, runs))
 
 
-def _few_columns(block: Block, at: CurvatureParams) -> tuple[float, Array, Array]:
-    P, (X, runs) = at.size[1], _array(block)
-    value, g, G = 0.0, np.zeros(P), np.zeros((gram.padded(P),) * 2)
-    scratch = vectors.scratch(8, P - 1), gram.tile_scratch(P)
-    for rows in [ALL] if X.flags.c_contiguous else _ranges(block, 1):
-        Z, targets = np.ascontiguousarray(X[rows]), _targets(block, rows)
-        value += compiled.logistic_hessian(Z, targets, _weights(at), g, G, *scratch, runs)
-    return value, g[None], gram.symmetric_hessian(G[None], 1, P)
-
-
 def _softmax_hessian(block: Block, at: CurvatureParams) -> Sums:
     """Softmax, dense rows a chunk at a time: products by BLAS, probabilities by a compiled loop."""
     (C, P), M = at.size, at.W.shape[1]
-    value, g, longest, others = 0.0, np.zeros((C, P)), 0.0, _all_but_one(C + 1)
+    value, g, longest, others = 0.0, np.zeros((C, P)), 0.0, 1.0 - np.eye(C + 1)
     alike = not at.W.any() and block.offset is None  # all rows have the same probabilities
     few = 4 <= M < gram.MOST_COLUMNS and not alike  # fewer columns would be mostly padding, for each pair of classes
     pairs, scratch = np.zeros((C * (C + 1) // 2 if few else 0, *(gram.padded(P),) * 2)), gram.tile_scratch(P)
@@ -314,10 +298,7 @@ def _csr_hessian(block: Block, h: Array, center: Array) -> Array:
 
 
 def _csr_longest(block: Block, s: Array, at: CurvatureParams) -> float:
-    center, inverse = at.center, at.inverse
-    if inverse is None:
+    if at.inverse is None:
         return 0.0
-    if len(inverse) and not center.any() and (inverse == inverse[0]).all():
-        center, inverse = NOTHING, inverse[:1]
-    base = float((center**2 * inverse).sum()) if center.size else 0.0
-    return float(compiled.csr_longest(_csr_arrays(block), s, center, inverse, base))
+    zeros = float((at.center**2 * at.inverse).sum())
+    return float(compiled.csr_longest(_csr_arrays(block), s, at.center, at.inverse, zeros))

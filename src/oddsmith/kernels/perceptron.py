@@ -1,8 +1,7 @@
 """One epoch of the perceptron: rows in a given order, a correction at each mistake, the best weights kept.
 
-The epoch is sequential by its nature: what a row does depends on all mistakes before it. So it is no fold. Few rows
-take the NumPy path, which looks for the next mistake in a run of rows at once; many rows, or many mistakes, the
-compiled one. Both make the same corrections in the same order.
+An epoch is sequential (each row depends on the mistakes before it), so it is not a fold. Few rows take the NumPy path,
+which looks for the next mistake in a run of rows; many rows or mistakes take the compiled path. Both correct alike.
 """
 
 from __future__ import annotations

@@ -58,16 +58,6 @@ def _rival(a: Any, k: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _errors(rows: Any, t: Any, V: Any, bias: float, a: Any) -> int:
-    errors = 0
-    for n in range(len(t)):
-        _activations(rows, n, V, bias, a)
-        if _rival(a, t[n]) >= 0:
-            errors += 1
-    return errors
-
-
-@njit(cache=True, nogil=True)
 def _epoch(rows: Any, t: Any, order: Any, step: float, bias: float, V: Any, best: Any, state: Any) -> None:
     """Run an epoch; ``state`` holds mistakes, run without a mistake, longest run, fewest errors."""
     a = np.zeros(V.shape[0])
@@ -85,7 +75,10 @@ def _epoch(rows: Any, t: Any, order: Any, step: float, bias: float, V: Any, best
             continue
         if state[1] > 2 * state[2]:
             state[2] = state[1]
-            errors = _errors(rows, t, V, bias, a)
+            errors = 0
+            for m in range(len(t)):
+                _activations(rows, m, V, bias, a)
+                errors += _rival(a, t[m]) >= 0
             if errors < state[3]:
                 best[:] = V
                 state[3] = errors

@@ -1,8 +1,7 @@
 """The reference kernel: the curvature sums of one block by the three verbs of its storage.
 
-It is the definition that the compiled kernels are held against, and the path of small problems. Rows are read in tiles
-that fit the cache; each is centred as it is read, so that a column of mean 1e8 loses no digits and the user's array is
-never copied whole.
+It defines what the compiled kernels must return, and serves small problems. Rows are read in tiles that fit the cache,
+each centred as it is read: a column of mean 1e8 loses no digits, and the user's array is never copied whole.
 """
 
 from __future__ import annotations
@@ -119,10 +118,7 @@ def curvature_product(block: Block, at: CurvatureParams) -> Array:
 
 
 def curvature_diagonal(block: Block, at: CurvatureParams) -> tuple[Array, Array]:
-    """Return the diagonal of the Hessian at ``(b, W)`` and its rows of the intercepts (C × P each).
-
-    Of the row of a class's intercept, these are the entries of the weights of the same class.
-    """
+    """Return the diagonal of the Hessian, and of each intercept's row the entries of its own class (C × P each)."""
     diagonal, cross = np.zeros(at.size), np.zeros(at.size)
     for tile in _tiles(block, at):
         R = tile.weighted(np.stack([tile.losses.curvature(k, k) for k in range(len(diagonal))], axis=1))
@@ -157,21 +153,15 @@ def _gradient(Z: Rows, R: Array) -> Array:
 def _hessian(tile: _Tile, C: int) -> Array:
     if isinstance(tile.losses, SoftmaxRows) and isinstance(tile.Z, DenseRows):
         return softmax_hessian(tile.Z.X, tile.losses.P, tile.losses.others, tile.s)
-    M = tile.Z.shape[1]
-    H = np.empty((C, M + 1, C, M + 1))
+    Z, P = tile.Z, tile.Z.shape[1] + 1
+    H = np.empty((C, P, C, P))
     for j in range(C):
         for k in range(j, C):
-            H[j, :, k, :] = H[k, :, j, :] = bordered_gram(tile.Z, tile.weighted(tile.losses.curvature(j, k)))
+            h, G = tile.weighted(tile.losses.curvature(j, k)), H[j, :, k, :]  # G = Σ h (1, z)(1, z)ᵀ
+            G[0, 0], G[1:, 1:] = h.sum(), Z.gram(h)
+            G[0, 1:] = G[1:, 0] = Z.gradient(h)
+            H[k, :, j, :] = G
     return H
-
-
-def bordered_gram(Z: Rows, h: Array) -> Array:
-    """Return ``Σ h (1, z)(1, z)ᵀ``."""
-    G = np.empty((Z.shape[1] + 1,) * 2)
-    G[0, 0] = h.sum()
-    G[0, 1:] = G[1:, 0] = Z.gradient(h)
-    G[1:, 1:] = Z.gram(h)
-    return G
 
 
 def softmax_hessian(Z: Array, P: Array, others: Array, s: Array | None) -> Array:

@@ -29,7 +29,7 @@ def _bitcast(bits: Any, number: Any) -> Any:
     """Make the instruction that reinterprets an integer as a number."""
 
     @intrinsic
-    def cast(typingctx: Any, value: Any) -> Any:
+    def cast(_: Any, value: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return builder.bitcast(arguments[0], context.get_value_type(number))
 
@@ -51,15 +51,11 @@ def exp_negative(x: float) -> float:
     r = (x - n * LN2_HIGH) - n * LN2_LOW
     r2 = r * r
     r4 = r2 * r2
-    low = ((1.0 + r) + r2 * (0.5 + r * (1.0 / 6.0))) + r4 * (
-        (1.0 / 24.0 + r * (1.0 / 120.0)) + r2 * (1.0 / 720.0 + r * (1.0 / 5040.0))
-    )
-    high = (
-        (1.0 / 40320.0 + r * (1.0 / 362880.0))
-        + r2 * (1.0 / 3628800.0 + r * (1.0 / 39916800.0))
-        + r4 * (1.0 / 479001600.0)
-    )
-    value = (low + r4 * r4 * high) * _as_double((np.int64(k) + 1023) << 52)
+    low = (1.0 + r) + r2 * (0.5 + r * (1.0 / 6.0))
+    middle = (1.0 / 24.0 + r * (1.0 / 120.0)) + r2 * (1.0 / 720.0 + r * (1.0 / 5040.0))
+    high = (1.0 / 40320.0 + r * (1.0 / 362880.0)) + r2 * (1.0 / 3628800.0 + r * (1.0 / 39916800.0))
+    series = (low + r4 * middle) + r4 * r4 * (high + r4 * (1.0 / 479001600.0))
+    value = series * _as_double((np.int64(k) + 1023) << 52)
     return 0.0 if zero else value
 
 
@@ -72,9 +68,8 @@ def exp_negative_single(x: Any) -> Any:
     n = one(k)
     r = (x - n * one(0.693359375)) + n * one(2.12194440e-4)
     r2 = r * r
-    value = (one(1.0) + r) + r2 * (
-        (one(0.5) + r * one(1.0 / 6.0)) + r2 * ((one(1.0 / 24.0) + r * one(1.0 / 120.0)) + r2 * one(1.0 / 720.0))
-    )
+    high = (one(1.0 / 24.0) + r * one(1.0 / 120.0)) + r2 * one(1.0 / 720.0)
+    value = (one(1.0) + r) + r2 * ((one(0.5) + r * one(1.0 / 6.0)) + r2 * high)
     return value * _as_single((k + np.int32(127)) << np.int32(23))
 
 
@@ -85,13 +80,11 @@ def log1p_unit(e: float) -> float:
     w = z * z
     w2 = w * w
     w4 = w2 * w2
-    low = ((1.0 + w * (1.0 / 3.0)) + w2 * (1.0 / 5.0 + w * (1.0 / 7.0))) + w4 * (
-        (1.0 / 9.0 + w * (1.0 / 11.0)) + w2 * (1.0 / 13.0 + w * (1.0 / 15.0))
-    )
-    high = ((1.0 / 17.0 + w * (1.0 / 19.0)) + w2 * (1.0 / 21.0 + w * (1.0 / 23.0))) + w4 * (
-        (1.0 / 25.0 + w * (1.0 / 27.0)) + w2 * (1.0 / 29.0 + w * (1.0 / 31.0))
-    )
-    return 2.0 * z * (low + w4 * w4 * high)
+    first = (1.0 + w * (1.0 / 3.0)) + w2 * (1.0 / 5.0 + w * (1.0 / 7.0))
+    second = (1.0 / 9.0 + w * (1.0 / 11.0)) + w2 * (1.0 / 13.0 + w * (1.0 / 15.0))
+    third = (1.0 / 17.0 + w * (1.0 / 19.0)) + w2 * (1.0 / 21.0 + w * (1.0 / 23.0))
+    fourth = (1.0 / 25.0 + w * (1.0 / 27.0)) + w2 * (1.0 / 29.0 + w * (1.0 / 31.0))
+    return 2.0 * z * ((first + w4 * second) + w4 * w4 * (third + w4 * fourth))
 
 
 @njit(cache=True, nogil=True, fastmath=EXACT, error_model="numpy")
@@ -114,8 +107,7 @@ def logistic_tile(a: Any, b: float, sign: Any, r: Any, h: Any, n: Any) -> None:
 def residual_tile(a: Any, b: float, sign: Any, r: Any, n: Any) -> tuple[float, bool]:
     """Residuals alone, as `logistic_tile` makes them; return the loss, and whether it has all its digits.
 
-    Σ log(1 + e^−|m|) is one logarithm of a product, of 2 to the n at most. It rounds as 1 + e does: not where the
-    losses are far below 1.
+    Σ log(1 + e^−|m|) is one logarithm of a product (at most 2ⁿ), which loses digits if the losses are far below 1.
     """
     product, beyond = 1.0, 0.0
     for i in range(n):
@@ -147,7 +139,7 @@ def prefetch_line(builder: Any, pointer: Any) -> None:
 
 
 @intrinsic
-def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
+def prefetch(_: Any, array: Any, index: Any) -> Any:
     """Prefetch the cache line of ``array[index]`` (a flat array) into L2."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

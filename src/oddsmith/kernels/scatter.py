@@ -1,8 +1,7 @@
 """Compiled sums by class over large dense blocks: weights, totals, squares and products, in one read.
 
-Each function adds to its last arguments. Rows of weight 0 are passed over; the first row of a class that was not
-seen before becomes its base, which is taken from every row of the class before it is summed. This module is
-imported for large problems only.
+Each function adds to its last arguments. Rows of weight 0 are skipped; the first row of a class becomes its base, which
+is subtracted from all rows of the class. Indices are unsigned, as in `compiled`. Imported for large problems only.
 """
 
 from __future__ import annotations
@@ -24,13 +23,10 @@ def locked(array: Any) -> Any:
     return view
 
 
-# Indices are unsigned in the inner loops: a signed one could mean "from the end", and the check for that keeps
-# compilers from using vector registers.
-
-
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def diagonal(X: Any, t: Any, s: Any, seen: Any, base: Any, weight: Any, total: Any, squares: Any) -> None:
+def diagonal(rows: Any, seen: Any, base: Any, weight: Any, total: Any, squares: Any) -> None:
     """Σ s, Σ s z and Σ s z² of each class, z = x − base. An empty ``t`` is one class, an empty ``s`` all ones."""
+    X, t, s = rows
     n, M = X.shape
     for i in range(n):
         r, k = uintp(i), uintp(t[i]) if t.size else uintp(0)
@@ -76,11 +72,9 @@ def _products(Z: Any, T: Any, Mp: Any, a: Any, b: Any, P: Any) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _gather(
-    X: Any, t: Any, s: Any, first: Any, n: Any, rank: Any, edges: Any, place: Any, seen: Any, base: Any
-) -> None:
-    """Find the place of each row (−1: none) when sorted by the rank of its class, and the edges of the ranks."""
-    K = len(rank)
+def _gather(rows: Any, first: Any, n: Any, rank: Any, edges: Any, place: Any, seen: Any, base: Any) -> None:
+    """Find the place of each row (−1: none) sorted by the rank of its class; rank r begins at edges[r]."""
+    X, t, s = rows
     edges[:] = 0
     for i in range(n):
         k = t[first + i] if t.size else 0
@@ -92,43 +86,38 @@ def _gather(
             for j in range(X.shape[1]):
                 base[k, j] = X[first + i, j]
         place[i] = rank[k]
-        edges[rank[k] + 1] += 1
-    for k in range(K):
-        edges[k + 1] += edges[k]
+        edges[rank[k] + 2] += 1
+    for k in range(len(rank)):
+        edges[k + 2] += edges[k + 1]
     for i in range(n):
         if place[i] >= 0:
-            r = place[i]
-            place[i] = edges[r]
+            r = place[i] + 1
+            place[i] = edges[r]  # counts up from where the rank begins to where it ends
             edges[r] += 1
-    for k in range(K, 0, -1):
-        edges[k] = edges[k - 1]
-    edges[0] = 0
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def full(
-    X: Any, t: Any, s: Any, rank: Any, group: Any, seen: Any, base: Any, weight: Any, total: Any, products: Any
-) -> None:
+def full(rows: Any, rank: Any, group: Any, seen: Any, base: Any, weight: Any, total: Any, products: Any) -> None:
     """Σ s, Σ s z of each class, and Σ s z zᵀ of each group, z = x − base.
 
     Per tile: (1) rows are sorted by the rank of their class, in which the classes of a group are neighbours;
     (2) columns of the sorted rows, centred and scaled by the root of the weight, become rows of a buffer that stays
     in the cache; (3) sums and products run along these.
     """
-    N, M = X.shape
+    (X, t, s), (N, M) = rows, rows[0].shape
     K, G = len(rank), len(products)
     Mp = -(-M // 4) * 4
     # An odd number of cache lines between columns: then they do not compete for the same places of the cache.
     T = max(1, TILE_ELEMENTS // Mp // 16) * 16 + 8
     Z, root = np.zeros(Mp * T), np.ones(T)
     P = np.zeros((G, Mp * Mp))
-    edges, place = np.zeros(K + 1, dtype=np.int64), np.zeros(T, dtype=np.int64)
+    edges, place = np.zeros(K + 2, dtype=np.int64), np.zeros(T, dtype=np.int64)
     classes = np.zeros(K, dtype=np.int64)
     for k in range(K):
         classes[rank[k]] = k
     for first in range(0, N, T):
         n = min(T, N - first)
-        _gather(X, t, s, first, n, rank, edges, place, seen, base)  # 1
+        _gather(rows, first, n, rank, edges, place, seen, base)  # 1
         for i in range(n):  # 2
             if place[i] < 0:
                 continue
@@ -153,7 +142,5 @@ def full(
                 start = edges[c + 1]
     for g in range(G):
         for i in range(M):
-            for j in range(i, M):
-                products[g, i, j] += P[g, i * Mp + j]
-                if j > i:
-                    products[g, j, i] += P[g, i * Mp + j]
+            for j in range(M):
+                products[g, i, j] += P[g, min(i, j) * Mp + max(i, j)]

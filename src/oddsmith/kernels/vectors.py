@@ -1,9 +1,8 @@
-"""Loops over rows in vector registers, written for the compiler as it wants them.
+"""Loops over rows in vector registers, as LLVM instructions.
 
-A compiler that is left alone sums the columns that do not fill a register one by one, and adds up the parts of every
-row on its own. Here columns are taken in groups, the last of which overlaps the one before it (what both hold counts
-once, see `pack`), and the sums of eight rows are added up together. Rows of half precision are summed in single
-precision, all others in double precision.
+Left alone, the compiler sums the columns that do not fill a register one by one, and each row on its own. Here columns
+are taken in groups, the last of which overlaps the one before it (the overlap counts once, see `pack`), and the sums of
+eight rows are added pairwise together. Half-precision rows are summed in single precision, others in double.
 """
 
 from __future__ import annotations
@@ -103,12 +102,8 @@ class Build:
         added = body(i, k, totals)
         following = b.add(i, INDEX(by))
         moved = k if step is None else b.add(k, step)
-        for phi, first, later in zip(
-            [i, k, *totals],
-            [INDEX(0), INDEX(0) if at is None else at, *[ir.Constant(kind, [0.0] * kind.count)] * sums],
-            [following, moved, *added],
-            strict=True,
-        ):
+        starts = [INDEX(0), INDEX(0) if at is None else at, *[ir.Constant(kind, [0.0] * kind.count)] * sums]
+        for phi, first, later in zip([i, k, *totals], starts, [following, moved, *added], strict=True):
             phi.add_incoming(first, before)
             phi.add_incoming(later, b.block)
         b.cbranch(b.icmp_unsigned("<", following, count), inside, after)
@@ -127,9 +122,7 @@ def emitted_by(emit: Callable[[Build], Any]) -> Any:
 
 
 @intrinsic
-def eight_dots(
-    typingctx: Any, x: Any, first: Any, M: Any, center: Any, i: Any, ahead: Any, u: Any, a: Any, v: Any, q: Any
-) -> Any:
+def eight_dots(_: Any, x: Any, first: Any, M: Any, c: Any, i: Any, ahead: Any, u: Any, a: Any, v: Any, q: Any) -> Any:
     """a[i:i+8] = Σ_j u_j z_ij and, unless v and q are None, q[i:i+8] = Σ_j v_j z_ij², with z_ij = x_ij − c_j.
 
     The eight rows of length M begin at x[first]; u, c and v are in groups. Meanwhile as many numbers as four rows have,
@@ -164,13 +157,11 @@ def eight_dots(
                 total = builder.fpext(do.pick(total, total, [*range(ROWS)]), ir.VectorType(DOUBLE, ROWS))
             builder.store(total, do.address(do.pointer(place + 1, DOUBLE), i, DOUBLE, ROWS), align=8)
 
-    return VOID(x, N, N, center, N, N, u, a, v, q), emitted_by(emit)
+    return VOID(x, N, N, c, N, N, u, a, v, q), emitted_by(emit)
 
 
 @intrinsic
-def add_columns(
-    typingctx: Any, x: Any, first: Any, M: Any, n: Any, r: Any, center: Any, g: Any, j: Any, ahead: Any
-) -> Any:
+def add_columns(_: Any, x: Any, first: Any, M: Any, n: Any, r: Any, center: Any, g: Any, j: Any, ahead: Any) -> Any:
     """g[j:j+lanes] += Σ_i r_i (x_ij − c_j) over n rows, a multiple of four, of the columns that begin at x[first].
 
     Meanwhile half as many numbers, from x[ahead] on, are prefetched.
@@ -201,7 +192,7 @@ def add_columns(
 
 
 @intrinsic
-def value_at(typingctx: Any, x: Any, k: Any) -> Any:
+def value_at(_: Any, x: Any, k: Any) -> Any:
     """Return x[k] in double precision."""
 
     def emit(do: Build) -> Any:
@@ -212,7 +203,7 @@ def value_at(typingctx: Any, x: Any, k: Any) -> Any:
 
 
 @intrinsic
-def pack_half_row(typingctx: Any, x: Any, k: Any, M: Any, center: Any, inverse: Any, root: Any, half: Any) -> Any:
+def pack_half_row(_: Any, x: Any, k: Any, M: Any, center: Any, inverse: Any, root: Any, half: Any) -> Any:
     """Write (x − c) · root of the row of length M at x[k] to half[k:k+M]; return Σ inverse (x − c)².
 
     It does nothing where there is no half precision: code for that could not even be linked.

@@ -9,12 +9,12 @@ import numpy as np
 
 from oddsmith.block import Block
 from oddsmith.numerics import Array
-from oddsmith.statistic import STATISTICS, Shape
+from oddsmith.statistic import STATISTICS, Additive, Shape
 
 
 @STATISTICS.register("counts")
 @dataclass(frozen=True)
-class Counts:
+class Counts(Additive):
     """``rows = Σ_n 1[s_n > 0]``, ``weight_k = Σ_n s_n 1[t_n = k]``.
 
     >>> block = Block(np.zeros((3, 1)), np.array([0, 1, 1], dtype=np.int32), s=np.array([1.0, 2.0, 0.0]))
@@ -35,13 +35,8 @@ class Counts:
         if block.s is None and params.K == 2:
             ones = float(np.count_nonzero(block.t))
             return cls(block.n_rows, np.array([block.n_rows - ones, ones]))
-        if block.s is None:
-            return cls(block.n_rows, np.bincount(block.t, minlength=params.K).astype(np.float64))
-        weight = np.bincount(block.t, weights=block.s, minlength=params.K).astype(np.float64)
-        return cls(int(np.count_nonzero(block.s)), weight)
-
-    def merge(self, other: Counts) -> Counts:
-        return Counts(self.rows + other.rows, self.weight + other.weight)
+        rows = block.n_rows if block.s is None else int(np.count_nonzero(block.s))
+        return cls(rows, np.bincount(block.t, weights=block.s, minlength=params.K).astype(np.float64))
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:

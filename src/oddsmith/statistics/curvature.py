@@ -15,7 +15,7 @@ from oddsmith.kernels.reference import CurvatureParams
 from oddsmith.links import LINKS
 from oddsmith.numerics import Array, log1pexp
 from oddsmith.rows.base import PRODUCTS, TILE_ELEMENTS, cache_ranges
-from oddsmith.statistic import STATISTICS, Shape
+from oddsmith.statistic import STATISTICS, Additive, Shape
 
 
 @STATISTICS.register("curvature")
@@ -69,7 +69,7 @@ class Curvature:
 
 @STATISTICS.register("curvature product")
 @dataclass(frozen=True)
-class CurvatureProduct:
+class CurvatureProduct(Additive):
     """``product = H v``: the Hessian of `Curvature` times a direction, without forming it (C × (M + 1)).
 
     >>> block = Block(np.array([[1.0], [-1.0]]), np.array([1, 0], dtype=np.int32))
@@ -88,9 +88,6 @@ class CurvatureProduct:
     def of(cls, block: Block, params: CurvatureParams) -> CurvatureProduct:
         return cls(_kernels(params).curvature_product(block, params))
 
-    def merge(self, other: CurvatureProduct) -> CurvatureProduct:
-        return CurvatureProduct(self.product + other.product)
-
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
         return [_example(shape, rng, 1)]
@@ -98,7 +95,7 @@ class CurvatureProduct:
 
 @STATISTICS.register("curvature diagonal")
 @dataclass(frozen=True)
-class CurvatureDiagonal:
+class CurvatureDiagonal(Additive):
     """``diagonal_k = Σ s ∂²ℓ/∂a_k² (1, z²)``: the diagonal of the Hessian of `Curvature` (C × (M + 1)).
 
     ``cross_k = Σ s ∂²ℓ/∂a_k² (1, z)`` is its row of the intercept of class k, among that class's weights.
@@ -120,9 +117,6 @@ class CurvatureDiagonal:
     def of(cls, block: Block, params: CurvatureParams) -> CurvatureDiagonal:
         return cls(*_kernels(params).curvature_diagonal(block, params))
 
-    def merge(self, other: CurvatureDiagonal) -> CurvatureDiagonal:
-        return CurvatureDiagonal(self.diagonal + other.diagonal, self.cross + other.cross)
-
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
         return [_example(shape, rng, 1)]
@@ -139,7 +133,7 @@ class LossesParams:
 
 @STATISTICS.register("losses")
 @dataclass(frozen=True)
-class Losses:
+class Losses(Additive):
     """``value_k = Σ s ℓ(t, b_k + w_kᵀ(φ − center) + offset)`` with ``ℓ = log(1 + exp(∓a))``, for k models at once.
 
     >>> block = Block(np.array([[1.0], [-1.0]]), np.array([1, 0], dtype=np.int32))
@@ -165,9 +159,6 @@ class Losses:
             loss = log1pexp(np.where(block.t[part, None] == 1, -A, A))
             total += loss.sum(axis=0) if block.s is None else block.s[part] @ loss
         return cls(total)
-
-    def merge(self, other: Losses) -> Losses:
-        return Losses(self.value + other.value)
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from scipy import sparse
 from oddsmith.block import Block
 from oddsmith.numerics import Array
 from oddsmith.rows import as_rows
-from oddsmith.statistic import STATISTICS, Shape
+from oddsmith.statistic import STATISTICS, Additive, Shape
 from oddsmith.statistics.moments import Moments, MomentsParams, merged_means
 from oddsmith.statistics.tiles import sorted_tiles, sums_by_class
 
@@ -39,7 +39,7 @@ class FeaturesParams:
 
 @STATISTICS.register("features")
 @dataclass(frozen=True, kw_only=True)
-class Features:
+class Features(Additive):
     """Class weights, and sums of single columns by class over the rows in which the column is not NaN.
 
     ``weight_k = Σ s_n 1[t_n = k]`` over all rows. For the columns j in ``moments`` (K × m each):
@@ -84,18 +84,16 @@ class Features:
 
     def merge(self, other: Features) -> Features:
         """Add everything, but merge means and scatter by Chan's rule."""
-        added = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
         mean, delta, cross = merged_means(self.observed, self.mean, other.observed, other.mean)
-        return Features(**{**added, "mean": mean, "scatter": added["scatter"] + cross * delta**2})
+        added = super().merge(other)
+        return replace(added, mean=mean, scatter=added.scatter + cross * delta**2)
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
         K, M = shape.K, shape.M
         every = range(M)
-        return [
-            FeaturesParams(K=K, moments=every, sums=every[-1:], levels=((M - 1, 3),), watch=(NEGATIVE,)),
-            FeaturesParams(K=K, moments=every[:1], sums=every, levels=((0, 2), (M - 1, 4)), large=True),
-        ]
+        one = FeaturesParams(K=K, moments=every, sums=every[-1:], levels=((M - 1, 3),), watch=(NEGATIVE,))
+        return [one, FeaturesParams(K=K, moments=every[:1], sums=every, levels=((0, 2), (M - 1, 4)), large=True)]
 
 
 def _columns(block: Block, columns: Sequence[int]) -> Block:
@@ -103,11 +101,6 @@ def _columns(block: Block, columns: Sequence[int]) -> Block:
     if columns == range(block.n_columns):
         return block
     return Block(block.Phi.columns(columns), block.t, block.s, None, block.first_row)
-
-
-def _values(block: Block, column: int) -> Array:
-    """Return one column as float64."""
-    return block.Phi.columns([column]).dense().ravel()
 
 
 def _moments(block: Block, params: FeaturesParams) -> dict[str, Array]:
@@ -120,7 +113,7 @@ def _moments(block: Block, params: FeaturesParams) -> dict[str, Array]:
     mean, scatter = moments.mean, moments.scatter
     # A missing value shows in the sums of its column: only such columns are summed again, without it.
     for j in np.flatnonzero(~np.isfinite(mean).all(axis=0)):
-        x = _values(part, int(j))
+        x = part.Phi.columns([int(j)]).dense().ravel()
         there = ~np.isnan(x)
         s = None if block.s is None else block.s[there]
         again = Moments.of(Block(as_rows(x[there, None]), block.t[there], s), form)
@@ -198,7 +191,7 @@ def _levels(block: Block, params: FeaturesParams) -> Array:
     K = params.K
     parts = [np.zeros((K, 0))]
     for column, size in params.levels:
-        x = _values(block, column)
+        x = block.Phi.columns([column]).dense().ravel()
         known = (x >= 0.0) & (x < size) & (x == np.floor(x))
         cell = block.t[known].astype(np.int64) * size + x[known].astype(np.int64)
         s = None if block.s is None else block.s[known]

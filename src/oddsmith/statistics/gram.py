@@ -55,10 +55,8 @@ class Gram:
         class_weight = np.bincount(block.t, weights=block.s, minlength=params.K).astype(np.float64)
         if not class_weight.any():
             return cls.zero(Shape(block.n_columns, params.K), params)
-        if block.is_sparse and block.X.nnz < DENSE_ABOVE * block.n_rows * block.n_columns:
-            base, PhiPhi, sums = _sparse_sums(block, params.K)
-        else:
-            base, PhiPhi, sums = _dense_sums(block, params.K)
+        is_sparse = block.is_sparse and block.X.nnz < DENSE_ABOVE * block.n_rows * block.n_columns
+        base, PhiPhi, sums = (_sparse_sums if is_sparse else _dense_sums)(block, params.K)
         weight = float(class_weight.sum())
         rest = sums.sum(axis=1) / weight
         PhiT = sums - np.outer(rest, class_weight)
@@ -128,7 +126,7 @@ def _dense_sums(block: Block, K: int) -> tuple[Array, Array, Array]:
     return base, PhiPhi, sums
 
 
-def _subtract(rows: Any, base: Array, out: Array) -> None:
+def _subtract(rows: Array, base: Array, out: Array) -> None:
     """Write ``rows − base`` to ``out``, several short rows in one stride where they lie one after the other."""
     M = len(base)
     together = 16 if M < 64 and len(rows) % 16 == 0 and len(rows) else 1

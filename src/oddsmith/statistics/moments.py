@@ -146,30 +146,28 @@ class _Sums:
         self.group, self.weight, self.total, self.products = params.group, zero.weight, zero.mean, zero.scatter
         self.base = np.zeros((K, M)) if base is None else base
         seen = np.full(K, base is not None)
+        # An order in which the classes of a group are neighbours, so that one product serves them all.
+        rank = np.argsort(np.argsort(self.group, kind="stable"), kind="stable")
         if params.large and not block.is_sparse and (self.products.ndim == 2 or M <= MOST_COMPILED):
-            self._compiled(block, seen)
+            self._compiled(block, rank, seen)
             return
-        for tile in sorted_tiles(block, K, rank=self._rank()):  # 1
+        for tile in sorted_tiles(block, K, rank):  # 1
             new = ~seen[tile.klass]
             self.base[tile.klass[new]], seen[tile.klass] = tile.Z[tile.first[new]], True
             tile.subtract(self.base)  # 2
             self._add(tile)  # 3
 
-    def _rank(self) -> Codes:
-        """Return an order in which the classes of a group are neighbours, so that one product serves them all."""
-        return np.argsort(np.argsort(self.group, kind="stable"), kind="stable")
-
-    def _compiled(self, block: Block, seen: npt.NDArray[np.bool_]) -> None:
+    def _compiled(self, block: Block, rank: Codes, seen: npt.NDArray[np.bool_]) -> None:
         from oddsmith.kernels import scatter
 
         t = block.t if len(self.weight) > 1 else block.t[:0]
         s = np.empty(0) if block.s is None else block.s
-        rows = [scatter.locked(np.asarray(part)) for part in (block.X, t, s)]
+        rows = tuple(scatter.locked(np.asarray(part)) for part in (block.X, t, s))
         sums = (seen, self.base, self.weight, self.total, self.products)
         if self.products.ndim == 2:
-            scatter.diagonal(*rows, *sums)
+            scatter.diagonal(rows, *sums)
         else:
-            scatter.full(*rows, self._rank(), self.group, *sums)
+            scatter.full(rows, rank, self.group, *sums)
 
     def _add(self, tile: ClassTile) -> None:
         self.weight[tile.klass] += tile.weights()

@@ -89,7 +89,7 @@ class Sample:
         return self._padded(keys, np.concatenate([self.rows, other.rows])[taken[first]], weight, len(self.keys))
 
     @classmethod
-    def _padded(cls, keys: Keys, rows: Any, weight: Array, k: int) -> Sample:
+    def _padded(cls, keys: Keys, rows: Array, weight: Array, k: int) -> Sample:
         result = cls.zero(Shape(rows.shape[1], 1), SampleParams(k))
         result.keys[: len(keys)], result.rows[: len(keys)], result.weight[: len(keys)] = keys, rows, weight
         return result
@@ -115,10 +115,7 @@ def _smallest(keys: Keys, weight: Array, k: int) -> tuple[Keys, npt.NDArray[np.i
 
 
 def _hash(Phi: Any, seed: int) -> Keys:
-    """Return a key for each row: the sum of what its columns' values are mixed into, zeros left out, mixed again.
-
-    So CSR rows are hashed in time proportional to their non-zeros, to the same keys.
-    """
+    """Return a key for each row: the mixed sum of its mixed values. Zeros do not count, so CSR rows have the same."""
     n, M = Phi.shape
     start = _mixed(np.array([seed % 2**64], dtype=np.uint64))
     salt = np.arange(M, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + start

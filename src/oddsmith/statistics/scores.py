@@ -11,12 +11,12 @@ from oddsmith.block import Block
 from oddsmith.kernels.rowwise import Tile, WeightPoint, tiles
 from oddsmith.links import LINKS
 from oddsmith.numerics import Array, sigmoid
-from oddsmith.statistic import STATISTICS, Shape
+from oddsmith.statistic import STATISTICS, Additive, Shape
 
 
 @STATISTICS.register("score scatter")
 @dataclass(frozen=True)
-class ScoreScatter:
+class ScoreScatter(Additive):
     """``meat = Σ s g gᵀ`` with ``g`` the score of a row, CP × CP: the middle of a sandwich; and ``value = Σ s ℓ``.
 
     Weights count rows, as everywhere: a row of weight 2 is the row twice, so ``s`` is not squared.
@@ -43,9 +43,6 @@ class ScoreScatter:
             value += tile.loss
         return cls(total, value)
 
-    def merge(self, other: ScoreScatter) -> ScoreScatter:
-        return ScoreScatter(self.meat + other.meat, self.value + other.value)
-
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
         return _examples(shape, rng)
@@ -61,7 +58,7 @@ class LeverageParams:
 
 @STATISTICS.register("leverage slope")
 @dataclass(frozen=True)
-class LeverageSlope:
+class LeverageSlope(Additive):
     """``slope = ∂/∂x ½ log det I(x)``, C × P, where ``I = Σ s V(a) ⊗ z zᵀ`` is the expected information.
 
     With ``B = zᵀ S z`` (C × C, the variance of a row's activations) it is a sum over rows, in the activation
@@ -90,9 +87,6 @@ class LeverageSlope:
             R = _slopes(tile, tile.spread(params.S)) * (0.5 * tile.s)[:, None]
             total += (R @ params.at.T).T @ tile.Z
         return cls(total)
-
-    def merge(self, other: LeverageSlope) -> LeverageSlope:
-        return LeverageSlope(self.slope + other.slope)
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:

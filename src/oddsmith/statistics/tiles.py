@@ -76,7 +76,8 @@ def sorted_tiles(block: Block, K: int, rank: Codes | None = None) -> Iterator[Cl
     block, M = block.concrete(), block.n_columns
     step = max(64, TILE_ELEMENTS // max(1, M))
     buffer = np.empty((min(step, block.n_rows), M))
-    places = (np.arange(K) if rank is None else rank).astype(_small(K))
+    # The smallest type: sorting is then a matter of counting.
+    places = (np.arange(K) if rank is None else rank).astype(np.min_scalar_type(K - 1))
     by_place = np.argsort(places, kind="stable")
     for start in range(0, block.n_rows, step):
         part = slice(start, min(start + step, block.n_rows))
@@ -87,7 +88,7 @@ def sorted_tiles(block: Block, K: int, rank: Codes | None = None) -> Iterator[Cl
             s = block.s[part] if order is None else block.s[part][order]
             order = (np.arange(len(s)) if order is None else order)[s > 0]
             place, s = place[order], s[s > 0]
-        Z = _copy(block.X[part], order, buffer)
+        Z = _copy(block.X[part].toarray() if block.is_sparse else block.X[part], order, buffer)
         if not len(Z):
             continue
         count = np.bincount(place, minlength=K)
@@ -95,14 +96,8 @@ def sorted_tiles(block: Block, K: int, rank: Codes | None = None) -> Iterator[Cl
         yield ClassTile(Z, s, by_place[present], count[present])
 
 
-def _small(K: int) -> Any:
-    """Return a type for which sorting is a matter of counting."""
-    return np.uint8 if K <= 256 else np.uint16 if K <= 65536 else np.uint32
-
-
-def _copy(rows: Any, order: Codes | None, buffer: Array) -> Array:
+def _copy(rows: npt.NDArray[Any], order: Codes | None, buffer: Array) -> Array:
     """Return the rows in the given order as float64, in the buffer."""
-    rows = rows.toarray() if sparse.issparse(rows) else rows
     Z = buffer[: len(rows) if order is None else len(order)]
     if order is None:
         np.copyto(Z, rows)
