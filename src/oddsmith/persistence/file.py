@@ -157,7 +157,12 @@ def _parse(header: bytes, body: int) -> tuple[dict[str, Any], dict[str, tuple[in
         document = json.loads(entries.pop("__metadata__")[KEY])
         if not isinstance(document, dict):
             raise TypeError("no document")
-        places = {name: _place(entry) for name, entry in entries.items()}
+        places: dict[str, tuple[int, int]] = {}
+        for name, entry in entries.items():
+            start, end = as_shape(entry["data_offsets"])
+            places[name] = start, end
+            if end - start != prod(as_shape(entry["shape"])) * _ITEM_SIZE[entry["dtype"]]:
+                raise ModelFileError("The size of a tensor is not that of its type and shape.")
     except ModelFileError:
         raise
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
@@ -170,13 +175,6 @@ def _parse(header: bytes, body: int) -> tuple[dict[str, Any], dict[str, tuple[in
     if end != body:
         raise ModelFileError(f"Its tensors have {end} bytes, and {body} are there.")
     return document, places
-
-
-def _place(entry: dict[str, Any]) -> tuple[int, int]:
-    start, end = as_shape(entry["data_offsets"])
-    if end - start != prod(as_shape(entry["shape"])) * _ITEM_SIZE[entry["dtype"]]:
-        raise ModelFileError("The size of a tensor is not that of its type and shape.")
-    return start, end
 
 
 @contextmanager
