@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 
 from sklearn.base import BaseEstimator
 
@@ -17,30 +16,22 @@ from oddsmith.errors import InvalidInputError
 from oddsmith.persistence.journal import Journal
 from oddsmith.persistence.sealed_bytes import digest
 
-
-@dataclass
-class RunningFit:
-    """A fit in progress: its model, and the journals that were opened for it."""
-
-    model: BaseEstimator
-    journals: list[Journal] = field(default_factory=list)
-
-
-_CURRENT: ContextVar[RunningFit | None] = ContextVar("running_fit", default=None)
+_CURRENT: ContextVar[tuple[BaseEstimator, list[Journal]] | None] = ContextVar("running_fit", default=None)
+"""The model of a fit in progress, and the journals that were opened for it."""
 
 
 @contextmanager
 def checkpointed(model: BaseEstimator) -> Iterator[None]:
     """Surround a fit: its journals are marked as finished when it succeeds, and closed in any case."""
-    fit = RunningFit(model)
-    token = _CURRENT.set(fit)
+    journals: list[Journal] = []
+    token = _CURRENT.set((model, journals))
     try:
         yield
-        for journal in fit.journals:
+        for journal in journals:
             journal.finish()
     finally:
         _CURRENT.reset(token)
-        for journal in fit.journals:
+        for journal in journals:
             journal.close()
 
 
@@ -53,16 +44,17 @@ def with_journal(parts: Parts, resume: str | os.PathLike[str] | None, roles: Rol
         return parts
     from oddsmith.persistence.model_file import register_types  # it imports every model
 
-    fit = _CURRENT.get()
-    if fit is None:
+    current = _CURRENT.get()
+    if current is None:
         raise InvalidInputError("resume= is for fit. Leave it out here.")
+    model, journals = current
     register_types()
     fingerprint = getattr(parts, "fingerprint", None)
     about = {
-        "model": f"{fit.model!r} ({digest(fit.model.get_params(deep=False))[:16]})",
+        "model": f"{model!r} ({digest(model.get_params(deep=False))[:16]})",
         "data": f"{fingerprint or (parts.columns, parts.expected_rows)}",
         "columns": str(roles),
     }
     journal = Journal(resume, parts.engine, about, trusted=fingerprint is not None)
-    fit.journals.append(journal)
+    journals.append(journal)
     return Wrapped(parts, journal)

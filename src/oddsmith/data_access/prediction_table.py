@@ -101,7 +101,6 @@ class WriteResult(Table):
     seconds: float
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return one row."""
         return {name: [value] for name, value in vars(self).items()}
 
 
@@ -201,10 +200,7 @@ def predict_tables(
     consume: Callable[[Iterator[pa.Table]], T],
     how: Mapping[str, Any] | None = None,
 ) -> T:
-    """Return ``consume(tables)``: kept columns of the data with predictions at their right, some rows at a time.
-
-    ``consume`` may be called again from the first table on, as in `read_once`.
-    """
+    """Return ``consume(tables)``, called again if need be: kept columns of the data with predictions at their right."""
     if not is_elsewhere(data):
         rows: Any = as_table(data)
         rows = data if rows is None else rows

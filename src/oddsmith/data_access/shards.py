@@ -8,7 +8,7 @@ import narwhals as nw
 from sklearn.base import BaseEstimator, clone
 
 from oddsmith.data_access.streamed_fit import Stream, find_roles
-from oddsmith.design.data_summary import Roles, locate_errors, some_weights, with_table_view
+from oddsmith.design.data_summary import Roles, locate_errors, some_weights
 from oddsmith.design.inputs import as_array
 from oddsmith.engines import PartedSource, Piece
 from oddsmith.errors import InvalidInputError
@@ -45,7 +45,6 @@ class Shard:
     def of(cls, piece: Piece, params: ShardParams) -> Shard:
         roles = params.roles
         with locate_errors(piece):
-            piece = with_table_view(piece)
             rows = roles.rows(piece)
             n = int(rows.shape[0])
             if not n:

@@ -171,6 +171,7 @@ def read_stream(
     limits = parts.innermost
     dtype = (limits.dtype if isinstance(limits, Limits) else None) or "float64"
     encode = BlockEncoder(roles=read, classes=classes, design=learned, names=names, missing=missing, dtype=dtype)
+    mean = None if summary.offset_sum is None else np.atleast_1d(summary.offset_sum) / summary.weight.sum()
     counted = summary.n_present == summary.n_rows == float(summary.weight.sum())
     weighted = roles.weight is not None or not counted or any(part.rows.s is not None for part in summary.drawn)
     source = PartedSource(
@@ -182,7 +183,7 @@ def read_stream(
         n_present=summary.n_present,
         encodes_sparse=learned is not None and learned.sparse_,
         weighted=weighted,
-        offset_mean=_offset_mean(summary, len(classes)),
+        offset_mean=mean if mean is None or len(classes) == 2 else mean[1:] - mean[0],
         drawn=_encode_sample(summary, encode) if summary.drawn else None,
     )
     return TrainingData(classes, source, class_weight)
@@ -243,13 +244,6 @@ def _learn(
     check_intercept(model, learned)
     keep_design(model, learned)
     return learned
-
-
-def _offset_mean(summary: DataSummary, K: int) -> Array | None:
-    if summary.offset_sum is None:
-        return None
-    mean: Array = np.atleast_1d(summary.offset_sum) / summary.weight.sum()
-    return mean if K == 2 else mean[1:] - mean[0]
 
 
 def _encode_sample(summary: DataSummary, encode: BlockEncoder) -> MemorySource | None:

@@ -76,10 +76,7 @@ def _inner_model(model: BaseEstimator) -> BaseEstimator | None:
 
 
 def expected_types(model: BaseEstimator) -> dict[str, Any] | None:
-    """Return the Arrow types of a model's columns, for formats that leave them open: a word in the fit is a word now.
-
-    None stands for a number or a truth value.
-    """
+    """Return Arrow types of a model's columns, where formats leave them open; None is a number or a truth value."""
     names, kinds = columns_of(model), _kinds(model)
     if names is None or kinds is None:
         return None if names is None else dict.fromkeys(names)
@@ -156,10 +153,7 @@ def with_types(parts: Parts, types: Mapping[str, Any]) -> Parts:
 def open_pieces(
     data: object, how: Mapping[str, Any] | None = None, apart: dict[str, Any] | None = None
 ) -> tuple[Parts, Progress | bool | None]:
-    """Return data in pieces without the settings that only a fit can use, and the progress callback.
-
-    ``apart`` holds labels (``y``) that are no column.
-    """
+    """Return data in pieces, and the progress callback; ``apart`` holds labels (``y``) that are no column."""
     how = dict(how or {})
     progress = how.pop("progress", None)
     if "resume" in how:
@@ -173,10 +167,7 @@ def open_pieces(
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionTask:
-    """A method of a model to call for some rows. It can be pickled, and goes to where the rows are.
-
-    ``offset`` is the column that holds the offsets of rows. ``null_rejected`` puts None in place of `REJECT`.
-    """
+    """A method of a model for some rows; ``offset`` names a column, ``null_rejected`` puts None for `REJECT`."""
 
     model: BaseEstimator
     method: str
@@ -209,11 +200,6 @@ class PredictionTask:
         if self.method == "decision_function" and len(classes) == 2:
             return "value", float
         return tuple(f"{PREFIX[self.method]}_{label}" for label in classes.tolist()), float
-
-    @property
-    def is_mixed(self) -> bool:
-        """Whether predictions are objects: decisions, some of which may be `REJECT`."""
-        return self.method == "decide" and self.options.get("reject") is not None
 
 
 @dataclass(frozen=True)
@@ -254,7 +240,8 @@ def predict_stream(model: BaseEstimator, method: str, X: object, options: dict[s
         from oddsmith.engines.dask_collections import apply as apply_dask
 
         is_text = parts.columns is not None and np.dtype(dtype).kind in "US"  # pandas has no such type
-        return apply_dask(chosen.data, task, names, object if is_text or task.is_mixed else dtype)
+        may_reject = method == "decide" and options.get("reject") is not None
+        return apply_dask(chosen.data, task, names, object if is_text or may_reject else dtype)
     if on_spark:
         from oddsmith.engines.spark import apply as apply_spark
 
@@ -311,10 +298,7 @@ class CorrectWeight:
 
 
 def accuracy(model: BaseEstimator, X: object, y: object, weight: object = None) -> float:
-    """Return the share of rows in pieces whose class a model predicts; ``y`` and ``weight`` name columns.
-
-    Cost: one reading. Memory: that of a few pieces.
-    """
+    """Return the share of rows whose class a model predicts, by one reading; ``y`` and ``weight`` name columns."""
     model._check_fitted()
     parts, progress = open_pieces(X)
     if parts.columns is None or not isinstance(y, str) or not isinstance(weight, str | None):

@@ -10,12 +10,11 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
+
+import pyarrow as pa
 
 from oddsmith.errors import InvalidInputError, UnknownNameError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 FORMATS = ("arrow", "csv", "jsonl", "parquet")
 OTHER_NAMES = {"pq": "parquet", "feather": "arrow", "ipc": "arrow", "ndjson": "jsonl"}
@@ -64,8 +63,7 @@ class TableWriter:
     def write(self, table: pa.Table) -> None:
         """Write some rows."""
         if self._writer is None:
-            self._schema = table.schema
-            self._writer = self._open()
+            self._schema, self._writer = table.schema, self._open(table.schema)
         self._writer.write_table(table.cast(self._schema))
         self.rows += table.num_rows
 
@@ -82,14 +80,14 @@ class TableWriter:
             os.fsync(self.file.fileno())
         self.file.close()
 
-    def _open(self) -> Any:
+    def _open(self, schema: pa.Schema) -> Any:
         from pyarrow import csv, ipc, parquet
 
         if self.kind == "csv":
-            return csv.CSVWriter(self.file, self._schema, write_options=csv.WriteOptions(quoting_style="needed"))
+            return csv.CSVWriter(self.file, schema, write_options=csv.WriteOptions(quoting_style="needed"))
         if self.kind == "jsonl":
             return _JsonLines(self.file)
-        return (parquet.ParquetWriter if self.kind == "parquet" else ipc.new_file)(self.file, self._schema)
+        return (parquet.ParquetWriter if self.kind == "parquet" else ipc.new_file)(self.file, schema)
 
 
 class FolderWriter:

@@ -92,12 +92,6 @@ class Roles:
         return labels[kept] if kept is not None and isinstance(labels, nw.Series) else take_rows(labels, kept)
 
 
-def with_table_view(piece: Piece) -> Piece:
-    """Return a piece with a narwhals view of its table in the table's place, so that it is not looked for again."""
-    table = as_table(piece.rows)
-    return piece if table is None else replace(piece, rows=table)
-
-
 @contextmanager
 def locate_errors(piece: Piece) -> Iterator[None]:
     """Add to an error the name of the piece that it comes from."""
@@ -162,7 +156,29 @@ class DataSummary:
     @classmethod
     def of(cls, piece: Piece, params: DataSummaryParams) -> DataSummary:
         with locate_errors(piece):
-            return _summary(with_table_view(piece), params)
+            roles, design = params.roles, params.design
+            rows = roles.rows(piece)
+            n = int(rows.shape[0])
+            if not n:
+                return cls(most=params.most)
+            s = some_weights(roles.numbers(piece, "weight"), n)
+            kept = None if design is None else design.complete(rows)
+            # Rows of weight 0 are not there.
+            schema = None if design is None or (s is not None and not s.any()) else design.look(rows, s, check=False)
+            labels, offset = roles.labels(piece, n, kept), roles.numbers(piece, "offset")
+            s, offset = take_rows(s, kept), take_rows(offset, kept)
+            classes, t = code_labels(labels) if len(labels) else (np.empty(0), np.empty(0, dtype=np.int32))
+            return cls(
+                n_rows=len(t),
+                n_present=len(t) if s is None else int(np.count_nonzero(s)),
+                classes=classes,
+                weight=np.bincount(t, weights=s, minlength=len(classes)).astype(np.float64),
+                schema=schema,
+                columns=0 if isinstance(rows, nw.DataFrame) else int(rows.shape[1]),
+                offset_sum=None if offset is None else (offset if s is None else (offset.T * s).T).sum(axis=0),
+                drawn=_draw(piece, n, params, s, kept),
+                most=params.most,
+            )
 
     def merge(self, other: DataSummary) -> DataSummary:
         for one, two in ((self, other), (other, self)):
@@ -184,32 +200,6 @@ class DataSummary:
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[DataSummaryParams]:
         return [DataSummaryParams(roles=Roles()), DataSummaryParams(roles=Roles(), share=0.5, most=8)]
-
-
-def _summary(piece: Piece, params: DataSummaryParams) -> DataSummary:
-    roles, design = params.roles, params.design
-    rows = roles.rows(piece)
-    n = int(rows.shape[0])
-    if not n:
-        return DataSummary(most=params.most)
-    s = some_weights(roles.numbers(piece, "weight"), n)
-    kept = None if design is None else design.complete(rows)
-    # Rows of weight 0 are not there.
-    schema = None if design is None or (s is not None and not s.any()) else design.look(rows, s, check=False)
-    labels, offset = roles.labels(piece, n, kept), roles.numbers(piece, "offset")
-    s, offset = take_rows(s, kept), take_rows(offset, kept)
-    classes, t = code_labels(labels) if len(labels) else (np.empty(0), np.empty(0, dtype=np.int32))
-    return DataSummary(
-        n_rows=len(t),
-        n_present=len(t) if s is None else int(np.count_nonzero(s)),
-        classes=classes,
-        weight=np.bincount(t, weights=s, minlength=len(classes)).astype(np.float64),
-        schema=schema,
-        columns=0 if isinstance(rows, nw.DataFrame) else int(rows.shape[1]),
-        offset_sum=None if offset is None else (offset if s is None else (offset.T * s).T).sum(axis=0),
-        drawn=_draw(piece, n, params, s, kept),
-        most=params.most,
-    )
 
 
 def some_weights(s: Array | None, n: int) -> Array | None:
@@ -286,7 +276,6 @@ class BlockEncoder:
     def __call__(self, piece: Piece) -> Block:
         kept: Indices | None = None
         with locate_errors(piece):
-            piece = with_table_view(piece)
             table = self.roles.rows(piece)
             n = int(table.shape[0])
             s = some_weights(self.roles.numbers(piece, "weight"), n)

@@ -88,10 +88,7 @@ def through_basis(model: BaseEstimator, source: S) -> S:
 
 
 def split_basis(model: BaseEstimator, source: S) -> tuple[S, Array | None]:
-    """Return a source expanded by the basis but for the linear map it ends with, and that map.
-
-    Rows that are few enough to be kept have the map in them.
-    """
+    """Return a source expanded but for the linear map at the end, and that map, None for rows that are kept with it."""
     expansion, through = learned_basis(model), through_basis(model, source)
     if expansion is None or through.transform is None:
         return through, None
@@ -124,7 +121,6 @@ class ExpandedRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows × outputs."""
         return int(self.rows.shape[0]), self.expansion.n_outputs
 
     def __getitem__(self, which: slice | Indices) -> Any:

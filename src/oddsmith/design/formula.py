@@ -189,7 +189,7 @@ def _check_call(node: ast.Call, text: str, *, top: bool) -> None:
     if name not in FUNCTIONS:
         what = f"{name}() is" if name else "it calls something that is"
         raise _refuse(text, f"{what} no function of formulas")
-    if not node.args:
+    if not node.args or (name in LEARNED and not any(isinstance(part, ast.Name) for part in ast.walk(node.args[0]))):
         raise _refuse(text, f"{name}() needs a column")
     if name == "C":
         if not top or not isinstance(node.args[0], ast.Name) or len(node.args) + len(node.keywords) > 2:
@@ -203,8 +203,6 @@ def _check_call(node: ast.Call, text: str, *, top: bool) -> None:
         if not top and name not in ("center", "scale"):
             raise _refuse(text, f"{name}() makes several columns, so it cannot stand inside another expression")
         _options(node, text)
-        if not any(isinstance(part, ast.Name) for part in ast.walk(node.args[0])):
-            raise _refuse(text, f"{name}() needs a column")
 
 
 def _options(node: ast.Call, text: str) -> dict[str, Any]:

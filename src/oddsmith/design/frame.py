@@ -80,7 +80,6 @@ class Frame:
     n_rows: int
 
     def take(self, rows: Indices) -> Frame:
-        """Return the frame of some rows."""
         taken = {name: x[rows] if isinstance(x, nw.Series) else x.take(rows) for name, x in self.columns.items()}
         return Frame(taken, self.kinds, len(rows))
 
@@ -183,7 +182,10 @@ def _read(column: nw.Series[Any]) -> tuple[nw.Series[Any] | pa.Array, str]:
         else:
             raise _unreadable(column.name, column.dtype, str(error)) from None
     if isinstance(array, pa.DictionaryArray) and type_name(array.type.value_type) not in LEVELS:
-        array = _with_text_levels(column, array)
+        # Levels of pandas that are no plain values (intervals, dates) go by their names.
+        with suppress(AttributeError):  # of another library
+            names = pa.array([str(level) for level in column.to_native().cat.categories])
+            array = pa.DictionaryArray.from_arrays(array.indices, names, ordered=array.type.ordered)
     if column.dtype == nw.Enum and isinstance(array, pa.DictionaryArray) and not array.type.ordered:
         # Older libraries do not order the dictionary by themselves.
         values = array.dictionary_decode()
@@ -193,15 +195,6 @@ def _read(column: nw.Series[Any]) -> tuple[nw.Series[Any] | pa.Array, str]:
     if kind is None or (isinstance(array, pa.DictionaryArray) and type_name(array.type.value_type) not in LEVELS):
         raise _unreadable(column.name, array.type, "")
     return array, kind
-
-
-def _with_text_levels(column: nw.Series[Any], array: pa.Array) -> pa.Array:
-    """Return a categorical of pandas whose levels are no plain values (intervals, dates) with their names as levels."""
-    try:
-        levels = pa.array([str(level) for level in column.to_native().cat.categories])
-    except AttributeError:  # of another library
-        return array
-    return pa.DictionaryArray.from_arrays(array.indices, levels, ordered=array.type.ordered)
 
 
 def _unreadable(name: str, type_: object, why: str) -> InvalidInputError:
@@ -245,7 +238,6 @@ class Columns:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return int(self.rows.shape[0]) if self.rows is not None else len(self.arrays[0])
 
     def numbers(self, j: int) -> Array:

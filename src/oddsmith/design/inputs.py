@@ -42,7 +42,6 @@ class Encoded:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows × columns."""
         return int(self.rows.shape[0]), int(self.rows.shape[1])
 
 
@@ -130,46 +129,24 @@ def read_rows(estimator: BaseEstimator, X: object, *, reset: bool) -> Any:
     table = as_table(X)
     with as_input_errors():
         if table is None:
-            rows = _array_rows(estimator, X)
+            options = {"accept_sparse": "csr", "ensure_all_finite": False, "estimator": type(estimator).__name__}
+            rows = check_array(X, dtype=[np.float64, np.float32], **options)
         else:
             empty = 0 in table.shape
             rows = check_array(np.empty(table.shape)) if empty else np.array(column_major(table), order="C")
+        if sparse.issparse(rows) and not rows.has_canonical_format:
+            # An entry that is stored in parts would count in squares as if it were several.
+            rows = rows.copy()
+            rows.sum_duplicates()
         validate_data(estimator, X if table is None else _with_names(table), reset=reset, skip_check_array=True)
     return rows
 
 
-def _array_rows(estimator: BaseEstimator, X: object) -> Rows:
-    options = {"accept_sparse": "csr", "ensure_all_finite": False, "estimator": type(estimator).__name__}
-    rows: Any = check_array(X, dtype=[np.float64, np.float32], **options)
-    if sparse.issparse(rows) and not rows.has_canonical_format:
-        # An entry that is stored in parts would count in squares as if it were several.
-        rows = rows.copy()
-        rows.sum_duplicates()
-    return rows
-
-
 def _with_names(table: nw.DataFrame[Any]) -> Any:
-    """Return something that scikit-learn reads the same column names from, whatever the table's library.
-
-    pandas and Arrow are always among those that it knows.
-    """
+    """Return what scikit-learn reads the same column names from (pandas, Arrow), whatever the table's library."""
     if table.implementation.is_pandas_like():
         return table.to_native()
     return pa.table({name: pa.nulls(0) for name in table.columns})
-
-
-def _parsed(values: npt.NDArray[Any], column: nw.Series[Any]) -> Array:
-    """Return a column of objects or texts as the numbers that they stand for, or refuse it."""
-    try:
-        if values.dtype.kind == "c":
-            raise InvalidInputError("Complex data not supported")
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(
-            f"Column {column.name!r} is of type {column.dtype} and could not be read as numbers ({error}). "
-            "Encode it as numbers first (0/1 columns for its levels, say: oddsmith.Design does that), or leave "
-            "it out."
-        ) from None
 
 
 def column_numbers(column: nw.Series[Any]) -> Array:
@@ -219,13 +196,21 @@ def arrow_kind(type_: pa.DataType) -> str | None:
 
 
 def _column_values(column: nw.Series[Any]) -> npt.NDArray[Any]:
-    """Return the numbers of a column in the type that they have, if NumPy has it too, else as float64."""
+    """Return the numbers of a column in their own type, if NumPy has it, else as float64; those of texts, too."""
     if column.dtype == nw.Decimal:
         return column_numbers(column)
     values = column.to_numpy()
-    if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
-        return _parsed(values, column)
-    return values if values.dtype.kind in "fiub" else column_numbers(column)
+    if column.dtype.is_numeric() or column.dtype == nw.Boolean:
+        return values if values.dtype.kind in "fiub" else column_numbers(column)
+    try:
+        if values.dtype.kind == "c":
+            raise InvalidInputError("Complex data not supported")
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"Column {column.name!r} is of type {column.dtype} and could not be read as numbers ({error}). Encode it "
+            "as numbers first (0/1 columns for its levels, say: oddsmith.Design does that), or leave it out."
+        ) from None
 
 
 def arrow_numbers(array: pa.Array | pa.ChunkedArray) -> Array:
@@ -403,10 +388,7 @@ def read_weights(sample_weight: object, n_rows: int) -> Array | None:
 
 
 def read_offset(offset: object, n_rows: int, K: int) -> Array | None:
-    """Return offsets of the activations against class 0 (n × (K−1)), or None.
-
-    For two classes ``offset`` is a vector; for K > 2 it is n × K, one column a class.
-    """
+    """Return offsets of activations against class 0, n × (K−1), or None; given are n for two classes, else n × K."""
     if offset is None:
         return None
     with as_input_errors():

@@ -112,11 +112,7 @@ class Category:
         return [f"{self.name}[{MISSING if level is None else level}]" for level in levels]
 
     def places(self, coded: Coded, unseen: str, absent: npt.NDArray[np.bool_] | None = None) -> Indices:
-        """Return for each row which of `levels` it has; one that is not among them is refused or the reference.
-
-        ``unseen`` is ``"error"`` or ``"reference"``; in rows that are ``absent`` it is the reference. Missing values
-        that are no level are refused before.
-        """
+        """Return which of `levels` each row has; an unseen one is refused or the reference, as in ``absent`` rows."""
         place = {level: i for i, level in enumerate(self.levels)}
         table = np.array([*(place.get(level, -1) for level in coded.levels), place.get(None, -1)], dtype=np.intp)
         places: Indices = table[coded.codes]
@@ -124,19 +120,15 @@ class Category:
         if unknown.any():
             refused = unknown if absent is None else unknown & ~absent
             if unseen == "error" and refused.any():
-                raise self._unseen_error(coded, refused)
+                new = few(coded.levels[i] for i in np.unique(coded.codes[refused]))
+                known = few(level for level in self.levels if level is not None)
+                raise InvalidInputError(
+                    f"Column {self.name!r} has levels that were not there in the fit: {new}, the first in row "
+                    f"{int(np.argmax(refused))}. Known are {known}. Correct them, or fit again: with rows that have "
+                    f"them, or with Design(unseen='reference'), which counts them as {self.levels[self.reference]!r}."
+                )
             places = np.where(unknown, self.reference, places)
         return places
-
-    def _unseen_error(self, coded: Coded, refused: npt.NDArray[np.bool_]) -> InvalidInputError:
-        row = int(np.argmax(refused))
-        unknown = [coded.levels[i] for i in np.unique(coded.codes[refused])]
-        known = [level for level in self.levels if level is not None]
-        return InvalidInputError(
-            f"Column {self.name!r} has levels that were not there in the fit: {few(unknown)}, the first in row {row}. "
-            f"Known are {few(known)}. Correct them, or fit again: with rows that have them, or with "
-            f"Design(unseen='reference'), which counts them as {self.levels[self.reference]!r}."
-        )
 
 
 def few(values: Iterable[Any]) -> str:

@@ -23,6 +23,7 @@ from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeE
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 
+Reference = str | dict[str, Any] | None
 POLICIES = {"missing": ("error", "drop", "indicator"), "unseen": ("error", "reference")}
 MISSING_REMEDIES = {
     "error": "this design takes complete rows only. Use Design(missing='drop') or Design(missing='indicator'), or fill "
@@ -113,12 +114,7 @@ class Design(TransformerMixin, BaseEstimator):
     _schema: TableSchema | None = None
 
     def __init__(
-        self,
-        formula: str | None = None,
-        *,
-        missing: str = "error",
-        unseen: str = "error",
-        reference: str | dict[str, Any] | None = None,
+        self, formula: str | None = None, *, missing: str = "error", unseen: str = "error", reference: Reference = None
     ) -> None:
         self.formula = formula
         self.missing = missing
@@ -335,12 +331,9 @@ class Design(TransformerMixin, BaseEstimator):
                 )
             return replace(category, levels=(*summary.levels, None))
         if len(summary.levels) == 1 and all_rows:
-            warnings.warn(
-                f"Column {name!r} holds one level only, {summary.levels[0]!r}, so it tells no rows apart and has no "
-                "column. Leave it out.",
-                CollinearityWarning,
-                stacklevel=_outside(),
-            )
+            only = repr(summary.levels[0])
+            what = f"Column {name!r} holds one level only, {only}, so it tells no rows apart and has no column."
+            warnings.warn(f"{what} Leave it out.", CollinearityWarning, stacklevel=_outside())
         return category
 
     def _learn_functions(self, expression: Expression, frame: Frame, s: Array | None) -> None:

@@ -100,10 +100,7 @@ Values = Callable[[Factor, slice], Array]
 
 
 def encode(terms: Sequence[Term], values: Values, n_rows: int, *, as_csr: bool, by_column: bool = False) -> Rows:
-    """Return all columns of all terms, N × M, as an array or a CSR matrix; made a block of rows at a time.
-
-    An array is in C order, or (``by_column``) in Fortran's, which is written sooner.
-    """
+    """Return all columns, N × M: a CSR matrix, or an array in C order or (``by_column``) Fortran's, written sooner."""
     *starts, M = np.cumsum([0, *(term.width for term in terms)]).tolist()
     blocks = [slice(start, min(start + BLOCK_ROWS, n_rows)) for start in range(0, n_rows, BLOCK_ROWS)]
     if as_csr:

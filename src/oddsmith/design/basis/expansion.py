@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,7 @@ class Expansion:
             return self, None
         R, last = last.whitening_, copy(last)
         last.whitening_ = None
-        return Expansion((*self.steps[:-1], last), self.n_inputs, len(R), self.names), R
+        return replace(self, steps=(*self.steps[:-1], last), n_outputs=len(R)), R
 
     def over(self, source: S) -> S:
         """Return a source of raw rows as seen through this expansion."""
@@ -85,23 +85,23 @@ def learn_expansion(
     bases = [as_basis(one) for one in (basis if isinstance(basis, list | tuple) else [basis])]
     for one in bases:
         one.check_parameters()
-    labels = np.array([str(name) for name in names], dtype=object)
-    expansion = Expansion((), source.shape.M, source.shape.M, labels)
+    D, labels = source.shape.M, np.array([str(name) for name in names], dtype=object)
+    expansion = Expansion((), D, D, labels)
     for one in bases:
         if seed is not None and one.get_params(deep=False).get("seed", seed) is None:
             one.set_params(seed=seed)
         one.n_features_in_ = expansion.n_outputs
         one.learn(expansion.over(source), engine, expansion.names)
         outputs = np.array(one.column_names(expansion.names), dtype=object)
-        expansion = Expansion((*expansion.steps, one), source.shape.M, len(outputs), outputs)
+        expansion = Expansion((*expansion.steps, one), D, len(outputs), outputs)
     return expansion
 
 
 def as_basis(basis: object) -> Basis:
     """Return a copy of a basis that is not fitted, or say what a basis is."""
     if isinstance(basis, Basis):
-        copy: Basis = clone(basis)
-        return copy
+        copied: Basis = clone(basis)
+        return copied
     if not isinstance(basis, type) and all(hasattr(basis, name) for name in ("fit", "transform", "get_params")):
         return Adapted(clone(basis))
     known = ", ".join(f"{kind.__name__}()" for _, kind in BASES.items())
@@ -150,9 +150,8 @@ class Adapted(Basis):
                 f"{self.transformer!r} is fitted to all rows at once, in memory, and the data is in pieces. Use a "
                 "basis of oddsmith, such as Standardize(), or read a table into memory that is small enough."
             )
-        rows = engine.fold(AllRows, source, None).joined(source.shape.M)
+        rows, options = engine.fold(AllRows, source, None).joined(source.shape.M), {}
         s = None if source.s is None else source.s[source.s > 0]
-        options = {}
         if s is not None and (s != s[0]).any():
             if not has_fit_parameter(self.transformer, "sample_weight"):
                 raise InvalidInputError(
@@ -163,11 +162,9 @@ class Adapted(Basis):
         with as_input_errors():
             self.fitted_ = clone(self.transformer).fit(rows, **options)
             self.sparse_ = sparse.issparse(rows) and sparse.issparse(self.fitted_.transform(rows[:1]))
-        self._check_rows(rows[:8])
-
-    def _check_rows(self, rows: Rows) -> None:
-        together, alone = dense(self.expand(rows)), dense(self.expand(rows[:1]))
-        if together.shape[0] != rows.shape[0] or not np.allclose(together[:1], alone, rtol=1e-6, atol=1e-9):
+        some = rows[:8]
+        together, alone = dense(self.expand(some)), dense(self.expand(some[:1]))
+        if together.shape[0] != some.shape[0] or not np.allclose(together[:1], alone, rtol=1e-6, atol=1e-9):
             raise InvalidInputError(
                 f"{self.transformer!r} does not treat each row by itself: the output for one depends on which others "
                 "come with it. A basis must."
@@ -181,7 +178,8 @@ class Adapted(Basis):
 
     def column_names(self, names: Names) -> list[str]:
         """Return the transformer's own names, or numbered ones where it has none."""
-        if hasattr(self.fitted_, "get_feature_names_out"):
+        try:
             return [str(name) for name in self.fitted_.get_feature_names_out(names)]
-        width = self.expand(np.zeros((1, len(names)))).shape[1]
-        return [f"{type(self.transformer).__name__.lower()}{j}" for j in range(width)]
+        except AttributeError:
+            width = self.expand(np.zeros((1, len(names)))).shape[1]
+            return [f"{type(self.transformer).__name__.lower()}{j}" for j in range(width)]

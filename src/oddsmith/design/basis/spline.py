@@ -19,6 +19,7 @@ from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 from oddsmith.statistics import Moments, MomentsParams, Sample, SampleParams
 
+Knots = int | npt.ArrayLike
 QUANTILE_VALUES = 1 << 20
 """Different values of a column up to which its quantiles are exact."""
 GATHERED = 1 << 22
@@ -87,13 +88,7 @@ class Spline(Basis):
     n_outputs_: int
 
     def __init__(
-        self,
-        knots: int | npt.ArrayLike = 5,
-        degree: int = 3,
-        *,
-        natural: bool = True,
-        periodic: bool = False,
-        limit: int = LIMIT,
+        self, knots: Knots = 5, degree: int = 3, *, natural: bool = True, periodic: bool = False, limit: int = LIMIT
     ) -> None:
         self.knots = knots
         self.degree = degree
@@ -182,7 +177,7 @@ class Spline(Basis):
         z = (knots - knots[0]) / (knots[-1] - knots[0])
         if self.periodic:
             return periodic_pieces(z, degree)
-        return natural_pieces(z) if self.natural else bspline_pieces(z, degree)[..., 1:]
+        return natural_pieces(z) if self.natural else bspline_pieces(z, degree)[0][..., 1:]
 
     def expand(self, rows: Rows) -> Array:
         Phi = np.empty((rows.shape[0], self.n_outputs_))
@@ -265,14 +260,14 @@ def quantiles(values: Array, weight: Array, n: int) -> Array:
     return between
 
 
-def bspline_pieces(z: Array, degree: int) -> Array:
+def bspline_pieces(z: Array, degree: int) -> tuple[Array, BSpline]:
     """Return the B-splines on the knots z from 0 to 1: (degree + 1) × (n + 1) × (n + degree − 1), constant outside."""
     ends = np.concatenate([np.zeros(degree), z, np.ones(degree)])
     spline = BSpline(ends, np.eye(len(z) + degree - 1), degree)
     C = np.zeros((degree + 1, len(z) + 1, spline.c.shape[1]))
     C[:, 1:-1] = _taylor(spline, z[:-1], degree)
     C[0, 0], C[0, -1] = spline(0.0), spline(1.0)
-    return C
+    return C, spline
 
 
 def natural_pieces(z: Array) -> Array:
@@ -281,8 +276,7 @@ def natural_pieces(z: Array) -> Array:
     They are the combinations of B-splines, the first left out, whose second derivative is zero at both ends: the
     complement of these two conditions by Householder's reflections, which are those of R's ``ns``.
     """
-    spline = BSpline(np.concatenate([np.zeros(3), z, np.ones(3)]), np.eye(len(z) + 2), 3)
-    C = bspline_pieces(z, 3)
+    C, spline = bspline_pieces(z, 3)
     C[1, 0], C[1, -1] = spline(0.0, nu=1), spline(1.0, nu=1)
     conditions = spline(np.array([0.0, 1.0]), nu=2)[:, 1:]
     Q = np.linalg.qr(conditions.T, mode="complete")[0][:, 2:]
