@@ -32,7 +32,7 @@ def write_rows(
 ) -> int:
     """Write tables, and return the number of their rows; none at all is an error.
 
-    A file, or a folder, has its name only once all is written. No path, or ``-``, is standard output: CSV, or JSON lines.
+    A file or folder has its name only once all is written. No path, or ``-``, is standard output: CSV or JSON lines.
     """
     as_text = _standard_output("jsonl" if as_json else "csv")
     with as_text if path is None or path == "-" else write_tables(path) as writer:
