@@ -33,8 +33,7 @@ from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
 
 LinearModel: TypeAlias = FisherDiscriminant | LeastSquaresClassifier | PerceptronClassifier
-MOST_COUPLED = 8
-"""Classes up to which the probabilities of pairs are coupled: the formulas grow with their cube."""
+MOST_COUPLED = 8  # Classes up to which the probabilities of pairs are coupled: the formulas grow with their cube.
 
 
 @runtime_checkable

@@ -15,8 +15,7 @@ from oddsmith.inference.summary import check_level, normal_quantile
 from oddsmith.models.base import Classifier
 from oddsmith.models.logistic import LogisticRegression
 
-MOST_WEIGHTS = 50
-"""Weights up to which the variance of an activation is written out."""
+MOST_WEIGHTS = 50  # Weights up to which the variance of an activation is written out.
 
 
 def model_query(model: Classifier, dialect: str, loss: LossLike, reject: RejectLike, level: float | None) -> SqlWriter:

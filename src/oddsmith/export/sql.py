@@ -17,11 +17,9 @@ from oddsmith.export.formulas import FormulaWriter
 from oddsmith.export.sql_dialects import DIALECTS, Dialect
 from oddsmith.numerics import Array
 
-CONSTANT = -1
-"""The step of what needs no column; 0 is that of the columns of the table."""
+CONSTANT = -1  # The step of what needs no column; 0 is that of the columns of the table.
 
-MOST_NAMES = 1600
-"""Columns that a SELECT may have in every database."""
+MOST_NAMES = 1600  # Columns that a SELECT may have in every database.
 
 
 class SqlExpression(NamedTuple):

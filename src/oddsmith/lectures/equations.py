@@ -24,8 +24,7 @@ _SYMBOLS = {
     **{"left": "", "right": "", "bigl": "", "bigr": "", "'": "′"},
 }
 _WORDS = ("exp", "log", "ln", "max", "min", "arg", "det", "arctan")
-_LARGE = (*_WORDS, "∑", "∏", "∫")
-"""What takes a space before that which it is applied to, after its limits."""
+_LARGE = (*_WORDS, "∑", "∏", "∫")  # What takes a space before that which it is applied to, after its limits.
 _FONTS = ("mathrm", "mathcal", "operatorname")
 _OVER = {"tilde": "\u0303", "bar": "\u0304"}
 _RELATIONS = "=≈∝∼≤≥≠→←∈<>|"

@@ -17,8 +17,7 @@ from oddsmith.evaluation.model_output import class_codes
 from oddsmith.plots.style import QUIET, AxesLike, Display, Panel, color_of, legend_above, line_of, mark_of, named, plain
 from oddsmith.protocols import ClassifierLike
 
-Models = ClassifierLike | Mapping[str, ClassifierLike]
-"""A fitted classifier, or several by name."""
+Models = ClassifierLike | Mapping[str, ClassifierLike]  # A fitted classifier, or several by name.
 
 
 @dataclass(eq=False)

@@ -100,7 +100,10 @@ class CoefficientDisplay(Display):
             terms.sort(key=lambda term: -max(e for other, e in zip(self.terms, size, strict=True) if other == term))
         place = {term: -i for i, term in enumerate(terms)}
         height = max(2.2, 0.9 + (0.24 + 0.1 * (len(groups) - 1)) * len(terms))
-        low, high = self._limits()
+        ends = np.concatenate([[0.0], self.estimate, self.lower, self.upper])
+        ends = ends[np.isfinite(ends)]
+        pad = 0.05 * max(float(ends.max() - ends.min()), 1e-12)
+        low, high = float(ends.min()) - pad, float(ends.max()) + pad
         with self._canvas(ax, size=(6.0, min(height, 12.0))) as (ax,):
             ax.axvline(0.0, color=QUIET, lw=0.8, zorder=0)
             for k, group in enumerate(groups):
@@ -116,13 +119,6 @@ class CoefficientDisplay(Display):
             if len(groups) > 1:
                 legend_above(ax)
         return self
-
-    def _limits(self) -> tuple[float, float]:
-        """Return limits that hold zero, all estimates and all finite ends."""
-        values = np.concatenate([[0.0], self.estimate, self.lower, self.upper])
-        values = values[np.isfinite(values)]
-        pad = 0.05 * max(float(values.max() - values.min()), 1e-12)
-        return float(values.min()) - pad, float(values.max()) + pad
 
     def _draw(self, ax: Panel, rows: list[int], where: Array, k: int, label: str, low: float, high: float) -> None:
         lower, upper = np.maximum(self.lower[rows], low), np.minimum(self.upper[rows], high)

@@ -20,8 +20,7 @@ from oddsmith.numerics import Array
 from oddsmith.plots.style import Display, Panel, plain, scatter_classes
 from oddsmith.protocols import ClassifierLike, Indices
 
-Columns = Sequence[str | int]
-"""Names or numbers of columns."""
+Columns = Sequence[str | int]  # Names or numbers of columns.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +69,9 @@ def make_plane(
     data = read_columns(X, model)
     two = _chosen(list(data), columns)
     values = [numbers_of(data[name], name) for name in two]
-    ends = [limits_of(v) for v in values] if limits is None else _read_limits(limits)
+    ends = np.asarray([limits_of(v) for v in values] if limits is None else limits, dtype=np.float64)
+    if ends.shape != (2, 2) or not np.isfinite(ends).all() or not (ends[:, 0] < ends[:, 1]).all():
+        raise InvalidInputError(f"limits must be ((left, right), (bottom, top)), each rising; found {limits!r}.")
     x, height = (np.linspace(low, high, int(resolution)) for low, high in ends)
     held, table, (first, second) = _held(data, two, at), as_table(X), two
     grid: dict[str, Any] = {first: np.tile(x, len(height)), second: np.repeat(height, len(x))}
@@ -199,13 +200,6 @@ def limits_of(values: Array) -> tuple[float, float]:
     low, high = float(known.min()), float(known.max())
     pad = 0.08 * (high - low) if high > low else 0.5
     return low - pad, high + pad
-
-
-def _read_limits(limits: npt.ArrayLike) -> list[tuple[float, float]]:
-    ends = np.asarray(limits, dtype=np.float64)
-    if ends.shape != (2, 2) or not np.isfinite(ends).all() or not (ends[:, 0] < ends[:, 1]).all():
-        raise InvalidInputError(f"limits must be ((left, right), (bottom, top)), each rising; found {limits!r}.")
-    return [(float(low), float(high)) for low, high in ends]
 
 
 def _held(data: dict[str, npt.NDArray[Any]], two: list[str], at: Mapping[Any, Any] | None) -> dict[str, Any]:

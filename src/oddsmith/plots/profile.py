@@ -17,10 +17,8 @@ from oddsmith.numerics import Array
 from oddsmith.plots.style import INK, QUIET, AxesLike, Display, color_of, legend_above, plain
 from oddsmith.protocols import ClassifierLike
 
-Term = str | tuple[Any, str]
-"""A term, or a class and a term."""
-WIDEST = 1.3
-"""How far beyond the ends of the interval the profile is drawn."""
+Term = str | tuple[Any, str]  # A term, or a class and a term.
+WIDEST = 1.3  # How far beyond the ends of the interval the profile is drawn.
 
 
 @dataclass(eq=False, kw_only=True)

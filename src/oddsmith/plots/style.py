@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
 AxesLike: TypeAlias = "Axes | Sequence[Axes] | npt.NDArray[Any] | None"
 """Axes to draw on, as many as there are panels; None for those of a new figure."""
-Panel: TypeAlias = "Axes"
-"""Axes of a figure; the name of matplotlib's class is only needed by type checkers."""
-Look: TypeAlias = dict[str, Any]
-"""Keyword arguments of matplotlib: colours, widths, labels."""
+Panel: TypeAlias = "Axes"  # Axes of a figure; the name of matplotlib's class is only needed by type checkers.
+Look: TypeAlias = dict[str, Any]  # Keyword arguments of matplotlib: colours, widths, labels.
 
 # The first four differ by 20 in lightness (CIE L*), so that they are apart in grey too; all are apart for all kinds of
 # colour vision. Markers tell classes apart where colours cannot.
@@ -32,8 +30,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 2)), (0, (3, 3)))
 MOST_POINTS = 4000
 """Samples drawn; of more, evenly spaced ones: a person sees no difference, and a page with them stays small."""
-MOST_LINES = 4
-"""Lines of a legend above axes."""
+MOST_LINES = 4  # Lines of a legend above axes.
 INK, QUIET = "#222222", "#777777"
 
 SETTINGS: Any = {

@@ -15,8 +15,7 @@ from oddsmith.plots.style import INK, AxesLike, Display, color_of, legend_above,
 from oddsmith.protocols import ClassifierLike
 from oddsmith.solvers.general import Optimum
 
-Path = Optimum | npt.ArrayLike
-"""What an optimiser returned, or the points that it visited."""
+Path = Optimum | npt.ArrayLike  # What an optimiser returned, or the points that it visited.
 
 AXIS = {
     "iteration": "iteration",

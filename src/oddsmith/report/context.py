@@ -33,12 +33,9 @@ from oddsmith.numerics import Array
 from oddsmith.plots.residuals import InfluenceDisplay, row_names
 from oddsmith.protocols import Indices, Labels
 
-MOST_COLUMNS = 60
-"""Columns that are described one by one."""
-MOST_WRITTEN_OUT = 5_000_000
-"""Rows up to which weights that are whole numbers are counted as so many rows."""
-SYMMETRIC = ("logit", "probit", "cauchit")
-"""Links that give one half at zero."""
+MOST_COLUMNS = 60  # Columns that are described one by one.
+MOST_WRITTEN_OUT = 5_000_000  # Rows up to which weights that are whole numbers are counted as so many rows.
+SYMMETRIC = ("logit", "probit", "cauchit")  # Links that give one half at zero.
 SCORED = {
     "left out": "Each row is scored by the model fitted to all rows but that one (leave-one-out), so these numbers are "
     "those of rows that the model has not seen.",

@@ -42,7 +42,7 @@ def _classes(context: ReportContext) -> Markup:
     shown = np.argsort(-counts, kind="stable")[:MOST_CLASSES] if context.K > MOST_CLASSES else np.arange(context.K)
     x, y = Axis("rows", 0.0, 1.08 * float(counts.max())), Axis("", names=[str(context.classes[k]) for k in shown])
     plot = Plot(x=x, y=y, height=52 + 26 * len(shown), left=160)
-    plot.bars(np.zeros(len(shown)), counts[shown], np.arange(len(shown)))
+    plot.bars(counts[shown])
     texts = [f"{clean(context.classes[k])}: {int(counts[k]):,} rows, {percent(share[k])}" for k in shown]
     plot.read(counts[shown], np.arange(len(shown)), texts)
     names, rows = Column.names("class", context.classes), Column.numbers("rows", counts)

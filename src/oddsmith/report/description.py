@@ -21,10 +21,8 @@ from oddsmith.report.html import Markup, clean, join, name_list, name_tag, numbe
 from oddsmith.report.parameters import class_prior, coefficients
 from oddsmith.report.svg import abbreviate
 
-MOST_TERMS = 12
-"""Terms of a formula that are written out."""
-LONGEST_NAME = 48
-"""Letters of a name in a formula; the table of weights has all of it."""
+MOST_TERMS = 12  # Terms of a formula that are written out.
+LONGEST_NAME = 48  # Letters of a name in a formula; the table of weights has all of it.
 
 WORDS = {
     "LogisticRegression": "Logistic regression. The log odds of the classes are a weighted sum of the columns; a "

@@ -28,8 +28,7 @@ from oddsmith.report.performance import calibration_section, decision_section, d
 from oddsmith.report.robustness import class_prior_section, comparison_section, influence_section
 from oddsmith.report.usage import provenance_section, signature_section, usage_section
 
-Section = tuple[str, str, Markup]
-"""The key, title and body of a part of the page."""
+Section = tuple[str, str, Markup]  # The key, title and body of a part of the page.
 
 
 def make_report(

@@ -24,8 +24,7 @@ from oddsmith.report.parameters import parameter_table, part_name
 from oddsmith.report.svg import Axis, Plot, figure
 from oddsmith.report.tables import Column, facts, table
 
-MOST_BARS = 40
-"""Terms in the forest plot; of more, those whose intervals lie farthest from zero."""
+MOST_BARS = 40  # Terms in the forest plot; of more, those whose intervals lie farthest from zero.
 MOST_PARAMETERS = 2_000
 HEADERS = {"term": "term", "std_error": "error", "p_value": "p", "odds_ratio": "odds ratio", "posterior_sd": "sd"}
 

@@ -15,15 +15,20 @@ from oddsmith.report.html import Markup, clean, join, name_list, name_tag, numbe
 from oddsmith.report.performance import WIDEST, constant_action_cost, miscalibrated_classes
 from oddsmith.report.robustness import MUCH
 
-Point = tuple[bool, str, str]
-"""Whether it is fine, what was found, and the section that has more."""
-FEW = 10
-"""Rows of a class, or of each weight, below which little can be said about it."""
+Point = tuple[bool, str, str]  # Whether it is fine, what was found, and the section that has more.
+FEW = 10  # Rows of a class, or of each weight, below which little can be said about it.
 
 
 def glance_section(context: ReportContext) -> Markup:
     """Return the main numbers as tiles, and what to check."""
-    return join([_tiles(context), tag("h3", "Before signing"), _checks(context)])
+    points = [*_fit_points(context), *_data_points(context), *_score_points(context)]
+    items = [(good, join([text, " ", tag("a", f"See {where}", href=f"#{where}"), "."])) for good, text, where in points]
+    items += [(False, join([text])) for text in context.warnings]
+    checks = [
+        tag("li", tag("b", "Fine. " if good else "Check. "), text, class_="good" if good else "care")
+        for good, text in sorted(items, key=lambda item: item[0])
+    ]
+    return join([_tiles(context), tag("h3", "Before signing"), tag("ul", *checks, class_="checks")])
 
 
 def _tiles(context: ReportContext) -> Markup:
@@ -34,19 +39,17 @@ def _tiles(context: ReportContext) -> Markup:
     names = {"auc": "AUC", "accuracy": "accuracy", "log_loss": "log loss", "calibration_slope": "calibration slope"}
     alone = {"accuracy": "largest class alone", "log_loss": "shares alone"}
     for name, label in names.items():
-        if name in scores and np.isfinite(scores[name].value):
-            score = scores[name]
-            ends = np.isfinite([score.lower, score.upper]).all()
-            below = [_ends(score)] if ends else []
+        score = scores.get(name)
+        if score is not None and np.isfinite(score.value):
+            below = [_ends(score)] if np.isfinite([score.lower, score.upper]).all() else []
             below += [f"{alone[name]}: {number(context.alone[name], 3)}"] if name in alone else []
             tiles.append(_tile(label, number(score.value, 3), " · ".join(below)))
     found = list(certificates(context.model).values())
     if found:
-        good = all(c.converged and c.optimum_exists for c in found)
-        gap = max(c.gap for c in found)
+        good, gap = all(c.converged and c.optimum_exists for c in found), max(c.gap for c in found)
         below = [f"gap at most {number(gap, 3)}"] if np.isfinite(gap) else []
         tiles.append(_tile("fit", "at the optimum" if good else "not at an optimum", "".join(below)))
-    return tag("dl", join(tiles), class_="tiles")
+    return tag("dl", *tiles, class_="tiles")
 
 
 def _tile(name: str, value: str, below: str) -> Markup:
@@ -57,23 +60,12 @@ def _ends(score: Estimate) -> str:
     return f"{number(score.lower, 3)} to {number(score.upper, 3)}"
 
 
-def _checks(context: ReportContext) -> Markup:
-    points = [*_fit_points(context), *_data_points(context), *_score_points(context)]
-    items = [(good, join([text, " ", tag("a", f"See {where}", href=f"#{where}"), "."])) for good, text, where in points]
-    items += [(False, join([text])) for text in context.warnings]
-    return tag("ul", join(_item(*item) for item in sorted(items, key=lambda item: item[0])), class_="checks")
-
-
-def _item(good: bool, text: Markup) -> Markup:
-    return tag("li", tag("b", "Fine. " if good else "Check. "), text, class_="good" if good else "care")
-
-
 def _fit_points(context: ReportContext) -> Iterator[Point]:
     found = certificates(context.model).values()
     if found:
         good = all(c.converged and c.optimum_exists for c in found)
-        text = "The fit is certified to be at its optimum." if good else "The fit is not certified to be at an optimum."
-        yield good, text, "certificate"
+        how = "certified to be at its" if good else "not certified to be at an"
+        yield good, f"The fit is {how} optimum.", "certificate"
     separation = separation_text(context)
     if separation is not None:
         yield False, separation, "certificate"
@@ -84,26 +76,23 @@ def _fit_points(context: ReportContext) -> Iterator[Point]:
 
 
 def _data_points(context: ReportContext) -> Iterator[Point]:
-    if context.total_missing:
-        share = percent(context.total_missing / (context.frame.n_rows * context.total_columns))
-        yield False, f"{context.total_missing:,} values are missing ({share}).", "data"
-    else:
-        yield True, "No value is missing.", "data"
+    missing = context.total_missing
+    share = percent(missing / max(context.frame.n_rows * context.total_columns, 1))
+    yield not missing, f"{missing:,} values are missing ({share})." if missing else "No value is missing.", "data"
     counts = context.counts
-    few = [k for k in np.argsort(counts, kind="stable").tolist() if counts[k] < FEW]
-    for k in few[:5]:
-        rows = f" has {counts[k]:,} row{'' if counts[k] == 1 else 's'} here: its numbers are uncertain."
-        yield False, join(["Class ", name_tag(context.classes[k]), rows]), "data"
-    learned = context.fitted
-    if isinstance(context.model, LogisticRegression) and learned is not None:
-        if context.model.prior is None and not context.model._earlier.n_rows:
-            M, least = int(learned.free[:, 1:].sum()) // len(learned.free), float(learned.class_weight.min())
-            if least < FEW * M:
-                text = (
-                    f"The smallest class has {number(least)} rows in the fit for {M:,} weight{'s' if M > 1 else ''}. "
-                    f"Below {FEW} for each, maximum likelihood tends to weights that are too large: think of a prior."
-                )
-                yield False, text, "weights"
+    for k in np.argsort(counts, kind="stable")[:5].tolist():
+        if counts[k] < FEW:
+            rows = f" has {counts[k]:,} row{'' if counts[k] == 1 else 's'} here: its numbers are uncertain."
+            yield False, join(["Class ", name_tag(context.classes[k]), rows]), "data"
+    learned, model = context.fitted, context.model
+    if learned is not None and isinstance(model, LogisticRegression) and model.prior is None:
+        M, least = int(learned.free[:, 1:].sum()) // len(learned.free), float(learned.class_weight.min())
+        if least < FEW * M and not model._earlier.n_rows:
+            text = (
+                f"The smallest class has {number(least)} rows in the fit for {M:,} weight{'s' if M > 1 else ''}. "
+                f"Below {FEW} for each, maximum likelihood tends to weights that are too large: think of a prior."
+            )
+            yield False, text, "weights"
     if context.misses_offset:
         text = (
             "The model was fitted with an offset, and every row has the offset 0 here: these scores are not those of "

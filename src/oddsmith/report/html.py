@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from html import escape as entities
 from math import isfinite
 
-LONGEST = 200
-"""Characters of a name that are shown."""
+LONGEST = 200  # Characters of a name that are shown.
 
 # What a reader cannot see or what would turn the text around it: controls, directions, line separators, invisible
 # spaces, halves of characters and those that HTML does not allow.

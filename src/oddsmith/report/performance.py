@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -18,17 +18,13 @@ from oddsmith.report.html import Markup, absent, clean, join, name_tag, number, 
 from oddsmith.report.svg import Axis, Plot, figure
 from oddsmith.report.tables import Column, Fact, facts, table
 
-MOST_LINES = 6
-"""Classes whose curves are drawn; of more, the most frequent."""
+MOST_LINES = 6  # Classes whose curves are drawn; of more, the most frequent.
 MANY = 30
 """Classes from which tables are of some of them: those drawn, or those that are taken for one another most often."""
 MOST_CONFUSED = 50
-CLOSE = 0.5
-"""Part of the axes below which a reliability diagram is drawn larger."""
-EDGE = 0.1
-"""A threshold that is closer to 0 or 1 has the costs around it drawn larger."""
-WIDEST = (0.5, 2.0)
-"""An interval of the calibration slope that goes farther says little."""
+CLOSE = 0.5  # Part of the axes below which a reliability diagram is drawn larger.
+EDGE = 0.1  # A threshold that is closer to 0 or 1 has the costs around it drawn larger.
+WIDEST = (0.5, 2.0)  # An interval of the calibration slope that goes farther says little.
 SCORE_NAMES = {
     "auc": "AUC",
     "brier": "Brier score",
@@ -40,6 +36,10 @@ SCORE_NAMES = {
     "rejected": "rows without a decision",
 }
 SQUARE: dict[str, Any] = {"width": 400, "height": 380}
+CHANCE = (
+    "Chance alone makes reliability and calibration error of some rows larger than zero. Their intervals are of what "
+    "remains without it, so they may lie below the value."
+)
 NO_PROBABILITIES = (
     "{} gives no probabilities, so {} does not apply. oddsmith.recalibrate(model, X, y) gives it some, from rows that "
     "it has not seen."
@@ -49,17 +49,14 @@ NO_PROBABILITIES = (
 def _score_facts(context: ReportContext, names: Iterable[str]) -> list[Fact]:
     """Return scores with their intervals, those that the model has."""
     found: list[Fact] = []
-    for name in names:
-        if name in context.scores.scores:
-            key, _, label = name.partition("[")
-            title = SCORE_NAMES.get(key) or key.replace("_", " ")
-            of = [", ", name_tag(label.removesuffix("]"))] if label else []
-            form: Callable[[float], str] = percent if name == "rejected" else number
-            score = context.scores.scores[name]
-            known = np.isfinite([score.lower, score.upper]).all()
-            ends = f" ({form(score.lower)} to {form(score.upper)})" if known else ""
-            value = f"{form(score.value)}{ends}" if np.isfinite(score.value) else "not defined on these rows"
-            found.append((join([title, *of]), value))
+    for name, score in ((name, context.scores.scores[name]) for name in names if name in context.scores.scores):
+        key, _, label = name.partition("[")
+        title = SCORE_NAMES.get(key) or key.replace("_", " ")
+        of = [", ", name_tag(label.removesuffix("]"))] if label else []
+        value, lower, upper = map(percent if name == "rejected" else number, (score.value, score.lower, score.upper))
+        ends = f" ({lower} to {upper})" if np.isfinite([score.lower, score.upper]).all() else ""
+        text = f"{value}{ends}" if np.isfinite(score.value) else "not defined on these rows"
+        found.append((join([title, *of]), text))
     return found
 
 
@@ -79,16 +76,9 @@ def calibration_section(context: ReportContext) -> Markup:
         p, f, low, high, n = (getattr(curve, c)[own] for c in ("probability", "frequency", "lower", "upper", "count"))
         plot.band(p, low, high, place)
         plot.line(p, f, place)
-        said = [[number(x, 3) for x in row] for row in zip(p, f, low, high, strict=True)]
-        plot.dots(
-            p,
-            f,
-            place,
-            texts=[
-                f"{clean(label)}: said {a}, seen {b} ({lo} to {hi}), {rows:,} rows"
-                for (a, b, lo, hi), rows in zip(said, n.tolist(), strict=True)
-            ],
-        )
+        said = ([number(x, 3) for x in row] for row in zip(p, f, low, high, strict=True))
+        read = [f"{clean(label)}: said {a}, seen {b} ({lo} to {hi})" for a, b, lo, hi in said]
+        plot.dots(p, f, place, texts=[f"{text}, {rows:,} rows" for text, rows in zip(read, n.tolist(), strict=True)])
     listed = shown if context.K > MANY else np.ones(len(shown), dtype=bool)
     columns = [Column.names("class", curve.columns["class"][listed].tolist())]
     columns += [Column.numbers(c, curve.columns[c][listed]) for c in ("probability", "frequency", "lower", "upper")]
@@ -104,17 +94,9 @@ def calibration_section(context: ReportContext) -> Markup:
     pairs = _score_facts(context, names)
     pairs.insert(1, ("log loss of the class shares alone", number(context.alone["log_loss"])))
     words = tag("p", SCORED[context.scored]), tag("p", f"{_slope_text(context)} {_mean_text(context)}")
-    return join([*words, tag("div", picture, tag("div", facts(pairs), _interval_note(context, names)), class_="pair")])
-
-
-def _interval_note(context: ReportContext, names: list[str]) -> Markup:
-    """Return a sentence on values that lie above their own intervals, if there are any."""
-    shown = (context.scores.scores[name] for name in names)
-    text = (
-        "Chance alone makes reliability and calibration error of some rows larger than zero. Their intervals are of "
-        "what remains without it, so they may lie below the value."
-    )
-    return tag("p", text, class_="note") if any(score.value > score.upper for score in shown) else Markup()
+    above = any(context.scores.scores[name].value > context.scores.scores[name].upper for name in names)
+    note = tag("p", CHANCE, class_="note") if above else ""
+    return join([*words, tag("div", picture, tag("div", facts(pairs), note), class_="pair")])
 
 
 def _zoomed(*values: Array) -> tuple[float, float]:
@@ -141,7 +123,8 @@ def miscalibrated_classes(context: ReportContext) -> list[tuple[int, float, floa
         return []
     limit = normal_quantile(1.0 - (1.0 - context.level) / len(classes))
     found = []
-    for k, p in ((k, P[:, k]) for k in classes):
+    for k in classes:
+        p = P[:, k]
         mean, share = float(p.mean()), float(np.mean(t == k))
         if len(t) * abs(share - mean) > limit * np.sqrt(float(p @ (1.0 - p))) + 0.5:
             found.append((k, mean, share))
@@ -260,11 +243,8 @@ def _loss_table(context: ReportContext) -> Markup:
 def _thresholds(context: ReportContext) -> Markup:
     regions = decision_regions(context.loss.values, context.reject_costs)
     names = context.loss.actions.tolist()
-    columns = [
-        Column.names("action", ["no decision" if a is REJECT else names[a] for a in regions.actions]),
-        Column.numbers("from a probability of", regions.edges[:-1]),
-        Column.numbers("to", regions.edges[1:]),
-    ]
+    columns = [Column.names("action", ["no decision" if a is REJECT else names[a] for a in regions.actions])]
+    columns += map(Column.numbers, ("from a probability of", "to"), (regions.edges[:-1], regions.edges[1:]))
     return table(f"Which action is taken, by the probability of {clean(context.classes[1])}", columns, sortable=False)
 
 

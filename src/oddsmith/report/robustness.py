@@ -20,14 +20,11 @@ from oddsmith.report.svg import Axis, Plot, figure
 from oddsmith.report.tables import Column, table
 
 MOST_INFLUENTIAL = 10
-MUCH = 0.5
-"""A distance of Cook from which a row is said to decide the fit."""
+MUCH = 0.5  # A distance of Cook from which a row is said to decide the fit.
 MOST_DOTS = 800
 NOISE = 1.96
-FACTORS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-"""By which the odds of a class are multiplied."""
-FEW_CLASSES = 4
-"""Of more, the table has a smaller and a larger share of each alone."""
+FACTORS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)  # By which the odds of a class are multiplied.
+FEW_CLASSES = 4  # Of more, the table has a smaller and a larger share of each alone.
 MOST_CLASSES = 12
 HEADERS = {"brier": "Brier score", "auc": "AUC", "std_error": "error", "fit_seconds": "seconds of fit"}
 
@@ -56,8 +53,7 @@ def influence_section(context: ReportContext) -> Markup:
     ]
     plot.read(leverage, residual, texts)
     columns = [Column.names("row", rows), Column.names("class", [context.classes[display.codes[i]] for i in order])]
-    numbers = {"Cook's distance": cook[order], "leverage": leverage, "residual": residual}
-    columns += [Column.numbers(name, values) for name, values in numbers.items()]
+    columns += map(Column.numbers, ("Cook's distance", "leverage", "residual"), (cook[order], leverage, residual))
     largest = float(cook.max(initial=0.0))
     verdict = f"The largest distance of Cook is {number(largest)}"
     if largest < MUCH:
@@ -87,14 +83,9 @@ def class_prior_section(context: ReportContext) -> Markup:
     factors = FACTORS if context.K <= FEW_CLASSES else FACTORS[1::4]
     settings = [(k, factor, *_shift(context, prior, k, factor)) for k in chosen for factor in factors]
     code, factor, share, changed, stale, moved = zip(*settings, strict=True)
-    columns = [
-        Column.names("class", [context.classes[k] for k in code]),
-        Column.numbers("its odds times", factor),
-        Column.shares("its share then", share),
-        Column.shares("decisions that change", changed),
-        Column.numbers("loss, model as it is", stale),
-        Column.numbers("loss, model moved", moved),
-    ]
+    columns = [Column.names("class", [context.classes[k] for k in code]), Column.numbers("its odds times", factor)]
+    columns += map(Column.shares, ("its share then", "decisions that change"), (share, changed))
+    columns += map(Column.numbers, ("loss, model as it is", "loss, model moved"), (stale, moved))
     start = "was moved to a place" if context.moved else "was fitted"
     text = (
         f"The model {start} where the classes have certain shares. Where they are others and the classes look the "

@@ -18,11 +18,9 @@ from oddsmith.protocols import Indices
 from oddsmith.report.html import Markup, clean, join, name_tag, number, tag
 
 Values = npt.ArrayLike
-COLOURS = 8
-MOST_VERTICES = 400
-"""Vertices of a drawn line; a longer one is thinned to these, evenly along its way."""
-MOST_READ = 80
-"""Vertices of a line at which values are read."""
+COLOURS, BOTTOM = 8, 42
+MOST_VERTICES = 400  # Vertices of a drawn line; a longer one is thinned to these, evenly along its way.
+MOST_READ = 80  # Vertices of a line at which values are read.
 LONGEST_LABEL = 22
 
 
@@ -73,8 +71,8 @@ class Axis:
 class Plot:
     """A drawing on two axes, to which lines, bands and dots are added.
 
-    Its size is in units of the drawing, which is scaled to the page; ``left`` and ``bottom`` are the room for the
-    numbers and names of the axes.
+    Its size is in units of the drawing, which is scaled to the page; ``left`` is the room for the numbers and names of
+    the second axis.
 
     >>> plot = Plot(x=Axis("x"), y=Axis("y"))
     >>> plot.line(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
@@ -87,14 +85,13 @@ class Plot:
     width: int = 440
     height: int = 300
     left: int = 50
-    bottom: int = 42
     marks: list[Markup] = field(default_factory=list)
     values: list[tuple[float, float, str]] = field(default_factory=list)
 
     def at(self, x: Values, y: Values) -> tuple[Array, Array]:
         """Return the places of points in the drawing, those outside moved to its edge."""
         X, Y = self.x.share(x), self.y.share(y)
-        return self.left + X * (self.width - self.left - 14), 10 + (1.0 - Y) * (self.height - self.bottom - 10)
+        return self.left + X * (self.width - self.left - 14), 10 + (1.0 - Y) * (self.height - BOTTOM - 10)
 
     def line(self, x: Values, y: Values, k: int = 0, *, steps: bool = False) -> None:
         """Draw a line in colour and dashes ``k``; ``steps``: each value holds until the next."""
@@ -123,14 +120,13 @@ class Plot:
             self._add("path", d=_marker(px, py, r, k), class_=f"dot c{k % COLOURS}")
         self.read(x, y, texts or [])
 
-    def bars(self, left: Values, right: Values, place: Values, k: int = 0) -> None:
-        """Draw bars along the first axis, one at each place of names."""
-        start, middle = self.at(left, place)
-        end, _ = self.at(right, place)
-        tall = 0.64 * (self.height - self.bottom - 10) / max(len(self.y.names), 1)
-        for a, b, c in zip(start, end, middle, strict=True):
-            box = {"x": _short(a), "y": _short(c - tall / 2), "width": _short(max(b - a, 0.5)), "height": _short(tall)}
-            self._add("rect", class_=f"bar c{k % COLOURS}", **box)
+    def bars(self, values: Values) -> None:
+        """Draw bars from zero along the first axis, one at each place of names."""
+        end, middle = self.at(values, np.arange(len(self.y.names)))
+        start, tall = float(self.at(0.0, 0)[0]), 0.64 * (self.height - BOTTOM - 10) / max(len(self.y.names), 1)
+        for b, c in zip(end, middle, strict=True):
+            size = {"width": _short(max(b - start, 0.5)), "height": _short(tall)}
+            self._add("rect", class_="bar c0", x=_short(start), y=_short(c - tall / 2), **size)
 
     def ranges(self, lower: Values, upper: Values, place: Values, k: int = 0) -> None:
         """Draw intervals along the first axis; an end that lies outside is an arrow."""
@@ -169,17 +165,16 @@ class Plot:
         self.marks.append(tag(element, **attributes))
 
     def _frame(self) -> list[Markup]:
-        right, base = self.width - 14, self.height - self.bottom
+        right, base = self.width - 14, self.height - BOTTOM
         parts = [tag("path", d=f"M{self.left} 10V{base}H{right}", class_="axis")]
         for value in self.x.ticks(5):
             px = _short(float(self.at(value, self.y.low)[0]))
             parts.append(tag("path", d=f"M{px} {base}v4", class_="axis"))
             parts.append(tag("text", number(value), x=px, y=base + 17, class_="tick mid"))
-        if self.y.names:
-            for i, name in enumerate(abbreviate(self.y.names)):
-                py = float(self.at(self.x.low, i)[1])
-                parts.append(tag("text", name, x=self.left - 8, y=_short(py + 4), class_="tick end"))
-        else:
+        for i, name in enumerate(abbreviate(self.y.names) if self.y.names else []):
+            py = float(self.at(self.x.low, i)[1])
+            parts.append(tag("text", name, x=self.left - 8, y=_short(py + 4), class_="tick end"))
+        if not self.y.names:
             for value in self.y.ticks(5):
                 py = float(self.at(self.x.low, value)[1])
                 parts.append(tag("path", d=f"M{self.left} {_short(py)}H{right}", class_="grid"))

@@ -9,14 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.report.html import Markup, clean, join, name_tag, number, percent, tag
+from oddsmith.report.html import Markup, clean, name_tag, number, percent, tag
 
-Fact = tuple[str, object]
-"""A name and its value."""
-LONG = 30
-"""Rows of a table from which it is scrolled on its own, below its header."""
-WIDE = 8
-"""Columns of a table from which they have all the same width on paper, where nothing can be scrolled."""
+Fact = tuple[str, object]  # A name and its value.
+LONG = 30  # Rows of a table from which it is scrolled on its own, below its header.
+WIDE = 8  # Columns of a table from which they have all the same width on paper, where nothing can be scrolled.
 
 
 @dataclass(frozen=True)
@@ -31,7 +28,7 @@ class Column:
     def numbers(cls, header: str, values: npt.ArrayLike) -> Column:
         """Return a column of numbers."""
         found = np.asarray(values).tolist()
-        return cls(header, [number(value) for value in found], [float(value) for value in found])
+        return cls(header, list(map(number, found)), list(map(float, found)))
 
     @classmethod
     def shares(cls, header: str, values: npt.ArrayLike) -> Column:
@@ -60,11 +57,11 @@ def table(caption: str, columns: Sequence[Column], *, sortable: bool = True) -> 
     >>> html.count("<button"), html.count("<tr>"), 'data-v="3.0"' in html
     (2, 3, True)
     """
-    head = join(_header(column, sortable and len(column.cells) > 1) for column in columns)
-    rows = range(len(columns[0].cells))
-    body = join(tag("tr", join(_cell(column, i, j) for j, column in enumerate(columns))) for i in rows)
-    content = tag("caption", caption), tag("thead", tag("tr", head)), tag("tbody", body)
-    kind = f"scroll{' long' if len(columns[0].cells) > LONG else ''}{' wide' if len(columns) > WIDE else ''}"
+    n = len(columns[0].cells)
+    head = (_header(column, sortable and n > 1) for column in columns)
+    body = (tag("tr", *(_cell(column, i, j) for j, column in enumerate(columns))) for i in range(n))
+    content = tag("caption", caption), tag("thead", tag("tr", *head)), tag("tbody", *body)
+    kind = f"scroll{' long' if n > LONG else ''}{' wide' if len(columns) > WIDE else ''}"
     # It can be scrolled by the keyboard too, so it takes the focus and has a name.
     return tag("div", tag("table", *content), class_=kind, role="region", tabindex=0, aria_label=clean(caption))
 
@@ -76,14 +73,13 @@ def facts(pairs: Sequence[Fact], *, many: bool = False) -> Markup:
     '<dl><div><dt>rows</dt><dd>3</dd></div></dl>'
     """
     items = (tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs)
-    return tag("dl", join(items), class_="many" if many else None)
+    return tag("dl", *items, class_="many" if many else None)
 
 
 def _header(column: Column, sortable: bool) -> Markup:
-    kind = None if column.values is None else "n"
-    if not sortable:
-        return tag("th", column.header, scope="col", class_=kind)
-    return tag("th", tag("button", column.header, type="button"), scope="col", class_=kind, aria_sort="none")
+    content = tag("button", column.header, type="button") if sortable else column.header
+    kind, sort = None if column.values is None else "n", "none" if sortable else None
+    return tag("th", content, scope="col", class_=kind, aria_sort=sort)
 
 
 def _cell(column: Column, i: int, j: int) -> Markup:

@@ -18,13 +18,13 @@ import oddsmith
 from oddsmith.errors import OddsmithError
 from oddsmith.export.model_formulas import plain_labels
 from oddsmith.models.base import Classifier
+from oddsmith.numerics import Array
 from oddsmith.persistence.model_file import provenance
 from oddsmith.report.context import ReportContext
 from oddsmith.report.html import Markup, absent, clean, join, number, tag, visible
 from oddsmith.report.tables import facts
 
-LONGEST_QUERY = 20_000
-"""Characters of a query that is shown; a longer one is left to the command."""
+LONGEST_QUERY = 20_000  # Characters of a query that is shown; a longer one is left to the command.
 
 
 def usage_section(context: ReportContext, model_path: str | None) -> Markup:
@@ -47,43 +47,37 @@ def usage_section(context: ReportContext, model_path: str | None) -> Markup:
         further = "" if reject is None else f" --reject {costs[1]}"
         shell += f"\noddsmith decide {shlex.quote(name)} new.csv --loss {costs[0]}{further} -o decisions.csv"
     shell += f"\noddsmith export sql {shlex.quote(name)} --table new -o predict.sql"
-    parts: list[Any] = [tag("h3", "Python"), _code(python), tag("h3", "Command line"), _code(shell), tag("h3", "SQL")]
-    if offset:
-        text = (
-            "The model has an offset, which decide, the command line and SQL do not know: there, every row has the "
-            "offset 0."
-        )
-        parts.insert(0, tag("p", text))
-    return join([*parts, _sql(context.model)])
+    parts = tag("h3", "Python"), _code(python), tag("h3", "Command line"), _code(shell), tag("h3", "SQL")
+    unknown = "The model has an offset, which decide, the command line and SQL do not know"
+    note = tag("p", f"{unknown}: there, every row has the offset 0.") if offset else ""
+    return join([note, *parts, _sql(context.model)])
 
 
 def _costs(context: ReportContext, labels: Callable[[Any], list[Any]]) -> tuple[Any, Any]:
     """Return the loss, and what rejecting costs, as they are written in code; names by ``labels``."""
-    loss = context.loss
-    values = [[_plain(v) for v in row] for row in loss.values.tolist()]
-    classes = labels(loss.classes.tolist())
-    written: Any = values
+
+    def plain(costs: Array) -> list[float]:
+        return [int(cost) if cost.is_integer() else cost for cost in costs.tolist()]
+
+    loss, classes = context.loss, labels(context.loss.classes.tolist())
+    written: Any = [plain(row) for row in loss.values]
     if not np.array_equal(loss.actions, loss.classes):
         actions = labels(loss.actions.tolist())
-        written = {c: dict(zip(actions, row, strict=True)) for c, row in zip(classes, values, strict=True)}
+        written = {c: dict(zip(actions, row, strict=True)) for c, row in zip(classes, written, strict=True)}
     if context.reject_costs is None:
         return written, None
-    costs = [_plain(cost) for cost in context.reject_costs.tolist()]
+    costs = plain(context.reject_costs)
     return written, costs[0] if len(set(costs)) == 1 else dict(zip(classes, costs, strict=True))
 
 
-def _plain(cost: float) -> float:
-    return int(cost) if cost.is_integer() else cost
-
-
 def _sql(model: Classifier) -> Markup:
-    command = "The command above writes it to a file."
     try:
         query = model.to_sql("new", "duckdb")
     except OddsmithError as error:
         return absent(f"No SQL: {error}")
     if len(query) > LONGEST_QUERY or visible(query) != query:
-        return tag("p", f"The query is too long, or has names with characters that cannot be shown. {command}")
+        text = "The query is too long, or has names with characters that cannot be shown."
+        return tag("p", f"{text} The command above writes it to a file.")
     shown = tag("details", tag("summary", f"The query ({len(query):,} characters)"), _code(query))
     return join([tag("p", "One SELECT without functions of ours (DuckDB; PostgreSQL and SQLite alike)."), shown])
 
@@ -111,8 +105,7 @@ def provenance_section(context: ReportContext, model_path: str | None) -> Markup
         pairs.insert(4, ("weight of the rows of the fit", number(float(source["weight"]))))
     if model_path is not None and Path(model_path).is_file():
         digest = hashlib.sha256(Path(model_path).read_bytes()).hexdigest()
-        pairs.append(("model file", clean(os.path.basename(model_path))))
-        pairs.append(("its SHA-256", tag("code", digest)))
+        pairs += [("model file", clean(os.path.basename(model_path))), ("its SHA-256", tag("code", digest))]
     return facts(pairs)
 
 
