@@ -90,14 +90,11 @@ class OnnxWriter(FormulaWriter[Tensor]):
         return name
 
     def number(self, name: str, kind: str = "number") -> Tensor:
-        if name in self._read:
-            return self._read[name]
-        if self._matrix:
-            X = self._input("X", self._type, len(self._names))
-            column = self._node("Gather", X, self._array(np.array([self._names.index(name)])), axis=1)
-        else:
-            column = self._input(name, self._type, 1)
-        self._read[name] = Tensor(column, 1)
+        if not self._matrix:
+            return Tensor(self._input(name, self._type, 1), 1)
+        if name not in self._read:
+            X, place = self._input("X", self._type, len(self._names)), np.array([self._names.index(name)])
+            self._read[name] = Tensor(self._node("Gather", X, self._array(place), axis=1), 1)
         return self._read[name]
 
     def category(self, name: str, levels: Sequence[Any], kind: str) -> tuple[Tensor, Tensor]:
@@ -143,6 +140,7 @@ class OnnxWriter(FormulaWriter[Tensor]):
         return Tensor(self._node("Concat", *names, axis=1), sum(part.width for part in parts), fixed)
 
     def _repeated(self, name: str) -> str:
+        """Return a constant repeated for every row."""
         rows = self._node("Shape", next(iter(self._inputs)), start=0, end=1)
         return self._node("Expand", name, self._node("Concat", rows, self._array(np.ones(1, np.int64)), axis=0))
 
