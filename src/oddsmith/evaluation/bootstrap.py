@@ -46,29 +46,21 @@ def resample(sums: Sums, replicates: int, rng: np.random.Generator) -> Sums:
     A replicate draws as many groups as there are, with replacement; for all of them that is a matrix of counts times
     the sums. Cost: O(replicates · groups · sums).
     """
-    G = len(sums["n"])
-    names = list(sums)
-    widths = [sums[name].shape[1] for name in names]
-    S = np.hstack([sums[name] for name in names])
-    drawn = []
+    G, S, drawn = len(sums["n"]), np.hstack(list(sums.values())), []
     for start in range(0, replicates, CHUNK):
         size = min(CHUNK, replicates - start)
         picks = rng.integers(0, G, size=(size, G)) + G * np.arange(size)[:, None]
         counts = np.bincount(picks.ravel(), minlength=size * G).reshape(size, G)
         drawn.append(counts.astype(np.float64) @ S)
-    parts = np.split(np.vstack(drawn), np.cumsum(widths)[:-1], axis=1)
-    return dict(zip(names, parts, strict=True))
+    ends = np.cumsum([column.shape[1] for column in sums.values()])
+    return dict(zip(sums, np.split(np.vstack(drawn), ends[:-1], axis=1), strict=True))
 
 
 def bca_interval(estimate: float, drawn: Array, without: Array, level: float) -> tuple[float, float]:
-    """Return the bias-corrected and accelerated interval (Efron).
+    """Return the bias-corrected and accelerated interval (Efron, Better bootstrap confidence intervals, JASA 82, 1987).
 
     Quantiles of the replicates at ``Φ(z₀ + (z₀ + z)/(1 − a (z₀ + z)))``, where z₀ measures the bias of their median and
     a, from the jackknife values, how their spread changes with what is estimated.
-
-    References
-    ----------
-    B. Efron, Better bootstrap confidence intervals, Journal of the American Statistical Association 82, 1987.
     """
     drawn = drawn[np.isfinite(drawn)]
     if not np.isfinite(estimate) or len(drawn) < 2 or len(without) < 2:
@@ -85,10 +77,9 @@ def bca_interval(estimate: float, drawn: Array, without: Array, level: float) ->
 
 
 def reflected_interval(estimate: float, drawn: Array, level: float, most: float = np.inf) -> tuple[float, float]:
-    """Return the interval of a score that is off to one side on average, as its replicates are from it.
+    """Return ``2 · estimate − quantile``, cut off at zero and ``most``, for a score that is off to one side on average.
 
-    ``2 · estimate − quantile``, cut off at zero and ``most``: what resampling adds to the estimate, sampling had added
-    to the truth.
+    What resampling adds to the estimate, sampling had added to the truth.
     """
     low, high = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2])
     return float(np.clip(2 * estimate - high, 0.0, most)), float(np.clip(2 * estimate - low, 0.0, most))

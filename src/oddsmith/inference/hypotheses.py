@@ -113,14 +113,10 @@ def wald_test(value: Array, A: Array, V: Array, hypothesis: str = "") -> ChiSqua
 def read_hypotheses(R: object, r: object, labels: Sequence[Any], zero: Sequence[Any] = ()) -> tuple[Array, Array, str]:
     """Return ``R`` (q × weights), ``r`` (length q) and their text.
 
-    ``R`` may be
-
-    * a matrix (or one row of it), a column for each weight in the order of ``labels``, with ``r`` (0 if not given);
-    * a mapping from weights to factors, or a list of such, with ``r``;
-    * a text such as ``"age = 0, 2*lwt - ptl = 1"``; with classes ``"age[a] = age[b]"``.
-
-    ``labels`` are terms, or pairs (class, term). Those of weights that are ``zero`` (of a reference class) may be
-    named, too.
+    ``R`` may be a matrix (or one row of it) with a column for each weight in the order of ``labels``; a mapping from
+    weights to factors, or a list of such; both with ``r`` (0 if not given); or a text: ``"age = 0, 2*lwt - ptl = 1"``,
+    with classes ``"age[a] = age[b]"``. ``labels`` are terms, or pairs (class, term). Weights that are ``zero`` (of a
+    reference class) may be named, too.
     """
     if isinstance(R, str):
         if r is not None:

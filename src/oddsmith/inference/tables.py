@@ -59,9 +59,9 @@ class ReportTable(Table):
     def _cells(self) -> tuple[list[str], list[bool], list[list[str]]]:
         """Return the header, which columns are text, and the rows."""
         columns = self.to_dict()
-        leading = next((name for name in ("std_error", "posterior_sd") if name in columns), None)
+        errors = columns.get("std_error", columns.get("posterior_sd"))
         # What is in the units of the errors is shown to their decimals.
-        shared = choose_format(columns[leading]) if leading else ""
+        shared = "" if errors is None else choose_format(errors)
         cells = [
             format_column(name, values, shared if name.endswith(IN_UNITS) else "") for name, values in columns.items()
         ]
@@ -84,12 +84,11 @@ class ReportTable(Table):
     def _repr_html_(self) -> str:
         header, text, rows = self._cells()
 
-        def row(cells: list[str], tag: str) -> str:
-            align = ["left" if left else "right" for left in text]
-            inside = zip(cells, align, strict=True)
+        def row(cells: list[str], tag: str = "td") -> str:
+            inside = zip(cells, ["left" if left else "right" for left in text], strict=True)
             return "<tr>" + "".join(f'<{tag} style="text-align:{a}">{escape(c)}</{tag}>' for c, a in inside) + "</tr>"
 
-        body = "".join(row(cells, "td") for cells in rows)
+        body = "".join(map(row, rows))
         caption = f"<caption>{escape(self.title)}</caption>" if self.title else ""
         foot = "".join(f'<tr><td colspan="{len(header)}">{escape(note)}</td></tr>' for note in self.notes)
         return (
@@ -141,7 +140,6 @@ class ColumnTable(ReportTable):
         return {"term": "", "p_value": "p"}.get(name, super()._header(name))
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return the columns as lists."""
         return {name: np.asarray(values).tolist() for name, values in self.columns.items()}
 
 

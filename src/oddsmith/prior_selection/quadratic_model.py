@@ -52,19 +52,9 @@ class QuadraticModel:
 
         −log p(t | w) ≈ value + gᵀδ + ½ δᵀ H δ,    δ = w − x;      Q(alpha) = diag(alpha_group · q)
 
-    Attributes
-    ----------
-    x, mean : arrays of length F
-        Weights where it is exact, and the prior's mean.
-    log_likelihood : float
-    gradient, H : arrays, F and F × F
-        Of minus the log likelihood.
-    q : array of length F
-        Precision of each weight at alpha = 1; 0 for flat weights.
-    group : array of length F
-        Group of each weight (any, where q is 0).
-    slope : array of length F
-        ``∂/∂x ½ log det``: how fast the Hessian's determinant changes with the weights; zeros where not known yet.
+    It is exact at the weights ``x``; ``mean`` is the prior's. ``gradient`` and ``H`` are those of minus the log
+    likelihood, ``q`` is the precision of each weight at alpha = 1 (0 for flat weights, whose group may be any), and
+    ``slope`` is ``∂/∂x ½ log det``: how fast the Hessian's determinant changes; zeros where that is not known yet.
     """
 
     x: Array
@@ -100,9 +90,8 @@ class QuadraticModel:
         At the precisions for which x is the most probable point both are those of Laplace's approximation itself, the
         dependence of the Hessian on the weights included, if ``slope`` is known.
         """
-        factor = self.factor(log_alpha)
+        factor, Q = self.factor(log_alpha), self.precision(log_alpha)
         delta = self.step(log_alpha, factor)
-        Q = self.precision(log_alpha)
         away = self.x + delta - self.mean
         fit = self.log_likelihood - self.gradient @ delta - 0.5 * delta @ self.H @ delta - 0.5 * Q @ away**2
         proper = self.q > 0
@@ -149,8 +138,7 @@ class QuadraticModel:
 
     def distance(self, log_alpha: Array) -> float:
         """Return how far the weights move at other precisions, in standard errors per weight."""
-        factor = self.factor(log_alpha)
-        delta = self.step(log_alpha, factor)
+        delta = self.step(log_alpha)
         return float(np.sqrt(delta @ (self.H @ delta + self.precision(log_alpha) * delta) / len(delta)))
 
     def _evidences(self, log_alpha: float, log_alphas: Array) -> Array:
