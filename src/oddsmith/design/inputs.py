@@ -132,8 +132,10 @@ def read_rows(estimator: BaseEstimator, X: object, *, reset: bool) -> Any:
             options = {"accept_sparse": "csr", "ensure_all_finite": False, "estimator": type(estimator).__name__}
             rows = check_array(X, dtype=[np.float64, np.float32], **options)
         else:
-            empty = 0 in table.shape
-            rows = check_array(np.empty(table.shape)) if empty else np.array(column_major(table), order="C")
+            if 0 in table.shape:
+                check_array(np.empty(table.shape))  # says that there are none
+            columns = [np.asarray(_column_values(column), dtype=np.float64) for column in table.iter_columns()]
+            rows = np.column_stack(columns)
         if sparse.issparse(rows) and not rows.has_canonical_format:
             # An entry that is stored in parts would count in squares as if it were several.
             rows = rows.copy()
