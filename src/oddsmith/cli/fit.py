@@ -156,6 +156,7 @@ def _facts(model: Classifier, n_rows: int) -> dict[str, Any]:
     facts |= {name.rstrip("_"): getattr(model, name) for name in names if hasattr(model, name)}
     if isinstance(model, LogisticRegression):
         facts["certificate"] = {name: values[0] for name, values in model.certificate_.to_dict().items()}
+        facts["plan"] = {"text": str(model.plan_), **model.plan_.to_dict()}
     return facts
 
 

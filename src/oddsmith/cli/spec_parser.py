@@ -188,8 +188,9 @@ def _with_classes(loss: object, classes: Iterable[Any]) -> Any:
 
 def read_costs(loss: str | None, reject: str | None, classes: Labels) -> dict[str, Any]:
     """Return the arguments ``loss`` and ``reject`` from the texts of these options."""
-    labels, readers = classes.tolist(), {"loss": (loss, read_loss), "reject": (reject, read_reject)}
-    return {name: None if text is None else read(text, labels) for name, (text, read) in readers.items()}
+    labels = classes.tolist()
+    costs = None if loss is None else read_loss(loss, labels)
+    return {"loss": costs, "reject": None if reject is None else read_reject(reject, labels)}
 
 
 def read_reject(text: str, classes: Iterable[Any]) -> Any:

@@ -149,8 +149,13 @@ def _check_laws(statistic: type[Any], block: Block, shape: Shape, params: Any, r
     parts = [statistic.of(block.take(np.flatnonzero(block.t == k)), params) for k in range(shape.K)]
     same("law 7, classes", reduce(statistic.merge, parts, zero))
     dense = block.Phi.dense()
-    forms = {"F order": np.asfortranarray(dense), "a strided view": np.repeat(dense, 2, axis=0)[::2]}
-    for form, Phi in {"C order": np.ascontiguousarray(dense), **forms, "CSR": sparse.csr_array(dense)}.items():
+    forms = {
+        "C order": np.ascontiguousarray(dense),
+        "F order": np.asfortranarray(dense),
+        "a strided view": np.repeat(dense, 2, axis=0)[::2],
+        "CSR": sparse.csr_array(dense),
+    }
+    for form, Phi in forms.items():
         same(f"{form} as C order", statistic.of(_read_only(replace(block, Phi=as_rows(Phi))), params))
     for name, storage in STORAGES.items():
         stored = replace(block, Phi=storage.example(block.Phi.dense()))
