@@ -122,7 +122,7 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, Bytes]]:
 def _read(file: BinaryIO, size: int) -> tuple[dict[str, Any], dict[str, Bytes]]:
     length = int.from_bytes(file.read(8), "little")
     if size < 10 or not 2 <= length <= LARGEST_HEADER:  # 1
-        raise ModelFileError("It is not an oddsmith model file.")
+        raise ModelFileError("It is no model file of oddsmith.")
     if length > size - 8:
         raise ModelFileError(f"It has {size} bytes, and its header alone should have {length}: it was cut short.")
     header = file.read(length)
@@ -146,7 +146,7 @@ def _read(file: BinaryIO, size: int) -> tuple[dict[str, Any], dict[str, Bytes]]:
 def _find_checksum(header: bytes) -> slice:
     found = _CHECKSUM.search(header)
     if found is None:
-        raise ModelFileError("It is not an oddsmith model file: it has no checksum.")
+        raise ModelFileError("It is no model file of oddsmith: it has no checksum.")
     return slice(*found.span(1))
 
 
