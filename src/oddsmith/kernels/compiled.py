@@ -214,8 +214,7 @@ def logistic_f(x: Any, apart: int, targets: Any, weights: Any, g: Any, tile: int
     (t, s, offset), (u, b, center, inverse) = targets, weights
     M, N, step, stride = uintp(u.size), uintp(t.size), uintp(tile), uintp(apart)
     a, sign, r, h = np.empty(tile), np.empty(tile), np.empty(tile), np.empty(tile)
-    value, longest = 0.0, 0.0
-    first = uintp(0)
+    value, longest, first = 0.0, 0.0, uintp(0)
     while first < N:
         n = min(step, N - first)
         a[:n] = 0.0
@@ -272,19 +271,20 @@ def logistic_csr(rows: Any, targets: Any, u: Any, b: float, v: Any, v0: float, g
     If v is not empty, the Hessian times (v0, v) is added instead. Curvatures go to ``h_out`` if that is not empty.
     """
     (data, indices, indptr), (t, s, offset) = rows, targets
-    tile = 64
-    N = indptr.size - 1
-    a, sign, r, h = np.empty(tile), np.empty(tile), np.empty(tile), np.empty(tile)
-    value = 0.0
+    tile, N, value = 64, indptr.size - 1, 0.0
+    a, sign, r, h, turn = np.empty(tile), np.empty(tile), np.empty(tile), np.empty(tile), np.empty(tile)
     for first in range(0, N, tile):
         n = min(tile, N - first)
         for i in range(n):
-            a[i] = _csr_dot(data, indices, uintp(indptr[first + i]), uintp(indptr[first + i + 1]), u)
+            begin, end = uintp(indptr[first + i]), uintp(indptr[first + i + 1])
+            a[i] = _csr_dot(data, indices, begin, end, u)
+            if v.size:
+                turn[i] = v0 + _csr_dot(data, indices, begin, end, v)
         _signs(t, offset, first, n, sign, a)
         value += _tile_rows(a, b, sign, s, first, n, r, h)
         if v.size:
             for i in range(n):
-                r[i] = h[i] * (v0 + _csr_dot(data, indices, uintp(indptr[first + i]), uintp(indptr[first + i + 1]), v))
+                r[i] = h[i] * turn[i]
                 g[0] += r[i]
         else:
             g[0] += sum_of(r, n)
@@ -322,15 +322,17 @@ def csr_squares(rows: Any, h: Any, sums: Any) -> None:
 @njit(cache=True, nogil=True, error_model="numpy")
 def csr_longest(rows: Any, s: Any, center: Any, inverse: Any, zeros: float) -> float:
     """max_i Σ_j inverse_j (x_ij − c_j)² over the rows of positive weight; ``zeros`` is the value of a row of zeros."""
-    data, indices, indptr = rows
-    longest = 0.0
+    (data, indices, indptr), longest = rows, 0.0
     for i in range(indptr.size - 1):
         if s.size and s[i] == 0.0:
             continue
         total = zeros
         for p in range(uintp(indptr[i]), uintp(indptr[i + 1])):
-            j = uintp(indices[p])
-            total += inverse[j] * data[p] * (data[p] - 2.0 * center[j])
+            if center.size:
+                j = uintp(indices[p])
+                total += inverse[j] * data[p] * (data[p] - 2.0 * center[j])
+            else:  # the columns have one inverse
+                total += inverse[0] * data[p] * data[p]
         longest = max(longest, total)
     return longest
 

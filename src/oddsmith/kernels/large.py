@@ -298,7 +298,10 @@ def _csr_hessian(block: Block, h: Array, center: Array) -> Array:
 
 
 def _csr_longest(block: Block, s: Array, at: CurvatureParams) -> float:
-    if at.inverse is None:
+    center, inverse = at.center, at.inverse
+    if inverse is None:
         return 0.0
-    zeros = float((at.center**2 * at.inverse).sum())
-    return float(compiled.csr_longest(_csr_arrays(block), s, at.center, at.inverse, zeros))
+    zeros = float((center**2 * inverse).sum())
+    if len(inverse) and not center.any() and (inverse == inverse[0]).all():
+        center, inverse = NOTHING, inverse[:1]  # reads no column indices
+    return float(compiled.csr_longest(_csr_arrays(block), s, center, inverse, zeros))

@@ -80,8 +80,7 @@ class Tile:
         for j in range(C):
             for k in range(j, C):
                 B[:, j, k] = B[:, k, j] = ((self.Z @ blocks[j, :, k, :]) * self.Z).sum(axis=1)
-        T = self.at.T
-        return B if C == 1 else T @ B @ T.T
+        return B if C == 1 else self.at.T @ B @ self.at.T.T
 
 
 def tiles(block: Block, at: WeightPoint) -> Iterator[Tile]:

@@ -18,9 +18,7 @@ def epoch(
     Row n moves V by −η s_n Tᵀ(y − t)(1, z), with z = (x − center)/scale and activations a = T V (1, z) + offset.
     The prior's share, −η decay · (V − target), is then taken at the new V, so that no decay is too strong for a step.
     """
-    C, P = V.shape
-    mean = np.zeros((C, P))
-    z = np.ones(P)
+    mean, z = np.zeros(V.shape), np.ones(V.shape[1])
     for n in range(X.shape[0]):
         z[1:] = (X[n] - center) / scale
         a = T @ (V @ z) + offset[n]
