@@ -63,7 +63,7 @@ BAD_OPTIONS = {
     ("compare", "data.csv", "-t", "y", "--models", "logistic", "--cv", "2", "--missing", "x"): "Unknown missing 'x'",
     ("compare", "data.csv", "-t", "y", "--models", "logistic", "--cv", "9"): "more folds than there are rows (4)",
     ("compare", "data.csv", "-t", "y", "--cv", "2", "--by", "luck"): "Unknown score to compare by 'luck'",
-    ("predict", "data.csv", "data.csv"): "'data.csv' cannot be loaded. It is not an oddsmith model file",
+    ("predict", "data.csv", "data.csv"): "'data.csv' cannot be loaded. It is no model file",
     ("summary", "nothing.odds"): "'nothing.odds' cannot be read (No such file or directory)",
     ("datasets", "titanic"): "Unknown data set 'titanic'. Known: 'breast_cancer'",
     (
