@@ -97,6 +97,7 @@ class FitRecord:
     log_likelihood: float
     separation: Separation | None
     certificate: Certificate
+    plan: str
     design: Design | None
     basis: object
     standardized: bool

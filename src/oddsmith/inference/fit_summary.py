@@ -63,6 +63,7 @@ def summarize(fit: FitRecord, kind: CovarianceKind, intervals: str, level: float
         n_classes=state.K,
         aliased=tuple(fit.aliased),
         certificate=fit.certificate,
+        plan=fit.plan,
         remarks=_remarks(fit, kind, intervals, level),
         level=level,
     )

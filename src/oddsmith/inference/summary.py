@@ -72,6 +72,8 @@ class Summary(ColumnTable):
         Columns that depend on earlier ones.
     certificate : Certificate
         How far from the optimum the fit can be.
+    plan : str
+        Which way the fit took, and why; empty for models from files that do not say.
 
     >>> columns = {"term": ["(intercept)"], **wald_columns(np.ones(1), np.full(1, 0.5), 0.95)}
     >>> likelihoods = {"log_likelihood": -6.0, "null_log_likelihood": -8.0}
@@ -93,6 +95,7 @@ class Summary(ColumnTable):
     aliased: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     level: float = 0.95
+    plan: str = ""
 
     @property
     def title(self) -> str:  # type: ignore[override]
@@ -133,7 +136,7 @@ class Summary(ColumnTable):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The likelihood, what is special, and the certificate."""
+        """The likelihood, what is special, the certificate, and the plan."""
         of = f"log likelihood {self.log_likelihood:.6g}, null {self.null_log_likelihood:.6g}"
         criteria = "" if self.is_posterior else f" · AIC {self.aic:.6g} · BIC {self.bic:.6g}"
         c = self.certificate
@@ -144,4 +147,5 @@ class Summary(ColumnTable):
         else:
             state = f"NOT CONVERGED: up to {c.gap:.1e} from the optimum"
         first = f"{of} · deviance {self.deviance:.6g}{criteria} · pseudo R² {self.pseudo_r2:.4f}"
-        return (first, *self.remarks, f"certificate: {state}")
+        plan = (f"plan: {self.plan}",) if self.plan else ()
+        return (first, *self.remarks, f"certificate: {state}", *plan)

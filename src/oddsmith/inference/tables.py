@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,8 @@ class ReportTable(Table):
 
         rule = "─" * (sum(widths) + 2 * len(widths) - 2)
         parts = [self.title] if self.title else []
-        return "\n".join([*parts, rule, line(header), rule, *map(line, rows), rule, *self.notes])
+        notes = [fill(note, max(len(rule), 100), subsequent_indent="  ") for note in self.notes]
+        return "\n".join([*parts, rule, line(header), rule, *map(line, rows), rule, *notes])
 
     def _repr_html_(self) -> str:
         header, text, rows = self._cells()

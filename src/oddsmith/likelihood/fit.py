@@ -28,7 +28,7 @@ from oddsmith.likelihood.problem import Problem, facts_of, log_odds, machine_of
 from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.priors import Quadratic
 from oddsmith.records import Certificate
-from oddsmith.solvers import SOLVERS, Newton, SolverResult, TruncatedNewton, policy
+from oddsmith.solvers import SOLVERS, Newton, Solver, SolverResult, TruncatedNewton, policy
 from oddsmith.solvers.plan import Plan, plan, plan_for
 from oddsmith.solvers.sgd import SGD
 from oddsmith.solvers.subsampled import SubsampledQuasiNewton
@@ -373,7 +373,7 @@ def independent_columns(objective: FoldObjective, x: Array, sample_rows: int | N
     return objective if kept.all() else objective.restricted(objective.free & kept)
 
 
-def seeded(solver: Any, seed: int | None) -> Any:
+def seeded(solver: str | Solver[Any], seed: int | None) -> str | Solver[Any]:
     """Return the solver with the model's seed, where it uses one and has none of its own."""
     chosen = SOLVERS[solver]() if solver == "sgd" else solver
     return replace(chosen, seed=seed) if isinstance(chosen, SGD) and chosen.seed is None else solver

@@ -64,6 +64,7 @@ class InferenceMixin(Estimator):
             log_likelihood=self.log_likelihood_,
             separation=self._separation,
             certificate=self.certificate_,
+            plan=str(assigned.get("plan_", "")),  # files of earlier versions have none
             design=assigned.get("design_"),
             basis=self.basis,
             standardized=in_deviations(self),

@@ -37,7 +37,7 @@ from oddsmith.models.geometry_mixin import GeometryMixin
 from oddsmith.numerics import Array, log_softmax, softmax
 from oddsmith.priors import GaussianPrior, JeffreysPrior, as_prior, split_prior
 from oddsmith.protocols import Labels
-from oddsmith.solvers import SGD, SOLVERS
+from oddsmith.solvers import SGD, SOLVERS, Solver
 from oddsmith.statistics import Counts
 
 
@@ -136,7 +136,7 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         basis: object = None,
         fit_intercept: bool = True,
         reference: object = None,
-        solver: object = "auto",
+        solver: str | Solver[Any] = "auto",
         tol: float = 1e-8,
         max_iter: int = 200,
         seed: int | None = None,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from oddsmith.models.base import MODELS
 from oddsmith.models.logistic import LogisticRegression
+from oddsmith.solvers import Solver
 
 
 @MODELS.register("probit")
@@ -26,7 +29,7 @@ class ProbitRegression(LogisticRegression):
         basis: object = None,
         fit_intercept: bool = True,
         reference: object = None,
-        solver: object = "auto",
+        solver: str | Solver[Any] = "auto",
         tol: float = 1e-8,
         max_iter: int = 200,
         seed: int | None = None,

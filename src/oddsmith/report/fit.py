@@ -59,6 +59,8 @@ def certificate_section(context: ReportContext) -> Markup:
             ("length of the gradient", number(c.gradient_norm)),
             ("condition number of the Hessian", number(c.condition) or "not formed"),
             ("passes over the data", number(c.passes)),
+            *([("what was done", c.method)] if c.method else []),
+            *([("plan", str(plan))] if (plan := vars(context.model).get("plan_")) else []),
         ]
         moved = "This is of the fit: its intercepts were moved after it, for another class prior."
         return join([tag("p", certificate_text(c)), *([tag("p", moved)] if context.moved else []), facts(pairs)])
@@ -135,7 +137,7 @@ def weights_section(context: ReportContext) -> Markup:
     if "class" in columns:  # the term names the row
         shown[:2] = [shown[1], shown[0]]
     caption = f"Weights with {100 * found.level:g}% {'credible' if found.is_posterior else 'confidence'} intervals"
-    sentences = [clean(note[:1].upper() + note[1:]).replace(" -", " −") for note in found.notes[:-1]]
+    sentences = [clean(note[:1].upper() + note[1:]).replace(" -", " −") for note in (found.notes[0], *found.remarks)]
     notes = [tag("p", text, ".", class_="note") for text in sentences]
     return join([_forest(context, found), table(caption, shown), *notes])
 
