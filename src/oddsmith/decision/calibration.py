@@ -17,6 +17,8 @@ from sklearn.isotonic import isotonic_regression
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.numerics import Array, factor_spd, log_softmax, softmax
 from oddsmith.protocols import ClassifierLike
+from oddsmith.solvers.line_search import backtrack
+from oddsmith.solvers.policy import POLICY
 
 TINY = float(np.finfo(np.float64).tiny)
 LEAST_LOG = float(np.log(TINY))
@@ -193,15 +195,21 @@ def solve_linear(
             theta = theta - step
             break
         # 3. Halve until it helps; close to the optimum rounding hides that it does.
-        size = 1.0
-        while size > 1e-10:
-            trial = theta - size * step
-            new = entropy(trial)
-            if new[0] <= value - 1e-4 * size * decrement or (size == 1.0 and decrement < 1e-10):
-                break
-            size /= 2
-        theta, (value, g, H) = trial, new
+        moved = _line_search(entropy, theta, step, value, decrement)
+        if moved is None:
+            break
+        (value, g, H), size = moved
+        theta = theta - size * step
     return LinearMap(float(theta[0] / scale), theta[1:] - theta[1:].mean())
+
+
+def _line_search(
+    entropy: Callable[[Array], Entropy], theta: Array, step: Array, value: float, decrement: float
+) -> tuple[Entropy, float] | None:
+    def falls(new: Entropy, size: float) -> bool:
+        return new[0] <= value - POLICY.armijo * size * decrement or (size == 1.0 and decrement < 1e-10)
+
+    return backtrack(lambda size: entropy(theta - size * step), falls, smallest=1e-10)
 
 
 def cross_entropy(Z: Array, T: Array, s: Array, theta: Array) -> Entropy:

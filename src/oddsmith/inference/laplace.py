@@ -14,6 +14,8 @@ from scipy import linalg
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.records import Table
+from oddsmith.solvers.line_search import backtrack
+from oddsmith.solvers.policy import POLICY
 
 Seed: TypeAlias = int | np.random.Generator | None
 Function = Callable[[Any], Any]
@@ -265,13 +267,15 @@ def _newton_direction(A: Array, g: Array) -> tuple[Array, float]:
 
 def _search(target: _Target, x: Array, value: float, p: Array, decrement: float) -> tuple[Array, float] | None:
     """Return the first of the points x + p, x + p/2, … at which the density rises enough, or None."""
-    step, noise = min(1.0, 1e3 / decrement), 8.0 * EPS * abs(value)
-    while step > 1e-12:
-        found = target.value(x + step * p)
-        if found >= value + 1e-4 * step * decrement**2 - noise:
-            return x + step * p, found
-        step *= 0.5
-    return None
+    noise, slope = 8.0 * EPS * abs(value), POLICY.armijo * decrement**2
+    first = min(1.0, 1e3 / decrement)
+    found = backtrack(
+        lambda step: target.value(x + step * p),
+        lambda reached, step: reached >= value + step * slope - noise,
+        first,
+        smallest=1e-12,
+    )
+    return None if found is None else (x + found[1] * p, found[0])
 
 
 def _inverse(target: _Target, x: Array, value: float, A: Array) -> tuple[Array, float]:

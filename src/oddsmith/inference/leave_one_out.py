@@ -21,6 +21,7 @@ from oddsmith.numerics import Array, log_normaliser, sigmoid
 from oddsmith.priors import Quadratic
 from oddsmith.protocols import Indices
 from oddsmith.records import Table
+from oddsmith.solvers.lbfgs import two_loop
 from oddsmith.statistic import Shape
 
 INFLUENTIAL = 0.05
@@ -314,37 +315,28 @@ def minimise_each(objective: LeaveOutObjective) -> Array:
     value, G = objective.evaluate(X)
     pairs: list[tuple[Array, Array, Array]] = []
     for _ in range(EVALUATIONS):
-        D = _two_loop(G, pairs, objective)
+        D = two_loop(G, pairs, objective.solve, dot=_row_products)
         slope = (D * G).sum(axis=1)
         on = ~(slope < 1e-8)
         result[left] = X
         if not on.any():
             return result
-        objective, pairs = objective.take(on), [(dx[on], dg[on], rho[on]) for dx, dg, rho in pairs[-MEMORY:]]
+        objective, pairs = objective.take(on), [(dx[on], dg[on], c[on]) for dx, dg, c in pairs[-MEMORY:]]
         left, step, X, value, G, D, slope = (every[on] for every in (left, step, X, value, G, D, slope))
         moved = X - step[:, None] * D
         new_value, new_G = objective.evaluate(moved)
         falls = new_value <= value - 1e-4 * step * slope + 1e-12 * np.abs(value)
         dx, dg = np.where(falls[:, None], moved - X, 0.0), np.where(falls[:, None], new_G - G, 0.0)
-        curvature = (dx * dg).sum(axis=1)
-        pairs.append((dx, dg, np.where(curvature > 0, 1.0 / np.where(curvature > 0, curvature, 1.0), 0.0)))
+        curvature = _row_products(dx, dg)
+        pairs.append((dx, dg, np.where(curvature > 0, curvature, np.inf)))  # without curvature it counts for nothing
         X, G = np.where(falls[:, None], moved, X), np.where(falls[:, None], new_G, G)
         value, step = np.where(falls, new_value, value), np.where(falls, 1.0, 0.5 * step)
     result[left] = X
     return result
 
 
-def _two_loop(G: Array, pairs: list[tuple[Array, Array, Array]], objective: LeaveOutObjective) -> Array:
-    """Return the L-BFGS directions of all rows; a pair with a factor of 0 counts for nothing."""
-    Q, alphas = G.copy(), []
-    for dx, dg, rho in reversed(pairs):
-        alpha = rho * (dx * Q).sum(axis=1)
-        Q -= alpha[:, None] * dg
-        alphas.append(alpha)
-    D = objective.solve(Q)
-    for (dx, dg, rho), alpha in zip(pairs, reversed(alphas), strict=True):
-        D += dx * (alpha - rho * (dg * D).sum(axis=1))[:, None]
-    return D
+def _row_products(A: Array, B: Array) -> Array:
+    return np.asarray((A * B).sum(axis=1, keepdims=True))
 
 
 def _proba(A: Array, link: Link | None) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -11,8 +11,9 @@ from oddsmith.solvers import policy
 from oddsmith.solvers.base import Evaluates, ObjectiveValue, Preconditioner, Recorder
 from oddsmith.solvers.line_search import line_search
 
-Pairs = list[tuple[Array, Array]]
-"""Steps, and the changes of the gradient along them."""
+Pair = tuple[Array, Array, float | Array]
+Pairs = list[Pair]
+"""Steps, the changes of the gradient along them, and the products of the two (the curvature)."""
 
 
 def gradient_only(norms: list[float]) -> int:
@@ -70,30 +71,35 @@ def lbfgs(
 
 def add_pair(pairs: Pairs, dx: Array, dg: Array) -> None:
     """Append a pair if its curvature is positive; the oldest beyond the memory is dropped."""
-    if dx @ dg > 1e-12 * np.linalg.norm(dx) * np.linalg.norm(dg):
-        pairs[:] = [*pairs[1 - policy.POLICY.memory :], (dx, dg)]
+    curvature = float(dx @ dg)
+    if curvature > 1e-12 * np.linalg.norm(dx) * np.linalg.norm(dg):
+        pairs[:] = [*pairs[1 - policy.POLICY.memory :], (dx, dg, curvature)]
 
 
 def two_loop(
-    g: Array, pairs: Pairs, solve: Callable[[Array], Array], norm: Callable[[Array], float] | None = None
+    g: Array,
+    pairs: Sequence[Pair],
+    solve: Callable[[Array], Array],
+    norm: Callable[[Array], float] | None = None,
+    dot: Callable[[Array, Array], float | Array] = np.dot,
 ) -> Array:
     """Return the L-BFGS direction H⁻¹ g, where ``solve`` applies the inverse of a first guess of the Hessian.
 
-    With ``norm`` (that of the inverse) the last pair gives the guess its length.
+    With ``norm`` (that of the inverse) the last pair gives the guess its length. Of many problems at once, a row each,
+    ``dot`` gives a column of products.
 
-    >>> two_loop(np.array([2.0]), [(np.array([1.0]), np.array([4.0]))], lambda q: q).tolist()
+    >>> two_loop(np.array([2.0]), [(np.array([1.0]), np.array([4.0]), 4.0)], lambda q: q).tolist()
     [0.5]
     """
     q = g.copy()
     alphas = []
-    for dx, dg in reversed(pairs):
-        alpha = (dx @ q) / (dx @ dg)
-        q -= alpha * dg
-        alphas.append(alpha)
+    for dx, dg, curvature in reversed(pairs):
+        alphas.append(dot(dx, q) / curvature)
+        q -= alphas[-1] * dg
     p = solve(q)
     if pairs and norm is not None:
-        dx, dg = pairs[-1]
-        p *= (dx @ dg) / norm(dg) ** 2
-    for (dx, dg), alpha in zip(pairs, reversed(alphas), strict=True):
-        p += dx * (alpha - (dg @ p) / (dx @ dg))
+        _, dg, curvature = pairs[-1]
+        p *= curvature / norm(dg) ** 2
+    for (dx, dg, curvature), alpha in zip(pairs, reversed(alphas), strict=True):
+        p += dx * (alpha - dot(dg, p) / curvature)
     return p
