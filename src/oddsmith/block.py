@@ -42,7 +42,8 @@ class Block:
     first_row: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "Phi", as_rows(self.Phi))
+        if not isinstance(self.Phi, Rows):
+            object.__setattr__(self, "Phi", as_rows(self.Phi))
         n = self.Phi.shape[0]
         for name, part in (("t", self.t), ("s", self.s), ("offset", self.offset)):
             if part is not None and part.shape[0] != n:

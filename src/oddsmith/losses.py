@@ -98,7 +98,7 @@ def logistic_rows(A: Array, t: Codes) -> RowLosses:
     e = xp.exp(-xp.abs(m))
     d = 1.0 / (1.0 + e)
     miss = xp.where(m >= 0, e * d, d)
-    value = xp.log1p(e) - xp.minimum(m, xp.zeros_like(m))
+    value = xp.log1p(e) - xp.minimum(m, 0.0)
     return BinaryRows(value, (-sign * miss)[:, None], e * d * d)
 
 

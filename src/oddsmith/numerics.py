@@ -181,15 +181,14 @@ class SpdFactor:
 
     def solve(self, b: Array) -> Array:
         """Return ``x`` with ``A x = b`` on the kept rows and zero on the others (``b`` may have columns)."""
-        x = np.zeros_like(b, dtype=np.float64)
-        if not len(self.L):
-            return x
-        if self.complete:
+        if self.complete and len(self.L):
             scale = self.d if b.ndim == 1 else self.d[:, None]
             solution: Array = dpotrs(self.L, b / scale, lower=1)[0] / scale
             return solution
-        scale = self.d[self.kept] if b.ndim == 1 else self.d[self.kept][:, None]
-        x[self.kept] = dpotrs(self.L, b[self.kept] / scale, lower=1)[0] / scale
+        x = np.zeros_like(b, dtype=np.float64)
+        if len(self.L):
+            scale = self.d[self.kept] if b.ndim == 1 else self.d[self.kept][:, None]
+            x[self.kept] = dpotrs(self.L, b[self.kept] / scale, lower=1)[0] / scale
         return x
 
     def norm(self, b: Array) -> float:

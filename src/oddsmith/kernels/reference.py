@@ -93,17 +93,24 @@ def curvature(block: Block, at: CurvatureParams) -> Sums:
     weight; 0 without ``inverse``.
     """
     C, P = at.size
-    value, longest, g = 0.0, 0.0, np.zeros((C, P))
-    H = np.zeros((C, P, C, P)) if at.order >= 2 else None
+    value, longest = 0.0, 0.0
+    g: Array | None = None
+    H: Array | None = None
     for tile in _tiles(block, at, width=C * P if at.order >= 2 and C > 1 else 1):
         value += float(tile.weighted(tile.losses.value).sum())
-        g += _gradient(tile.Z, tile.weighted(tile.losses.gradient))
-        if H is not None:
-            H += _hessian(tile, C)
+        g = _added(g, _gradient(tile.Z, tile.weighted(tile.losses.gradient)))
+        if at.order >= 2:
+            H = _added(H, _hessian(tile, C))
         if at.inverse is not None:
             norms = tile.Z.row_norms(at.inverse**-0.5)
             longest = max(longest, float((norms if tile.s is None else norms * (tile.s > 0)).max(initial=0.0)))
+    if g is None:  # no rows
+        g, H = np.zeros((C, P)), np.zeros((C * P, C * P)) if at.order >= 2 else None
     return value, g, None if H is None else H.reshape(C * P, C * P), longest
+
+
+def _added(total: Array | None, part: Array) -> Array:
+    return part if total is None else np.add(total, part, out=total)
 
 
 def curvature_product(block: Block, at: CurvatureParams) -> Array:

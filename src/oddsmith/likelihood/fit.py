@@ -110,7 +110,7 @@ def make_objective(
 def _contrast(problem: Problem) -> Array:
     """Return the class contrasts; a prior decides which it is about, without one any will do."""
     if problem.K == 2:
-        return make_contrast(2, 0)
+        return np.array([[0.0], [1.0]])
     symmetric = _is_symmetric(problem) and problem.prior is not None
     return make_contrast(problem.K, None if symmetric else problem.reference or 0)
 
@@ -248,7 +248,8 @@ def _reported_certificate(
     extra = coordinates.rounding_gap(result.w, objective.weight, objective.state.max_row_norm2 or 0.0)
     gap = float((np.sqrt(result.certificate.gap) + np.sqrt(extra)) ** 2)
     converged = result.certificate.converged and gap <= result.final.allowed_gap(problem.tol)
-    method = ", then ".join(dict.fromkeys(result.trace.stage.tolist()))
+    stage = result.trace.columns.index("stage")
+    method = ", then ".join(dict.fromkeys(record[stage] for record in result.trace.records))
     return replace(result.certificate, gap=gap, converged=converged, passes=objective.passes, method=method)
 
 

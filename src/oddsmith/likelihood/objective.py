@@ -215,7 +215,7 @@ class FoldObjective:
     def _sums(self, w: Array, order: int, expected: bool) -> Curvature:
         packs = self.buffers is not None and self.buffers.half is not None
         inverse = self.scale**-2.0 if packs or self.state.max_row_norm2 is None else None
-        sums = self.fold(Curvature, replace(self._at(w), order=order, expected=expected, inverse=inverse))
+        sums = self.fold(Curvature, self._at(w, order, inverse, expected=expected))
         if sums.rows != self.source.n_present:
             raise InvalidInputError(
                 f"This pass over the data met {sums.rows} rows, and the first one {self.source.n_present}: it has "
@@ -430,10 +430,20 @@ class FoldObjective:
         self.state.passes += 1
         return self.engine.fold(statistic, self.source, params, progress=self.progress)
 
-    def _at(self, w: Array) -> CurvatureParams:
+    def _at(self, w: Array, order: int = 1, inverse: Array | None = None, *, expected: bool = False) -> CurvatureParams:
         """Return the weights as the kernels take them."""
-        (W, b), large = self.raw(w), self.large
-        return CurvatureParams(W=W, b=b, center=self.center, order=1, large=large, link=self.link, buffers=self.buffers)
+        W, b = self.raw(w)
+        return CurvatureParams(
+            W=W,
+            b=b,
+            center=self.center,
+            order=order,
+            inverse=inverse,
+            large=self.large,
+            link=self.link,
+            expected=expected,
+            buffers=self.buffers,
+        )
 
     def _to_solver(self, G: Array) -> Array:
         G = self.T.T @ G if len(G) > 1 else G

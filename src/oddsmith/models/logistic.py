@@ -170,7 +170,7 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         classes, problem = self._problem(X, y, sample_weight, offset, how, reset=True)
         with one_blas_thread():
             problem = self._with_scale(problem)
-        self._solve_and_assign(problem, classes, (X, y, sample_weight, offset))
+            self._solve_and_assign(problem, classes, (X, y, sample_weight, offset))
         return self
 
     def _solve_and_assign(self, problem: Problem, classes: Labels, data: tuple[object, ...]) -> None:

@@ -11,8 +11,9 @@ Kernels are chosen by the type of the storage. A new storage is one file in this
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -33,16 +34,18 @@ PRODUCTS = 1 << 21
 """Numbers that may be computed for the rows of a tile on the way to a Hessian of several classes."""
 
 
-class Rows(Protocol):
+class Rows(ABC):
     """A storage of Φ, n × M."""
 
     __slots__ = ()
 
     @property
+    @abstractmethod
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
 
     @property
+    @abstractmethod
     def dtype(self) -> np.dtype[Any]:
         """The type of the numbers as they are stored."""
 
@@ -51,24 +54,31 @@ class Rows(Protocol):
         """The rows that a basis computed these from, or these: what identifies a row in a sample."""
         return self
 
+    @abstractmethod
     def activations(self, W: Array) -> Array:
         """Return ``A_nc = Σ_j φ_nj W_jc`` (n × C)."""
 
+    @abstractmethod
     def gradient(self, R: Array) -> Array:
         """Return ``G_jc = Σ_n φ_nj R_nc`` (M × C)."""
 
+    @abstractmethod
     def gram(self, h: Array) -> Array:
         """Return ``G_jk = Σ_n h_n φ_nj φ_nk`` (M × M)."""
 
+    @abstractmethod
     def squares(self, R: Array) -> Array:
         """Return ``Q_jc = Σ_n φ_nj² R_nc`` (M × C): the diagonal of `gram` for each column of ``R``."""
 
+    @abstractmethod
     def row_norms(self, scale: Array) -> Array:
         """Return ``q_n = Σ_j (φ_nj / scale_j)²``."""
 
+    @abstractmethod
     def take(self, rows: Indices) -> Rows:
         """Return the given rows, copied together."""
 
+    @abstractmethod
     def slice(self, start: int, stop: int) -> Rows:
         """Return the rows from ``start`` to ``stop``, without a copy of the numbers."""
 
@@ -76,19 +86,24 @@ class Rows(Protocol):
         """Return row ranges that fit into the cache, where ``width`` further numbers are computed for each row."""
         return cache_ranges(*self.shape, width)
 
+    @abstractmethod
     def centred(self, center: Array) -> Rows:
         """Return the rows ``φ − center``, without touching the data."""
 
+    @abstractmethod
     def columns(self, which: Sequence[int]) -> Rows:
         """Return some of the columns."""
 
+    @abstractmethod
     def dense(self, start: int = 0, stop: int | None = None) -> Array:
         """Return the rows from ``start`` to ``stop`` as an array of float64."""
 
+    @abstractmethod
     def concrete(self) -> DenseRows | SparseRows:
         """Return the rows as one array or one CSR matrix: computed, widened or copied together where they are not."""
 
     @classmethod
+    @abstractmethod
     def example(cls, X: Array) -> Rows:
         """Return a storage of (nearly) these numbers, for tests of its laws."""
 
@@ -132,18 +147,17 @@ def as_rows(X: Any) -> Rows:
     >>> as_rows(np.eye(2)).activations(np.array([[1.0], [2.0]])).tolist()
     [[1.0], [2.0]]
     """
+    if isinstance(X, Rows):
+        return X
     from oddsmith.rows.dense import DenseRows
     from oddsmith.rows.half import HalfRows
     from oddsmith.rows.sparse import SparseRows
 
-    if sparse.issparse(X):
-        return SparseRows(X)
     if isinstance(X, np.ndarray):
         return HalfRows(X) if X.dtype == np.float16 else DenseRows(X)
-    if not hasattr(X, "activations"):
-        raise InvalidInputError(f"Rows are an array, a CSR matrix or a storage of rows, found {type(X).__name__}.")
-    rows: Rows = X
-    return rows
+    if sparse.issparse(X):
+        return SparseRows(X)
+    raise InvalidInputError(f"Rows are an array, a CSR matrix or a storage of rows, found {type(X).__name__}.")
 
 
 def cache_ranges(n: int, M: int, width: int = 1) -> list[tuple[int, int]]:

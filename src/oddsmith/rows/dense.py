@@ -62,11 +62,13 @@ class DenseRows(Rows):
         return DenseRows(self.X[rows])
 
     def slice(self, start: int, stop: int) -> DenseRows:
-        return DenseRows(self.X[start:stop])
+        return self if stop - start == len(self.X) else DenseRows(self.X[start:stop])
 
     def centred(self, center: Array) -> DenseRows:
         """Return a centred copy in float64: call it on a slice."""
-        return DenseRows(self.dense() - center if center.any() else self.dense())
+        if center.any():
+            return DenseRows(self.dense() - center)
+        return self if self.X.dtype == np.float64 else DenseRows(self.dense())
 
     def columns(self, which: Sequence[int]) -> DenseRows:
         return DenseRows(self.X[:, list(which)])

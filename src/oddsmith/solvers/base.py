@@ -6,6 +6,7 @@ names in its signature: `ColumnCurvature`, `CurvatureBound`, `Subsampled`, `LowP
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -279,7 +280,7 @@ class Recorder:
         self.subsample_records.append(self._record(e, 1.0, stage))
 
     def _record(self, e: ObjectiveValue, step_size: float, stage: str, *more: object) -> tuple[Any, ...]:
-        norm = float(np.sqrt(e.gradient @ e.gradient))
+        norm = math.sqrt(float(e.gradient @ e.gradient))
         seconds = time.perf_counter() - self.began
         record = (e.value, e.log_likelihood, norm, step_size, self.objective.passes, seconds, stage, *more)
         return record[: len(self.columns) - 1]

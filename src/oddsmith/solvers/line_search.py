@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TypeVar
-
-import numpy as np
 
 from oddsmith.numerics import EPS, Array
 from oddsmith.solvers import policy
@@ -42,9 +41,9 @@ def line_search(
 
     ``slope`` is gᵀp > 0. A fall smaller than the (relative) rounding counts as one, or the last steps would be refused.
     """
-    noise = rounding * abs(e.value)
+    noise, armijo = rounding * abs(e.value), policy.POLICY.armijo
 
     def falls(f: ObjectiveValue, step: float) -> bool:
-        return bool(np.isfinite(f.value) and f.value <= e.value - policy.POLICY.armijo * step * slope + noise)
+        return math.isfinite(f.value) and f.value <= e.value - armijo * step * slope + noise
 
     return backtrack(lambda step: objective.evaluate(e.w - step * p, order=order), falls)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -48,7 +49,7 @@ class Newton:
             factor, observed = definite_factor(objective, e)  # 2
             p = factor.solve(e.gradient)
             slope = float(p @ e.gradient)
-            decrements.append(float(np.sqrt(max(slope, 0.0))))
+            decrements.append(math.sqrt(max(slope, 0.0)))
             recorder.add(e, step, "observed" if observed else "expected")
             if self._ends(decrements, e.value, tol, max_iter):  # 3
                 break
@@ -77,7 +78,7 @@ class Newton:
     ) -> tuple[ObjectiveValue, Certificate] | None:
         """Return the end of a fit and its certificate, if one more step is sure to be the last."""
         if self.strict:
-            change = objective.self_concordance * float(np.linalg.norm(p))
+            change = objective.self_concordance * math.sqrt(float(p @ p))
             is_last = change <= policy.POLICY.same_activation
         else:
             is_last = 0.5 * float(p @ e.gradient) <= e.allowed_gap(tol)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -79,7 +80,7 @@ class Machine:
     def here(cls, *, half_precision: bool = False) -> Machine:
         """Return this machine, with the memory that is available now."""
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return cls(memory=_available_memory(), cores=cores, half_precision=half_precision)
+        return cls(memory=_available_memory(int(time.monotonic())), cores=cores, half_precision=half_precision)
 
 
 @lru_cache(maxsize=1)
@@ -90,8 +91,12 @@ def _physical_memory() -> float:
         return 8e9
 
 
-def _available_memory() -> float:
-    """Return the memory that can be had without swapping, in bytes: of the machine, and of the container if any."""
+@lru_cache(maxsize=1)
+def _available_memory(second: int) -> float:
+    """Return the memory that can be had without swapping, in bytes: of the machine, and of the container if any.
+
+    It is looked up once a ``second``: that takes as long as some iterations on a small table.
+    """
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
             free = next(1024.0 * float(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
