@@ -29,9 +29,9 @@ def curvature(block: Block, at: CurvatureParams) -> Sums:
     (C, M), Phi = at.W.shape, block.Phi
     if block.n_rows == 0:
         return reference.curvature(block, at)
-    plain = block.s is None and block.offset is None and at.inverse is None and not at.center.any()
-    if isinstance(Phi, HalfRows) and at.order < 2 and C > 1 and plain:
-        return _softmax_half(block, at)
+    if isinstance(Phi, HalfRows) and at.order < 2 and C > 1 and block.s is None and block.offset is None:
+        if at.inverse is None and not at.center.any():
+            return _softmax_half(block, at)
     in_place = isinstance(Phi, RunRows) and C == 1 and M < gram.MOST_COLUMNS and Phi.X.flags.c_contiguous
     if not (in_place or (isinstance(Phi, HalfRows) and C == 1 and at.order < 2)):
         block = block.concrete()
