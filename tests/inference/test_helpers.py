@@ -3,12 +3,12 @@
 import numpy as np
 
 from oddsmith.block import Block
+from oddsmith.inference.covariance import read_covariance
 from oddsmith.inference.hypotheses import read_hypotheses, wald_test
 from oddsmith.inference.laplace import standard_normals
 from oddsmith.inference.leave_one_out import LeaveOutLosses, LeaveOutLossesParams
 from oddsmith.inference.profile import fmm_spline
 from oddsmith.inference.quadrature import expected_entropy, expected_probability, probability_std
-from oddsmith.inference.sandwich import read_covariance
 from oddsmith.inference.summary import check_level, chi_square_p, normal_p, normal_quantile, wald_columns
 from oddsmith.inference.tables import choose_format, escape_latex, format_column
 from oddsmith.kernels.rowwise import WeightPoint

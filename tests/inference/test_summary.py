@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
-from oddsmith.inference.sandwich import read_covariance, sandwich
+from oddsmith.inference.covariance import read_covariance, sandwich
 from oddsmith.inference.summary import Summary, chi_square_p, normal_p, normal_quantile, wald_columns
 from oddsmith.inference.tables import escape_latex, format_column
 from oddsmith.numerics import factor_spd

@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator
 from oddsmith.decision.actions import REJECT
 from oddsmith.decision.loss import read_loss
 from oddsmith.design.data_summary import locate_errors
-from oddsmith.design.inputs import Rows, as_table, feature_names, learned_design
+from oddsmith.design.inputs import ArrayOrCSR, as_table, feature_names, learned_design
 from oddsmith.engines import DaskParts, PartedSource, Parts, Piece, Progress, one_blas_thread
 from oddsmith.engines.files import FileParts
 from oddsmith.engines.files.engine import read_once
@@ -175,7 +175,7 @@ class PredictionTask:
     offset: str | None = None
     null_rejected: bool = False
 
-    def __call__(self, rows: Rows | pa.Table) -> npt.NDArray[Any]:
+    def __call__(self, rows: ArrayOrCSR | pa.Table) -> npt.NDArray[Any]:
         table, options = as_table(rows), self.options
         if self.offset is not None:
             if table is None:

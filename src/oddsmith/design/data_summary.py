@@ -14,7 +14,7 @@ from scipy import sparse
 
 from oddsmith.block import Block
 from oddsmith.design import inputs
-from oddsmith.design.inputs import Codes, Rows, as_array, as_table, take_rows
+from oddsmith.design.inputs import ArrayOrCSR, Codes, as_array, as_table, take_rows
 from oddsmith.design.labels import code_labels, union_of_classes
 from oddsmith.design.levels import TableSchema
 from oddsmith.design.table import Design
@@ -301,12 +301,12 @@ class BlockEncoder:
             )
         return np.array([place[label] for label in classes.tolist()], dtype=np.int32)[codes]
 
-    def _numbers(self, rows: object) -> Rows:
+    def _numbers(self, rows: object) -> ArrayOrCSR:
         table = as_table(rows)
         if table is not None and not len(table):
             M = len(table.columns) if self.design is None else len(self.design.get_feature_names_out())
             return np.empty((0, M), dtype=self.dtype)
-        numbers: Rows
+        numbers: ArrayOrCSR
         if table is not None:
             numbers = inputs.column_major(table, self.dtype)
         elif sparse.issparse(rows):

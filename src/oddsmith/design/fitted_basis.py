@@ -17,7 +17,7 @@ from oddsmith.design.basis.base import S
 from oddsmith.design.basis.expansion import Expansion, learn_expansion
 from oddsmith.design.basis.radial import GaussianKernel
 from oddsmith.design.basis.standardize import Standardize
-from oddsmith.design.inputs import Codes, Rows, check_finite, feature_names, learned_design, read_weights
+from oddsmith.design.inputs import ArrayOrCSR, Codes, check_finite, feature_names, learned_design, read_weights
 from oddsmith.engines import MemorySource, engine_of, one_blas_thread
 from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.numerics import Array
@@ -116,7 +116,7 @@ class ExpandedRows:
     ((2, 2), [[3.0, 9.0]], [2.0, 12.0], [[1.0, 1.0], [3.0, 9.0]])
     """
 
-    rows: Rows
+    rows: ArrayOrCSR
     expansion: Expansion
 
     @property
@@ -140,7 +140,7 @@ class ExpandedRows:
         return np.asarray(self[:], dtype=dtype)
 
 
-def learn_rows(model: BaseEstimator, rows: Rows, sample_weight: object = None, *, reset: bool) -> Any:
+def learn_rows(model: BaseEstimator, rows: ArrayOrCSR, sample_weight: object = None, *, reset: bool) -> Any:
     """Return checked rows for fitting, expanded by the model's basis, which is learned from them if ``reset``."""
     if reset:
         n = rows.shape[0]
@@ -150,14 +150,14 @@ def learn_rows(model: BaseEstimator, rows: Rows, sample_weight: object = None, *
     return expanded(model, rows)
 
 
-def as_source(rows: Rows | ExpandedRows, t: Codes, K: int, s: Array | None) -> MemorySource:
+def as_source(rows: ArrayOrCSR | ExpandedRows, t: Codes, K: int, s: Array | None) -> MemorySource:
     """Return rows, expanded or not, as something to fold."""
     if not isinstance(rows, ExpandedRows):
         return MemorySource(rows, t, K, s)
     return rows.expansion.over(MemorySource(rows.rows, t, K, s)).kept()
 
 
-def whole(rows: Rows | ExpandedRows) -> Any:
+def whole(rows: ArrayOrCSR | ExpandedRows) -> Any:
     """Return rows as an array or CSR matrix, the expansion made."""
     return rows[:] if isinstance(rows, ExpandedRows) else rows
 
@@ -186,7 +186,7 @@ def _equal(a: object, b: object) -> bool:
     return np.array_equal(a, b)  # type: ignore[arg-type]
 
 
-def expanded(model: BaseEstimator, rows: Rows) -> Any:
+def expanded(model: BaseEstimator, rows: ArrayOrCSR) -> Any:
     """Return rows for prediction, expanded by the model's basis if it has one."""
     expansion = learned_basis(model)
     return rows if expansion is None else ExpandedRows(rows, expansion)

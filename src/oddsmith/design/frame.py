@@ -27,7 +27,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
 from oddsmith.design import inputs
-from oddsmith.design.inputs import Rows, arrow_numbers, as_table, column_numbers
+from oddsmith.design.inputs import ArrayOrCSR, arrow_numbers, as_table, column_numbers
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
@@ -229,7 +229,7 @@ class Columns:
 
     names: tuple[str, ...] | None
     kinds: npt.NDArray[np.str_]
-    rows: Rows | None = None
+    rows: ArrayOrCSR | None = None
     arrays: tuple[pa.Array, ...] = ()
 
     def name(self, j: int) -> str:

@@ -28,7 +28,7 @@ from oddsmith.protocols import Indices, Labels
 if TYPE_CHECKING:
     from oddsmith.design.table import Design
 
-Rows: TypeAlias = Array | sparse.csr_array
+ArrayOrCSR: TypeAlias = Array | sparse.csr_array
 """Numeric rows, dense or CSR."""
 Codes: TypeAlias = npt.NDArray[np.int32]
 """The number of each row's class."""
@@ -38,7 +38,7 @@ Codes: TypeAlias = npt.NDArray[np.int32]
 class Encoded:
     """Rows that have come through a design: numeric columns, checked, with names that the design knows."""
 
-    rows: Rows
+    rows: ArrayOrCSR
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -230,12 +230,12 @@ def arrow_numbers(array: pa.Array | pa.ChunkedArray) -> Array:
     return np.asarray(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def dense(rows: Rows) -> Array:
+def dense(rows: ArrayOrCSR) -> Array:
     """Return rows as an array."""
     return rows if isinstance(rows, np.ndarray) else rows.toarray()
 
 
-def check_finite(rows: Rows, names: Labels | None) -> None:
+def check_finite(rows: ArrayOrCSR, names: Labels | None) -> None:
     """Refuse NaN and infinity, saying in which column and row."""
     values: Any = rows.data if sparse.issparse(rows) else rows
     with np.errstate(over="ignore", invalid="ignore"):
@@ -244,7 +244,7 @@ def check_finite(rows: Rows, names: Labels | None) -> None:
     raise nonfinite_error(rows, names)
 
 
-def nonfinite_error(rows: Rows, names: Labels | None) -> InvalidInputError:
+def nonfinite_error(rows: ArrayOrCSR, names: Labels | None) -> InvalidInputError:
     """Return the error that names the first column with missing or infinite values."""
     if sparse.issparse(rows):
         rows = rows.tocoo()  # type: ignore[union-attr]

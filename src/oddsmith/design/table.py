@@ -16,7 +16,7 @@ from oddsmith.design import formula as formulas
 from oddsmith.design import inputs
 from oddsmith.design.formula import Expression, Formula, States, evaluate, plain_column, read_formula
 from oddsmith.design.frame import KIND_WORDS, Frame, read_frame
-from oddsmith.design.inputs import Rows, as_table, check_fitted, restored_on_error, split_target, take_rows
+from oddsmith.design.inputs import ArrayOrCSR, as_table, check_fitted, restored_on_error, split_target, take_rows
 from oddsmith.design.levels import MISSING, Category, ColumnSummary, Summaries, TableSchema, choose_reference, summarise
 from oddsmith.design.terms import Factor, Term, contrasts, encode, indicator, is_sparse
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, UnknownNameError
@@ -131,7 +131,7 @@ class Design(TransformerMixin, BaseEstimator):
         self.learn(split_target(X, y)[0], sample_weight)
         return self
 
-    def learn(self, X: Any, sample_weight: object = None) -> tuple[Rows, Indices | None]:
+    def learn(self, X: Any, sample_weight: object = None) -> tuple[ArrayOrCSR, Indices | None]:
         """Learn from a table, and return its encoded rows, with the numbers of those kept if some were dropped.
 
         >>> import polars
@@ -198,7 +198,7 @@ class Design(TransformerMixin, BaseEstimator):
         self._settle(formula, Frame({}, schema.kinds, 0), schema.seen, all_rows=all_rows)
         return self
 
-    def transform(self, X: Any) -> Rows:
+    def transform(self, X: Any) -> ArrayOrCSR:
         """Return the columns of the design for the rows of a table: N × M, an array or (``sparse_``) a CSR matrix.
 
         >>> import polars
@@ -208,7 +208,7 @@ class Design(TransformerMixin, BaseEstimator):
         """
         return self._encode(self._again(X))
 
-    def retrain(self, X: Any, sample_weight: object = None, *, part: bool = False) -> tuple[Rows, Indices | None]:
+    def retrain(self, X: Any, sample_weight: object = None, *, part: bool = False) -> tuple[ArrayOrCSR, Indices | None]:
         """Return encoded rows to fit with once more, and the numbers of those kept if some were dropped.
 
         Those that are ``part`` of the data may all be dropped.
@@ -396,7 +396,7 @@ class Design(TransformerMixin, BaseEstimator):
             f"{int(np.argmax(missing))}, and {MISSING_REMEDIES[self.missing]}"
         )
 
-    def _encode(self, frame: Frame, s: Array | None = None, *, by_column: bool = False) -> Rows:
+    def _encode(self, frame: Frame, s: Array | None = None, *, by_column: bool = False) -> ArrayOrCSR:
         """Return the columns of all terms; rows of weight 0 are not there, so they may have any level."""
         absent = None if s is None else s == 0.0
         places = {name: self._places(category, frame, absent) for name, category in self.categories_.items()}

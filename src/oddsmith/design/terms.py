@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from oddsmith.design.inputs import Rows
+from oddsmith.design.inputs import ArrayOrCSR
 from oddsmith.design.levels import MISSING
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
@@ -99,7 +99,7 @@ Values = Callable[[Factor, slice], Array]
 """The values of a factor in some rows: n × w numbers, or the place of each row's level (n; −1: the reference)."""
 
 
-def encode(terms: Sequence[Term], values: Values, n_rows: int, *, as_csr: bool, by_column: bool = False) -> Rows:
+def encode(terms: Sequence[Term], values: Values, n_rows: int, *, as_csr: bool, by_column: bool = False) -> ArrayOrCSR:
     """Return all columns, N × M: a CSR matrix, or an array in C order or (``by_column``) Fortran's, written sooner."""
     *starts, M = np.cumsum([0, *(term.width for term in terms)]).tolist()
     blocks = [slice(start, min(start + BLOCK_ROWS, n_rows)) for start in range(0, n_rows, BLOCK_ROWS)]

@@ -4,7 +4,7 @@ from oddsmith.engines.base import ENGINES, Engine, Progress, Source
 from oddsmith.engines.dask import DaskEngine, DaskParts
 from oddsmith.engines.files import FilesEngine
 from oddsmith.engines.memory import MemoryEngine, MemorySource, one_blas_thread
-from oddsmith.engines.partitioned import PartedSource, Parts, Piece
+from oddsmith.engines.partitioned import AnySource, PartedSource, Parts, Piece
 
 # These need libraries that are slow to import, or that not everybody has.
 for _name in ("files", "dask", "spark"):
@@ -24,6 +24,7 @@ def engine_of(source: Source, threads: int | None = None) -> Engine:
 
 __all__ = [
     "ENGINES",
+    "AnySource",
     "DaskEngine",
     "DaskParts",
     "Engine",

@@ -20,7 +20,7 @@ from threadpoolctl import ThreadpoolController
 
 from oddsmith.block import Block
 from oddsmith.engines.base import ENGINES, Progress, S, merged
-from oddsmith.rows import DenseRows, HalfRows, LazyRows, Rows, RunRows, SparseRows
+from oddsmith.rows import LazyRows, Rows, RunRows, SparseRows, as_rows
 from oddsmith.rows.runs import run_values
 from oddsmith.statistic import Shape
 
@@ -154,7 +154,7 @@ class MemorySource:
     def _storage(self, start: int, stop: int) -> Rows:
         """Return rows as views; those of CSR are made once, since making them takes as long as a small pass."""
         if isinstance(self.X, np.ndarray):
-            return (HalfRows if self.X.dtype == np.float16 else DenseRows)(self.X[start:stop])
+            return as_rows(self.X[start:stop])
         if (start, stop) not in self._views:
             self._views[start, stop] = SparseRows(self.X).slice(start, stop)
         return self._views[start, stop]

@@ -145,3 +145,7 @@ class PartedSource:
         assert self.drawn is not None
         drawn = replace(self.drawn, transform=self.transform, M=self.M)
         return drawn.sample(min(rows, drawn.n_rows), seed)
+
+
+AnySource = MemorySource | PartedSource
+"""Rows that a model can be fitted to: in memory, or in pieces."""

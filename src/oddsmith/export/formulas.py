@@ -15,7 +15,7 @@ import numpy as np
 
 from oddsmith.design.basis import GaussianKernel, Polynomial, RadialBasis, Spline, Standardize
 from oddsmith.design.basis.expansion import Adapted
-from oddsmith.errors import InvalidInputError
+from oddsmith.errors import InvalidInputError, UnavailableError
 from oddsmith.numerics import Array
 
 Columns = TypeVar("Columns")  # Some columns in a writer's language: numbers of every row, or truth values.
@@ -160,8 +160,10 @@ def link_probabilities(w: FormulaWriter[Columns], link: str, a: Columns) -> tupl
     if link in ("loglog", "cloglog"):
         exponent = a if link == "cloglog" else w.scale(a, -1.0)
         u = w.let(w.apply("exp", w.apply("min", exponent, w.constant(10.0))))
-    else:
+    elif link == "log":
         u = w.let(w.scale(w.apply("min", a, w.constant(0.0)), -1.0))
+    else:
+        raise UnavailableError(f"The link {link!r} has no formula for export: add it to link_probabilities.")
     log_p = w.scale(u, -1.0)
     p, rest = w.apply("exp", log_p), w.let(_one_minus_exp(w, u))
     if link == "cloglog":

@@ -8,9 +8,9 @@ import numpy as np
 
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.inference.covariance import CovarianceKind, covariance
 from oddsmith.inference.fit_record import FitRecord
 from oddsmith.inference.profile import profile_ends
-from oddsmith.inference.sandwich import CovarianceKind, covariance
 from oddsmith.inference.summary import POSTERIOR, Summary, wald_columns
 from oddsmith.numerics import Array
 from oddsmith.priors import split_prior

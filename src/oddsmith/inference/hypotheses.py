@@ -11,9 +11,9 @@ import numpy as np
 
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
+from oddsmith.inference.covariance import CovarianceKind, covariance
 from oddsmith.inference.fit_record import FitRecord, LikelihoodModel, expression_of
 from oddsmith.inference.profile import Profiler, make_profiler, objective_of
-from oddsmith.inference.sandwich import CovarianceKind, covariance
 from oddsmith.inference.summary import chi_square_p
 from oddsmith.inference.tables import ColumnTable, ReportTable
 from oddsmith.numerics import Array, factor_spd

@@ -11,8 +11,8 @@ import numpy as np
 from oddsmith.design.inputs import read_offset, read_weights
 from oddsmith.engines import MemorySource
 from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.inference.covariance import CovarianceKind, covariance
 from oddsmith.inference.fit_record import FitRecord, each_tile, expression_of, standard_errors
-from oddsmith.inference.sandwich import CovarianceKind, covariance
 from oddsmith.inference.summary import wald_columns
 from oddsmith.inference.tables import ColumnTable
 from oddsmith.kernels.rowwise import Tile, WeightPoint

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from oddsmith.engines import one_blas_thread
+from oddsmith.inference.covariance import CovarianceKind, covariance
 from oddsmith.inference.fit_record import FitRecord
 from oddsmith.inference.leave_one_out import curvatures
-from oddsmith.inference.sandwich import CovarianceKind, covariance
 from oddsmith.kernels.rowwise import Tile
 from oddsmith.numerics import Array
 from oddsmith.records import Table

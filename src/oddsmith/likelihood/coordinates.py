@@ -8,7 +8,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from oddsmith.design.basis.base import seen_through
-from oddsmith.engines import Engine, MemorySource, PartedSource, engine_of
+from oddsmith.engines import AnySource, Engine, MemorySource, engine_of
 from oddsmith.numerics import EPS, Array
 from oddsmith.solvers import policy
 from oddsmith.statistics import Moments, MomentsParams
@@ -55,7 +55,6 @@ class Coordinates:
         return float(0.25 * weight * (4.0 * EPS) ** 2 * ((shift + activation) ** 2).sum())
 
 
-AnySource = MemorySource | PartedSource
 TILE_ROWS = 256
 
 

@@ -10,9 +10,9 @@ from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.rowwise import WeightPoint
 from oddsmith.likelihood.fit import (
     LikelihoodFit,
-    fit_record,
     fitted_state,
     independent_columns,
+    likelihood_fit,
     make_objective,
     start_weights,
 )
@@ -108,4 +108,4 @@ def fit_firth(problem: Problem) -> LikelihoodFit:
     result = SolverResult(w=e.w, trace=recorder.trace(), certificate=certificate, final=final)
     planned = plan_for(Newton(name="firth"), facts_of(problem, coordinates), machine_of(problem), REASON)
     learned = fitted_state(problem, objective, coordinates, common, result)
-    return fit_record(learned, result, certificate, planned, flat=False)
+    return likelihood_fit(learned, result, certificate, planned, flat=False)

@@ -219,10 +219,10 @@ def fit_likelihood(problem: Problem) -> LikelihoodFit:
         )
     learned = fitted_state(problem, objective, coordinates, common, result, costly=truncated)
     certificate = _reported_certificate(problem, objective, coordinates, result)
-    return fit_record(learned, result, certificate, chosen, flat=flat)  # 5
+    return likelihood_fit(learned, result, certificate, chosen, flat=flat)  # 5
 
 
-def fit_record(
+def likelihood_fit(
     learned: FittedState, result: SolverResult, certificate: Certificate, plan: Plan, *, flat: bool
 ) -> LikelihoodFit:
     """Return the outcome of a fit, with the weights in the user's units."""
@@ -290,7 +290,7 @@ def fitted_state(
     )
 
 
-def relearn(problem: Problem, coef: Array, intercept: Array, learned: FittedState, gap: float) -> FittedState:
+def with_hessian(problem: Problem, coef: Array, intercept: Array, learned: FittedState, gap: float) -> FittedState:
     """Return what was learned with the Hessian of the rows of ``problem`` at given weights (against class 0).
 
     They must be the rows of the fit: the gradient there says whether they are. The fit may have ended a ``gap`` above

@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from oddsmith.engines import Engine, MemorySource, PartedSource, Progress, engine_of
+from oddsmith.engines import AnySource, Engine, MemorySource, PartedSource, Progress, engine_of
 from oddsmith.engines.memory import RunSource, available_cores, parallel_map
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.reference import RowBuffers
-from oddsmith.likelihood.coordinates import AnySource, threads_of
+from oddsmith.likelihood.coordinates import threads_of
 from oddsmith.likelihood.implicit_hessian import ImplicitHessian, curvature_roots
 from oddsmith.links import Link
 from oddsmith.numerics import EPS, Array, factor_spd

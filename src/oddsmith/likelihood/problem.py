@@ -8,8 +8,8 @@ from importlib import import_module
 
 import numpy as np
 
-from oddsmith.engines import Engine, MemorySource, PartedSource, Progress
-from oddsmith.likelihood.coordinates import AnySource, Coordinates, is_large
+from oddsmith.engines import AnySource, Engine, MemorySource, PartedSource, Progress
+from oddsmith.likelihood.coordinates import Coordinates, is_large
 from oddsmith.links import Link
 from oddsmith.numerics import Array
 from oddsmith.priors import GaussianPrior

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from oddsmith.data_access.streamed_fit import refuse_pieces
+from oddsmith.data_access.training_data import refuse_pieces
 from oddsmith.inference import posterior
 from oddsmith.inference.laplace import Seed
 from oddsmith.inference.leave_one_out import LeaveOneOut, leave_rows_out

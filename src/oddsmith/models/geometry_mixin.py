@@ -86,8 +86,8 @@ class GeometryMixin(Estimator):
         >>> model.distance([[-2.0], [1.5]]).round(9).tolist()
         [-3.0, 0.5]
         """
-        W, b, pairs = self._hyperplanes()
-        d = np.asarray(self._rows(X, deciding=True) @ W.T + b) / lengths(W)
+        rows, (W, b, pairs) = self._rows(X, deciding=True), self._hyperplanes()
+        d = np.asarray(rows @ W.T + b) / lengths(W)
         return d[:, 0] if len(pairs) == 1 else d
 
     @streams

@@ -9,14 +9,14 @@ from typing import Any
 from oddsmith.design.fitted_basis import in_deviations
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, UnavailableError
+from oddsmith.inference.covariance import read_covariance
 from oddsmith.inference.fit_record import FitRecord
 from oddsmith.inference.fit_summary import check_intervals, summarize
 from oddsmith.inference.hypotheses import ChiSquareTest, DropOne, drop_one, linear_test
 from oddsmith.inference.margins import MarginalEffects, marginal_effects
 from oddsmith.inference.residuals import Diagnostics, diagnostics
-from oddsmith.inference.sandwich import read_covariance
 from oddsmith.inference.summary import Summary, check_level
-from oddsmith.likelihood.fit import relearn
+from oddsmith.likelihood.fit import with_hessian
 from oddsmith.likelihood.fitted_state import FittedState, TrainingDataRef, missing_rows_message
 from oddsmith.likelihood.problem import Problem
 from oddsmith.likelihood.separation import Separation
@@ -92,7 +92,7 @@ class InferenceMixin(Estimator):
             raise UnavailableError(missing_rows_message(self._learned))
         _, problem = self._problem(*data)
         with one_blas_thread():
-            self._learned = relearn(problem, *self._against_first(), self._learned, self.certificate_.gap)
+            self._learned = with_hessian(problem, *self._against_first(), self._learned, self.certificate_.gap)
         return self._learned
 
     def _training_problem(self, given: tuple[Any, ...]) -> Problem:

@@ -12,8 +12,8 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from oddsmith import errors
-from oddsmith.data_access.streamed_fit import read_data, refuse_pieces
 from oddsmith.data_access.streamed_prediction import streams
+from oddsmith.data_access.training_data import read_data, refuse_pieces
 from oddsmith.design.fitted_basis import learn_basis, learn_rows, split_basis, through_basis, whole
 from oddsmith.design.fitted_design import through_design
 from oddsmith.design.inputs import check_class_weights, check_finite, read_offset, read_rows, read_weights

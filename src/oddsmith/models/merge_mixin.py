@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from oddsmith.data_access.streamed_fit import read_data
+from oddsmith.data_access.training_data import read_data
 from oddsmith.design.basis.base import S as AnySource
 from oddsmith.design.fitted_basis import check_same_basis, has_basis, learn_basis, through_basis
 from oddsmith.design.fitted_design import through_design

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from oddsmith.data_access.streamed_fit import refuse_pieces
+from oddsmith.data_access.training_data import refuse_pieces
 from oddsmith.densities.rows import RowMatrix, dense
 from oddsmith.design.fitted_basis import has_basis, learn_rows, whole
 from oddsmith.design.fitted_design import through_design

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from oddsmith.design.basis.base import seen_through
+from oddsmith.engines import AnySource
 from oddsmith.engines.memory import RunSource
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.kernels.rowwise import WeightPoint
-from oddsmith.likelihood.coordinates import AnySource, Coordinates, is_large
+from oddsmith.likelihood.coordinates import Coordinates, is_large
 from oddsmith.likelihood.fit import make_objective, make_plan, start_weights
 from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.likelihood.problem import Problem

@@ -16,9 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
-from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 from oddsmith.registry import Registry
@@ -139,25 +137,6 @@ class DerivedRows(Rows):
 
     def dense(self, start: int = 0, stop: int | None = None) -> Array:
         return self.slice(start, self.shape[0] if stop is None else stop).concrete().dense()
-
-
-def as_rows(X: Any) -> Rows:
-    """Return the storage that suits an array or a CSR matrix; rows that are stored already are returned as they are.
-
-    >>> as_rows(np.eye(2)).activations(np.array([[1.0], [2.0]])).tolist()
-    [[1.0], [2.0]]
-    """
-    if isinstance(X, Rows):
-        return X
-    from oddsmith.rows.dense import DenseRows
-    from oddsmith.rows.half import HalfRows
-    from oddsmith.rows.sparse import SparseRows
-
-    if isinstance(X, np.ndarray):
-        return HalfRows(X) if X.dtype == np.float16 else DenseRows(X)
-    if sparse.issparse(X):
-        return SparseRows(X)
-    raise InvalidInputError(f"Rows are an array, a CSR matrix or a storage of rows, found {type(X).__name__}.")
 
 
 def cache_ranges(n: int, M: int, width: int = 1) -> list[tuple[int, int]]:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
-from oddsmith.rows.base import STORAGES, DerivedRows, Rows, as_rows
+from oddsmith.rows.base import STORAGES, DerivedRows, Rows
 from oddsmith.rows.dense import DenseRows
 from oddsmith.rows.sparse import SparseRows
 
@@ -20,7 +21,7 @@ from oddsmith.rows.sparse import SparseRows
 class LazyRows(DerivedRows):
     """``φ = transform(x)`` for the rows x of another storage; M columns come out.
 
-    >>> LazyRows(as_rows(np.array([[1.0], [2.0]])), np.square, 1).dense().tolist()
+    >>> LazyRows(DenseRows(np.array([[1.0], [2.0]])), np.square, 1).dense().tolist()
     [[1.0], [4.0]]
     """
 
@@ -48,8 +49,9 @@ class LazyRows(DerivedRows):
         return LazyRows(self.base.slice(start, stop), self.transform, self.M)
 
     def concrete(self) -> DenseRows | SparseRows:
-        return as_rows(self.transform(self.base.concrete().X)).concrete()
+        X = self.transform(self.base.concrete().X)
+        return SparseRows(X) if sparse.issparse(X) else DenseRows(np.asarray(X))
 
     @classmethod
     def example(cls, X: Array) -> LazyRows:
-        return cls(as_rows(X), np.array, X.shape[1])
+        return cls(DenseRows(X), np.array, X.shape[1])

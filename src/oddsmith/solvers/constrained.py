@@ -82,7 +82,7 @@ def minimise(
     tol: float,
     max_iter: int,
     exact: bool = True,
-    on_step: Callable[[ObjectiveValue, float], None] | None = None,
+    on_step: Callable[[ObjectiveValue, float], None] = lambda e, step: None,
 ) -> Minimum:
     """Minimise over the points with the same ``A x`` as the start (A may have no rows: no constraint).
 
@@ -108,15 +108,14 @@ def minimise(
         possible_fall, noise = 0.5 * decrements[-1] ** 2, 64.0 * EPS * abs(e.value)
         if decrements[-1] <= tol or (possible_fall <= noise and _falls_no_more(decrements)):  # 2
             return reached(decrement=decrements[-1], converged=True)
-        steps = [newton] if exact else [kkt.quasi_newton_step(e.gradient, pairs), newton]
-        moved = next((found for p in steps if (found := _line_search(evaluate, e, p)) is not None), None)  # 3
+        first = newton if exact else kkt.quasi_newton_step(e.gradient, pairs)
+        moved = _line_search(evaluate, e, first) or (None if exact else _line_search(evaluate, e, newton))  # 3
         if moved is None or iteration == max_iter:
             return reached(decrement=decrements[-1], converged=moved is None and possible_fall <= 1e3 * noise)
         f, step = moved
         add_pair(pairs, f.w - e.w, f.gradient - e.gradient)
         e = f
-        if on_step is not None:
-            on_step(e, step)
+        on_step(e, step)
     raise AssertionError("unreachable")
 
 

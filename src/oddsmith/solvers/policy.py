@@ -1,7 +1,7 @@
-"""Every threshold of the solvers and of the plan, each with the measurement that chose it.
+"""Every threshold of the solvers and of the plan, each with the reason or the measurement that chose it.
 
 Times in the remarks are those of one machine with two cores, least of several runs; names are those of the cases in
-``benchmarks/``. A constant without a remark follows from the mathematics beside it.
+``benchmarks/``. A remark is for all constants above it that have none.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """What decides between ways of fitting, and how far each stage goes. All of it affects speed alone."""
+    """What decides between ways of fitting, and how far each stage goes.
+
+    It affects speed, not the optimum; `largest_hessian` also decides which fits have standard errors.
+    """
 
     # Storage and coordinates.
     compiled_elements: float = 1_500_000
@@ -45,7 +48,7 @@ class Policy:
     rows_per_weight: int = 60
     """Rows for each weight from which a large table begins on a subsample (dense-20: 101 → 54 ms)."""
     rows_per_weight_wide: int = 8
-    """The same with a prior and many weights, where a Hessian of all rows is never formed (3,000 × 400: 92 → 51 ms)."""
+    """The same with a prior and many weights, where a Hessian of all rows is never formed (12,000 × 800)."""
     small_rows: int = 5000
     small_rows_per_weight: int = 100
     """Rows from which a small table begins on a subsample (10,000 × 20: 11.9 → 6.7 ms)."""

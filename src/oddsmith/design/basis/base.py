@@ -14,8 +14,16 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in
 
 from oddsmith.block import Block
-from oddsmith.design.inputs import Rows, check_finite, check_fitted, dense, feature_names, read_rows, restored_on_error
-from oddsmith.engines import Engine, MemoryEngine, MemorySource, PartedSource, one_blas_thread
+from oddsmith.design.inputs import (
+    ArrayOrCSR,
+    check_finite,
+    check_fitted,
+    dense,
+    feature_names,
+    read_rows,
+    restored_on_error,
+)
+from oddsmith.engines import AnySource, Engine, MemoryEngine, MemorySource, one_blas_thread
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.numerics import Array
 from oddsmith.registry import Registry
@@ -23,8 +31,7 @@ from oddsmith.statistic import Shape
 
 Names = npt.NDArray[Any]
 B = TypeVar("B", bound="Basis")
-Source = MemorySource | PartedSource
-S = TypeVar("S", bound=Source)
+S = TypeVar("S", bound=AnySource)
 
 BASES: Registry[type[Any]] = Registry("basis")
 
@@ -58,11 +65,11 @@ class Basis(TransformerMixin, BaseEstimator):
     def check_parameters(self) -> None:
         """Refuse bad arguments."""
 
-    def learn(self, source: Source, engine: Engine, names: Names) -> None:
+    def learn(self, source: AnySource, engine: Engine, names: Names) -> None:
         """Learn from the rows of a source, whose columns have the given names."""
         raise TypeError(f"{type(self).__name__} must define learn().")
 
-    def expand(self, rows: Rows) -> Rows:
+    def expand(self, rows: ArrayOrCSR) -> ArrayOrCSR:
         """Return ``φ`` of some rows (dense, or CSR where the basis takes it)."""
         raise TypeError(f"{type(self).__name__} must define expand().")
 
@@ -86,7 +93,7 @@ class Basis(TransformerMixin, BaseEstimator):
                 self.learn(source, MemoryEngine(), np.array(_check_feature_names_in(self), dtype=object))
         return self
 
-    def transform(self, X: Any) -> Rows:
+    def transform(self, X: Any) -> ArrayOrCSR:
         """Return ``φ`` of each row of ``X``, N × M."""
         check_fitted(self, "fit(X)")
         rows = read_rows(self, X, reset=False)
@@ -126,7 +133,7 @@ class Basis(TransformerMixin, BaseEstimator):
             )
 
 
-def dense_tiles(rows: Rows, columns: int) -> Iterator[tuple[slice, Array]]:
+def dense_tiles(rows: ArrayOrCSR, columns: int) -> Iterator[tuple[slice, Array]]:
     """Yield the rows as float64 arrays, some at a time, so that ``columns`` numbers for each fit into the cache."""
     n, step = rows.shape[0], max(16, TILE_ELEMENTS // max(1, columns, rows.shape[1]))
     for part in (slice(start, min(start + step, n)) for start in range(0, n, step)):
@@ -161,7 +168,7 @@ class AllRows:
     [[2.0]]
     """
 
-    parts: tuple[Rows, ...]
+    parts: tuple[ArrayOrCSR, ...]
 
     @classmethod
     def zero(cls, shape: Shape, params: None) -> AllRows:
@@ -174,7 +181,7 @@ class AllRows:
     def merge(self, other: AllRows) -> AllRows:
         return AllRows(self.parts + other.parts)
 
-    def joined(self, M: int) -> Rows:
+    def joined(self, M: int) -> ArrayOrCSR:
         """Return one array of float64, or one CSR matrix."""
         if self.parts and all(sparse.issparse(part) for part in self.parts):
             return sparse.vstack(self.parts, format="csr", dtype=np.float64)

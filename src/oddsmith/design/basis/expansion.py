@@ -13,10 +13,10 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from oddsmith.design.basis.base import BASES, AllRows, Basis, Names, S, Source, seen_through
+from oddsmith.design.basis.base import BASES, AllRows, Basis, Names, S, seen_through
 from oddsmith.design.basis.radial import GaussianKernel
-from oddsmith.design.inputs import Rows, dense
-from oddsmith.engines import Engine, MemorySource
+from oddsmith.design.inputs import ArrayOrCSR, dense
+from oddsmith.engines import AnySource, Engine, MemorySource
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.numerics import Array
 
@@ -41,7 +41,7 @@ class Expansion:
     n_outputs: int
     names: Names
 
-    def __call__(self, rows: Rows) -> Rows:
+    def __call__(self, rows: ArrayOrCSR) -> ArrayOrCSR:
         for step in self.steps:
             rows = step.expand(rows)
         return rows
@@ -143,7 +143,7 @@ class Adapted(Basis):
                 f"{self.transformer!r} needs labels, and a basis sees rows only. Put it before the model in a pipeline."
             )
 
-    def learn(self, source: Source, engine: Engine, names: Names) -> None:
+    def learn(self, source: AnySource, engine: Engine, names: Names) -> None:
         """Fit a clone to all rows."""
         if not isinstance(source, MemorySource):
             raise InvalidInputError(
@@ -170,7 +170,7 @@ class Adapted(Basis):
                 "come with it. A basis must."
             )
 
-    def expand(self, rows: Rows) -> Rows:
+    def expand(self, rows: ArrayOrCSR) -> ArrayOrCSR:
         Phi = self.fitted_.transform(rows)
         if self.sparse_ and sparse.issparse(rows):
             return sparse.csr_array(Phi, dtype=np.float64)

@@ -7,9 +7,9 @@ from math import comb
 
 import numpy as np
 
-from oddsmith.design.basis.base import BASES, LIMIT, Basis, Names, Source, dense_tiles
-from oddsmith.design.inputs import Rows
-from oddsmith.engines import Engine
+from oddsmith.design.basis.base import BASES, LIMIT, Basis, Names, dense_tiles
+from oddsmith.design.inputs import ArrayOrCSR
+from oddsmith.engines import AnySource, Engine
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
 
@@ -57,14 +57,14 @@ class Polynomial(Basis):
         self.check_flag("interactions")
         self.check_whole("limit", 1)
 
-    def learn(self, source: Source, engine: Engine, names: Names) -> None:
+    def learn(self, source: AnySource, engine: Engine, names: Names) -> None:
         D, G = source.shape.M, int(self.degree)
         # The sum of C(D + g − 1, g) over g = 1 … G.
         columns = comb(D + G, G) - 1 if self.interactions else D * G
         self.check_limit(columns, f"monomials of {D} columns up to degree {G}")
         self.n_outputs_ = columns
 
-    def expand(self, rows: Rows) -> Array:
+    def expand(self, rows: ArrayOrCSR) -> Array:
         Phi = np.empty((rows.shape[0], self.n_outputs_))
         fill = _monomials if self.interactions else _powers
         try:

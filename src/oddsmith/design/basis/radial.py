@@ -11,9 +11,9 @@ import numpy.typing as npt
 from scipy import linalg
 from scipy.spatial.distance import cdist, pdist
 
-from oddsmith.design.basis.base import BASES, LIMIT, AllRows, Basis, Names, Source, dense_tiles
-from oddsmith.design.inputs import Rows, dense
-from oddsmith.engines import Engine
+from oddsmith.design.basis.base import BASES, LIMIT, AllRows, Basis, Names, dense_tiles
+from oddsmith.design.inputs import ArrayOrCSR, dense
+from oddsmith.engines import AnySource, Engine
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError, as_input_errors
 from oddsmith.numerics import EPS, Array
 from oddsmith.registry import Registry
@@ -28,18 +28,18 @@ KMEANS_ROWS = 1 << 14
 FAR = 1e4
 """Squared distance from the middle, in widths, up to which distances by products keep 11 digits of the bump."""
 
-METHODS: Registry[Callable[[Source, Engine, int, int], Array]] = Registry("method")
+METHODS: Registry[Callable[[AnySource, Engine, int, int], Array]] = Registry("method")
 """How a number of centres is placed: (source, engine, count, seed) → centres."""
 
 
 @METHODS.register("sample")
-def sample_rows(source: Source, engine: Engine, count: int, seed: int) -> Array:
+def sample_rows(source: AnySource, engine: Engine, count: int, seed: int) -> Array:
     """Return a uniform sample of different rows, by one fold."""
     return engine.fold(Sample, source, SampleParams(count, seed)).found[0]
 
 
 @METHODS.register("kmeans")
-def kmeans(source: Source, engine: Engine, count: int, seed: int) -> Array:
+def kmeans(source: AnySource, engine: Engine, count: int, seed: int) -> Array:
     """Return the centres of k-means on a uniform sample of different rows, weighted by how often each occurs."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
@@ -90,7 +90,9 @@ class _Bumps(Basis):
                 "falls to 0.61. Use width='median' for the median distance between rows."
             )
 
-    def _place(self, choose: Callable[[Source, Engine, int, int], Array], source: Source, engine: Engine) -> Array:
+    def _place(
+        self, choose: Callable[[AnySource, Engine, int, int], Array], source: AnySource, engine: Engine
+    ) -> Array:
         """Return the centres that were given, checked, or so many that are chosen."""
         name, kind, given = self._argument, type(self).__name__, self._given
         if given is None or isinstance(given, Integral):
@@ -114,12 +116,12 @@ class _Bumps(Basis):
             raise InvalidInputError(f"{name} of {kind} contains NaN or infinity.")
         return rows
 
-    def _set(self, centers: Array, source: Source, engine: Engine) -> None:
+    def _set(self, centers: Array, source: AnySource, engine: Engine) -> None:
         self.check_limit(len(centers), "one for each centre")
         seed, self.centers_ = int(self.seed or 0), centers
         self.width_ = median_distance(source, engine, seed) if self.width == "median" else float(self.width)
 
-    def expand(self, rows: Rows) -> Array:
+    def expand(self, rows: ArrayOrCSR) -> Array:
         return bumps(rows, self.centers_, self.width_)
 
 
@@ -183,7 +185,7 @@ class RadialBasis(_Bumps):
         super().check_parameters()
         METHODS[self.method]
 
-    def learn(self, source: Source, engine: Engine, names: Names) -> None:
+    def learn(self, source: AnySource, engine: Engine, names: Names) -> None:
         """Place the centres by one fold of `Sample`, and find the width by another."""
         self._set(self._place(METHODS[self.method], source, engine), source, engine)
 
@@ -264,7 +266,7 @@ class GaussianKernel(_Bumps):
         super().check_parameters()
         self.check_flag("whiten")
 
-    def learn(self, source: Source, engine: Engine, names: Names) -> None:
+    def learn(self, source: AnySource, engine: Engine, names: Names) -> None:
         """Take the training rows, or landmarks by one fold of `Sample`."""
         if self.landmarks is None:
             self.check_limit(source.n_rows, "one for each training row; landmarks=300, say, takes a sample of them")
@@ -276,7 +278,7 @@ class GaussianKernel(_Bumps):
         self.whitening_ = inverse_root(K) if self.whiten else None
         self.gram_ = 0.5 * (K + K.T) if self.whitening_ is None else np.eye(self.whitening_.shape[1])
 
-    def expand(self, rows: Rows) -> Array:
+    def expand(self, rows: ArrayOrCSR) -> Array:
         Phi = super().expand(rows)
         return Phi if self.whitening_ is None else Phi @ self.whitening_
 
@@ -284,7 +286,7 @@ class GaussianKernel(_Bumps):
         return [f"kernel{j}" for j in range(len(self.gram_))]
 
 
-def median_distance(source: Source, engine: Engine, seed: int) -> float:
+def median_distance(source: AnySource, engine: Engine, seed: int) -> float:
     """Return the median distance between two different rows of a uniform sample."""
     rows = engine.fold(Sample, source, SampleParams(MEDIAN_ROWS, seed)).found[0]
     if len(rows) < 2:
@@ -298,7 +300,7 @@ def median_distance(source: Source, engine: Engine, seed: int) -> float:
     return width
 
 
-def bumps(rows: Rows, centers: Array, width: float) -> Array:
+def bumps(rows: ArrayOrCSR, centers: Array, width: float) -> Array:
     """Return ``exp(−‖x − c‖² / (2 width²))`` for every row and centre, N × M.
 
     In units of ``√2 width`` about the middle of the centres, ``−‖z − u‖² = 2 zᵀu − ‖z‖² − ‖u‖²`` is one product of the

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.interpolate import BSpline
 
-from oddsmith.design.basis.base import BASES, LIMIT, AllRows, Basis, Names, Source, dense_tiles, seen_through
-from oddsmith.design.inputs import Rows, dense
-from oddsmith.engines import Engine, MemorySource
+from oddsmith.design.basis.base import BASES, LIMIT, AllRows, Basis, Names, dense_tiles, seen_through
+from oddsmith.design.inputs import ArrayOrCSR, dense
+from oddsmith.engines import AnySource, Engine, MemorySource
 from oddsmith.errors import InvalidInputError, as_input_errors
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
@@ -119,7 +119,7 @@ class Spline(Basis):
         if not (np.diff(knots, axis=0) > 0).all():
             raise InvalidInputError(f"knots of Spline must increase, without repetition; found {self.knots!r}.")
 
-    def learn(self, source: Source, engine: Engine, names: Names) -> None:
+    def learn(self, source: AnySource, engine: Engine, names: Names) -> None:
         """Place the knots at quantiles, by a fold of `Sample` over each column."""
         if isinstance(self.knots, Integral):
             self.check_limit(self._columns(int(self.knots)) * source.shape.M, f"{source.shape.M} columns of splines")
@@ -147,7 +147,7 @@ class Spline(Basis):
             return places if len(places) == n else values[:1]
         return values if len(values) < n else np.unique(quantiles(values, weight, n))
 
-    def _given(self, source: Source, engine: Engine, names: Names) -> list[Array]:
+    def _given(self, source: AnySource, engine: Engine, names: Names) -> list[Array]:
         D, knots = source.shape.M, np.array(self.knots, dtype=np.float64)
         if knots.ndim == 1:
             knots = np.repeat(knots[:, None], D, axis=1)
@@ -156,7 +156,7 @@ class Spline(Basis):
         self.check_limit(self._columns(len(knots)) * D, f"{D} columns of splines")
         first, last = knots[0], knots[-1]
 
-        def between(rows: Rows) -> Array:
+        def between(rows: ArrayOrCSR) -> Array:
             X = dense(rows)
             return np.asarray((first <= X) & (last >= X), dtype=np.float64)
 
@@ -179,7 +179,7 @@ class Spline(Basis):
             return periodic_pieces(z, degree)
         return natural_pieces(z) if self.natural else bspline_pieces(z, degree)[0][..., 1:]
 
-    def expand(self, rows: Rows) -> Array:
+    def expand(self, rows: ArrayOrCSR) -> Array:
         Phi = np.empty((rows.shape[0], self.n_outputs_))
         for part, X in dense_tiles(rows, max(C.shape[-1] for C in self.coefficients_)):
             end = 0
@@ -205,7 +205,7 @@ class Spline(Basis):
         return [f"{name}_sp_{b}" for name, count in zip(names, counts, strict=True) for b in range(count)]
 
 
-def column_values(source: Source, engine: Engine) -> Iterator[tuple[Array, Array]]:
+def column_values(source: AnySource, engine: Engine) -> Iterator[tuple[Array, Array]]:
     """Yield for each column its different values, sorted, and the weight of each."""
     D, in_memory = source.shape.M, isinstance(source, MemorySource) and source.n_rows <= QUANTILE_VALUES
     step = max(1, GATHERED // max(1, source.n_rows)) if in_memory else 1
@@ -230,7 +230,7 @@ class Picked:
 
     columns: Indices
 
-    def __call__(self, rows: Rows) -> Rows:
+    def __call__(self, rows: ArrayOrCSR) -> ArrayOrCSR:
         return rows[:, self.columns]
 
 

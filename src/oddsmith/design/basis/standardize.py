@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.design.basis.base import BASES, Basis, Names, Source
-from oddsmith.design.inputs import Rows
-from oddsmith.engines import Engine
+from oddsmith.design.basis.base import BASES, Basis, Names
+from oddsmith.design.inputs import ArrayOrCSR
+from oddsmith.engines import AnySource, Engine
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import EPS, Array
 from oddsmith.statistics import Moments, MomentsParams
@@ -66,7 +66,7 @@ class Standardize(Basis):
         self.check_flag("center")
         self.check_flag("scale")
 
-    def learn(self, source: Source, engine: Engine, names: Names) -> None:
+    def learn(self, source: AnySource, engine: Engine, names: Names) -> None:
         if self.center and source.is_sparse:
             raise InvalidInputError(SPARSE)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -81,7 +81,7 @@ class Standardize(Basis):
         noise = max(SAME, EPS * source.n_rows) if source.is_sparse else SAME
         self.scale_ = np.where(sd > noise * np.abs(mean), sd, 1.0) if self.scale else np.ones_like(sd)
 
-    def expand(self, rows: Rows) -> Rows:
+    def expand(self, rows: ArrayOrCSR) -> ArrayOrCSR:
         if isinstance(rows, np.ndarray):
             Phi: Array = np.subtract(rows, self.mean_, dtype=np.float64)
             Phi /= self.scale_
