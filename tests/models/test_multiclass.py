@@ -282,3 +282,9 @@ def test_scikit_learn_checks_pass_with_none_expected_to_fail(reduction, inner):
         warnings.simplefilter("ignore", OddsmithWarning)
         results = check_estimator(reduction(inner), on_fail=None, on_skip=None)
     assert [r["check_name"] for r in results if r["status"] not in ("passed", "skipped")] == []
+
+
+@pytest.mark.parametrize("kind", [OneVsRest, OneVsOne])
+@pytest.mark.parametrize("name", ["coef_", "intercept_", "boundary_"])
+def test_a_reduction_that_is_not_fitted_has_no_weights(kind: type, name: str) -> None:
+    assert not hasattr(kind(LogisticRegression()), name)

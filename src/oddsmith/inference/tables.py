@@ -80,7 +80,7 @@ class ReportTable(Table):
 
         rule = "─" * (sum(widths) + 2 * len(widths) - 2)
         parts = [self.title] if self.title else []
-        notes = [fill(note, max(len(rule), 120), subsequent_indent="  ") for note in self.notes]
+        notes = [fill(n, 120, subsequent_indent="  ") if n.startswith("plan: ") else n for n in self.notes]
         return "\n".join([*parts, rule, line(header), rule, *map(line, rows), rule, *notes])
 
     def _repr_html_(self) -> str:

@@ -21,7 +21,7 @@ from oddsmith.likelihood.problem import Problem, facts_of, machine_of
 from oddsmith.numerics import Array, factor_spd
 from oddsmith.records import Certificate
 from oddsmith.solvers import Newton, policy
-from oddsmith.solvers.base import ObjectiveValue, Recorder, SolverResult
+from oddsmith.solvers.base import ObjectiveValue, Recorder
 from oddsmith.solvers.constrained import minimise
 from oddsmith.solvers.plan import plan_for
 from oddsmith.statistics import LeverageParams, LeverageSlope
@@ -105,7 +105,7 @@ def fit_firth(problem: Problem) -> LikelihoodFit:
         method="Fisher scoring",
     )
     final = replace(objective.evaluate(e.w, order=2), value=e.value, gradient=e.gradient)
-    result = SolverResult(w=e.w, trace=recorder.trace(), certificate=certificate, final=final)
+    result = recorder.result(final, certificate)
     planned = plan_for(Newton(name="firth"), facts_of(problem, coordinates), machine_of(problem), REASON)
     learned = fitted_state(problem, objective, coordinates, common, result)
     return likelihood_fit(learned, result, certificate, planned, flat=False)

@@ -63,7 +63,7 @@ def run_epoch(
     recorder = Recorder(objective, "SGD")
     recorder.add(e, 0.0)
     certificate = certify(objective, objective.evaluate(state.average, order=2), problem.tol)
-    return state, common, SolverResult(w=state.average, trace=recorder.trace(), certificate=certificate, final=e)
+    return state, common, recorder.result(e, certificate)
 
 
 def read_classes(classes: object, known: Labels | None) -> Labels:

@@ -9,6 +9,7 @@ from importlib import import_module
 import numpy as np
 
 from oddsmith.engines import AnySource, Engine, MemorySource, PartedSource, Progress
+from oddsmith.errors import NeedsMemoryError
 from oddsmith.likelihood.coordinates import Coordinates, is_large
 from oddsmith.links import Link
 from oddsmith.numerics import Array
@@ -57,7 +58,11 @@ class Problem:
     @property
     def memory_source(self) -> MemorySource:
         """The rows, where they must be in memory."""
-        assert isinstance(self.source, MemorySource)
+        if not isinstance(self.source, MemorySource):
+            raise NeedsMemoryError(
+                "This reads single rows of the fit, and they are in files or on a cluster: pass rows in memory, or fit "
+                "to a table in memory."
+            )
         return self.source
 
 

@@ -312,7 +312,7 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         self.n_parameters_ = (len(classes) - 1) * columns
         self.aliased_ = [str(name) for name in self._names()[fit.aliased]] if fit.aliased.any() else []
         self.certificate_, self.trace_, self.plan_ = certificate, fit.result.trace, fit.plan
-        self.n_iter_ = max(1, len(fit.result.trace) - 1)
+        self.n_iter_ = fit.result.iterations
         self.class_prior_ = problem.class_weight / problem.class_weight.sum()
         self.link_, self._sgd_state, self._separation = self.link, None, verdict
         self._learned = replace(fit.learned, null_log_likelihood=null_log_likelihood(problem))

@@ -143,18 +143,25 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
     @property
     def coef_(self) -> Array:
         """Weights of the parts, one row each, if they are linear."""
-        return np.vstack([self._linear(part, "coef_") for part in self._parts])
+        return np.vstack(self._linear("coef_"))
 
     @property
     def intercept_(self) -> Array:
         """Intercepts of the parts, if they are linear."""
-        return np.concatenate([np.atleast_1d(self._linear(part, "intercept_")) for part in self._parts])
+        return np.concatenate([np.atleast_1d(value) for value in self._linear("intercept_")])
 
-    def _linear(self, part: Trainable, name: str) -> Any:
-        value = getattr(part, name, None)
-        if value is None or len(np.atleast_1d(value)) != 1:
-            raise AttributeError(f"{type(part).__name__} is not linear: {type(self).__name__} has no {name} with it.")
-        return value
+    def _linear(self, name: str) -> list[Any]:
+        """Return an attribute of all parts; an AttributeError says that there is none."""
+        if not self._parts:
+            raise AttributeError(
+                f"This {type(self).__name__} is not fitted yet and has no {name}. Call fit(X, y) first."
+            )
+        values = [getattr(part, name, None) for part in self._parts]
+        for part, value in zip(self._parts, values, strict=True):
+            if value is None or len(np.atleast_1d(value)) != 1:
+                kind = type(part).__name__
+                raise AttributeError(f"{kind} is not linear: {type(self).__name__} has no {name} with it.")
+        return values
 
     def distance(self, X: Any) -> Array:
         """Return the signed distance of each row from each hyperplane, in the order of ``boundary_.classes``.

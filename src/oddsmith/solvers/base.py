@@ -238,13 +238,15 @@ class Stochastic(Objective, Protocol):
 class SolverResult:
     """Weights, trace, certificate, and the evaluation at the weights (with its Hessian where one was formed).
 
-    ``diverging`` says that the iterates run away as they do on separated classes.
+    ``iterations`` counts those on all rows. ``diverging`` says that the iterates run away as they do on separated
+    classes.
     """
 
     w: Array
     trace: Trace
     certificate: Certificate
     final: ObjectiveValue
+    iterations: int
     diverging: bool = False
 
 
@@ -287,7 +289,14 @@ class Recorder:
 
     def result(self, e: ObjectiveValue, certificate: Certificate, *, diverging: bool = False) -> SolverResult:
         """Return the result of a solver that ends at ``e``."""
-        return SolverResult(w=e.w, trace=self.trace(), certificate=certificate, final=e, diverging=diverging)
+        return SolverResult(
+            w=e.w,
+            trace=self.trace(),
+            certificate=certificate,
+            final=e,
+            iterations=max(1, len(self.records) - 1),
+            diverging=diverging,
+        )
 
     def trace(self) -> Trace:
         """Return what was noted, numbered."""

@@ -132,7 +132,7 @@ def continue_with_newton(
         recorder.records.pop()
     recorder.records.extend(record[1:] for record in result.trace.records)
     recorder.columns = result.trace.columns
-    return replace(result, trace=recorder.trace())
+    return replace(result, trace=recorder.trace(), iterations=max(1, len(recorder.records) - 1))
 
 
 def looks_separated(decrements: list[float]) -> bool:

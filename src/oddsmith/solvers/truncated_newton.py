@@ -48,6 +48,7 @@ class TruncatedNewton:
     ``tol`` of the objective.
     """
 
+    max_products: int = policy.POLICY.cg_products
     watch_divergence: bool = True
     strict: bool = True
     name: str = "truncated-newton"
@@ -95,7 +96,7 @@ class TruncatedNewton:
         loosest, tightest = policy.POLICY.cg_tolerance
         residual = min(loosest, max(float(np.sqrt(left)), 0.0 if self.strict else tightest))
         monitor = None if tol is None else CertificateMonitor.at(objective, e, preconditioner, tol)
-        p = conjugate_gradients(objective, e, preconditioner, residual, policy.POLICY.cg_products, monitor)
+        p = conjugate_gradients(objective, e, preconditioner, residual, self.max_products, monitor)
         return p, None if monitor is None else monitor.certificate
 
 

@@ -107,7 +107,7 @@ class Basis(TransformerMixin, BaseEstimator):
             names = _check_feature_names_in(self, input_features)
         return np.array(self.column_names(names), dtype=object)
 
-    def check_whole(self, name: str, least: int) -> int:
+    def _check_whole(self, name: str, least: int) -> int:
         """Return an argument that must be a whole number of at least ``least``."""
         value = getattr(self, name)
         what = f"{name} of {type(self).__name__} must be a whole number of at least {least}, found {value!r}."
@@ -117,15 +117,15 @@ class Basis(TransformerMixin, BaseEstimator):
             raise InvalidInputError(what)
         return int(value)
 
-    def check_flag(self, name: str) -> None:
+    def _check_flag(self, name: str) -> None:
         """Refuse an argument that is neither true nor false."""
         value = getattr(self, name)
         if not isinstance(value, bool | np.bool_):
             raise InvalidTypeError(f"{name} of {type(self).__name__} must be True or False, found {value!r}.")
 
-    def check_limit(self, columns: int, why: str) -> None:
+    def _check_limit(self, columns: int, why: str) -> None:
         """Refuse to make more columns than ``limit``, with the count."""
-        limit = self.check_whole("limit", 1)
+        limit = self._check_whole("limit", 1)
         if columns > limit:
             raise InvalidInputError(
                 f"{type(self).__name__} would make {columns:,} columns ({why}); the limit is {limit:,}. Choose fewer, "

@@ -53,15 +53,15 @@ class Polynomial(Basis):
         self.limit = limit
 
     def check_parameters(self) -> None:
-        self.check_whole("degree", 1)
-        self.check_flag("interactions")
-        self.check_whole("limit", 1)
+        self._check_whole("degree", 1)
+        self._check_flag("interactions")
+        self._check_whole("limit", 1)
 
     def learn(self, source: AnySource, engine: Engine, names: Names) -> None:
         D, G = source.shape.M, int(self.degree)
         # The sum of C(D + g − 1, g) over g = 1 … G.
         columns = comb(D + G, G) - 1 if self.interactions else D * G
-        self.check_limit(columns, f"monomials of {D} columns up to degree {G}")
+        self._check_limit(columns, f"monomials of {D} columns up to degree {G}")
         self.n_outputs_ = columns
 
     def expand(self, rows: ArrayOrCSR) -> Array:

@@ -74,10 +74,10 @@ class _Bumps(Basis):
 
     def check_parameters(self) -> None:
         if self.seed is not None:
-            self.check_whole("seed", 0)
-        self.check_whole("limit", 1)
+            self._check_whole("seed", 0)
+        self._check_whole("limit", 1)
         if isinstance(self._given, Integral | bool):
-            self.check_whole(self._argument, 1)
+            self._check_whole(self._argument, 1)
         name = type(self).__name__
         if isinstance(self.width, str):
             if self.width != "median":
@@ -97,7 +97,7 @@ class _Bumps(Basis):
         name, kind, given = self._argument, type(self).__name__, self._given
         if given is None or isinstance(given, Integral):
             count = CENTERS if given is None else int(given)
-            self.check_limit(count, f"one for each {'centre' if name == 'centers' else 'landmark'}")
+            self._check_limit(count, f"one for each {'centre' if name == 'centers' else 'landmark'}")
             centers = choose(source, engine, count, int(self.seed or 0))
             if given is not None and len(centers) < count:
                 raise InvalidInputError(
@@ -117,7 +117,7 @@ class _Bumps(Basis):
         return rows
 
     def _set(self, centers: Array, source: AnySource, engine: Engine) -> None:
-        self.check_limit(len(centers), "one for each centre")
+        self._check_limit(len(centers), "one for each centre")
         seed, self.centers_ = int(self.seed or 0), centers
         self.width_ = median_distance(source, engine, seed) if self.width == "median" else float(self.width)
 
@@ -264,12 +264,12 @@ class GaussianKernel(_Bumps):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        self.check_flag("whiten")
+        self._check_flag("whiten")
 
     def learn(self, source: AnySource, engine: Engine, names: Names) -> None:
         """Take the training rows, or landmarks by one fold of `Sample`."""
         if self.landmarks is None:
-            self.check_limit(source.n_rows, "one for each training row; landmarks=300, say, takes a sample of them")
+            self._check_limit(source.n_rows, "one for each training row; landmarks=300, say, takes a sample of them")
             centers = dense(engine.fold(AllRows, source, None).joined(source.shape.M))
         else:
             centers = self._place(sample_rows, source, engine)

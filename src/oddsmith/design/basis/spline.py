@@ -97,15 +97,15 @@ class Spline(Basis):
         self.limit = limit
 
     def check_parameters(self) -> None:
-        degree = self.check_whole("degree", 1)
-        self.check_whole("limit", 1)
-        self.check_flag("natural")
-        self.check_flag("periodic")
+        degree = self._check_whole("degree", 1)
+        self._check_whole("limit", 1)
+        self._check_flag("natural")
+        self._check_flag("periodic")
         if self.natural and not self.periodic and degree != 3:
             raise InvalidInputError(f"Natural splines have degree 3, found degree={degree}. Use natural=False with it.")
         least = max(3, degree + 1) if self.periodic else 2
         if isinstance(self.knots, Integral | bool):
-            self.check_whole("knots", least)
+            self._check_whole("knots", least)
             return
         with as_input_errors():
             knots = np.array(self.knots, dtype=np.float64)
@@ -122,7 +122,7 @@ class Spline(Basis):
     def learn(self, source: AnySource, engine: Engine, names: Names) -> None:
         """Place the knots at quantiles, by a fold of `Sample` over each column."""
         if isinstance(self.knots, Integral):
-            self.check_limit(self._columns(int(self.knots)) * source.shape.M, f"{source.shape.M} columns of splines")
+            self._check_limit(self._columns(int(self.knots)) * source.shape.M, f"{source.shape.M} columns of splines")
             knots = [self._placed(int(self.knots), *column) for column in column_values(source, engine)]
         else:
             knots = self._given(source, engine, names)
@@ -153,7 +153,7 @@ class Spline(Basis):
             knots = np.repeat(knots[:, None], D, axis=1)
         if knots.shape[1] != D:
             raise InvalidInputError(f"knots of Spline has {knots.shape[1]} columns, and the rows have {D}.")
-        self.check_limit(self._columns(len(knots)) * D, f"{D} columns of splines")
+        self._check_limit(self._columns(len(knots)) * D, f"{D} columns of splines")
         first, last = knots[0], knots[-1]
 
         def between(rows: ArrayOrCSR) -> Array:

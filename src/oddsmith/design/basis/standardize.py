@@ -63,8 +63,8 @@ class Standardize(Basis):
         return tags
 
     def check_parameters(self) -> None:
-        self.check_flag("center")
-        self.check_flag("scale")
+        self._check_flag("center")
+        self._check_flag("scale")
 
     def learn(self, source: AnySource, engine: Engine, names: Names) -> None:
         if self.center and source.is_sparse:

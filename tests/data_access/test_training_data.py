@@ -1,6 +1,7 @@
 """Models fitted to data in pieces: the same as in memory, whatever the pieces hold, or a sentence that says where."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,11 +33,11 @@ from oddsmith import (
     Spline,
     Standardize,
 )
-from oddsmith.data_access import streamed_fit as streaming
+from oddsmith.data_access import training_data as streaming
 from oddsmith.design.data_summary import SampledRows, concatenate_samples
 from oddsmith.design.frame import read_frame
 from oddsmith.engines import Piece
-from oddsmith.errors import ConvergenceWarning, InvalidInputError, SeparationWarning
+from oddsmith.errors import ConvergenceWarning, InvalidInputError, NeedsMemoryError, SeparationWarning
 from oddsmith.likelihood import separation_search as nearest
 from oddsmith.models import logistic
 from oddsmith.testing import Cut
@@ -401,3 +402,13 @@ def test_dictionaries_without_room_for_each_other_are_drawn_apart() -> None:
 
     apart = concatenate_samples((piece("a"), piece("b")), most=200)
     assert [len(read_frame(one.rows).coded("word").levels) for one in apart] == [100, 100]
+
+
+def test_diagnostics_of_rows_in_files_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    table = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": (X[:, 0] + rng.logistic(size=60) > 0).astype(int)})
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    model = LogisticRegression(1.0).fit(tmp_path / "rows.csv", y="y")
+    with pytest.raises(NeedsMemoryError, match="in files or on a cluster"):
+        model.diagnostics(tmp_path / "rows.csv", "y")
