@@ -1,7 +1,8 @@
 """Every threshold of the solvers and of the plan, each with the reason or the measurement that chose it.
 
 Times in the remarks are those of one machine with two cores, least of several runs; names are those of the cases in
-``benchmarks/``. A remark is for all constants above it that have none.
+``benchmarks/``. "Work" is that of ``python -m benchmarks.policy``, which halves and doubles each threshold. A remark is
+for all constants above it that have none.
 """
 
 from __future__ import annotations
@@ -39,16 +40,19 @@ class Policy:
     largest_hessian: int = 2500
     """Weights up to which a Hessian is formed: 50 MB and 1.3 s of Cholesky at the limit."""
     sparse_columns: int = 400
-    """Columns of sparse rows with a prior from which products beat the Hessian (5,000 × 2,000: 5.2 s → 41 ms)."""
+    """Columns of sparse rows with a prior from which products beat the Hessian (5,000 × 2,000: 5.2 s → 41 ms; with 800,
+    a factor of 400 levels takes 2.4 times as long)."""
     gradient_weights: int = 40
     gradient_products: float = 1e7
-    """Weights, and products for a Hessian, from which it costs several gradients (12,000 × 800: 703 → 90 ms)."""
+    """Weights, and products for a Hessian, from which it costs several gradients (12,000 × 800: 703 → 90 ms; half the
+    products: 4,000 × 40 0.74 of the work, correlated 1.25)."""
     gradient_rows_per_weight: int = 4
     """Without a prior, fewer rows for each weight are likely to be separated, and Newton's steps tell that best."""
     rows_per_weight: int = 60
     """Rows for each weight from which a large table begins on a subsample (dense-20: 101 → 54 ms)."""
     rows_per_weight_wide: int = 8
-    """The same with a prior and many weights, where a Hessian of all rows is never formed (12,000 × 800)."""
+    """The same with a prior and many weights, where a Hessian of all rows is never formed (12,000 × 800:
+    with 16 it takes 15 times the work)."""
     small_rows: int = 5000
     small_rows_per_weight: int = 100
     """Rows from which a small table begins on a subsample (10,000 × 20: 11.9 → 6.7 ms)."""
@@ -57,20 +61,25 @@ class Policy:
 
     # Subsampled quasi-Newton.
     many_weights: int = 150
-    """Weights from which a subsample is searched by gradients instead of Newton's method (dense-500: 137 → 120 ms)."""
+    """Weights from which a subsample is searched by gradients instead of Newton's method (dense-500: 137 → 120 ms;
+    60,000 × 30 of ten classes with 300: 5 times the work)."""
     start_rows: int = 1000
     start_rows_per_weight: tuple[int, int] = (4, 2)
-    """The smaller subsample: at least so many rows, four for each weight, of many weights two."""
+    """The smaller subsample: at least so many rows, four for each weight, of many weights two. Half the rows: 1.5 times
+    the work with a rare class (400,000 × 20); half of those for each weight: 5 times at 12,000 × 800."""
     start_fraction: float = 1 / 16
-    """Part of the rows that is a start, or is computed once by a basis: its search costs less than one pass."""
+    """Part of the rows that is a start, or is computed once by a basis: its search costs less than one pass (an eighth:
+    40,000 × 500 0.88 of the work, 40,000 × 300 correlated 1.07)."""
     subsample_fraction: float = 1 / 8
-    """The larger subsample is no more of the rows than this: reading it five times is less than a pass."""
+    """The larger subsample is no more of the rows than this: reading it five times is less than a pass (a quarter:
+    200,000 × 100 1.13 of the work; a sixteenth: maximum likelihood at 400,000 × 20 1.16)."""
     subsample_least_per_weight: int = 10
     """Rows for each weight that the larger subsample has in any case: below, its Hessian is mostly noise."""
     noisy_rows_per_weight: int = 40
     """With fewer rows for each weight, correlations are shrunk by what chance explains of them."""
     sampling_error: float = 0.1
-    """How far a search on a subsample goes, in units of the distance between its optimum and that of all rows."""
+    """How far a search on a subsample goes, in units of the distance between its optimum and that of all rows (half or
+    twice of it: 0.9 to 1.06 of the work)."""
     sample_iterations: int = 40
     """Most iterations of a search on a subsample: those that need more are ended on all rows."""
     subsample_elements: int = 1_000_000
@@ -87,7 +96,8 @@ class Policy:
     """L-BFGS iterations on all rows; nearly separated classes take hundreds, and Newton's method ends those."""
     easy_iterations: tuple[int, int, int] = (7, 12, 20)
     """Iterations in which L-BFGS finds a subsample's optimum if columns hardly depend on each other: at once; in time,
-    to the sampling error; in time, to a hundredth of it (softmax-10: 145 → 105 ms without a Hessian of all weights)."""
+    to the sampling error; in time, to a hundredth of it (softmax-10: 145 → 105 ms without a Hessian of all weights;
+    half the iterations: 12,000 × 800 takes 6 times the work)."""
     own_optimum: float = 0.01
     independent_shrinkage: float = 0.6
     """Shrinkage of a subsample's correlations from which they count as noise (50,000 × 1,000: 198 → 140 ms)."""
@@ -98,16 +108,19 @@ class Policy:
     polish_distance: tuple[float, float] = (1e-6, 1e-3)
     polish_margin: float = 0.7
     """Standard errors from the optimum at which the Hessian of the last step is formed, at least and at most; and the
-    part of the distance allowed that a step is to stay within, so that no second Hessian is needed."""
+    part of the distance allowed that a step is to stay within, so that no second Hessian is needed (1.4: 1.1 times the
+    work at 30,000 × 30 and 100,000 × 10; 0.35: 1.17 times at 400,000 × 20)."""
     certificate_margin: float = 0.1
     """A certificate is tried once the preconditioner predicts a gap of the tolerance, times this over the subsample's
     fraction: it misses by no more than that."""
     misleading: float = 1.5
-    """Growth of the objective that tells of rows which the subsample did not show."""
+    """Growth of the objective that tells of rows which the subsample did not show (with 0.75 every subsample misleads:
+    1.1 to 1.5 times the work)."""
 
     # Progressive batching.
     batch_start: int = 4
-    """The subsample from which batches go on without a search is so many times the one from which a search does."""
+    """The subsample from which batches go on without a search is so many times the one from which a search does (with
+    two, a rare class takes 1.5 times the work)."""
     batch_ratio: float = 2.0
     """Growth of the rows seen from batch to batch (1.6 … 4.5 tried on dense-20: 23.7 ms against 24.1 … 26)."""
     batch_last: float = 0.5
