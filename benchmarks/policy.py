@@ -21,6 +21,7 @@ import numpy as np
 from scipy import sparse
 
 from oddsmith import LogisticRegression
+from oddsmith.errors import InvalidInputError
 from oddsmith.solvers import policy
 from oddsmith.statistics import Curvature
 
@@ -132,7 +133,11 @@ def main(names: list[str]) -> None:
     before = measure(tables)
     for name in names or [field.name for field in fields(force) if field.name != "compiled_elements"]:
         for factor in (0.5, 2.0):
-            policy.POLICY = replace(force, **{name: changed(getattr(force, name), factor)})
+            try:
+                policy.POLICY = replace(force, **{name: changed(getattr(force, name), factor)})
+            except InvalidInputError as error:
+                print(f"{name} × {factor:g}: {error}", flush=True)
+                continue
             after = measure(tables)
             policy.POLICY = force
             ratios = {case: (after[case][0] / before[case][0], after[case][1] / before[case][1]) for case in tables}

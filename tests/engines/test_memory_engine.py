@@ -199,4 +199,5 @@ def test_a_process_ends_that_is_interrupted_while_its_threads_start() -> None:
     """A thread that runs, and that its pool has not yet noted, would be waited for without end."""
     command = [sys.executable, "-c", textwrap.dedent(INTERRUPTED)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert ended.returncode != 0 and ended.stderr.rstrip().endswith("KeyboardInterrupt")
+    # A helper that outlives the interrupt may complain last.
+    assert ended.returncode != 0 and "KeyboardInterrupt" in ended.stderr.splitlines()

@@ -68,12 +68,21 @@ class Facts:
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """A few rates of the machine: what a plan's cost is computed from."""
+    """A few rates of the machine: what a plan's cost is computed from, measured on two cores of a server.
+
+    NumPy on small tables and links other than the logit are slower than compiled kernels by the factors given;
+    ``fit_seconds`` and ``pass_seconds`` are what a fit and a pass take however few rows there are.
+    """
 
     memory: float = 8e9
     cores: int = 2
-    bytes_per_second: float = 12e9
+    bytes_per_second: float = 25e9
     flops_per_core: float = 2e10
+    activations_per_core: float = 1.2e8
+    numpy_slowdown: float = 5.0
+    link_slowdown: float = 30.0
+    fit_seconds: float = 1.5e-3
+    pass_seconds: float = 1e-4
     half_precision: bool = True
 
     @classmethod
@@ -129,7 +138,7 @@ class Plan:
     """The stages of a fit, the reason for them, and the solver that runs them.
 
     >>> print(plan(Facts(n_rows=569, n_columns=30), Machine()))
-    Newton on 569 rows, since a Hessian of 31 weights costs little; expected: 7 passes, 1 ms, 0.2 MB above the data.
+    Newton on 569 rows, since a Hessian of 31 weights costs little; expected: 7 passes, 3 ms, 0.2 MB above the data.
     """
 
     stages: tuple[Stage, ...]
@@ -139,8 +148,8 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """Expected time."""
-        return sum(stage.seconds for stage in self.stages)
+        """Expected time, give or take a factor of two."""
+        return Machine.fit_seconds + sum(stage.seconds for stage in self.stages)
 
     @property
     def memory(self) -> float:
@@ -184,13 +193,13 @@ def plan(facts: Facts, machine: Machine, policy: Policy | None = None) -> Plan:
 
 
 NAMES = {
-    "newton": ("Newton", 8.0),
-    "truncated-newton": ("truncated Newton", 60.0),
-    "gradient": ("gradient descent", 40.0),
+    "newton": ("Newton", 7.0),
+    "truncated-newton": ("truncated Newton", 40.0),
+    "gradient": ("gradient descent", 20.0),
     "sgd": ("SGD", 30.0),
-    "lbfgs": ("L-BFGS and Newton", 40.0),
-    "subsampled": ("subsampled quasi-Newton", 40.0),
-    "firth": ("Fisher scoring", 12.0),
+    "lbfgs": ("L-BFGS and Newton", 20.0),
+    "subsampled": ("subsampled quasi-Newton", 10.0),
+    "firth": ("Fisher scoring", 20.0),
 }
 """Registered name of a solver → what its stage is called, and the iterations that it is expected to take."""
 
@@ -198,7 +207,7 @@ NAMES = {
 def plan_for(solver: Solver[Any], facts: Facts, machine: Machine, reason: str = "as asked for") -> Plan:
     """Return the plan of one solver on all rows."""
     planner = Planner(facts, machine, in_force.POLICY)
-    name, iterations = NAMES.get(solver.name, (str(solver.name), 40.0))
+    name, iterations = NAMES.get(solver.name, (str(solver.name), 20.0))
     forms_hessian = solver.name != "sgd" and facts.n_weights <= planner.policy.largest_hessian
     stage = planner.stage(name, facts.n_rows, iterations, hessians=8.0 if forms_hessian else 0.0)
     return Plan((stage,), reason, iterations, solver)
@@ -230,9 +239,9 @@ class Planner:
             return self.subsampled(polish=True, representative=self.small_table and facts.sample_shows_columns)
         if self.hessian_dominates:
             n = facts.n_rows
-            stages = self.stage("L-BFGS", n, 30, hessians=2), self.stage("Newton", n, 2, hessians=2)
+            stages = self.stage("L-BFGS", n, 18, hessians=2), self.stage("Newton", n, 2, hessians=2)
             reason = f"since a Hessian of {weights:,} weights costs as much as many gradients"
-            return Plan(stages, reason, 32, DiagonalLBFGS(watch_divergence=flat))
+            return Plan(stages, reason, 20, DiagonalLBFGS(watch_divergence=flat))
         stage = self.stage("Newton", facts.n_rows, 7, hessians=7)
         return Plan((stage,), f"since a Hessian of {weights:,} weights costs little", 7, Newton(watch_divergence=flat))
 
@@ -305,8 +314,8 @@ class Planner:
     def truncated_newton(self, reason: str) -> Plan:
         """Return the plan that forms no Hessian."""
         flat = not self.facts.has_prior
-        stage = self.stage("truncated Newton", self.facts.n_rows, 60, hessians=0)
-        return Plan((stage,), reason, 60, TruncatedNewton(strict=flat, watch_divergence=flat))
+        stage = self.stage("truncated Newton", self.facts.n_rows, 40)
+        return Plan((stage,), reason, 40, TruncatedNewton(strict=flat, watch_divergence=flat))
 
     def subsampled(self, *, polish: bool, representative: bool) -> Plan:
         """Return the plan that begins on a subsample."""
@@ -325,10 +334,10 @@ class Planner:
         small, large = (min(rows, n) for rows in subsample_sizes(n, facts.shape, self.policy, lazy=solver.lazy))
         if solver.low_precision:
             starts = [self.stage("L-BFGS", rows, 12) for rows in start_sizes(n, facts.shape, self.policy)]
-            low = self.stage("mixed-precision refinement", n, 6)
+            low = self.stage("mixed-precision refinement", n, 6 if facts.n_classes == 2 else 12)
             low = replace(low, memory=low.memory + 2.0 * facts.size)
             reason = f"since a copy in half precision is read faster and {weights:,} weights need many gradients"
-            return Plan((*starts, low), reason, 3, solver)
+            return Plan((*starts, low), reason, 2, solver)
         stages, passes = self._subsample_stages(solver, small, facts.drawn_rows or large)
         stages.append(self.stage("L-BFGS", n, 3))
         if polish:
@@ -338,7 +347,8 @@ class Planner:
 
     def _subsample_stages(self, solver: SubsampledQuasiNewton, small: int, large: int) -> tuple[list[Stage], float]:
         """Return the stages before all rows are read, and the passes over all rows that are expected."""
-        start, n, passes = self.policy.batch_start * small, self.facts.n_rows, 3.0 + solver.polish
+        start, n = self.policy.batch_start * small, self.facts.n_rows
+        passes = (5.0 if self.small_table else 3.0) + solver.polish
         if solver.batches and large > 2 * start:
             whole = None if solver.polish else BatchSchedule.whole_pass(n, self.facts.n_weights, large / n, self.policy)
             more = large + int(self.policy.batch_excess * large)
@@ -367,10 +377,13 @@ class Planner:
     def stage(self, solver: str, rows: int, iterations: float, *, hessians: float = 0.0) -> Stage:
         """Return a stage with its cost: reading, products for the Hessians, and the memory of what is formed."""
         facts, machine, weights = self.facts, self.machine, float(self.facts.n_weights)
-        share = rows / max(1, facts.n_rows)
-        reading = 8.0 * facts.size * share * iterations / machine.bytes_per_second
-        products = facts.n_rows * share * weights**2 * hessians
-        seconds = reading + products / (machine.flops_per_core * machine.cores) + 1e-4 * iterations
+        share, cores = rows / max(1, facts.n_rows), 1 if self.small_table else machine.cores
+        slowdown = 1.0 if self.large else machine.numpy_slowdown
+        activations = rows * (facts.n_classes - 1) * (slowdown if facts.link == "logit" else machine.link_slowdown)
+        reading = 8.0 * facts.size * share * slowdown / machine.bytes_per_second
+        one_pass = reading + activations / (machine.activations_per_core * cores) + machine.pass_seconds
+        products = rows * weights**2 * hessians
+        seconds = one_pass * iterations + products / (machine.flops_per_core * cores)
         copy = 8.0 * facts.size * (1.0 if self.small_table else share * (rows < facts.n_rows))
         memory = copy + (8.0 * 4.0 * weights**2 if hessians else 8.0 * 12.0 * weights)
         return Stage(solver=solver, rows=rows, iterations=iterations, seconds=seconds, memory=memory)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from oddsmith.errors import InvalidInputError
+
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
@@ -193,6 +195,10 @@ class Policy:
     """Residual, and most products, of an estimate of the decrement where nothing bounds the Hessian."""
     narrow_change: float = 0.2
     """Activations that change by no more leave most of the curvature: it is not worth looking up by how much."""
+
+    def __post_init__(self) -> None:
+        if not self.batch_ratio > 1.0:
+            raise InvalidInputError(f"batch_ratio must be above 1, or batches never end; found {self.batch_ratio!r}.")
 
 
 POLICY = Policy()
