@@ -45,12 +45,18 @@ class SparseRows(Rows):
         return np.asarray((self.X.T @ self.X.multiply(h[:, None]).tocsr()).toarray(), dtype=np.float64)
 
     def squares(self, R: Array) -> Array:
-        X = self.X.astype(np.float64)
-        return np.asarray(X.multiply(X).T @ R)
+        return np.asarray(self._squared().T @ R)
 
     def row_norms(self, scale: Array) -> Array:
-        X = self.X.astype(np.float64)
-        return np.asarray(X.multiply(X) @ scale**-2.0)
+        return np.asarray(self._squared() @ scale**-2.0)
+
+    def _squared(self) -> sparse.csr_array:
+        """Return the squares of the numbers; a CSR matrix may hold several entries for one, which are summed first."""
+        X = self.X
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        return sparse.csr_array((np.square(X.data, dtype=np.float64), X.indices, X.indptr), shape=X.shape)
 
     def take(self, rows: Indices) -> SparseRows:
         return SparseRows(self.X[rows])
