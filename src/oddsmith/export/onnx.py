@@ -240,4 +240,5 @@ def _package() -> ModuleType:
         raise InvalidInputError(
             "to_onnx needs the package onnx, which is not installed: pip install 'oddsmith[onnx]'."
         ) from None
-    return onnx
+    package: ModuleType = onnx
+    return package
