@@ -131,7 +131,7 @@ def main(names: list[str]) -> None:
     tables, force = cases(), policy.POLICY
     measure(tables)
     before = measure(tables)
-    for name in names or [field.name for field in fields(force) if field.name != "compiled_elements"]:
+    for name in names or [field.name for field in fields(force) if field.name != "large_elements"]:
         for factor in (0.5, 2.0):
             try:
                 policy.POLICY = replace(force, **{name: changed(getattr(force, name), factor)})

@@ -15,8 +15,6 @@ from tests.policies import set_policy
 from oddsmith import LogisticRegression, PerceptronClassifier
 from oddsmith.engines import ENGINES, MemoryEngine, MemorySource
 from oddsmith.errors import NeedsMemoryError
-from oddsmith.likelihood import coordinates
-from oddsmith.likelihood import fit as likelihood
 from oddsmith.models.recalibrated import RecalibratedClassifier
 from oddsmith.solvers import SGD
 from oddsmith.statistic import STATISTICS, Shape
@@ -50,8 +48,6 @@ def cut(monkeypatch: pytest.MonkeyPatch, block_rows: int) -> None:
         return [(start, min(start + block_rows, self.n_rows)) for start in starts]
 
     monkeypatch.setattr(MemorySource, "slices", slices)
-    for module in (coordinates, likelihood):  # a small table is scaled once and taken whole: not here
-        monkeypatch.setattr(module, "is_small", lambda source: False)
 
 
 def outcome(model: Any, X: Any) -> dict[str, np.ndarray]:
@@ -186,7 +182,7 @@ def test_large_fits_agree_with_small_ones_and_have_the_same_bits_on_any_number_o
     X = rng.normal(size=(20_000, 3))
     t = (X @ rng.normal(size=(3, K)) + rng.gumbel(size=(20_000, K))).argmax(axis=1)
     small = LogisticRegression(prior, tol=1e-10).fit(X, t)
-    set_policy(monkeypatch, compiled_elements=1000)
+    set_policy(monkeypatch, large_elements=1000)
     cut(monkeypatch, 1999)
     fits = [LogisticRegression(prior, tol=1e-10, threads=n).fit(form(X), t) for n in (1, 2, 3, 1)]
     for fit in fits:

@@ -181,7 +181,7 @@ def test_large_data_needs_few_passes(prior: float | None, K: int, monkeypatch: p
     t = (X @ rng.normal(size=(4, K)) + rng.gumbel(size=(40_000, K))).argmax(axis=1)
     data = pa.table({**{f"x{j}": X[:, j] for j in range(4)}, "y": t})
     exact = LogisticRegression(prior, solver="newton").fit(X, t)
-    set_policy(monkeypatch, compiled_elements=1000)
+    set_policy(monkeypatch, large_elements=1000)
     monkeypatch.setattr(streaming, "SAMPLE_ROWS", 4000)
     found = LogisticRegression(prior).fit(Cut(data, 5000), "y")
     np.testing.assert_allclose(found.coef_, exact.coef_, rtol=1e-9, atol=1e-9)
@@ -344,7 +344,7 @@ def rare(n: int, kind: str) -> pl.DataFrame:
 def small_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"SAMPLE_ROWS": 300, "SAMPLE_NUMBERS": 1000}.items():
         monkeypatch.setattr(streaming, name, value)
-    set_policy(monkeypatch, compiled_elements=1000)
+    set_policy(monkeypatch, large_elements=1000)
     monkeypatch.setattr(nearest, "NEAREST", 400)
 
 

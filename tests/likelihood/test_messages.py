@@ -459,7 +459,7 @@ def test_bad_data_is_refused_and_nothing_half_fitted_left(
     case: str, large: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if large:  # large data is checked on the way, by the sums of the first pass
-        set_policy(monkeypatch, compiled_elements=50)
+        set_policy(monkeypatch, large_elements=50)
     data, error, message = REFUSED_DATA[case]
     fresh = LogisticRegression()
     refuse(fresh, data, error, message)

@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss
 
 from oddsmith import GaussianPrior, LogisticRegression
 from oddsmith.errors import ConvergenceWarning, InvalidInputError
-from oddsmith.kernels import sgd as sgd_kernel
+from oddsmith.kernels import native
 from oddsmith.records import TRACE_COLUMNS
 from oddsmith.solvers import SGD, Gradient
 
@@ -81,12 +81,14 @@ def test_sgd_repeats_itself_by_its_seed() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::oddsmith.errors.ConvergenceWarning")
-def test_compiled_sgd_takes_the_steps_of_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("level", native.available()[1:])
+def test_compiled_sgd_takes_the_steps_of_the_reference(level: str) -> None:
     X, y = make(200, 3, 3)
     solver = SGD(epochs=3, seed=0)
-    plain = LogisticRegression(1.0, solver=solver).fit(X, y)
-    monkeypatch.setattr(sgd_kernel, "COMPILE_ABOVE", 0)
-    assert_weights(LogisticRegression(1.0, solver=solver).fit(X, y), plain, 1e-12)
+    with native.using("reference"):
+        plain = LogisticRegression(1.0, solver=solver).fit(X, y)
+    with native.using(level):
+        assert_weights(LogisticRegression(1.0, solver=solver).fit(X, y), plain, 1e-12)
 
 
 @pytest.mark.filterwarnings("ignore::oddsmith.errors.ConvergenceWarning")

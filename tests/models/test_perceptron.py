@@ -1,7 +1,5 @@
 """The perceptron: against the convergence theorem, a linear program, and its own rule written out."""
 
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -14,6 +12,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from oddsmith import PerceptronClassifier, detect_separation
 from oddsmith.errors import ConvergenceWarning, InvalidInputError, InvalidTypeError
+from oddsmith.kernels import native
 from oddsmith.kernels import perceptron as kernel
 
 RNG = np.random.default_rng
@@ -139,21 +138,19 @@ def rule_written_out(X, t, K, epochs):
 
 
 @pytest.mark.parametrize("K", [2, 3, 5])
-@pytest.mark.parametrize("path", ["numpy", "compiled", "numpy, sparse", "compiled, sparse", "turns compiled"])
-def test_every_path_follows_the_rule_exactly(K, path, monkeypatch):
+@pytest.mark.parametrize("sparsely", [False, True])
+@pytest.mark.parametrize("level", native.available())
+def test_every_kernel_follows_the_rule_exactly(K, level, sparsely):
     """Whole numbers leave no rounding, so that all weights are the same to the bit."""
     rng = RNG(K)
     X = rng.integers(-6, 7, size=(90, 4)).astype(float)
     X[rng.random(X.shape) < 0.4] = 0.0
     t = np.concatenate([np.arange(K), rng.integers(0, K, 90 - K)]).astype(np.int32)
-    if path.startswith("compiled"):
-        monkeypatch.setattr(kernel, "COMPILE_ABOVE", 0)
-    if path == "turns compiled":
-        monkeypatch.setattr(kernel, "COMPILE_AFTER", 100)
-    rows = sparse.csr_array(X) if path.endswith("sparse") else X
+    rows = sparse.csr_array(X) if sparsely else X
     walk = kernel.Walk(V=np.zeros((1 if K == 2 else K, 5)))
     for _ in range(7):
-        kernel.run_epoch(rows, t, np.arange(90), 1.0, 1.0, walk)
+        with native.using(level):
+            kernel.run_epoch(rows, t, np.arange(90), 1.0, 1.0, walk)
     W, mistakes = rule_written_out(X, t, K, 7)
     assert np.array_equal(walk.V, W) and walk.mistakes == mistakes
     errors = int((kernel.margins(X, t, walk.best, 1.0)[0] <= 0).sum())
@@ -243,23 +240,13 @@ def test_the_form_of_the_rows_does_not_matter(form):
     assert np.array_equal(model.coef_, plain.coef_) and np.array_equal(model.predict(rows), y)
 
 
-def test_many_rows_take_the_compiled_path():
+def test_many_rows():
     rng = RNG(11)
     X = rng.normal(size=(120_000, 20))
     a = X @ rng.normal(size=20)
     X, y = X[np.abs(a) > 1.0], (a > 0)[np.abs(a) > 1.0]
-    assert X.size > kernel.COMPILE_ABOVE
     model = PerceptronClassifier().fit(X, y)
     assert model.converged_ and model.score(X, y) == 1.0
-
-
-def test_small_fits_do_not_import_numba():
-    program = (
-        "import sys, numpy as np; from oddsmith import PerceptronClassifier; "
-        "X = np.arange(20.0)[:, None]; PerceptronClassifier(max_epochs=5000).fit(X, X[:, 0] > 9); "
-        "assert 'numba' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_refusals_say_what_to_do():

@@ -165,7 +165,7 @@ def test_gap_holds_without_a_hessian(seed: int, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("seed", range(6))
 def test_gap_holds_when_the_fit_starts_on_a_sample(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    set_policy(monkeypatch, compiled_elements=1000)
+    set_policy(monkeypatch, large_elements=1000)
     problem = draw(seed, rows=3000, prior=bool(seed % 2))
     models = [problem.fit(), problem.fit(tol=1e-3)]
     for model, true in zip(models, gaps(problem, models), strict=True):

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
-from platform import machine
 from typing import Any
 
 import numpy as np
@@ -16,7 +11,7 @@ from tests.likelihoods import problem
 
 from oddsmith import GaussianPrior, LogisticRegression
 from oddsmith.engines import MemorySource
-from oddsmith.kernels import large
+from oddsmith.kernels import native
 from oddsmith.likelihood.fit import make_objective
 from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.solvers.base import ObjectiveValue
@@ -109,24 +104,11 @@ def test_a_value_that_is_not_finite_is_named(searches: list[int]) -> None:
     assert searches
 
 
-def test_without_half_precision(searches: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large, "HALF_PRECISION", False)
-    at_the_optimum(*table(20_000, 200, 2))
-    assert not searches
-
-
-def test_machines_without_half_precision(tmp_path: Path) -> None:
-    """There the code for it can not even be linked: a process would end without a word."""
-    script = (
-        "import numpy as np; from oddsmith import LogisticRegression; from oddsmith.kernels import large\n"
-        "X = np.random.default_rng(0).normal(size=(160_000, 10))\n"
-        "fit = LogisticRegression(1.0).fit(X, X[:, 0] + X[:, 1] ** 2 > 1.0)\n"
-        "print(large.HALF_PRECISION, fit.certificate_.converged)\n"
-    )
-    plain = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(tmp_path)}
-    run = subprocess.run([sys.executable, "-c", script], env=os.environ | plain, capture_output=True, text=True)
-    arm = machine() in ("arm64", "aarch64")  # all of these have it
-    assert run.stdout.split() == [str(arm), "True"], run.stderr
+@pytest.mark.parametrize("level", native.available())
+def test_half_precision_is_used_where_the_processor_has_it(level: str, searches: list[int]) -> None:
+    with native.using(level) as kernels:
+        at_the_optimum(*table(20_000, 200, 2))
+    assert bool(searches) == (kernels is not None and kernels.has_half)
 
 
 @pytest.mark.parametrize("D, K", [(160, 2), (80, 3)])

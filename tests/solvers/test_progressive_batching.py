@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from oddsmith import LogisticRegression
 from oddsmith.engines import MemoryEngine, MemorySource
 from oddsmith.engines.memory import STRETCHES
+from oddsmith.kernels import native
 from oddsmith.solvers import subsampled as sampled
 from oddsmith.solvers.policy import POLICY
 from oddsmith.solvers.progressive_batching import BatchSchedule
@@ -176,7 +177,7 @@ def test_sums_over_a_part_are_those_over_its_rows(
         rows = np.concatenate([np.arange(*run) for run in part.runs()] or [np.arange(0)])
         plain = MemorySource(X[rows], t[rows], 2, None, None if offset is None else offset[rows])
         for order in (1, 2):
-            params = CurvatureParams(W=W, b=b, center=center, order=order, inverse=np.ones(D), large=True)
+            params = CurvatureParams(W=W, b=b, center=center, order=order, inverse=np.ones(D))
             sums, wanted = (MemoryEngine().fold(Curvature, rows, params) for rows in (part, plain))
             assert sums.rows == wanted.rows and sums.longest == pytest.approx(wanted.longest, rel=1e-12)
             assert sums.value == pytest.approx(wanted.value, rel=1e-12)
@@ -185,15 +186,16 @@ def test_sums_over_a_part_are_those_over_its_rows(
                 np.testing.assert_allclose(sums.hessian, wanted.hessian, rtol=1e-11, atol=1e-11 * n)
 
 
-@pytest.mark.parametrize("large", [False, True])
-def test_other_sums_count_the_rows_of_a_part_alone(large: bool) -> None:
+@pytest.mark.parametrize("level", native.available())
+def test_other_sums_count_the_rows_of_a_part_alone(level: str) -> None:
     """Sums of several classes are not read in place, and must not count rows that are between runs."""
     rng = np.random.default_rng(0)
     source = MemorySource(rng.normal(size=(640, 3)), rng.integers(0, 3, 640, dtype=np.int32), 3)
     part = next(source.parts((0.5, 1.0)))
     rows = np.concatenate([np.arange(*run) for run in part.runs()])
-    params = CurvatureParams(W=rng.normal(size=(2, 3)), b=np.zeros(2), center=np.zeros(3), large=large)
-    found, expected = (MemoryEngine().fold(Curvature, some, params) for some in (part, source.take(rows)))
+    params = CurvatureParams(W=rng.normal(size=(2, 3)), b=np.zeros(2), center=np.zeros(3))
+    with native.using(level):
+        found, expected = (MemoryEngine().fold(Curvature, some, params) for some in (part, source.take(rows)))
     assert found.rows == expected.rows == len(rows)
     np.testing.assert_allclose(found.gradient, expected.gradient, rtol=1e-12)
     np.testing.assert_allclose(found.hessian, expected.hessian, rtol=1e-12)

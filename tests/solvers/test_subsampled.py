@@ -46,7 +46,7 @@ def objective(model: Any, X: Any, y: Any, sigma: float | None, s: Any = None) ->
 
 def same(X: Any, y: Any, **how: Any) -> LogisticRegression:
     """Fit by the sampled path and by Newton on all rows; hold one against the other."""
-    assert X.shape[0] * X.shape[1] >= POLICY.compiled_elements
+    assert X.shape[0] * X.shape[1] >= POLICY.large_elements
     auto = LogisticRegression(**how).fit(X, y)
     exact = LogisticRegression(**how, solver="newton").fit(X, y)
     assert auto.certificate_.converged and auto.certificate_.rigorous

@@ -180,7 +180,7 @@ def _union(a: Iterable[Any], b: Iterable[Any]) -> tuple[Any, ...]:
         return tuple(sorted(values, key=str))
 
 
-def params_of(plan: ColumnPlan, K: int, *, large: bool = False) -> FeaturesParams:
+def params_of(plan: ColumnPlan, K: int) -> FeaturesParams:
     """Return which columns are summed how."""
     levels = tuple((int(j), len(plan.levels[j])) for j in plan.columns("categorical"))
     watched = {
@@ -193,7 +193,7 @@ def params_of(plan: ColumnPlan, K: int, *, large: bool = False) -> FeaturesParam
         range(len(plan)) if len(columns) == len(plan) else tuple(columns.tolist())
         for columns in (plan.moments, plan.sums)
     )
-    return FeaturesParams(K=K, moments=moments, sums=sums, levels=levels, watch=watch, large=large)
+    return FeaturesParams(K=K, moments=moments, sums=sums, levels=levels, watch=watch)
 
 
 def check_domain(rows: RowMatrix, plan: ColumnPlan, outside: Array | None = None) -> None:

@@ -41,11 +41,6 @@ class RowMatrix(Protocol):
         """Return the sums along an axis."""
 
 
-def is_large(rows: RowMatrix) -> bool:
-    """Whether compiled kernels are worth their loading; the answer depends on the size of the data alone."""
-    return bool(rows.shape[0] * rows.shape[1] >= LARGE)
-
-
 def stored(rows: RowMatrix) -> Array:
     """Return the values that rows hold: those of an array, the non-zeros of a CSR matrix."""
     matrix: Any = rows

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 from importlib import import_module
 
-NEEDED = ("oddsmith.engines.spark_files", "oddsmith.engines.spark_tasks", "oddsmith.kernels.large", "pandas")
+NEEDED = ("oddsmith.engines.spark_files", "oddsmith.engines.spark_tasks", "oddsmith.kernels.curvature", "pandas")
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """One epoch of the perceptron: rows in a given order, a correction at each mistake, the best weights kept.
 
-An epoch is sequential (each row depends on the mistakes before it), so it is not a fold. Few rows take the NumPy path,
-which looks for the next mistake in a run of rows; many rows or mistakes take the compiled path. Both correct alike.
+An epoch is sequential (each row depends on the mistakes before it), so it is not a fold. Without compiled kernels,
+NumPy looks for the next mistake in a run of rows. Both correct alike.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from oddsmith.kernels import native
+from oddsmith.kernels.native import EpochRows, Kernels, address
 from oddsmith.numerics import EPS, Array
 
-COMPILE_ABOVE = 200_000
-COMPILE_AFTER = 50_000
 LONGEST_RUN = 4096
 
 
@@ -93,13 +93,34 @@ def run_epoch(
     >>> walk.V.tolist(), walk.mistakes
     ([[-1.0, 1.0]], 1)
     """
-    size = X.nnz + 16 * X.shape[0] if sparse.issparse(X) else X.size
-    if size > COMPILE_ABOVE or walk.mistakes > COMPILE_AFTER:
-        from oddsmith.kernels import perceptron_compiled
-
-        perceptron_compiled.run(X, t, order, step_size, bias, walk)
+    kernels = native.kernels()
+    if kernels is not None:
+        _run_compiled(kernels, X, t, order, step_size, bias, walk)
         return
     _run(X[order].toarray() if sparse.issparse(X) else X[order], t[order], step_size, bias, walk)
+
+
+def _run_compiled(
+    kernels: Kernels,
+    X: Any,
+    t: npt.NDArray[np.int32],
+    order: npt.NDArray[np.intp],
+    step_size: float,
+    bias: float,
+    walk: Walk,
+) -> None:
+    """Run an epoch by the compiled kernel."""
+    state = np.array([walk.mistakes, walk.run, walk.longest, walk.best_errors], dtype=np.int64)
+    if sparse.issparse(X):
+        arrays: list[Any] = [None, X.data, X.indices, X.indptr]
+    else:
+        arrays = [np.ascontiguousarray(X, dtype=np.float64), None, None, None]
+    narrow = arrays[2] is not None and arrays[2].dtype == np.int32
+    rows = EpochRows(*map(address, arrays), narrow, *X.shape)
+    t, order = np.ascontiguousarray(t, dtype=np.int32), np.ascontiguousarray(order, dtype=np.int64)
+    pointers = address(walk.V), address(walk.best), address(state)
+    kernels("perceptron", rows, address(t), address(order), step_size, bias, len(walk.V), *pointers)
+    walk.mistakes, walk.run, walk.longest, walk.best_errors = (int(value) for value in state)
 
 
 def _run(X: Array, t: npt.NDArray[np.int32], step_size: float, bias: float, walk: Walk) -> None:

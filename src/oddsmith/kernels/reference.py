@@ -1,6 +1,7 @@
 """The reference kernel: the curvature sums of one block by the three verbs of its storage.
 
-It defines what the compiled kernels must return, and serves small problems. Rows are read in tiles that fit the cache,
+It defines what the compiled kernels must return, and serves where there are none: for links other than the logit, and
+on machines without them. Rows are read in tiles that fit the cache,
 each centred as it is read: a column of mean 1e8 loses no digits, and the user's array is never copied whole.
 """
 
@@ -43,8 +44,8 @@ class CurvatureParams:
     ``a_k = b_k + w_kᵀ (φ − center) + offset_k`` for the classes k = 1 … C against class 0; C = 1 is logistic
     regression, C > 1 softmax. ``order`` 1 gives value and gradient, 2 the Hessian too. ``V``, ``v`` are the
     direction of a Hessian product (`curvature_product` only). With ``inverse`` the longest row is found on the way,
-    ``max_n Σ_j inverse_j z_nj²``. ``large`` chooses the compiled kernels, which write and read ``buffers``. ``link`` is
-    that of two classes, None for the logit; with ``expected`` the curvature is that expected under the model.
+    ``max_n Σ_j inverse_j z_nj²``. Compiled kernels write and read ``buffers``. ``link`` is that of two classes, None
+    for the logit; with ``expected`` the curvature is that expected under the model.
     """
 
     W: Array
@@ -54,7 +55,6 @@ class CurvatureParams:
     V: Array | None = None
     v: Array | None = None
     inverse: Array | None = None
-    large: bool = False
     link: Link | None = None
     expected: bool = False
     buffers: RowBuffers | None = None
@@ -134,6 +134,13 @@ def curvature_diagonal(block: Block, at: CurvatureParams) -> tuple[Array, Array]
         diagonal[:, 0] += first[:, 0]
         diagonal[:, 1:] += tile.Z.squares(R).T
     return diagonal, cross
+
+
+def curvature_root(block: Block, at: CurvatureParams) -> Array:
+    """Return the rows √h (1, z) of two classes and dense rows, B (n × P): the Hessian is BᵀB."""
+    tiles = [(tile.Z.dense(), np.sqrt(tile.weighted(tile.losses.curvature(0, 0)))) for tile in _tiles(block, at)]
+    parts = [root[:, None] * np.column_stack([np.ones(len(Z)), Z]) for Z, root in tiles]
+    return np.concatenate([np.empty((0, at.size[1])), *parts])
 
 
 def _tiles(block: Block, at: CurvatureParams, width: int = 1) -> Iterator[_Tile]:

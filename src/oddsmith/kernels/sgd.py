@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-COMPILE_ABOVE = 20_000
+from oddsmith.kernels import native
+from oddsmith.kernels.native import Sgd, address
+from oddsmith.numerics import Array
 
 
 def epoch(
@@ -34,14 +35,22 @@ def epoch(
     return mean
 
 
-@lru_cache(maxsize=1)
-def compiled_epoch() -> Any:
-    """Return the compiled epoch (cached on disk by numba)."""
-    import numba
-
-    return numba.njit(cache=True, nogil=True)(epoch)
-
-
-def run_epoch(n_rows: int, *arguments: Any) -> Any:
-    """Run an epoch, compiled when there are many rows."""
-    return (compiled_epoch() if n_rows > COMPILE_ABOVE else epoch)(*arguments)
+def run_epoch(
+    X: Any, t: Any, s: Any, offset: Any, center: Any, scale: Any, T: Any, decay: Any, target: Any, V: Any, steps: Any
+) -> Array:
+    """Run an epoch, by the compiled kernel where there is one; the arguments are those of `epoch`."""
+    kernels = native.kernels()
+    if kernels is None:
+        return np.asarray(epoch(X, t, s, offset, center, scale, T, decay, target, V, steps))
+    assert V.flags.c_contiguous
+    mean, codes = np.zeros(V.shape), np.ascontiguousarray(t, dtype=np.int32)
+    X, s, offset, center, scale, T, decay, target, steps = (
+        np.ascontiguousarray(array, dtype=np.float64)
+        for array in (X, s, offset, center, scale, T, decay, target, steps)
+    )
+    problem = Sgd(
+        *(address(X), *X.shape, len(V), address(codes), address(s), address(offset), address(center), address(scale)),
+        *(address(T), address(decay), address(target), address(steps), address(V), address(mean)),
+    )
+    kernels("sgd", problem)
+    return mean

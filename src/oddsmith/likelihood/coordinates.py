@@ -55,34 +55,9 @@ class Coordinates:
         return float(0.25 * weight * (4.0 * EPS) ** 2 * ((shift + activation) ** 2).sum())
 
 
-TILE_ROWS = 256
-
-
-def is_small(source: AnySource) -> bool:
-    """Whether a source is so small that a centred and scaled copy of it costs little."""
-    plain = isinstance(source, MemorySource) and not source.is_sparse and source.transform is None
-    return plain and not is_large(source)
-
-
-def standardised(source: MemorySource, center: Array, scale: Array, slices: int = 1) -> MemorySource:
-    """Return a copy of a source, centred and scaled, in so many slices, for plain array operations.
-
-    Columns are in one piece: weights of rows reach them fast.
-
-    >>> source = MemorySource(np.array([[1.0], [3.0]]), np.zeros(2, dtype=np.int32), K=1)
-    >>> standardised(source, np.array([2.0]), np.array([0.5])).X.tolist()
-    [[-2.0], [2.0]]
-    """
-    rows = np.empty(source.X.shape, order="F")
-    for start in range(0, len(rows), TILE_ROWS):  # the nearest way from rows to columns
-        part = slice(start, start + TILE_ROWS)
-        rows[part] = (source.X[part] - center) / scale
-    return replace(source, X=rows, slice_rows=max(1, -(-len(rows) // slices)))
-
-
 def is_large(source: AnySource) -> bool:
-    """Whether a source has so many elements that compiled kernels pay for being loaded."""
-    return bool(source.size >= policy.POLICY.compiled_elements)
+    """Whether a source has so many elements that a fit begins on a sample of them."""
+    return bool(source.size >= policy.POLICY.large_elements)
 
 
 def shifted(source: AnySource, shift: Array) -> AnySource:
@@ -178,30 +153,17 @@ def _whitened_coordinates(
 
 
 def _column_moments(engine: Engine, source: AnySource) -> tuple[Array, Array]:
-    """Return mean and variance of the columns: by a fold, or of few dense rows at once."""
-    if not (isinstance(source, MemorySource) and is_small(source)):
-        moments = engine.fold(Moments, source, MomentsParams(1, "diagonal", large=is_large(source)))
-        return moments.mean[0], moments.scatter[0] / moments.weight[0]
-    X, s = source.X, np.ones(source.n_rows) if source.s is None else source.s
-    if source.n_present < source.n_rows:  # a row that does not count may hold anything
-        X, s = X[s > 0], s[s > 0]
-    base, step = X[0].astype(np.float64), max(256, MOMENT_NUMBERS // max(1, X.shape[1]))
-    tiles = [slice(k, k + step) for k in range(0, len(X), step)]
-    weight = s.sum()
-    mean = base + sum(s[rows] @ (X[rows] - base) for rows in tiles) / weight
-    return mean, sum(s[rows] @ (X[rows] - mean) ** 2 for rows in tiles) / weight
-
-
-MOMENT_NUMBERS = 1 << 15
+    """Return mean and variance of the columns, by a fold."""
+    moments = engine.fold(Moments, source, MomentsParams(1, "diagonal"))
+    return moments.mean[0], moments.scatter[0] / moments.weight[0]
 
 
 def _is_shown(source: AnySource) -> bool:
     """Whether a sample of a table that is too small for one to give its coordinates shows every column."""
     if not isinstance(source, MemorySource) or source.is_sparse or source.transform is not None or source.weighted:
         return False
-    if source.n_rows < policy.POLICY.coordinate_rows or (
-        source.n_rows > 4 * policy.POLICY.coordinate_rows and not is_small(source)
-    ):
+    rows = policy.POLICY.coordinate_rows
+    if source.n_rows < rows or (source.n_rows > 4 * rows and is_large(source)):
         return False
     return _seen_enough(source.sample(policy.POLICY.coordinate_rows // 4, seed=2))
 
@@ -225,6 +187,7 @@ def _spread(mean: Array, variance: Array, centred: bool) -> tuple[Array, Array]:
     if not centred:
         variance, mean = variance + mean**2, np.zeros_like(mean)
     spread = np.sqrt(variance)
+    spread[np.isnan(spread) & np.isfinite(mean)] = np.inf  # squares beyond the range of floating-point numbers
     # Rounding leaves a trace of spread in a constant column of large value: that is no spread.
     spread[spread <= 4.0 * EPS * np.abs(mean)] = 0.0
     return mean, np.where(spread > 0, spread, 1.0)

@@ -17,10 +17,8 @@ from oddsmith.likelihood.coordinates import (
     Coordinates,
     find_coordinates,
     is_large,
-    is_small,
     make_contrast,
     shifted,
-    standardised,
 )
 from oddsmith.likelihood.fitted_state import FittedState
 from oddsmith.likelihood.objective import FoldObjective, ObjectiveState
@@ -97,7 +95,6 @@ def make_objective(
         free=free,
         weight=float(problem.class_weight.sum()),
         class_weight=problem.class_weight,
-        large=is_large(source),
         explain=problem.explain,
         progress=problem.progress,
         link=problem.link,
@@ -133,10 +130,9 @@ def _stored(problem: Problem, coordinates: Coordinates) -> tuple[Any, Array, Arr
     if source.is_sparse and not is_large(source) and isinstance(source, MemorySource):
         # A sum over few non-zeros is larger than they are: one slice.
         return replace(source, slice_rows=max(1, source.n_rows)), center, scale
-    if is_small(source):
-        assert isinstance(source, MemorySource)
+    if isinstance(source, MemorySource) and source.transform is None and not is_large(source):
         slices = 1 if _is_quick(problem) else policy.POLICY.small_slices
-        return standardised(source, center, scale, slices), np.zeros(problem.M), np.ones(problem.M)
+        return replace(source, slice_rows=max(1, -(-source.n_rows // slices))), center, scale
     return source, center, scale
 
 
@@ -209,7 +205,7 @@ def fit_likelihood(problem: Problem) -> LikelihoodFit:
         sample_rows = (solver.drawn or 0) if isinstance(solver, SubsampledQuasiNewton) else None
         objective = independent_columns(objective, x, sample_rows)
     x = _start_point(problem, objective, coordinates, x)
-    if truncated and objective.large and problem.K == 2 and objective.source.is_sparse:
+    if truncated and problem.K == 2 and objective.source.is_sparse:
         objective = objective.with_row_curvature()
     result = solver.minimise(objective, x, tol=problem.tol, max_iter=problem.max_iter)  # 4
     if not np.isfinite(result.final.value):
@@ -268,7 +264,7 @@ def fitted_state(
     Hessians ``costly``: then only if it is asked for.
     """
     e, expected = result.final, None
-    deferred = problem.prior is not None and (objective.large or costly)
+    deferred = problem.prior is not None and (is_large(problem.source) or costly)
     if objective.size > policy.POLICY.largest_hessian:
         e = replace(e, hessian=None)
     elif e.hessian is None and not deferred:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 
 import numpy as np
 
 from oddsmith.engines.memory import MemorySource, parallel_map
+from oddsmith.kernels.curvature import curvature_root
 from oddsmith.numerics import Array
 from oddsmith.solvers.certificate import InverseBound
 from oddsmith.statistics import CurvatureParams
@@ -44,10 +44,9 @@ class ImplicitHessian:
 
 def curvature_roots(source: MemorySource, W: Array, b: Array, center: Array, threads: int) -> list[Array]:
     """Return the rows √h (1, z) of dense rows and two classes, slice by slice."""
-    kernel, at = import_module("oddsmith.kernels.large"), CurvatureParams(W=W, b=b, center=center, large=True)
+    at = CurvatureParams(W=W, b=b, center=center)
 
     def roots(rows: tuple[int, int]) -> Array:
-        B: Array = kernel.curvature_root(source.block(*rows), at)
-        return B
+        return curvature_root(source.block(*rows), at)
 
     return [*parallel_map(roots, source.slices(), threads)]

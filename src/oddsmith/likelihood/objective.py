@@ -66,7 +66,6 @@ class FoldObjective:
     free: npt.NDArray[np.bool_]
     weight: float
     class_weight: Array
-    large: bool = False
     explain: Callable[[], None] | None = None
     progress: Progress | None = None
     link: Link | None = None
@@ -376,7 +375,7 @@ class FoldObjective:
         Other rows can only add to it. Of two classes and dense rows in memory, with a simple prior; else None.
         """
         source, penalty = self.source, self.penalty
-        plain = self.large and self.link is None and self.whitening is None and self.shape[0] == 1 and self.all_free
+        plain = self.link is None and self.whitening is None and self.shape[0] == 1 and self.all_free
         if not plain or penalty is None or penalty.Q.ndim == 2:
             return None
         if not isinstance(source, MemorySource) or source.row_storage is not DenseRows:
@@ -439,7 +438,6 @@ class FoldObjective:
             center=self.center,
             order=order,
             inverse=inverse,
-            large=self.large,
             link=self.link,
             expected=expected,
             buffers=self.buffers,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 
 import numpy as np
 
 from oddsmith.engines import AnySource, Engine, MemorySource, PartedSource, Progress
 from oddsmith.errors import NeedsMemoryError
+from oddsmith.kernels.curvature import has_half_precision
 from oddsmith.likelihood.coordinates import Coordinates, is_large
 from oddsmith.links import Link
 from oddsmith.numerics import Array
@@ -101,9 +101,8 @@ def _storage(source: AnySource) -> Storage:
 
 
 def machine_of(problem: Problem) -> Machine:
-    """Return this machine, as far as the plan of a problem asks for it: small problems load no compiled kernels."""
-    half = is_large(problem.source) and bool(import_module("oddsmith.kernels.large").HALF_PRECISION)
-    return Machine.here(half_precision=half)
+    """Return this machine, as far as the plan of a problem asks for it."""
+    return Machine.here(half_precision=is_large(problem.source) and has_half_precision())
 
 
 def log_odds(class_weight: Array, link: Link | None) -> Array:

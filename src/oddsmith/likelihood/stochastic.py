@@ -40,7 +40,7 @@ def sgd_epoch(
             s = block.weights()[part] * (n / objective.weight)
             offset = np.zeros((len(part), C)) if block.offset is None else block.offset[part]
             arguments = (rows, block.t[part], s, offset, objective.center, objective.scale, objective.T)
-            some = run_epoch(n, *arguments, decay, target, V, steps[seen : seen + len(part)])
+            some = run_epoch(*arguments, decay, target, V, steps[seen : seen + len(part)])
             seen += len(part)
             mean += (some - mean) * (len(part) / seen)
     V[~objective.free] = 0.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from oddsmith.densities.covariance_checks import (
     shrink,
 )
 from oddsmith.densities.gaussian import LOG_2PI, GaussianDensities, QuadraticForm
-from oddsmith.densities.rows import LARGE, RowMatrix, by_rows, has_missing, infinite_error
+from oddsmith.densities.rows import RowMatrix, by_rows, has_missing, infinite_error
 from oddsmith.design.fitted_basis import as_source, has_basis, learn_basis, learn_rows
 from oddsmith.design.inputs import Codes, feature_names, nonfinite_error, read_rows
 from oddsmith.design.labels import union_of_classes
@@ -177,11 +176,10 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
 
     def _fold_source(self, source: Source, classes: Labels, explain: Callable[[], InvalidInputError]) -> Folded:
         K, D, engine = len(classes), source.shape.M, engine_of(source, self.threads)
-        large = source.n_rows * D >= LARGE
         if self._columnwise():
-            stat: Features | Moments = engine.fold(Features, source, FeaturesParams(K=K, moments=range(D), large=large))
+            stat: Features | Moments = engine.fold(Features, source, FeaturesParams(K=K, moments=range(D)))
         else:
-            stat = engine.fold(Moments, source, replace(self._moments_params(classes), large=large))
+            stat = engine.fold(Moments, source, self._moments_params(classes))
         if not (np.isfinite(stat.mean).all() and (self._columnwise() or np.isfinite(stat.scatter).all())):
             raise explain()
         return Folded(classes, stat)

@@ -17,7 +17,7 @@ from oddsmith.densities.class_sums import Folded, on_classes
 from oddsmith.densities.families import CategoricalColumns
 from oddsmith.densities.gaussian import QuadraticForm
 from oddsmith.densities.mixed_columns import ColumnPlan, NaiveDensities, check_domain, encode
-from oddsmith.densities.rows import RowMatrix, has_missing, infinite_error, is_large
+from oddsmith.densities.rows import RowMatrix, has_missing, infinite_error
 from oddsmith.design.fitted_basis import as_source, has_basis, learn_rows
 from oddsmith.design.frame import Columns, read_columns
 from oddsmith.design.inputs import Codes, read_rows
@@ -160,7 +160,7 @@ class NaiveBayes(GenerativeMixin, Classifier):
 
     def _fold(self, rows: RowMatrix, plan: ColumnPlan, classes: Labels, t: Codes, s: Array | None) -> Folded:
         K = len(classes)
-        params = mixed_columns.params_of(plan, K, large=is_large(rows))
+        params = mixed_columns.params_of(plan, K)
         stat = MemoryEngine(self.threads).fold(Features, as_source(rows, t, K, s), params)
         if not (np.isfinite(stat.mean).all() and np.isfinite(stat.total).all()):
             raise infinite_error(rows, plan.all_names())

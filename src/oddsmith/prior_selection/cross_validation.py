@@ -50,14 +50,14 @@ def by_cross_validation(family: PriorFamily, scales: Array, splits: Sequence[Spl
     """
     scales, source = np.sort(scales), family.objective.memory_source
     fits = family.unit.Q.size * len(scales) * len(splits)
-    many = is_large(source) or source.n_rows * fits >= PASSES * policy.POLICY.compiled_elements
+    many = is_large(source) or source.n_rows * fits >= PASSES * policy.POLICY.large_elements
     threads = 1 if many else min(family.objective.threads or available_cores(), len(splits))
     engine = family.problem.engine if many or threads == 1 else MemoryEngine(1)
     scratch = None
     if threads == 1 and isinstance(source.X, np.ndarray):  # folds one after the other share memory for their rows
         scratch = np.empty((max(len(train) for train, _ in splits), source.X.shape[1]), dtype=source.X.dtype)
     with ThreadPoolExecutor(threads) as pool:
-        losses = np.array(list(pool.map(lambda split: _path(family, engine, many, scales, split, scratch), splits)))
+        losses = np.array(list(pool.map(lambda split: _path(family, engine, scales, split, scratch), splits)))
     loss = losses.mean(axis=0)
     error = losses.std(axis=0, ddof=1) / np.sqrt(len(losses)) if len(losses) > 1 else np.full(len(loss), np.nan)
     k = int(np.argmin(loss))
@@ -85,16 +85,14 @@ class PathPoint:
     exact: bool = False
 
 
-def _path(
-    family: PriorFamily, engine: Engine, large: bool, scales: Array, split: Split, scratch: npt.NDArray[Any] | None
-) -> Array:
+def _path(family: PriorFamily, engine: Engine, scales: Array, split: Split, scratch: npt.NDArray[Any] | None) -> Array:
     """Return the mean loss of the test rows at each scale, fitted to the training rows."""
     source, (train, test) = family.objective.memory_source, split
     inside, outside = source.take(train, scratch), source.take(test)
     weight = float(len(train) if inside.s is None else inside.s.sum())
     tested = float(len(test) if outside.s is None else outside.s.sum())
     state = ObjectiveState(max_row_norm2=family.objective.state.max_row_norm2)
-    unit = replace(family.objective, source=inside, weight=weight, engine=engine, large=large, state=state)
+    unit = replace(family.objective, source=inside, weight=weight, engine=engine, state=state)
     rows = max(HESSIAN_ROWS, ROWS_A_WEIGHT * unit.size)
     many = unit.size <= policy.POLICY.largest_hessian and inside.n_rows >= 2 * rows
     sample = unit.subsample(rows, seed=4) if many else None

@@ -247,8 +247,8 @@ class Planner:
 
     @property
     def large(self) -> bool:
-        """Whether compiled kernels are used."""
-        return self.facts.size >= self.policy.compiled_elements
+        """Whether the table is large: it is read as few times as can be."""
+        return self.facts.size >= self.policy.large_elements
 
     @property
     def small_table(self) -> bool:

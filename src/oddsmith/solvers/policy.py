@@ -20,8 +20,8 @@ class Policy:
     """
 
     # Storage and coordinates.
-    compiled_elements: float = 1_500_000
-    """Numbers from which compiled kernels pay for being loaded: 0.6 s in a fresh process, against 0.1 s of NumPy."""
+    large_elements: float = 1_500_000
+    """Numbers from which a table counts as large: centre and scale come from a sample, and the fit begins on one."""
     coordinate_rows: int = 4000
     """Rows that give centre and scale of large data; any near ones will do (dense-100: 1 ms instead of 40)."""
     coordinate_elements: int = 400_000

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from oddsmith.block import Block
-from oddsmith.kernels import reference
+from oddsmith.kernels import curvature as kernels
 from oddsmith.kernels.reference import CurvatureParams
 from oddsmith.links import LINKS
 from oddsmith.numerics import Array, log1pexp
@@ -46,7 +44,7 @@ class Curvature:
     @classmethod
     def of(cls, block: Block, params: CurvatureParams) -> Curvature:
         rows = block.n_rows if block.s is None else int(np.count_nonzero(block.s))
-        value, gradient, hessian, longest = _kernels(params).curvature(block, params)
+        value, gradient, hessian, longest = kernels.curvature(block, params)
         return cls(rows=rows, value=value, gradient=gradient, hessian=hessian, longest=longest)
 
     def merge(self, other: Curvature) -> Curvature:
@@ -86,7 +84,7 @@ class CurvatureProduct(Additive):
 
     @classmethod
     def of(cls, block: Block, params: CurvatureParams) -> CurvatureProduct:
-        return cls(_kernels(params).curvature_product(block, params))
+        return cls(kernels.curvature_product(block, params))
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
@@ -115,7 +113,7 @@ class CurvatureDiagonal(Additive):
 
     @classmethod
     def of(cls, block: Block, params: CurvatureParams) -> CurvatureDiagonal:
-        return cls(*_kernels(params).curvature_diagonal(block, params))
+        return cls(*kernels.curvature_diagonal(block, params))
 
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
@@ -163,11 +161,6 @@ class Losses(Additive):
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
         return [LossesParams(rng.normal(size=(3, shape.M)), rng.normal(size=3), rng.normal(size=shape.M))]
-
-
-def _kernels(params: CurvatureParams) -> ModuleType:
-    """Return the module whose kernels sum: the compiled one is imported for large problems only."""
-    return import_module("oddsmith.kernels.large") if params.large and params.link is None else reference
 
 
 def _example(shape: Shape, rng: np.random.Generator, order: int) -> CurvatureParams:

@@ -25,8 +25,7 @@ class FeaturesParams:
     """Number of classes, and which columns are summed how (a column may be in several lists).
 
     ``moments`` and ``sums`` list columns (a range, where that is all of them); ``levels`` lists pairs (column, number
-    of levels). ``watch`` says which rows of ``Features.outside`` are counted, the others are 0. ``large`` chooses the
-    compiled kernels.
+    of levels). ``watch`` says which rows of ``Features.outside`` are counted, the others are 0.
     """
 
     K: int
@@ -34,7 +33,6 @@ class FeaturesParams:
     sums: Sequence[int] = ()
     levels: tuple[tuple[int, int], ...] = ()
     watch: tuple[int, ...] = (NEGATIVE, FRACTIONAL, NOT_BINARY)
-    large: bool = False
 
 
 @STATISTICS.register("features")
@@ -93,7 +91,7 @@ class Features(Additive):
         K, M = shape.K, shape.M
         every = range(M)
         one = FeaturesParams(K=K, moments=every, sums=every[-1:], levels=((M - 1, 3),), watch=(NEGATIVE,))
-        return [one, FeaturesParams(K=K, moments=every[:1], sums=every, levels=((0, 2), (M - 1, 4)), large=True)]
+        return [one, FeaturesParams(K=K, moments=every[:1], sums=every, levels=((0, 2), (M - 1, 4)))]
 
 
 def _columns(block: Block, columns: Sequence[int]) -> Block:
@@ -107,7 +105,7 @@ def _moments(block: Block, params: FeaturesParams) -> dict[str, Array]:
     if not params.moments:
         return {}
     part = _columns(block, params.moments)
-    form = MomentsParams(params.K, "diagonal", large=params.large)
+    form = MomentsParams(params.K, "diagonal")
     moments = Moments.of(part, form)
     observed = np.repeat(moments.weight[:, None], len(params.moments), axis=1)
     mean, scatter = moments.mean, moments.scatter

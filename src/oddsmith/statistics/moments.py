@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from oddsmith.block import Block
+from oddsmith.kernels.class_sums import add_class_sums
 from oddsmith.numerics import Array
 from oddsmith.statistic import STATISTICS, Shape
 from oddsmith.statistics.tiles import ClassTile, Codes, sorted_tiles
 
 SMALL_BLOCK = 1 << 15
-MOST_COMPILED = 256
+BLAS_COLUMNS = 256
 """Columns up to which the compiled products are faster than those of BLAS."""
 FAR = 0.99
 """The share of raw squares that the mean may explain before the rows are centred again: costs two digits at most."""
@@ -27,7 +27,7 @@ class MomentsParams:
 
     ``"full"`` keeps a matrix for each class, ``"pooled"`` one for all classes (their sum, about the class means),
     ``"diagonal"`` the diagonals of ``"full"``. With ``groups`` (class → group 0 … G−1) there is a matrix for each
-    group, the sum over its classes. ``large`` chooses the compiled kernels.
+    group, the sum over its classes.
 
     >>> MomentsParams(3, "pooled").group.tolist(), MomentsParams(3, groups=(0, 1, 0)).G
     ([0, 0, 0], 2)
@@ -36,7 +36,6 @@ class MomentsParams:
     K: int
     scatter: Literal["full", "pooled", "diagonal"] = "full"
     groups: tuple[int, ...] | None = None
-    large: bool = False
 
     @property
     def group(self) -> Codes:
@@ -108,7 +107,7 @@ class Moments:
         groups = tuple(k % 2 for k in range(shape.K))
         forms = [MomentsParams(shape.K, form) for form in ("full", "pooled", "diagonal")]
         others = [MomentsParams(shape.K, groups=groups), MomentsParams(1, "diagonal"), MomentsParams(1)]
-        return [*forms, *others, *(replace(form, large=True) for form in (*forms, *others))]
+        return [*forms, *others]
 
 
 def merged_means(weight: Array, mean: Array, more: Array, others: Array) -> tuple[Array, Array, Array]:
@@ -148,8 +147,8 @@ class _Sums:
         seen = np.full(K, base is not None)
         # An order in which the classes of a group are neighbours, so that one product serves them all.
         rank = np.argsort(np.argsort(self.group, kind="stable"), kind="stable")
-        if params.large and not block.is_sparse and (self.products.ndim == 2 or M <= MOST_COMPILED):
-            self._compiled(block, rank, seen)
+        narrow = self.products.ndim == 2 or M <= BLAS_COLUMNS
+        if narrow and not block.is_sparse and add_class_sums(block, rank, self.group, seen, self._arrays):
             return
         for tile in sorted_tiles(block, K, rank):  # 1
             new = ~seen[tile.klass]
@@ -157,17 +156,9 @@ class _Sums:
             tile.subtract(self.base)  # 2
             self._add(tile)  # 3
 
-    def _compiled(self, block: Block, rank: Codes, seen: npt.NDArray[np.bool_]) -> None:
-        from oddsmith.kernels import scatter
-
-        t = block.t if len(self.weight) > 1 else block.t[:0]
-        s = np.empty(0) if block.s is None else block.s
-        rows = tuple(scatter.locked(np.asarray(part)) for part in (block.X, t, s))
-        sums = (seen, self.base, self.weight, self.total, self.products)
-        if self.products.ndim == 2:
-            scatter.diagonal(rows, *sums)
-        else:
-            scatter.full(rows, rank, self.group, *sums)
+    @property
+    def _arrays(self) -> tuple[Array, Array, Array, Array]:
+        return self.base, self.weight, self.total, self.products
 
     def _add(self, tile: ClassTile) -> None:
         self.weight[tile.klass] += tile.weights()

@@ -1,4 +1,4 @@
-"""The compiled kernels give the sums of the reference kernel, at extreme activations too."""
+"""The compiled kernels of every instruction set give the sums of the reference, at extreme activations too."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from oddsmith.block import Block
+from oddsmith.kernels import native
 from oddsmith.kernels.reference import RowBuffers
 from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
 
+LEVELS = native.available()[1:]
 LAYOUTS = ["C", "F", "csr32", "csr64", "strided", "part of F", "F backwards", "odd F"]
 
 
@@ -69,19 +71,31 @@ def problems(draw: Any) -> tuple[Block, dict[str, Any]]:
     return block, params
 
 
+def test_the_kernels_are_built() -> None:
+    """Everything below would pass without them."""
+    assert LEVELS, "The compiled kernels are missing: run `make kernels`."
+
+
+def both(statistic: Any, block: Block, params: CurvatureParams, level: str) -> tuple[Any, Any]:
+    """Return a statistic by the reference and by the kernels of a level."""
+    with native.using("reference"):
+        expected = statistic.of(block, params)
+    with native.using(level):
+        return expected, statistic.of(block, params)
+
+
 def close(found: Any, expected: Any, scale: float, rtol: float = 1e-12) -> None:
     np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * scale)
 
 
-@settings(max_examples=150, deadline=None)
-@given(problems(), st.sampled_from([1, 2]))
-def test_curvature_equals_reference(problem: tuple[Block, dict[str, Any]], order: int) -> None:
+@pytest.mark.parametrize("level", LEVELS)
+@settings(max_examples=100, deadline=None)
+@given(problem=problems(), order=st.sampled_from([1, 2]))
+def test_curvature_equals_reference(level: str, problem: tuple[Block, dict[str, Any]], order: int) -> None:
     block, given_params = problem
     inverse = np.linspace(0.5, 2.0, block.n_columns)
-    small, large = (
-        Curvature.of(block, CurvatureParams(**given_params, order=order, inverse=inverse, large=flag))
-        for flag in (False, True)
-    )
+    params = CurvatureParams(**given_params, order=order, inverse=inverse)
+    small, large = both(Curvature, block, params, level)
     # A sum of signed terms is as exact as the sum of their sizes allows.
     rows = np.abs(np.asarray(block.X.toarray() if block.is_sparse else block.X, dtype=float))
     reach = 1.0 + rows.max(initial=0.0) + np.abs(given_params["center"]).max()
@@ -96,28 +110,33 @@ def test_curvature_equals_reference(problem: tuple[Block, dict[str, Any]], order
 
 @pytest.mark.parametrize("M", [7, 8, 23, 24, 47, 63, 100, 399, 400])
 @pytest.mark.parametrize("C", [1, 3])
-def test_hessians_of_many_columns(M: int, C: int) -> None:
-    """Blocks of eight columns against eight, sixteen and twenty-four, and beyond what is summed in registers."""
+@pytest.mark.parametrize("level", LEVELS)
+def test_hessians_of_many_columns(M: int, C: int, level: str) -> None:
+    """Whole and partial register blocks, and beyond what is summed in registers."""
     rng = np.random.default_rng(M)
     n = 333
     block = Block(rng.normal(size=(n, M)) + 3.0, rng.integers(0, C + 1, n).astype(np.int32), rng.uniform(0, 2, n))
     at = CurvatureParams(W=rng.normal(size=(C, M)) / np.sqrt(M), b=rng.normal(size=C), center=np.full(M, 3.0))
-    small, large = (Curvature.of(block, replace(at, large=flag)) for flag in (False, True))
+    small, large = both(Curvature, block, at, level)
     close(large.hessian, small.hessian, float(n))
     assert np.array_equal(large.hessian, large.hessian.T)
 
 
-@settings(max_examples=60, deadline=None)
-@given(problems(), st.booleans())
-def test_products_and_diagonal_equal_the_hessian(problem: tuple[Block, dict[str, Any]], large: bool) -> None:
+@pytest.mark.parametrize("level", native.available())
+@settings(max_examples=40, deadline=None)
+@given(problem=problems())
+def test_products_and_diagonal_equal_the_hessian(level: str, problem: tuple[Block, dict[str, Any]]) -> None:
     block, given_params = problem
-    H = Curvature.of(block, CurvatureParams(**given_params, order=2)).hessian
+    params = CurvatureParams(**given_params, order=1)
+    with native.using("reference"):
+        H = Curvature.of(block, replace(params, order=2)).hessian
     assert H is not None
-    params = CurvatureParams(**given_params, order=1, large=large)
     direction = np.column_stack([given_params["v"], given_params["V"]])
     scale = 1e-300 + np.abs(H).max() * np.abs(direction).max() * direction.size
-    close(CurvatureProduct.of(block, params).product.ravel(), H @ direction.ravel(), scale, 1e-11)
-    found, largest = CurvatureDiagonal.of(block, params), 1e-300 + np.abs(H).max()
+    with native.using(level):
+        product, found = CurvatureProduct.of(block, params).product, CurvatureDiagonal.of(block, params)
+    close(product.ravel(), H @ direction.ravel(), scale, 1e-11)
+    largest = 1e-300 + np.abs(H).max()
     close(found.diagonal.ravel(), np.diag(H), largest, 1e-11)
     C, P = found.cross.shape
     blocks = H.reshape(C, P, C, P)
@@ -130,7 +149,7 @@ def test_curvatures_that_rows_remember_give_the_same(problem: tuple[Block, dict[
     block, given_params = problem
     if not block.is_sparse or given_params["W"].shape[0] > 1:
         return
-    params = CurvatureParams(**{**given_params, "center": np.zeros(block.n_columns)}, order=1, large=True)
+    params = CurvatureParams(**{**given_params, "center": np.zeros(block.n_columns)}, order=1)
     remembering = replace(params, buffers=RowBuffers(curvature=np.zeros(block.n_rows)))
     Curvature.of(block, remembering)
     for statistic in (CurvatureDiagonal, CurvatureProduct):
@@ -141,15 +160,15 @@ def test_curvatures_that_rows_remember_give_the_same(problem: tuple[Block, dict[
 
 @pytest.mark.parametrize("C", [1, 3])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_activations_of_700_keep_their_digits(C: int, sign: float) -> None:
+@pytest.mark.parametrize("level", LEVELS)
+def test_activations_of_700_keep_their_digits(C: int, sign: float, level: str) -> None:
     # Well fitted rows have losses of e^-700, badly fitted ones of 700: both to twelve digits.
     X = np.linspace(600.0, 700.0, 11)[:, None]
     t = np.full(11, 1, dtype=np.int32)
     W = np.full((C, 1), -1.0)
     W[0] = sign
     block = Block(X, t)
-    params = [CurvatureParams(W=W, b=np.zeros(C), center=np.zeros(1), large=flag) for flag in (False, True)]
-    small, large = (Curvature.of(block, p) for p in params)
+    small, large = both(Curvature, block, CurvatureParams(W=W, b=np.zeros(C), center=np.zeros(1)), level)
     exact = np.exp(-X).sum() if sign > 0 else X.sum()
     for found in (small, large):
         assert found.value == pytest.approx(exact, rel=1e-12)
@@ -168,7 +187,6 @@ def test_curvatures_kept_from_an_evaluation_serve_the_product() -> None:
         order=1,
         V=rng.normal(size=(1, 40)),
         v=np.ones(1),
-        large=True,
     )
     block, remembering = Block(X, t), replace(params, buffers=RowBuffers(curvature=np.full(500, np.nan)))
     Curvature.of(block, remembering)
@@ -180,7 +198,7 @@ def test_values_that_are_not_finite_stay_visible() -> None:
     X = np.ones((100, 3))
     for bad in (np.nan, np.inf, -np.inf):
         X[57, 1] = bad
-        params = CurvatureParams(W=np.ones((1, 3)), b=np.zeros(1), center=np.zeros(3), order=1, large=True)
+        params = CurvatureParams(W=np.ones((1, 3)), b=np.zeros(1), center=np.zeros(3), order=1)
         assert not np.isfinite(Curvature.of(Block(X, np.ones(100, dtype=np.int32)), params).gradient).all()
 
 
@@ -193,7 +211,7 @@ def test_rows_of_half_precision(seed: int, n: int, M: int, C: int) -> None:
     W, b, center = rng.normal(size=(C, M)) / M, rng.normal(size=C), np.full(M, 100.0)
     scale = rng.uniform(1.0, 4.0, M)
     scratch = np.zeros((n, M), dtype=np.float16)
-    params = CurvatureParams(W=W, b=b, center=center, order=1, inverse=scale**-2.0, large=True)
+    params = CurvatureParams(W=W, b=b, center=center, order=1, inverse=scale**-2.0)
     plain, making = (
         Curvature.of(Block(X, t), params),
         Curvature.of(Block(X, t), replace(params, buffers=RowBuffers(half=scratch))),
@@ -204,6 +222,6 @@ def test_rows_of_half_precision(seed: int, n: int, M: int, C: int) -> None:
     there = CurvatureParams(W=W * scale, b=b, center=np.zeros(M), order=1)
     rounded = Curvature.of(Block(scratch.astype(float), t), there)
     for order in (1, 2):
-        found = Curvature.of(Block(scratch, t), replace(there, order=order, large=True))
+        found = Curvature.of(Block(scratch, t), replace(there, order=order))
         close(found.value, rounded.value, 1e-300, 1e-5)
         close(found.gradient, rounded.gradient, float(n), 1e-5)

@@ -1,0 +1,292 @@
+"""The curvature sums of a block by the compiled kernels: the same as `reference`, chosen by the storage of the rows.
+
+Links other than the logit, and machines without the compiled kernels, are served by the reference.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+from oddsmith.block import Block
+from oddsmith.kernels import native, reference
+from oddsmith.kernels.native import Csr, Dense, Kernels, address, contiguous, strided
+from oddsmith.kernels.reference import CurvatureParams, Sums
+from oddsmith.numerics import Array
+from oddsmith.rows import HalfRows, RunRows, SparseRows
+
+KINDS = {np.dtype(np.float64): 0, np.dtype(np.float32): 1, np.dtype(np.float16): 2}
+LOGISTIC, PRODUCT, SQUARES, LONGEST, GRAM = range(5)
+"""The tasks of the CSR kernel."""
+BLAS_COLUMNS = 400
+"""Columns from which products by a library are faster: their sums do not stay in L2."""
+CHUNK_BYTES = 1 << 19
+FEWEST_LANES = 16
+"""Columns that rows of half precision have at least: the lanes of the widest registers."""
+
+
+def curvature(block: Block, at: CurvatureParams) -> Sums:
+    """As `reference.curvature`. Writes the buffers of ``at`` that belong to the rows of the block."""
+    kernels = _kernels(block, at)
+    if kernels is None:
+        return reference.curvature(block, at)
+    if isinstance(block.Phi, SparseRows):
+        return _csr(kernels, block, at)
+    block = _readable(kernels, block, at)
+    C, P = at.size
+    if at.order >= 2 and C > 1 and not at.W.any() and block.offset is None:
+        return _at_zero_weights(kernels, block, at)
+    if at.order >= 2 and P > BLAS_COLUMNS:
+        return _by_products(kernels, block, at)
+    g, H = np.zeros((C, P)), np.zeros((C * P, C * P)) if at.order >= 2 else None
+    value, longest = _dense(kernels, block, at, g=g, H=H, half_rows=_half_rows(block, at) if H is None else None)
+    return value, g, H, longest
+
+
+def curvature_product(block: Block, at: CurvatureParams) -> Array:
+    """As `reference.curvature_product`, with the curvatures of CSR rows if they are known."""
+    kernels = _kernels(block, at)
+    if kernels is None or (isinstance(block.Phi, SparseRows) and len(at.b) > 1):
+        return reference.curvature_product(block, at)
+    if isinstance(block.Phi, SparseRows):
+        return _csr_logistic(kernels, block, at, _row_curvature(block, at), at.direction)[1]
+    g, at = np.zeros(at.size), replace(at, inverse=None)
+    _dense(kernels, _readable(kernels, block, at), at, g=g, direction=at.direction)
+    return g
+
+
+def curvature_diagonal(block: Block, at: CurvatureParams) -> tuple[Array, Array]:
+    """As `reference.curvature_diagonal`, with the curvatures of CSR rows if they are known."""
+    kernels, h = _kernels(block, at), _row_curvature(block, at)
+    if kernels is None or h is None or not isinstance(block.Phi, SparseRows) or at.center.any():
+        return reference.curvature_diagonal(block, at)
+    diagonal, cross = np.zeros(at.size), np.zeros(at.size)
+    kernels("csr", _csr_problem(block.X, g=diagonal, h=h, H=cross), SQUARES)
+    return diagonal, cross
+
+
+def curvature_root(block: Block, at: CurvatureParams) -> Array:
+    """Return the rows √h (1, z) of two classes and dense rows, B (n × P): the Hessian is BᵀB."""
+    kernels = _kernels(block, at)
+    if kernels is None:
+        return reference.curvature_root(block, at)
+    B = np.empty((block.n_rows, at.size[1]))
+    _dense(kernels, block.concrete(), replace(at, inverse=None), g=np.zeros(at.size), root_rows=B)
+    return B
+
+
+def has_half_precision() -> bool:
+    """Whether this machine reads numbers of half precision as fast as others."""
+    kernels = native.kernels()
+    return kernels is not None and kernels.has_half
+
+
+def _kernels(block: Block, at: CurvatureParams) -> Kernels | None:
+    return None if at.link is not None or block.n_rows == 0 or block.n_columns == 0 else native.kernels()
+
+
+def _readable(kernels: Kernels, block: Block, at: CurvatureParams) -> Block:
+    """Return the block with rows that a kernel reads in place: computed or copied together where they are not."""
+    Phi, first_order = block.Phi, at.order < 2 and at.V is None
+    if isinstance(Phi, RunRows) and Phi.X.flags.c_contiguous and Phi.dtype in KINDS:
+        return block
+    if isinstance(Phi, HalfRows) and kernels.has_half and first_order and Phi.X.flags.c_contiguous:
+        plain = block.s is None and block.offset is None and at.inverse is None
+        if Phi.shape[1] >= FEWEST_LANES and (len(at.b) == 1 or plain):
+            return block
+    return block.concrete()
+
+
+def _array(block: Block) -> tuple[npt.NDArray[Any], int, int]:
+    """Return the array that rows are read from, how many rows of each run count, and the distance of the runs."""
+    if isinstance(block.Phi, RunRows):
+        return block.Phi.X, block.Phi.length, block.Phi.distance
+    X = block.Phi.X if isinstance(block.Phi, HalfRows) else strided(block.X)
+    return X, len(X), len(X)
+
+
+def _dense(
+    kernels: Kernels,
+    block: Block,
+    at: CurvatureParams,
+    *,
+    g: Array,
+    H: Array | None = None,
+    direction: tuple[Array, Array] | None = None,
+    half_rows: npt.NDArray[Any] | None = None,
+    root_rows: Array | None = None,
+    moments: bool = False,
+) -> tuple[float, float]:
+    """Add to ``g`` and ``H``; return the value and the longest row. ``moments`` are sums of the weights, not losses."""
+    X, run, apart = _array(block)
+    t, s, offset = None if moments else contiguous(block.t, np.int32), contiguous(block.s), contiguous(block.offset)
+    W, b, center, inverse = contiguous(at.W), contiguous(at.b), contiguous(at.center), contiguous(at.inverse)
+    V, v = (None, None) if direction is None else (contiguous(direction[0]), contiguous(direction[1]))
+    row, column = X.strides[0] // X.itemsize, X.strides[1] // X.itemsize
+    problem = Dense(
+        *(address(X), KINDS[X.dtype], *X.shape, row, column, run, apart),
+        *(address(t), address(s), address(offset), len(at.b)),
+        *(address(W), address(b), address(center), address(inverse), address(V), address(v)),
+        *(address(g), address(H), address(half_rows), address(root_rows)),
+    )
+    kernels("dense", problem)
+    return problem.value, problem.max_norm2
+
+
+def _row_curvature(block: Block, at: CurvatureParams) -> npt.NDArray[Any] | None:
+    """Return the curvatures that are kept for the rows of a block, if they are."""
+    return _rows_of(at.buffers.curvature if at.buffers else None, block)
+
+
+def _half_rows(block: Block, at: CurvatureParams) -> npt.NDArray[Any] | None:
+    """Return where the rows of a block go in half precision, if they do."""
+    return _rows_of(at.buffers.half if at.buffers else None, block)
+
+
+def _rows_of(buffer: npt.NDArray[Any] | None, block: Block) -> npt.NDArray[Any] | None:
+    return None if buffer is None else buffer[block.first_row : block.first_row + block.n_rows]
+
+
+def _at_zero_weights(kernels: Kernels, block: Block, at: CurvatureParams) -> Sums:
+    """Sums of several classes where all rows have the same probabilities: one Gram matrix serves all pairs of them."""
+    C, P = at.size
+    value, g, _, longest = curvature(block, replace(at, order=1))
+    e = np.exp(np.append(0.0, at.b) - max(0.0, at.b.max()))
+    p = e / e.sum()
+    between = -np.outer(p, p)
+    np.fill_diagonal(between, p * (p @ (1.0 - np.eye(C + 1))))
+    one = replace(at, W=at.W[:1], b=at.b[:1], inverse=None)
+    G = np.zeros((P, P))
+    if P > BLAS_COLUMNS:
+        for part in _chunks(block, one):
+            B = np.empty((part.n_rows, P))
+            _dense(kernels, part, one, g=np.zeros((1, P)), root_rows=B, moments=True)
+            G += B.T @ B
+    else:
+        _dense(kernels, block, one, g=np.zeros((1, P)), H=G, moments=True)
+    H = between[1:, None, 1:, None] * G[None, :, None, :]
+    return value, g, H.reshape(C * P, C * P), longest
+
+
+def _chunks(block: Block, at: CurvatureParams) -> Iterator[Block]:
+    """Yield the rows in parts of at least as many rows as columns: with fewer, Hessians are more work than rows."""
+    (C, P), n, Phi = at.size, block.n_rows, block.Phi.concrete()
+    step = max(64, P - 1, CHUNK_BYTES // (8 * max(P, 2 * C)))
+    for start in range(0, n, step):
+        stop = min(start + step, n)
+        s, offset = (None if part is None else part[start:stop] for part in (block.s, block.offset))
+        yield Block(Phi.slice(start, stop), block.t[start:stop], s, offset)
+
+
+def _by_products(kernels: Kernels, block: Block, at: CurvatureParams) -> Sums:
+    """Sums of many columns, a chunk of rows at a time: rows √h (1, z) by a kernel, their products by BLAS."""
+    C, P = at.size
+    value, g, H, longest, others = 0.0, np.zeros((C, P)), np.zeros((C * P, C * P)), 0.0, 1.0 - np.eye(C + 1)
+    for part in _chunks(block, at):
+        if C == 1:
+            B = np.empty((part.n_rows, P))
+            some, norm = _dense(kernels, part, at, g=g, root_rows=B)
+            H += B.T @ B
+        else:
+            Z, Y = part.Phi.dense() - at.center, np.empty((part.n_rows, C + 1))
+            A = Z @ at.W.T + (at.b if part.offset is None else at.b + part.offset)
+            some, norm = _softmax(kernels, A, part.t, part.s, Y), 0.0
+            g += np.concatenate([A.sum(axis=0)[:, None], A.T @ Z], axis=1)
+            H += reference.softmax_hessian(Z, Y, Y @ others, part.s).reshape(H.shape)
+            if at.inverse is not None:
+                norms = (Z * Z) @ at.inverse
+                norm = float((norms if part.s is None else norms * (part.s > 0)).max())
+        value, longest = value + some, max(longest, norm)
+    return value, g, H, longest
+
+
+def _softmax(kernels: Kernels, A: Array, t: npt.NDArray[np.int32], s: Array | None, Y: Array | None) -> float:
+    """Turn activations ``A`` (n × C) into residuals, fill the probabilities ``Y`` (n × (C+1)), return the loss."""
+    value = ctypes.c_double()
+    t, weights = np.ascontiguousarray(t, dtype=np.int32), contiguous(s)
+    kernels("softmax", address(A), *A.shape, address(t), address(weights), address(Y), value)
+    return value.value
+
+
+def _csr_problem(X: csr_array, **arrays: npt.NDArray[Any] | None) -> Csr:
+    """Return the problem of a CSR kernel; the arrays must stay alive."""
+    return Csr(
+        data=address(X.data),
+        indices=address(X.indices),
+        indptr=address(X.indptr),
+        single=X.data.dtype == np.float32,
+        narrow=X.indices.dtype == np.int32,
+        n=X.shape[0],
+        m=X.shape[1],
+        **{name: address(array) for name, array in arrays.items()},
+    )
+
+
+def _csr_logistic(
+    kernels: Kernels, block: Block, at: CurvatureParams, h: Array | None, direction: tuple[Array, Array] | None = None
+) -> tuple[float, Array]:
+    """Return value and gradient of two classes and fill the curvatures ``h``; or the product with a direction."""
+    W, center, g = contiguous(at.W[0]), at.center, np.zeros(at.size[1])
+    t, s, offset = contiguous(block.t, np.int32), contiguous(block.s), contiguous(block.offset)
+    V = None if direction is None else contiguous(direction[0][0])
+    problem = _csr_problem(block.X, t=t, s=s, offset=offset, w=W, v=V, g=g, h=h)
+    problem.b = float(at.b[0] - at.W[0] @ center)
+    problem.v0 = 0.0 if direction is None else float(direction[1][0] - direction[0][0] @ center)
+    kernels("csr", problem, LOGISTIC if direction is None or h is None else PRODUCT)
+    g[1:] -= center * g[0]
+    return float(problem.value), g[None]
+
+
+def _csr(kernels: Kernels, block: Block, at: CurvatureParams) -> Sums:
+    (C, P), s = at.size, block.s
+    longest = _csr_longest(kernels, block, at)
+    if C == 1:
+        h = _row_curvature(block, at)
+        h = np.empty(block.n_rows) if at.order >= 2 and h is None else h
+        value, g = _csr_logistic(kernels, block, at, h)
+        return value, g, None if at.order < 2 or h is None else _csr_hessian(kernels, block, h, at), longest
+    A = np.ascontiguousarray(block.X @ at.W.T) + (at.b - at.W @ at.center)
+    A += 0.0 if block.offset is None else block.offset
+    Y = np.empty((len(A), C + 1)) if at.order >= 2 else None
+    value = _softmax(kernels, A, block.t, s, Y)
+    total = A.sum(axis=0)[:, None]
+    gradient = np.concatenate([total, np.asarray(block.X.T @ A).T - total * at.center], axis=1)
+    if Y is None:
+        return value, gradient, None, longest
+    H = np.empty((C, P, C, P))
+    for j in range(C):
+        for k in range(j, C):
+            h = -Y[:, j + 1] * Y[:, k + 1] if j != k else Y[:, j + 1] * np.delete(Y, j + 1, axis=1).sum(axis=1)
+            H[j, :, k, :] = H[k, :, j, :] = _csr_hessian(kernels, block, h if s is None else h * s, at)
+    return value, gradient, H.reshape(C * P, C * P), longest
+
+
+def _csr_hessian(kernels: Kernels, block: Block, h: Array, at: CurvatureParams) -> Array:
+    """Return ``Σ h (1, z)(1, z)ᵀ``, P × P."""
+    M, total, first, center = block.n_columns, float(h.sum()), np.asarray(block.X.T @ h), at.center
+    G, inner = np.zeros((M + 1, M + 1)), np.zeros((M, M))
+    kernels("csr", _csr_problem(block.X, h=np.ascontiguousarray(h), H=inner), GRAM)
+    inner += inner.T - np.diag(np.diag(inner))
+    inner -= np.outer(center, first) + np.outer(first, center) - total * np.outer(center, center)
+    G[0, 0] = total
+    G[0, 1:] = G[1:, 0] = first - center * total
+    G[1:, 1:] = inner
+    return G
+
+
+def _csr_longest(kernels: Kernels, block: Block, at: CurvatureParams) -> float:
+    center, inverse = at.center, at.inverse
+    if inverse is None:
+        return 0.0
+    X, s, inverse = block.X, contiguous(block.s), np.ascontiguousarray(inverse)
+    same = not center.any() and bool((inverse == inverse[0]).all())  # then no column indices are read
+    problem = _csr_problem(X, s=s, w=None if same else np.ascontiguousarray(center), v=inverse)
+    problem.b = float((center**2 * inverse).sum())
+    kernels("csr", problem, LONGEST)
+    return float(problem.value)

@@ -1,0 +1,193 @@
+"""The compiled kernels: a library in C that comes with the package, called through ctypes.
+
+Each kernel is compiled for several instruction sets (levels); the best one that the machine has is chosen when the
+library is loaded. ``ODDSMITH_KERNELS`` names another level, or ``reference`` for the kernels in NumPy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.errors import InvalidInputError
+
+LEVELS = ("baseline", "avx2", "avx512")
+"""Instruction sets, from the least to the best; the baseline of ARM has NEON."""
+REFERENCE = "reference"
+SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+PATH = Path(__file__).with_name(f"_kernels{SUFFIX}")
+_P, _I, _D = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
+
+
+class Dense(ctypes.Structure):
+    """``dense_problem`` of dense.h."""
+
+    _fields_ = (
+        *((name, _P if name == "x" else _I) for name in ("x", "kind", "n", "m", "row", "column", "run", "apart")),
+        *((name, _I if name == "C" else _P) for name in ("t", "s", "offset", "C", "W", "b", "center", "inverse")),
+        *((name, _P) for name in ("V", "v", "g", "H", "half_rows", "root_rows")),
+        *((name, _D) for name in ("value", "max_norm2")),
+    )
+
+
+class Csr(ctypes.Structure):
+    """``csr_problem`` of sparse.c."""
+
+    _fields_ = (
+        *((name, _P) for name in ("data", "indices", "indptr")),
+        *((name, _I) for name in ("single", "narrow", "n", "m")),
+        *((name, _D if name in ("b", "v0") else _P) for name in ("t", "s", "offset", "w", "b", "v", "v0")),
+        *((name, _P) for name in ("g", "h", "H")),
+        ("value", _D),
+    )
+
+
+class Moments(ctypes.Structure):
+    """``moments_problem`` of moments.c."""
+
+    _fields_ = (
+        *((name, _P if name == "x" else _I) for name in ("x", "single", "n", "m", "row", "column")),
+        *((name, _I if name in "KG" else _P) for name in ("t", "s", "K", "G", "rank", "group")),
+        *((name, _P) for name in ("seen", "base", "weight", "total", "squares", "products")),
+    )
+
+
+class EpochRows(ctypes.Structure):
+    """``epoch_rows`` of epochs.c."""
+
+    _fields_ = (
+        *((name, _P) for name in ("x", "data", "indices", "indptr")),
+        *((name, _I) for name in ("narrow", "n", "m")),
+    )
+
+
+class Sgd(ctypes.Structure):
+    """``sgd_problem`` of epochs.c."""
+
+    _fields_ = (
+        *((name, _P if name == "x" else _I) for name in ("x", "n", "m", "C")),
+        *((name, _P) for name in ("t", "s", "offset", "center", "scale", "T", "decay", "target", "steps", "V", "mean")),
+    )
+
+
+_ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "dense": (ctypes.POINTER(Dense),),
+    "csr": (ctypes.POINTER(Csr), ctypes.c_int),
+    "softmax": (_P, _I, _I, _P, _P, _P, ctypes.POINTER(_D)),
+    "moments": (ctypes.POINTER(Moments),),
+    "perceptron": (ctypes.POINTER(EpochRows), _P, _P, _D, _D, _I, _P, _P, _P),
+    "sgd": (ctypes.POINTER(Sgd),),
+    "function": (ctypes.c_int, _P, _I, _P),
+}
+"""The functions of the library, each with a level at the end of its name, and their arguments."""
+
+
+class Kernels:
+    """The kernels of one level."""
+
+    def __init__(self, library: ctypes.CDLL, level: str) -> None:
+        self.level = level
+        self.has_half = bool(library[f"has_half_{level}"]())
+        self._functions = {}
+        for name, arguments in _ARGUMENTS.items():
+            function = self._functions[name] = library[f"{name}_{level}"]
+            function.argtypes = arguments
+
+    def __call__(self, name: str, *arguments: Any) -> None:
+        """Run a kernel; raise MemoryError where memory is short."""
+        status = self._functions[name](*arguments)
+        if status == 1:
+            raise MemoryError("There is not enough memory for the scratch arrays of a kernel.")
+        assert not status, f"The kernel {name!r} cannot read such rows on {self.level!r}."
+
+
+class _State:
+    """Which kernels are in use; none before the first use."""
+
+    chosen = False
+    kernels: Kernels | None = None
+
+
+def kernels() -> Kernels | None:
+    """Return the kernels in use, None where those in NumPy serve.
+
+    >>> found = kernels()
+    >>> found is None or found.level in LEVELS
+    True
+    """
+    if not _State.chosen:
+        _State.kernels, _State.chosen = _load(os.environ.get("ODDSMITH_KERNELS", "")), True
+    return _State.kernels
+
+
+def available() -> list[str]:
+    """Return what `using` accepts on this machine: the reference, and the levels that library and processor have.
+
+    >>> available()[0]
+    'reference'
+    """
+    if not PATH.exists():
+        return [REFERENCE]
+    found = ctypes.CDLL(str(PATH)).oddsmith_levels()
+    return [REFERENCE, *(level for bit, level in enumerate(LEVELS) if found >> bit & 1)]
+
+
+@contextmanager
+def using(level: str) -> Iterator[Kernels | None]:
+    """Use the kernels of a level, or the reference, for a while and in all threads: for tests.
+
+    >>> with using("reference") as chosen:
+    ...     chosen is None
+    True
+    """
+    before = kernels()
+    _State.kernels = _load(level)
+    try:
+        yield _State.kernels
+    finally:
+        _State.kernels = before
+
+
+def _load(level: str) -> Kernels | None:
+    if level == REFERENCE:
+        return None
+    levels = available()
+    if level and level not in levels:
+        raise InvalidInputError(f"ODDSMITH_KERNELS is {level!r}; this machine has {', '.join(levels)}.")
+    if len(levels) == 1:
+        warnings.warn(
+            f"oddsmith was installed without its compiled kernels ({PATH.name}): fits use NumPy and are slower. "
+            "Install a wheel for this platform, or build from source with pip, which compiles them. "
+            "ODDSMITH_KERNELS=reference silences this warning.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+    return Kernels(ctypes.CDLL(str(PATH)), level or levels[-1])
+
+
+def address(array: npt.NDArray[Any] | None) -> int | None:
+    """Return where the numbers of an array begin, for a field of a problem."""
+    return None if array is None else array.__array_interface__["data"][0]
+
+
+def strided(X: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return rows as kernels read them: float32 or float64, of which neighbours are whole numbers apart; mostly X."""
+    whole = X.flags.aligned and X.dtype.isnative and all(d > 0 and d % X.itemsize == 0 for d in X.strides)
+    if whole and X.dtype in (np.float64, np.float32):
+        return X
+    return np.ascontiguousarray(X, dtype=np.float32 if X.dtype == np.float32 else np.float64)
+
+
+def contiguous(array: npt.NDArray[Any] | None, dtype: type[Any] = np.float64) -> npt.NDArray[Any] | None:
+    """Return an array as kernels read it: of one type, in C order."""
+    return None if array is None else np.ascontiguousarray(array, dtype=dtype)

@@ -1,0 +1,167 @@
+/* Vectors as wide as the registers of the instruction set that a file is compiled for, and names that carry its level.
+
+   Every file but levels.c is compiled once for each level; NAME(f) is f_avx512, f_avx2 or f_baseline. */
+
+#ifndef ODDSMITH_VECTOR_H
+#define ODDSMITH_VECTOR_H
+
+#include <stdint.h>
+#include <stdlib.h>
+
+#define GLUE_(a, b) a##_##b
+#define GLUE(a, b) GLUE_(a, b)
+#define NAME(f) GLUE(f, LEVEL)
+#if defined(_WIN32)
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
+#define INLINE static inline __attribute__((always_inline, unused))
+#define LOCAL static __attribute__((unused)) /* not every file that includes a header uses all of it */
+
+#if defined(__AVX512F__)
+#define WIDTH 64
+#elif defined(__AVX2__)
+#define WIDTH 32
+#else
+#define WIDTH 16
+#endif
+#if defined(__AVX512F__) || defined(__aarch64__)
+#define LEFT 4 /* rows of a register block: 32 registers hold 4 × 4 sums, 16 registers 2 × 4 */
+#else
+#define LEFT 2
+#endif
+#if defined(__F16C__) || defined(__aarch64__)
+#define HAS_HALF 1 /* half precision is converted by instructions */
+#else
+#define HAS_HALF 0
+#endif
+#define LANES_double (WIDTH / 8)
+#define LANES_float (WIDTH / 4)
+
+typedef double vector_double __attribute__((vector_size(WIDTH)));
+typedef float vector_float __attribute__((vector_size(WIDTH)));
+typedef int64_t vector_int64 __attribute__((vector_size(WIDTH)));
+typedef int32_t vector_int32 __attribute__((vector_size(WIDTH)));
+typedef uint16_t half; /* the bits of a number in half precision */
+
+/* The same types at any address. */
+typedef double unaligned_double __attribute__((vector_size(WIDTH), aligned(8), may_alias));
+typedef float unaligned_float __attribute__((vector_size(WIDTH), aligned(4), may_alias));
+typedef uint64_t vector_uint64 __attribute__((vector_size(WIDTH)));
+typedef float narrow_float __attribute__((vector_size(WIDTH / 2), aligned(4), may_alias));
+typedef int32_t narrow_int32 __attribute__((vector_size(WIDTH / 2), aligned(4), may_alias));
+
+INLINE vector_double splat_double(double x) { return x - (vector_double){0}; }
+INLINE vector_float splat_float(float x) { return x - (vector_float){0}; }
+INLINE vector_double select_double(vector_int64 mask, vector_double yes, vector_double no) {
+    return (vector_double)((mask & (vector_int64)yes) | (~mask & (vector_int64)no));
+}
+INLINE vector_float select_float(vector_int32 mask, vector_float yes, vector_float no) {
+    return (vector_float)((mask & (vector_int32)yes) | (~mask & (vector_int32)no));
+}
+INLINE vector_double max_double(vector_double a, vector_double b) { return select_double(a < b, b, a); }
+INLINE vector_float max_float(vector_float a, vector_float b) { return select_float(a < b, b, a); }
+INLINE vector_double codes(const int32_t *t) { /* class codes as numbers */
+    return __builtin_convertvector(*(const narrow_int32 *)t, vector_double);
+}
+
+/* load_S_R: so many numbers as a vector of R has lanes, stored as S. */
+INLINE vector_double load_double_double(const double *p) { return *(const unaligned_double *)p; }
+INLINE vector_float load_float_float(const float *p) { return *(const unaligned_float *)p; }
+INLINE vector_double load_float_double(const float *p) {
+    return __builtin_convertvector(*(const narrow_float *)p, vector_double);
+}
+INLINE void store_double(double *p, vector_double v) { *(unaligned_double *)p = v; }
+INLINE void store_float(float *p, vector_float v) { *(unaligned_float *)p = v; }
+
+#if HAS_HALF
+#if defined(__aarch64__)
+typedef __fp16 vector_half __attribute__((vector_size(WIDTH / 2), aligned(2), may_alias));
+INLINE vector_float load_half_float(const half *p) { return __builtin_convertvector(*(const vector_half *)p, vector_float); }
+INLINE void store_half(half *p, vector_double v) { /* LANES_double numbers */
+    for (int i = 0; i < LANES_double; i++) ((__fp16 *)p)[i] = (__fp16)(float)v[i];
+}
+INLINE double number_half(half x) { return (double)*(const __fp16 *)&x; }
+#else
+#include <immintrin.h> /* compilers do not vectorise conversions of half precision without AVX512-FP16 */
+#if WIDTH == 64
+INLINE vector_float load_half_float(const half *p) {
+    return (vector_float)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+}
+INLINE void store_half(half *p, vector_double v) {
+    _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(_mm512_cvtpd_ps((__m512d)v), 0));
+}
+#else
+INLINE vector_float load_half_float(const half *p) {
+    return (vector_float)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+}
+INLINE void store_half(half *p, vector_double v) {
+    _mm_storel_epi64((__m128i *)p, _mm_cvtps_ph(_mm256_cvtpd_ps((__m256d)v), 0));
+}
+#endif
+INLINE double number_half(half x) { return (double)_cvtsh_ss(x); }
+#endif
+#endif
+INLINE double number_double(double x) { return x; }
+INLINE double number_float(float x) { return (double)x; }
+
+/* Sums of neighbours: those of a, then those of b. */
+#if WIDTH == 64
+#define EVEN_double 0, 2, 4, 6, 8, 10, 12, 14
+#define ODD_double 1, 3, 5, 7, 9, 11, 13, 15
+#define EVEN_float 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
+#define ODD_float 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
+#elif WIDTH == 32
+#define EVEN_double 0, 2, 4, 6
+#define ODD_double 1, 3, 5, 7
+#define EVEN_float 0, 2, 4, 6, 8, 10, 12, 14
+#define ODD_float 1, 3, 5, 7, 9, 11, 13, 15
+#else
+#define EVEN_double 0, 2
+#define ODD_double 1, 3
+#define EVEN_float 0, 2, 4, 6
+#define ODD_float 1, 3, 5, 7
+#endif
+INLINE vector_double pairs_double(vector_double a, vector_double b) {
+    return __builtin_shufflevector(a, b, EVEN_double) + __builtin_shufflevector(a, b, ODD_double);
+}
+INLINE vector_float pairs_float(vector_float a, vector_float b) {
+    return __builtin_shufflevector(a, b, EVEN_float) + __builtin_shufflevector(a, b, ODD_float);
+}
+INLINE double sum_double(vector_double v) {
+    for (int width = LANES_double; width > 1; width /= 2) v = pairs_double(v, v);
+    return v[0];
+}
+INLINE double sum_float(vector_float v) {
+    for (int width = LANES_float; width > 1; width /= 2) v = pairs_float(v, v);
+    return (double)v[0];
+}
+INLINE double largest(vector_double v) {
+    double top = v[0];
+    for (int i = 1; i < LANES_double; i++) top = v[i] > top ? v[i] : top;
+    return top;
+}
+
+#define PREFETCH(p) __builtin_prefetch((p), 0, 2) /* into L2: L1 can have too few lines under way */
+INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+INLINE int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+INLINE int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+/* Scratch memory in parts that begin with a cache line. */
+typedef struct {
+    char *memory, *next;
+} arena;
+INLINE int64_t line(int64_t bytes) { return round_up(bytes, 64); }
+INLINE int arena_make(arena *a, int64_t bytes) {
+    a->memory = (char *)malloc((size_t)bytes + 64);
+    a->next = (char *)(((uintptr_t)a->memory + 63) & ~(uintptr_t)63);
+    return a->memory != NULL;
+}
+INLINE void *arena_take(arena *a, int64_t bytes) {
+    void *part = a->next;
+    a->next += line(bytes);
+    return part;
+}
+
+#endif
