@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,15 @@ class Block:
     s: npt.NDArray[np.float64] | None = None
     offset: npt.NDArray[np.float64] | None = None
     first_row: int = 0
+    addresses: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
+    """What compiled kernels keep of a block: where its arrays are."""
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.Phi, self.t, self.s, self.offset, self.first_row  # addresses are those of this process
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        for name, value in zip(("Phi", "t", "s", "offset", "first_row", "addresses"), (*state, []), strict=True):
+            object.__setattr__(self, name, value)
 
     def __post_init__(self) -> None:
         if not isinstance(self.Phi, Rows):

@@ -20,7 +20,7 @@ from threadpoolctl import ThreadpoolController
 
 from oddsmith.block import Block
 from oddsmith.engines.base import ENGINES, Progress, S, merged
-from oddsmith.rows import LazyRows, Rows, RunRows, SparseRows, as_rows
+from oddsmith.rows import LazyRows, RunRows, as_rows
 from oddsmith.rows.runs import run_values
 from oddsmith.statistic import Shape
 
@@ -63,10 +63,10 @@ class MemorySource:
     transform: Callable[[Any], Any] | None = None
     M: int | None = None
     slice_rows: int | None = None
-    _views: dict[tuple[int, int], Rows] = field(default_factory=dict, repr=False, compare=False, init=False)
+    _blocks: dict[tuple[int, int], Block] = field(default_factory=dict, repr=False, compare=False, init=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_views": {}}  # views would become copies
+        return {**vars(self), "_blocks": {}}  # views would become copies
 
     @property
     def n_rows(self) -> int:
@@ -141,8 +141,13 @@ class MemorySource:
         return type(self.block(0, 0).Phi)
 
     def block(self, start: int, stop: int) -> Block:
-        """Return the rows from ``start`` to ``stop`` as views of the arrays."""
-        rows = self._storage(start, stop)
+        """Return the rows from ``start`` to ``stop`` as views of the arrays, made once: a small pass is as short."""
+        if (start, stop) not in self._blocks:
+            self._blocks[start, stop] = self._block(start, stop)
+        return self._blocks[start, stop]
+
+    def _block(self, start: int, stop: int) -> Block:
+        rows = as_rows(self.X).slice(start, stop)
         return Block(
             rows if self.transform is None else LazyRows(rows, self.transform, self.shape.M),
             self.t[start:stop],
@@ -150,14 +155,6 @@ class MemorySource:
             None if self.offset is None else self.offset[start:stop],
             start,
         )
-
-    def _storage(self, start: int, stop: int) -> Rows:
-        """Return rows as views; those of CSR are made once, since making them takes as long as a small pass."""
-        if isinstance(self.X, np.ndarray):
-            return as_rows(self.X[start:stop])
-        if (start, stop) not in self._views:
-            self._views[start, stop] = SparseRows(self.X).slice(start, stop)
-        return self._views[start, stop]
 
     def spread(self, rows: int, seed: int) -> npt.NDArray[np.intp]:
         """Return about ``rows`` row numbers, one at random from each of equally long stretches of the data.

@@ -44,9 +44,12 @@ def curvature(block: Block, at: CurvatureParams) -> Sums:
         return _at_zero_weights(kernels, block, at)
     if at.order >= 2 and P > BLAS_COLUMNS:
         return _by_products(kernels, block, at)
-    g, H = np.zeros((C, P)), np.zeros((C * P, C * P)) if at.order >= 2 else None
-    value, longest = _dense(kernels, block, at, g=g, H=H, half_rows=_half_rows(block, at) if H is None else None)
-    return value, g, H, longest
+    size, hessian = C * P, at.order >= 2
+    sums = np.zeros(size + size * size if hessian else size)
+    half_rows = None if hessian else _half_rows(block, at)
+    value, longest = _dense(kernels, block, at, sums=sums, hessian=hessian, half_rows=half_rows)
+    g = sums[:size].reshape(C, P)
+    return value, g, sums[size:].reshape(size, size) if hessian else None, longest
 
 
 def curvature_product(block: Block, at: CurvatureParams) -> Array:
@@ -57,7 +60,7 @@ def curvature_product(block: Block, at: CurvatureParams) -> Array:
     if isinstance(block.Phi, SparseRows):
         return _csr_logistic(kernels, block, at, _row_curvature(block, at), at.direction)[1]
     g, at = np.zeros(at.size), replace(at, inverse=None)
-    _dense(kernels, _readable(kernels, block, at), at, g=g, direction=at.direction)
+    _dense(kernels, _readable(kernels, block, at), at, sums=g, direction=at.direction)
     return g
 
 
@@ -77,7 +80,7 @@ def curvature_root(block: Block, at: CurvatureParams) -> Array:
     if kernels is None:
         return reference.curvature_root(block, at)
     B = np.empty((block.n_rows, at.size[1]))
-    _dense(kernels, block.concrete(), replace(at, inverse=None), g=np.zeros(at.size), root_rows=B)
+    _dense(kernels, block.concrete(), replace(at, inverse=None), sums=np.zeros(at.size), root_rows=B)
     return B
 
 
@@ -116,27 +119,47 @@ def _dense(
     block: Block,
     at: CurvatureParams,
     *,
-    g: Array,
-    H: Array | None = None,
+    sums: Array,
+    hessian: bool = False,
     direction: tuple[Array, Array] | None = None,
     half_rows: npt.NDArray[Any] | None = None,
     root_rows: Array | None = None,
     moments: bool = False,
 ) -> tuple[float, float]:
-    """Add to ``g`` and ``H``; return the value and the longest row. ``moments`` are sums of the weights, not losses."""
-    X, run, apart = _array(block)
-    t, s, offset = None if moments else contiguous(block.t, np.int32), contiguous(block.s), contiguous(block.offset)
-    W, b, center, inverse = contiguous(at.W), contiguous(at.b), contiguous(at.center), contiguous(at.inverse)
-    V, v = (None, None) if direction is None else (contiguous(direction[0]), contiguous(direction[1]))
-    row, column = X.strides[0] // X.itemsize, X.strides[1] // X.itemsize
-    problem = Dense(
-        *(address(X), KINDS[X.dtype], *X.shape, row, column, run, apart),
-        *(address(t), address(s), address(offset), len(at.b)),
-        *(address(W), address(b), address(center), address(inverse), address(V), address(v)),
-        *(address(g), address(H), address(half_rows), address(root_rows)),
-    )
+    """Add to ``sums``, a gradient and then a Hessian, if one is asked for; return the value and the longest row.
+
+    ``moments`` are sums of the rows' weights, not of losses.
+    """
+    (C, M), inverse = at.W.shape, () if at.inverse is None else (at.inverse,)
+    ahead = () if direction is None else (direction[0].ravel(), direction[1])
+    numbers = np.concatenate((at.W.ravel(), at.b, at.center, *inverse, *ahead))  # one address instead of six
+    begin, to = numbers.ctypes.data, sums.ctypes.data
+    center = begin + 8 * C * (M + 1)
+    following = center + 8 * M * (1 + len(inverse))
+    problem = Dense.from_buffer_copy(_addresses(block))
+    problem.C, problem.W, problem.b, problem.center = C, begin, begin + 8 * C * M, center
+    problem.g, problem.H = to, to + 8 * C * (M + 1) if hessian else None
+    if inverse:
+        problem.inverse = center + 8 * M
+    if direction is not None:
+        problem.V, problem.v = following, following + 8 * C * M
+    if moments:
+        problem.t = None
+    problem.half_rows, problem.root_rows = address(half_rows), address(root_rows)
     kernels("dense", problem)
     return problem.value, problem.max_norm2
+
+
+def _addresses(block: Block) -> Dense:
+    """Return a problem of the dense kernel with the arrays of a block alone, which the block keeps."""
+    if not block.addresses:
+        X, run, apart = _array(block)
+        t, s, offset = contiguous(block.t, np.int32), contiguous(block.s), contiguous(block.offset)
+        row, column = X.strides[0] // X.itemsize, X.strides[1] // X.itemsize
+        rows = (address(X), KINDS[X.dtype], *X.shape, row, column, run, apart)
+        block.addresses.extend((Dense(*rows, address(t), address(s), address(offset)), X, t, s, offset))
+    problem: Dense = block.addresses[0]
+    return problem
 
 
 def _row_curvature(block: Block, at: CurvatureParams) -> npt.NDArray[Any] | None:
@@ -162,14 +185,15 @@ def _at_zero_weights(kernels: Kernels, block: Block, at: CurvatureParams) -> Sum
     between = -np.outer(p, p)
     np.fill_diagonal(between, p * (p @ (1.0 - np.eye(C + 1))))
     one = replace(at, W=at.W[:1], b=at.b[:1], inverse=None)
-    G = np.zeros((P, P))
+    sums = np.zeros(P + P * P)
+    G = sums[P:].reshape(P, P)
     if P > BLAS_COLUMNS:
         for part in _chunks(block, one):
             B = np.empty((part.n_rows, P))
-            _dense(kernels, part, one, g=np.zeros((1, P)), root_rows=B, moments=True)
+            _dense(kernels, part, one, sums=sums, root_rows=B, moments=True)
             G += B.T @ B
     else:
-        _dense(kernels, block, one, g=np.zeros((1, P)), H=G, moments=True)
+        _dense(kernels, block, one, sums=sums, hessian=True, moments=True)
     H = between[1:, None, 1:, None] * G[None, :, None, :]
     return value, g, H.reshape(C * P, C * P), longest
 
@@ -191,7 +215,7 @@ def _by_products(kernels: Kernels, block: Block, at: CurvatureParams) -> Sums:
     for part in _chunks(block, at):
         if C == 1:
             B = np.empty((part.n_rows, P))
-            some, norm = _dense(kernels, part, at, g=g, root_rows=B)
+            some, norm = _dense(kernels, part, at, sums=g, root_rows=B)
             H += B.T @ B
         else:
             Z, Y = part.Phi.dense() - at.center, np.empty((part.n_rows, C + 1))

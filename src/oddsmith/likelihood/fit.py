@@ -264,7 +264,9 @@ def fitted_state(
     Hessians ``costly``: then only if it is asked for.
     """
     e, expected = result.final, None
-    deferred = problem.prior is not None and (is_large(problem.source) or costly)
+    products = problem.source.n_present * float(objective.size) ** 2
+    long = is_large(problem.source) or products >= policy.POLICY.deferred_products
+    deferred = problem.prior is not None and (long or costly)
     if objective.size > policy.POLICY.largest_hessian:
         e = replace(e, hessian=None)
     elif e.hessian is None and not deferred:

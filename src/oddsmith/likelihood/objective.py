@@ -142,6 +142,13 @@ class FoldObjective:
         """The scale of a whole row of weights, or None where all is in unit scale already."""
         return None if (self.scale == 1.0).all() else np.concatenate([[1.0], self.scale])
 
+    @cached_property
+    def _unit_products(self) -> Array:
+        """The scale of a Hessian, class after class."""
+        assert self._unit is not None
+        unit = np.tile(self._unit, self.shape[0])
+        return np.outer(unit, unit)
+
     def over(self, source: AnySource | RunSource, sampling_fraction: float = 1.0) -> FoldObjective:
         """Return the same objective over other rows, scaled up to all; what is known of these rows is left behind."""
         engine = self.engine if isinstance(source, RunSource) else engine_of(source, self.threads)
@@ -459,7 +466,4 @@ class FoldObjective:
         if C > 1:
             H = (self.T.T @ H.reshape(C, P * C * P)).reshape(C * P, C * P)
             H = (self.T.T @ np.ascontiguousarray(H.T).reshape(C, P * C * P)).reshape(C * P, C * P)
-        if self._unit is None:
-            return H
-        unit = np.tile(self._unit, C)
-        return H / unit / unit[:, None]
+        return H if self._unit is None else H / self._unit_products

@@ -238,9 +238,11 @@ class Planner:
         if self.can_subsample and facts.n_rows >= rows:
             return self.subsampled(polish=True, representative=self.small_table and facts.sample_shows_columns)
         if self.hessian_dominates:
-            n = facts.n_rows
+            n, reason = facts.n_rows, f"since a Hessian of {weights:,} weights costs as much as many gradients"
+            if self.defers_hessian:
+                solver = DiagonalLBFGS(watch_divergence=flat, final_hessian=False)
+                return Plan((self.stage("L-BFGS", n, 25),), reason, 25, solver)
             stages = self.stage("L-BFGS", n, 18, hessians=2), self.stage("Newton", n, 2, hessians=2)
-            reason = f"since a Hessian of {weights:,} weights costs as much as many gradients"
             return Plan(stages, reason, 20, DiagonalLBFGS(watch_divergence=flat))
         stage = self.stage("Newton", facts.n_rows, 7, hessians=7)
         return Plan((stage,), f"since a Hessian of {weights:,} weights costs little", 7, Newton(watch_divergence=flat))
@@ -293,6 +295,12 @@ class Planner:
             return False
         exists = facts.has_prior or facts.n_rows >= settings.gradient_rows_per_weight * weights
         return exists and facts.n_rows * float(weights) ** 2 > settings.gradient_products
+
+    @property
+    def defers_hessian(self) -> bool:
+        """Whether the Hessian of the optimum takes so long that it is formed only when it is asked for."""
+        facts = self.facts
+        return facts.has_prior and facts.n_rows * float(facts.n_weights) ** 2 >= self.policy.deferred_products
 
     @property
     def has_batches(self) -> bool:

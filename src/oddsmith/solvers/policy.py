@@ -48,6 +48,9 @@ class Policy:
     gradient_products: float = 1e7
     """Weights, and products for a Hessian, from which it costs several gradients (12,000 × 800: 703 → 90 ms; half the
     products: 4,000 × 40 0.74 of the work, correlated 1.25)."""
+    deferred_products: float = 2e8
+    """Products from which the Hessian of a fit with a prior is formed only when it is asked for: it would take longer
+    than the fit (1,000 × 1,000: 160 → 40 ms)."""
     gradient_rows_per_weight: int = 4
     """Without a prior, fewer rows for each weight are likely to be separated, and Newton's steps tell that best."""
     rows_per_weight: int = 60
@@ -180,6 +183,8 @@ class Policy:
     diagonal_hessians: int = 6
     diagonal_near: float = 1e-5
     """Standard errors from the optimum where one Newton step gives all digits."""
+    prior_margin: float = 0.5
+    """Part of the allowed gap at which a certificate by the prior is tried: the intercepts have a share in it."""
     diagonal_trust: float = 0.1
     """A Hessian whose prediction is off by more than a factor of ten is not followed (cells of 1e6: 11 → 1.4 times)."""
     near_objective: float = 1e-2
