@@ -79,6 +79,17 @@ vector probe(narrow a, vector b) {
 }
 """
 
+# What the library says about itself.
+SIGNATURE = """
+#if defined(_WIN32)
+__declspec(dllexport)
+#else
+__attribute__((visibility("default")))
+#endif
+extern const char oddsmith_sources[];
+const char oddsmith_sources[] = "oddsmith-sources:{}";
+"""
+
 
 class BuildError(Exception):
     """The library cannot be built; the message says why and what to try."""
@@ -252,7 +263,7 @@ def digest(*parts: object) -> str:
 
 
 def sources_key(root: Path) -> str:
-    """Return a hash of all sources and flags; the library carries it, and tells it by ``oddsmith_sources()``."""
+    """Return a hash of all sources and flags; the library carries it as the text ``oddsmith_sources``."""
     files = sorted((root / NATIVE).glob("*.[ch]"))
     return digest(FLAGS, LEVELS, *((path.name, path.read_bytes().replace(b"\r\n", b"\n")) for path in files))
 
@@ -280,10 +291,12 @@ def build_library(compiler: Compiler, root: Path) -> Path:
     """Compile what changed, several files at a time, and link; return the library, in ``build/kernels``."""
     folder = root / "build" / "kernels" / f"{compiler.wheel_platform}-{compiler.key[:8]}"
     folder.mkdir(parents=True, exist_ok=True)
-    jobs: list[tuple[Path, tuple[str, ...], Path]] = []
+    signature = folder / "signature.c"
+    signature.write_text(SIGNATURE.format(sources_key(root)), encoding="ascii")
+    jobs: list[tuple[Path, tuple[str, ...], Path]] = [(signature, (), folder / "signature.o")]
     for source in sorted((root / NATIVE).glob("*.c")):
         if source.name == "levels.c":
-            jobs.append((source, (f"-DSOURCES={sources_key(root)}",), folder / "levels.o"))
+            jobs.append((source, (), folder / "levels.o"))
             continue
         for level, flags in LEVELS.get(compiler.machine, BASELINE).items():
             jobs.append((source, (*flags, f"-DLEVEL={level}"), folder / f"{source.stem}-{level}.o"))

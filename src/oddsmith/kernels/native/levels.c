@@ -54,15 +54,3 @@ EXPORT int oddsmith_levels(void)
 {
     return levels();
 }
-
-#ifndef SOURCES
-#define SOURCES unknown
-#endif
-#define TEXT_OF(name) #name
-#define TEXT(name) TEXT_OF(name)
-
-/* The hash of the sources and flags that the library was compiled from (build_kernels.py passes it). */
-EXPORT const char *oddsmith_sources(void)
-{
-    return "oddsmith-sources:" TEXT(SOURCES);
-}
