@@ -7,6 +7,8 @@
 #   make docs          build the documentation site into site/, run its examples, try it in a browser
 #   make gallery       make the figures of docs/gallery again
 #   make bench         compare with other libraries, in an environment of its own
+#   make kernels       compile the kernels again after a change of their sources in C
+#   make wheels        build the sdist and the wheels of all platforms into dist/, try the one for this machine
 #   make clean         remove what the above made
 #
 # Another interpreter: make test PYTHON=python3.12 (after make clean, if .venv exists already).
@@ -23,10 +25,10 @@ PIP := -m pip --disable-pip-version-check --quiet install
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-lowest lint docs gallery bench clean
+.PHONY: help demo test test-lowest lint docs gallery bench kernels wheels clean
 
 help:
-	@sed -n '3,10s/^# *//p' Makefile
+	@sed -n '3,12s/^# *//p' Makefile
 
 demo: .venv/.installed-run
 	.venv/bin/python -m oddsmith.demo $(ARGS)
@@ -50,36 +52,53 @@ gallery: .venv/.installed-run
 bench: .venv-bench/.installed-bench
 	.venv-bench/bin/python -m benchmarks $(ARGS)
 
+kernels: | .venv/bin/python
+	.venv/bin/python build_kernels.py
+
+wheels: .venv-wheels/.installed
+	rm -f dist/oddsmith-*
+	.venv-wheels/bin/python -m hatchling build --directory dist --target sdist
+	for target in $$(.venv-wheels/bin/python build_kernels.py --targets); do \
+	    ODDSMITH_TARGET=$$target .venv-wheels/bin/python -m hatchling build --directory dist --target wheel || exit 1; done
+	.venv-wheels/bin/python tests/check_wheels.py dist
+
 # Old libraries use what newer ones deprecate: there a deprecation is shown, not an error.
 test-lowest: .venv-lowest/.installed-test
 	$(ONE_THREAD) .venv-lowest/bin/python -m pytest -n auto -W default::DeprecationWarning \
 	    -W default::PendingDeprecationWarning $(ARGS)
 
 clean:
-	rm -rf .venv .venv-bench .venv-lowest build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-bench .venv-lowest .venv-wheels build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -f src/oddsmith/kernels/native/*_kernels.*
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
-# An environment is made once. A stamp in it says which extras it has, and is out of date when pyproject.toml
-# changes; with the stamp in place nothing is fetched. Any set of extras brings the run-time package along.
+# An environment is made once. A stamp in it says which extras it has, and is out of date when pyproject.toml or the
+# kernels change; with the stamp in place nothing is fetched. Any set of extras brings the run-time package along.
 
-.venv/bin/python .venv-bench/bin/python .venv-lowest/bin/python:
+PACKAGE := pyproject.toml build_kernels.py $(wildcard src/oddsmith/kernels/native/*.[ch])
+
+.venv/bin/python .venv-bench/bin/python .venv-lowest/bin/python .venv-wheels/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	    echo "oddsmith needs Python 3.11 or newer, and '$(PYTHON)' is not one." \
 	         "Name another: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv $(@:/bin/python=)
 
-.venv/.installed-run: pyproject.toml | .venv/bin/python
+.venv/.installed-run: $(PACKAGE) | .venv/bin/python
 	.venv/bin/python $(PIP) --editable .
 	@touch $@
 
-.venv/.installed-%: pyproject.toml | .venv/bin/python
+.venv/.installed-%: $(PACKAGE) | .venv/bin/python
 	.venv/bin/python $(PIP) --editable '.[$*]'
 	@touch .venv/.installed-run $@
 
-.venv-bench/.installed-%: pyproject.toml | .venv-bench/bin/python
+.venv-bench/.installed-%: $(PACKAGE) | .venv-bench/bin/python
 	.venv-bench/bin/python $(PIP) --editable '.[$*]'
 	@touch $@
 
-.venv-lowest/.installed-%: pyproject.toml constraints-lowest.txt | .venv-lowest/bin/python
+.venv-lowest/.installed-%: $(PACKAGE) constraints-lowest.txt | .venv-lowest/bin/python
 	.venv-lowest/bin/python $(PIP) --constraint constraints-lowest.txt --editable '.[$*]'
+	@touch $@
+
+.venv-wheels/.installed: pyproject.toml | .venv-wheels/bin/python
+	.venv-wheels/bin/python $(PIP) 'hatchling>=1.27' 'ziglang>=0.13'
 	@touch $@
