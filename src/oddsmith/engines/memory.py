@@ -209,6 +209,16 @@ class MemorySource:
         return max(512, -(-rows // 8), SMALL_BYTES // max(1, each))
 
 
+def in_slices(source: MemorySource, count: int) -> MemorySource:
+    """Return a source that is folded in so many slices.
+
+    >>> source = MemorySource(np.eye(3), np.zeros(3, dtype=np.int32), K=1)
+    >>> in_slices(source, 2).slices()
+    [(0, 1), (1, 3)]
+    """
+    return replace(source, slice_rows=max(1, -(-source.n_rows // count)))
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunSource:
     """The rows from ``first`` to ``last`` of each of many stretches of a source; with ``whole`` those after them, too.

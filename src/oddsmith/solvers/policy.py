@@ -22,16 +22,18 @@ class Policy:
     # Storage and coordinates.
     large_elements: float = 1_500_000
     """Numbers from which a table counts as large: centre and scale come from a sample, and the fit begins on one."""
+    sample_elements: float = 300_000
+    """Numbers from which a sample gives the centre and scale of the columns (30,000 × 30: 1.5 ms less)."""
     coordinate_rows: int = 4000
     """Rows that give centre and scale of large data; any near ones will do (dense-100: 1 ms instead of 40)."""
     coordinate_elements: int = 400_000
     """Numbers of those rows; of 500 columns half the rows gave the same number of iterations."""
     shown_rows: int = 8
     """Rows off a column's commonest value that a sample must have to speak for it: fewer misled 1 fit in 20."""
-    one_thread_products: float = 1e8
+    one_thread_products: float = 2e7
     """Products for a Hessian that one thread sums as fast as two (growth-n, 4,000 × 40)."""
     one_thread_elements: float = 2.5e5
-    """Numbers through a link that one thread evaluates as fast as two."""
+    """Numbers, times classes, that one thread reads as fast as two."""
     far_center: float = 1e4
     """A column whose mean is so many standard deviations from zero is centred before it is summed, sparse or not: its
     sums would lose eight digits."""
@@ -178,8 +180,9 @@ class Policy:
     same_activation: float = 1e-9
     """A step that changes activations by no more leaves the Hessian as it is, to nine digits: no pass checks it."""
     diagonal_iterations: int = 40
-    diagonal_stall: tuple[int, float] = (4, 0.2)
-    """Iterations of diagonally preconditioned L-BFGS that leave more than this of the gradient call for a Hessian."""
+    diagonal_stall: tuple[int, float] = (4, 0.1)
+    """Iterations from which the speed of diagonally preconditioned L-BFGS is known, and what a Hessian costs, in passes
+    for the gradient, for each weight: a search goes on while its end is nearer than that."""
     diagonal_hessians: int = 6
     diagonal_near: float = 1e-5
     """Standard errors from the optimum where one Newton step gives all digits."""
