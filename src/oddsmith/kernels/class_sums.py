@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from oddsmith.block import Block
 from oddsmith.kernels import native
-from oddsmith.kernels.native import Moments, address, contiguous, strided
+from oddsmith.kernels.native import MomentsProblem, address, contiguous, strided
 from oddsmith.numerics import Array
 
 
@@ -37,7 +37,7 @@ def add_class_sums(
     t = contiguous(block.t, np.int32) if len(weight) > 1 else None
     order, groups = contiguous(rank, np.int64), contiguous(group, np.int64)
     squares, matrices = (products, None) if products.ndim == 2 else (None, products)
-    problem = Moments(
+    problem = MomentsProblem(
         *(address(X), X.dtype == np.float32, *X.shape, *(stride // X.itemsize for stride in X.strides)),
         *(address(t), address(s), len(weight), len(products), address(order), address(groups)),
         *(address(seen), address(base), address(weight), address(total), address(squares), address(matrices)),

@@ -95,9 +95,7 @@ def threads_of(engine: Engine) -> int | None:
 
 def has_sample(source: AnySource) -> bool:
     """Whether a sample of the rows can be had for much less than a pass over all of them."""
-    if isinstance(source, MemorySource):
-        return bool(source.size >= policy.POLICY.sample_elements)
-    return source.drawn is not None
+    return is_large(source) if isinstance(source, MemorySource) else source.drawn is not None
 
 
 def find_coordinates(

@@ -97,7 +97,8 @@ def _search(
     distance: Distance,
 ) -> tuple[ObjectiveValue, bool]:
     """Run L-BFGS while its end costs less than a Hessian; return the end, and whether the distance is at most 1."""
-    few, patience = policy.POLICY.diagonal_stall
+    few, (least, each) = policy.POLICY.diagonal_stall, policy.POLICY.diagonal_patience
+    patience = max(least, each * objective.size)
     distances: list[float] = []
 
     def ends(e: ObjectiveValue) -> bool:
@@ -105,7 +106,7 @@ def _search(
         if distances[-1] <= 1.0 or len(distances) <= few:
             return distances[-1] <= 1.0
         fall = math.log(distances[-1 - few] / distances[-1]) / few
-        return not fall * (few + patience * objective.size) > math.log(distances[-1])
+        return not fall * patience > math.log(distances[-1])
 
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a step too long is shortened
         e = lbfgs(objective, w, preconditioner, ends, steps, recorder)
