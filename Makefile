@@ -7,6 +7,7 @@
 #   make docs          build the documentation site into site/, run its examples, try it in a browser
 #   make gallery       make the figures of docs/gallery again
 #   make bench         compare with other libraries, in an environment of its own
+#   make bench-map     the map of sizes and the whole process, with pictures   make bench-map ARGS="--cells small"
 #   make clean         remove what the above made
 #
 # Another interpreter: make test PYTHON=python3.12 (after make clean, if .venv exists already).
@@ -23,10 +24,10 @@ PIP := -m pip --disable-pip-version-check --quiet install
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-lowest lint docs gallery bench clean
+.PHONY: help demo test test-lowest lint docs gallery bench bench-map clean
 
 help:
-	@sed -n '3,10s/^# *//p' Makefile
+	@sed -n '3,11s/^# *//p' Makefile
 
 demo: .venv/.installed-run
 	.venv/bin/python -m oddsmith.demo $(ARGS)
@@ -49,6 +50,10 @@ gallery: .venv/.installed-run
 
 bench: .venv-bench/.installed-bench
 	.venv-bench/bin/python -m benchmarks $(ARGS)
+
+bench-map: .venv-bench/.installed-bench
+	.venv-bench/bin/python -m benchmarks.map $(ARGS)
+	.venv-bench/bin/python -m benchmarks.startup
 
 # Old libraries use what newer ones deprecate: there a deprecation is shown, not an error.
 test-lowest: .venv-lowest/.installed-test

@@ -1,0 +1,94 @@
+"""Draw the map of sizes: the fastest peer's time over oddsmith's in each cell, panels by classes and conditioning."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from . import store
+
+PATH = store.RESULTS / "map.png"
+DECADE = 1.3
+"""The colour scale runs from 1 / 20 to 20: what is further off has the colour of the end."""
+TITLES = {"well": "well conditioned", "hard": "hard: correlated, scales over two decades"}
+
+
+def size_in_words(n: int) -> str:
+    """300, 1k, 10M."""
+    for unit, letter in ((1_000_000, "M"), (1_000, "k")):
+        if n >= unit:
+            return f"{n / unit:g}{letter}"
+    return str(n)
+
+
+def number(ratio: float) -> str:
+    """Two digits."""
+    return f"{ratio:.0f}" if ratio >= 9.5 else f"{ratio:.1f}" if ratio >= 0.995 else f"{ratio:.2f}"
+
+
+def draw(records: Sequence[dict[str, Any]], ratios: dict[str, float], path: Path = PATH) -> Path:
+    """Draw one panel for each number of classes and each conditioning; a lost cell has a thick frame."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    classes = sorted({r["classes"] for r in records})
+    axes_of = {
+        k: (sorted({r[axis] for r in records if r["classes"] == k}) for axis in ("rows", "columns")) for k in classes
+    }
+    sizes = {k: tuple(axes) for k, axes in axes_of.items()}
+    heights = [len(sizes[k][1]) + 1.6 for k in classes]
+    figure, panels = plt.subplots(
+        len(classes),
+        2,
+        figsize=(12, 0.43 * sum(heights) + 1),
+        layout="constrained",
+        squeeze=False,
+        gridspec_kw={"height_ratios": heights},
+    )
+    figure.set_facecolor("white")  # so that it can be read on a dark page, too
+    colours = ScalarMappable(Normalize(-DECADE, DECADE), "RdBu")
+    for line, k in zip(panels, classes, strict=True):
+        for axis, kind in zip(line, TITLES, strict=True):
+            cells = [r for r in records if r["classes"] == k and r["cell"].endswith(kind)]
+            _panel(axis, cells, ratios, sizes[k], colours)
+            axis.set_title(f"{k} classes, {TITLES[kind]}", fontsize=10)
+    bar = figure.colorbar(colours, ax=panels, location="bottom", shrink=0.5, aspect=50, pad=0.01)
+    marks = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20)
+    bar.set_ticks([math.log10(m) for m in marks], labels=[f"{m:g}×" for m in marks])
+    bar.set_label(
+        "time of the fastest other library that reaches a gap of 10⁻⁶ / time of oddsmith at 10⁻⁸  (framed: below 1)"
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+    return path
+
+
+def _panel(axis: Any, cells: Sequence[dict[str, Any]], ratios: dict[str, float], sizes: Any, colours: Any) -> None:
+    """Rows of the table along x, columns along y."""
+    from matplotlib.patches import Rectangle
+
+    rows, columns = sizes
+    for record in cells:
+        ratio = ratios.get(record["cell"])
+        x, y = rows.index(record["rows"]), columns.index(record["columns"])
+        level = None if ratio is None else math.log10(ratio)
+        colour = "0.85" if level is None else colours.to_rgba(level)
+        axis.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=colour, edgecolor="white", linewidth=1))
+        if level is not None and level < 0:
+            axis.add_patch(Rectangle((x - 0.44, y - 0.42), 0.88, 0.84, fill=False, edgecolor="black", linewidth=2))
+        ink = "white" if level is not None and abs(level) > 0.6 * DECADE else "black"
+        weight = "bold" if level is not None and level < 0 else "normal"
+        text = "alone" if ratio is None else number(ratio)
+        axis.text(x, y, text, ha="center", va="center", fontsize=9, color=ink, weight=weight)
+    axis.set(xlim=(-0.5, len(rows) - 0.5), ylim=(-0.5, len(columns) - 0.5), xlabel="rows N", ylabel="columns D")
+    axis.set_xticks(range(len(rows)), [size_in_words(n) for n in rows])
+    axis.set_yticks(range(len(columns)), [size_in_words(d) for d in columns])
+    axis.tick_params(length=0)
+    axis.spines[:].set_visible(False)
