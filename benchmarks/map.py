@@ -5,7 +5,8 @@ It is called so:
     python -m benchmarks.map                            every cell that was not measured yet, then summary and picture
     python -m benchmarks.map --cells small --minutes 30 tables of up to 100,000 numbers, for half an hour at most
     python -m benchmarks.map --cell 4000x40x2-hard      one cell of any size, measured again
-    python -m benchmarks.map --cell 4000x40x2-hard --quick   only the two fastest peers, at the settings kept
+    python -m benchmarks.map --cell 4000x40x2-hard --quick   only the fastest peers, at the settings kept; keeps nothing
+    python -m benchmarks.map --refine                   the same for all cells measured; keeps the lesser times
     python -m benchmarks.map --report                   summary and picture from what was kept
 
 A cell is measured in three steps, in one run: (1) oddsmith at tol = 1e-12 gives the optimum f*, checked by the
@@ -58,6 +59,7 @@ CLOSE = 3.0
 """Peers that take up to this many times as long as the fastest one, at first sight, are timed in turn with it."""
 REFERENCE_TOL = 1e-12
 CHEAP_POLISH = 2e9
+QUICK_PEERS = 3
 KEEP_BYTES = 2e8
 """Above this a library lets go of the data while others have their turn."""
 
@@ -135,20 +137,32 @@ def kept(path: Path = RESULTS) -> dict[str, dict[str, Any]]:
     return {record["cell"]: record for record in map(json.loads, path.read_text().splitlines())}
 
 
+def merged(before: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
+    """The record before with the times of ``record`` where they are less."""
+    peers = before["peers"] | {
+        name: before["peers"][name] | {"seconds": min(peer["seconds"], before["peers"][name]["seconds"])}
+        for name, peer in record["peers"].items()
+        if peer["counts"]
+    }
+    ours = min(before["ours"], record["ours"], key=lambda fit: float(fit["seconds"]))
+    return before | {"ours": ours, "peers": peers}
+
+
 class Map:
     """The processes of all libraries, and the records so far."""
 
-    def __init__(self, peers: Sequence[str], rounds: int, path: Path, known: dict[str, dict[str, Any]]) -> None:
+    def __init__(self, options: argparse.Namespace, known: dict[str, dict[str, Any]]) -> None:
+        peers = [SUBJECT, *(p for p in options.peer or PEERS if p != SUBJECT)]
         self.workers = {name: Worker(name) for name in peers}
-        self.rounds, self.path, self.known = rounds, path, known
+        self.rounds, self.patience, self.path, self.known = options.rounds, options.patience, options.results, known
 
     def close(self) -> None:
         """End the processes."""
         for worker in self.workers.values():
             worker.stop()
 
-    def measure(self, cell: Cell | Case, *, quick: bool = False) -> dict[str, Any]:
-        """Measure a cell and keep the record; ``quick`` takes the peers and settings of the record before."""
+    def measure(self, cell: Cell | Case, *, quick: bool = False, keep: bool = True) -> dict[str, Any]:
+        """Measure a cell and keep the record; ``quick`` takes the fastest peers of the record before, as set there."""
         case = cell.case() if isinstance(cell, Cell) else cell
         name = cell.name
         facts = store.prepare(case, polish=cell.cheap if isinstance(cell, Cell) else True)
@@ -160,8 +174,8 @@ class Map:
                 worker.drop()
             if isinstance(cell, Cell):
                 store.discard(case.key)
-        if not quick:
-            self.known[name] = record
+        if keep:
+            self.known[name] = record = merged(self.known.get(name, record), record) if quick else record
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a") as stream:
                 stream.write(json.dumps(record) + "\n")
@@ -173,7 +187,7 @@ class Map:
         before = self.known.get(cell.name, {"peers": {}})["peers"]
         if quick and before:
             best = sorted((p for p in peers if before.get(p, {}).get("counts")), key=lambda p: before[p]["seconds"])
-            return {p: (before[p]["tol"],) for p in best[:2]}
+            return {p: (before[p]["tol"],) for p in best[:QUICK_PEERS]}
         found: dict[str, Sequence[float | None] | str] = {}
         for name in peers:
             answer = PEERS[name].missing() or PEERS[name].supports(facts)
@@ -261,7 +275,9 @@ class Turn:
         counting = {name: p for name, p in peers.items() if p.get("counts")}
         bound = CLOSE * min((p["seconds"] for p in counting.values()), default=0.0)
         close = {name: p for name, p in counting.items() if p["seconds"] <= bound}
+        patience = self.map.patience
         for _ in range(self.map.rounds):
+            patience = machine.await_quiet(patience)
             for name, entry in ((SUBJECT, ours), *close.items()):
                 try:
                     answer = self.fit(name, entry.get("tol"), 0.05)
@@ -323,9 +339,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--peer", action="append", choices=sorted(PEERS), help="only this library; may be repeated")
     parser.add_argument("--rounds", type=int, default=5, help="timings in turn")
     parser.add_argument("--again", action="store_true", help="measure cells again that were measured before")
-    parser.add_argument(
-        "--quick", action="store_true", help="only the two fastest peers at the settings kept; keep nothing"
-    )
+    parser.add_argument("--quick", action="store_true", help="only the fastest peers as set before; keep nothing")
+    parser.add_argument("--refine", action="store_true", help="the same, but keep the lesser times")
+    parser.add_argument("--patience", type=float, default=5.0, help="seconds to wait for a quiet machine, per cell")
     parser.add_argument("--lost", action="store_true", help="only the cells that were lost")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the file of JSON lines to read and append to")
     parser.add_argument("--report", action="store_true", help="measure nothing: summary and picture of what was kept")
@@ -340,6 +356,8 @@ def chosen(options: argparse.Namespace, known: dict[str, dict[str, Any]]) -> lis
     found = [c for c in grid(options.largest) if least < c.numbers <= most]
     if options.lost:
         return [c for c in found if c.name in known and (ratio(known[c.name]) or 1.0) < 1.0]
+    if options.refine:
+        return [c for c in found if c.name in known]
     return [c for c in found if options.again or options.quick or c.name not in known]
 
 
@@ -348,15 +366,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
     known = kept(options.results)
     until = time.monotonic() + 60.0 * options.minutes
-    peers = [SUBJECT, *(p for p in options.peer or PEERS if p != SUBJECT)]
     cells: list[Cell | Case] = [] if options.report else chosen(options, known)
     measured = []
-    atlas = Map(peers, options.rounds, options.results, known)
+    atlas = Map(options, known)
+    quick, keep = options.quick or options.refine, not options.quick
     try:
         for cell in cells:
             if time.monotonic() > until:
                 break
-            measured.append(atlas.measure(cell, quick=options.quick))
+            measured.append(atlas.measure(cell, quick=quick, keep=keep))
             print(in_words(measured[-1]), flush=True)
     finally:
         atlas.close()
