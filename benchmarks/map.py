@@ -140,7 +140,7 @@ def kept(path: Path = RESULTS) -> dict[str, dict[str, Any]]:
 def merged(before: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
     """The record before with the times of ``record`` where they are less."""
     peers = before["peers"] | {
-        name: before["peers"][name] | {"seconds": min(peer["seconds"], before["peers"][name]["seconds"])}
+        name: min(before["peers"][name], peer, key=lambda fit: float(fit["seconds"]))
         for name, peer in record["peers"].items()
         if peer["counts"]
     }
@@ -257,7 +257,7 @@ class Turn:
             if "error" in answer:
                 return found | {"status": "failed", "reason": answer["error"], "tol": ladder[rung]}
             gap = self.gap(answer["objective"])
-            found |= {"seconds": answer["seconds"], "gap": gap, "tol": ladder[rung]}
+            found |= {"seconds": answer["seconds"], "others": answer["others"], "gap": gap, "tol": ladder[rung]}
             if gap <= PEER_TARGET:
                 found |= {"status": "counts", "counts": True}
                 self.fastest = min(self.fastest, answer["seconds"])
@@ -283,7 +283,11 @@ class Turn:
                     answer = self.fit(name, entry.get("tol"), 0.05)
                 except TooLongError:
                     continue
-                entry["seconds"] = min(entry["seconds"], answer.get("seconds", math.inf))
+                for what in (
+                    "seconds",
+                    "others",
+                ):  # the share of the machine that other processes took, in the quietest round
+                    entry[what] = min(entry[what], answer.get(what, math.inf))
 
 
 def fastest(record: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
@@ -298,6 +302,13 @@ def ratio(record: dict[str, Any]) -> float | None:
     return None if peer is None else float(peer[1]["seconds"] / record["ours"]["seconds"])
 
 
+def disturbed(record: dict[str, Any]) -> bool:
+    """Whether other processes took so much of the machine in every round that the ratio is in doubt."""
+    peer = fastest(record)
+    entries = [record["ours"], *([peer[1]] if peer else [])]
+    return any(entry.get("others", 1.0) > machine.DISTURBED for entry in entries)
+
+
 def in_words(record: dict[str, Any]) -> str:
     """One line for a cell."""
     ours = record["ours"]
@@ -307,7 +318,8 @@ def in_words(record: dict[str, Any]) -> str:
         return f"{text}   no peer counts"
     name, entry = peer
     tol = "default" if entry["tol"] is None else f"{entry['tol']:.0e}"
-    return f"{text}   {1e3 * entry['seconds']:10.3f} ms {name} (tol {tol})   ratio {ratio(record):.2f}"
+    doubt = " ?" if disturbed(record) else ""
+    return f"{text}   {1e3 * entry['seconds']:10.3f} ms {name} (tol {tol})   ratio {ratio(record):.2f}{doubt}"
 
 
 def summary(records: Sequence[dict[str, Any]]) -> str:
@@ -317,6 +329,7 @@ def summary(records: Sequence[dict[str, Any]]) -> str:
         return "No cell has a peer that counts."
     lost = sorted((r for r in records if ratios.get(r["cell"], 1.0) < 1.0), key=lambda r: ratios[r["cell"]])
     large = {r["cell"]: ratios[r["cell"]] for r in records if r["rows"] * r["columns"] >= 1e5 and r["cell"] in ratios}
+    doubtful = sum(disturbed(r) for r in records)
     missed = [r["cell"] for r in records if r["ours"]["gap"] > OWN_TARGET]
     lines = [
         f"{len(records)} cells, {len(lost)} lost, median ratio {statistics.median(ratios.values()):.2f}, "
@@ -325,6 +338,7 @@ def summary(records: Sequence[dict[str, Any]]) -> str:
         f"oddsmith is within a gap of {OWN_TARGET:.0e} in all but {len(missed)} cells{': ' if missed else ''}"
         + ", ".join(missed)
         + ".",
+        f"{doubtful} cells are in doubt (?): others took over {machine.DISTURBED:.0%} of the machine. Use --refine.",
     ]
     return "\n".join([*lines, *(["", "Lost cells:"] if lost else []), *map(in_words, lost)])
 

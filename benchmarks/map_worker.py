@@ -16,7 +16,7 @@ import time
 import warnings
 from typing import Any
 
-from . import store
+from . import machine, store
 from .objective import as_weights, objective
 from .peers import PEERS
 from .peers.base import Peer
@@ -41,7 +41,7 @@ class Worker:
         self._process: subprocess.Popen[bytes] | None = None
 
     def fit(self, key: str, tol: float | None, *, repeat_seconds: float, limit: float) -> dict[str, Any]:
-        """Fit and return ``seconds`` and ``objective``, or ``error``; `TooLongError` after ``limit`` seconds."""
+        """Fit; return ``seconds``, ``objective`` and ``others``, or ``error``. Raise `TooLongError` after ``limit``."""
         self._send(key=key, tol=tol, repeat_seconds=repeat_seconds)
         allowed = {"start": START_SECONDS, "ready": limit, "fitted": START_SECONDS + repeat_seconds}
         event = "start"
@@ -128,13 +128,14 @@ def serve(peer: Peer, events: Any) -> None:
             send(event="ready")
             gc.collect()
             gc.disable()
-            seconds, weights = fit(peer, problem, request["tol"])
-            send(event="fitted", seconds=seconds)
-            times = [seconds]
-            while len(times) < MOST_REPEATS and (sum(times) < request["repeat_seconds"] or _doubtful(times)):
-                times.append(fit(peer, problem, request["tol"])[0])
+            with machine.Disturbance() as disturbance:
+                seconds, weights = fit(peer, problem, request["tol"])
+                send(event="fitted", seconds=seconds)
+                times = [seconds]
+                while len(times) < MOST_REPEATS and (sum(times) < request["repeat_seconds"] or _doubtful(times)):
+                    times.append(fit(peer, problem, request["tol"])[0])
             value = objective(problem, as_weights(*weights))
-            send(event="done", seconds=min(times), fits=len(times), objective=value)
+            send(event="done", seconds=min(times), others=round(disturbance.share, 2), objective=value)
         except Exception as error:
             send(event="failed", error=f"{type(error).__name__}: {error}"[:200])
         finally:
