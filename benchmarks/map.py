@@ -397,7 +397,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("\n" + summary(records))
     if not (options.quick or options.cell) and records:
         ratios = {r["cell"]: found for r in records if (found := ratio(r)) is not None}
-        print(f"drew {map_picture.draw(records, ratios)}")
+        print(f"drew {map_picture.draw(records, ratios, options.results.with_suffix('.png'))}")
 
 
 if __name__ == "__main__":

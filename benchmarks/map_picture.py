@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import store
-
-PATH = store.RESULTS / "map.png"
 DECADES = math.log10(20)
 """The colour scale runs from 1 / 20 to 20: what is further off has the colour of the end."""
 KINDS = {"well": "well conditioned", "hard": "hard: correlated, scales over two decades"}
@@ -28,7 +25,7 @@ def number(ratio: float) -> str:
     return f"{ratio:.0f}" if ratio >= 9.5 else f"{ratio:.1f}" if ratio >= 1 else f"{min(ratio, 0.99):.2f}"
 
 
-def draw(records: Sequence[dict[str, Any]], ratios: dict[str, float], path: Path = PATH) -> Path:
+def draw(records: Sequence[dict[str, Any]], ratios: dict[str, float], path: Path) -> Path:
     """Draw a panel for each number of classes and each conditioning; a cell that is lost has a frame."""
     import matplotlib
 

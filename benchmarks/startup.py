@@ -150,7 +150,7 @@ def draw(kept: dict[str, Any], path: Path = PICTURE) -> Path:
         axis.set_yticks([0, 1, 2.5, 3.5], [f"{library}, {state}" for state, library in bars])
         axis.invert_yaxis()
         axis.set(title=title, xlabel="seconds")
-        axis.margins(x=0.12)
+        axis.margins(x=0.15)
         axis.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside lower center", ncols=len(PARTS), frameon=False)
     figure.savefig(path, dpi=130)
