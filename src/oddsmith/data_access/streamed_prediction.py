@@ -42,19 +42,6 @@ METHODS = ("predict", *PREFIX, "decide")
 """The methods that take data in pieces."""
 
 
-def streams(method: F) -> F:
-    """Decorate a method that predicts for each row, one of `METHODS`, so that it takes data in pieces, too."""
-
-    @wraps(method)
-    def dispatch(self: BaseEstimator, X: object, *args: object, **kwargs: object) -> Any:
-        if is_elsewhere(X):
-            given = signature(method).bind(self, X, *args, **kwargs).arguments
-            return predict_stream(self, method.__name__, X, dict(list(given.items())[2:]))
-        return method(self, X, *args, **kwargs)
-
-    return dispatch  # type: ignore[return-value]
-
-
 @runtime_checkable
 class OddsmithModel(Protocol):
     """A classifier of this library."""
