@@ -1,4 +1,4 @@
-"""Where a prediction parts: rows in memory go on, data in pieces go to `streamed_prediction`, which is imported then."""
+"""Where predictions part: rows in memory go on, data in pieces go to `streamed_prediction`, imported only then."""
 
 from __future__ import annotations
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
-from inspect import signature
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -25,7 +23,7 @@ from oddsmith.engines import DaskParts, PartedSource, Parts, Piece, Progress, on
 from oddsmith.engines.files import FileParts
 from oddsmith.engines.files.engine import read_once
 from oddsmith.engines.progress import following
-from oddsmith.engines.scan import Scanned, Wrapped, find_parts, is_elsewhere
+from oddsmith.engines.scan import Scanned, Wrapped, find_parts
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
 from oddsmith.statistic import Shape

@@ -24,6 +24,7 @@ from oddsmith.engines.base import S
 from oddsmith.engines.progress import following
 from oddsmith.engines.scan import Scanned, Wrapped, find_parts
 from oddsmith.errors import InvalidInputError
+from oddsmith.protocols import Labels
 
 SAMPLE_NUMBERS = 16_000_000
 """Numbers in the sample that the first pass draws: 128 MB, and a Hessian within a few per cent of that of all rows."""

@@ -167,14 +167,14 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         self._check_parameters()
         self._check_pieces(X)
         classes, problem = self._problem(X, y, sample_weight, offset, how, reset=True)
-        with one_blas_thread():
+        with one_blas_thread(problem.largest_matrix):
             problem = self._with_scale(problem)
             self._solve_and_assign(problem, classes, (X, y, sample_weight, offset))
         return self
 
     def _solve_and_assign(self, problem: Problem, classes: Labels, data: tuple[object, ...]) -> None:
         """Solve a problem and assign what it found; ``data`` are the arguments of the fit."""
-        with one_blas_thread():
+        with one_blas_thread(problem.largest_matrix):
             fit, verdict = self._solve(problem, classes)
         self._assign(fit, classes, problem, verdict)
         self._recall = TrainingDataRef.of(*data)
