@@ -378,13 +378,22 @@ def _blas_controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+BLAS_ALONE_NUMBERS = 4096
+"""Size of the largest matrix that BLAS keeps on one thread by itself: OpenBLAS shares out a product with a vector from
+9,216 numbers on, a product of matrices from 262,144 multiplications on."""
+
+
 @contextmanager
-def one_blas_thread() -> Iterator[None]:
+def one_blas_thread(numbers: float = np.inf) -> Iterator[None]:
     """Hold BLAS at one thread while a fit runs; the last of several fits that overlap restores the user's setting.
 
     Slices of the data are the threads, and bits must not depend on their number. The solve belongs inside, too: threads
-    that wake up for small matrices cost more than a pass over the data.
+    that wake up for small matrices cost more than a pass over the data. If the largest matrix has few ``numbers``, BLAS
+    takes one thread anyway, and is not looked for: that takes 10 ms, once in a process.
     """
+    if numbers <= BLAS_ALONE_NUMBERS:
+        yield
+        return
     with _blas_lock:
         _blas_limits.append(None if _blas_limits else _blas_controller().limit(limits=1, user_api="blas"))
     try:
