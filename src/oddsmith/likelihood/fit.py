@@ -263,7 +263,8 @@ def fitted_state(
     """
     e, expected = result.final, None
     products = problem.source.n_present * float(objective.size) ** 2
-    long = is_large(problem.source) or products >= policy.POLICY.deferred_products
+    many = products >= policy.POLICY.deferred_products and problem.whitening is None
+    long = is_large(problem.source) or many
     deferred = problem.prior is not None and (long or costly)
     if objective.size > policy.POLICY.largest_hessian:
         e = replace(e, hessian=None)

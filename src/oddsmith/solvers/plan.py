@@ -299,7 +299,8 @@ class Planner:
     def defers_hessian(self) -> bool:
         """Whether the Hessian of the optimum takes so long that it is formed only when it is asked for."""
         facts = self.facts
-        return facts.has_prior and facts.n_rows * float(facts.n_weights) ** 2 >= self.policy.deferred_products
+        products = facts.n_rows * float(facts.n_weights) ** 2
+        return facts.has_prior and not facts.whitened and products >= self.policy.deferred_products
 
     @property
     def has_batches(self) -> bool:
