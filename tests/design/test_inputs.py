@@ -200,3 +200,20 @@ def test_a_target_is_taken_out_of_its_table(library: str) -> None:
     names = rows.column_names if library == "pyarrow" else list(rows.columns)
     assert names == ["x", "z"] and list(labels) == ["a", "b"]
     assert split_target(table, labels)[0] is table
+
+
+def test_arrays_of_floats_are_taken_as_they_are_and_replace_the_names_of_an_earlier_fit() -> None:
+    model = BaseEstimator()
+    model.feature_names_in_ = np.array(["a", "b"], dtype=object)
+    for dtype in (np.float64, np.float32):
+        X = np.ones((3, 4), dtype=dtype)
+        assert read_rows(model, X, reset=True) is X
+        assert vars(model) == {"n_features_in_": 4}
+    with pytest.raises(InvalidInputError, match="4 features"):
+        read_rows(model, np.ones((3, 2)), reset=False)
+    for wrong in (np.ones(3), np.ones((0, 2)), np.ones((3, 0)), np.ones((2, 2, 2))):
+        with pytest.raises(InvalidInputError):
+            read_rows(model, wrong, reset=True)
+    swapped = np.ones((2, 2), dtype=np.float64).byteswap()
+    swapped = swapped.view(swapped.dtype.newbyteorder())
+    assert read_rows(model, swapped, reset=True).tolist() == [[1.0, 1.0], [1.0, 1.0]]

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from oddsmith.engines import MemoryEngine, MemorySource
-from oddsmith.engines.memory import _pool, parallel_map
+from oddsmith import LogisticRegression
+from oddsmith.engines import MemoryEngine, MemorySource, one_blas_thread
+from oddsmith.engines.memory import BLAS_ALONE_NUMBERS, _pool, parallel_map
 from oddsmith.statistics import Counts, Moments, MomentsParams
 
 
@@ -201,3 +203,26 @@ def test_a_process_ends_that_is_interrupted_while_its_threads_start() -> None:
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     # A helper that outlives the interrupt may complain last.
     assert ended.returncode != 0 and "KeyboardInterrupt" in ended.stderr.splitlines()
+
+
+def blas_threads() -> set[int]:
+    return {found["num_threads"] for found in ThreadpoolController().info() if found["user_api"] == "blas"}
+
+
+@pytest.mark.parametrize(("numbers", "threads"), [(BLAS_ALONE_NUMBERS, 2), (BLAS_ALONE_NUMBERS + 1, 1), (np.inf, 1)])
+def test_blas_is_held_at_one_thread_for_matrices_that_it_would_share_out(numbers: float, threads: int) -> None:
+    with threadpool_limits(2, user_api="blas"):
+        with one_blas_thread(numbers):
+            assert blas_threads() == {threads}
+        assert blas_threads() == {2}
+
+
+@pytest.mark.parametrize(("n", "M", "K"), [(BLAS_ALONE_NUMBERS, 1, 2), (BLAS_ALONE_NUMBERS // 5, 5, 10), (132, 31, 2)])
+def test_bits_of_small_fits_do_not_depend_on_the_threads_of_blas(n: int, M: int, K: int) -> None:
+    X, y = np.random.default_rng(0).normal(size=(n, M)), np.arange(n) % K
+    found = []
+    for threads in (1, 2, 4):
+        with threadpool_limits(threads, user_api="blas"):
+            model = LogisticRegression(prior=1.0).fit(X, y)
+            found.append((model.coef_.tobytes(), model.intercept_.tobytes(), model.certificate_.gap))
+    assert found[0] == found[1] == found[2]
