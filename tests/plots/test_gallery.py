@@ -175,6 +175,7 @@ def test_boundaries_are_straight_where_covariances_are_shared() -> None:
     assert curvature_of_boundary(shown["A and B share"], "A", "B") < 1.0
     assert curvature_of_boundary(shown["A and B share"], "A", "C") > 5.0
     assert curvature_of_boundary(shown["separate"], "A", "C") > 5.0
+    assert curvature_of_boundary(shown["separate"], "A", "B") > 1.5  # straight only where they share
 
 
 def test_another_class_prior_moves_the_boundary_parallel() -> None:
@@ -241,8 +242,8 @@ def test_expansion_helps_where_no_line_separates() -> None:
     assert share(shown["separable", "linear"]) > 0.97 and share(shown["separable", "quadratic"]) > 0.97
     assert share(shown["not separable", "linear"]) < 0.75 < 0.97 < share(shown["not separable", "quadratic"])
     ring = shown["not separable", "quadratic"]
-    assert ring.class_at(0, 0) == "inner"
-    assert {ring.class_at(x, y) for x in (-3, 3) for y in (-3, 3)} == {"outer"}
+    assert ring.class_at(0, 0) == "A"
+    assert {ring.class_at(x, y) for x in (-3, 3) for y in (-3, 3)} == {"B"}
 
 
 def test_distances_are_those_to_the_feet_on_the_boundary() -> None:
@@ -436,6 +437,8 @@ def test_right_threshold_is_cheap_and_rejecting_lowers_the_risk() -> None:
     assert cost.right_threshold == pytest.approx(1 / 11)
     half = cost.cost[np.searchsorted(cost.threshold, 0.5) - 1]
     assert cost.cost_there < 0.75 * half and cost.cost_there < 1.5 * cost.cost.min()
+    assert 0 < found["difference"] < found["error"]  # the lowest point is within noise of the right threshold
+    assert found["costs"][0].mean() == pytest.approx(cost.cost_there)
     assert np.interp(0.6, risk.coverage, risk.risk) < 0.5 * risk.risk[-1]
 
 
@@ -606,6 +609,21 @@ def test_one_pass_of_single_rows_comes_nearer_than_one_step_of_all() -> None:
     assert found["f"](path[-1]) - best < 0.2 * (found["f"](found["batch"].x) - best)
     walked = np.linalg.norm(np.diff(path, axis=0), axis=1).sum()
     assert walked > 5 * np.linalg.norm(path[-1] - path[0])  # it wanders
+    crosses = [line for line in found["display"].ax_.lines if line.get_marker() == "+"]
+    assert len(crosses) == 1 and np.allclose(crosses[0].get_xydata()[0], found["optimum"].x)  # not the path's end
+
+
+@pytest.mark.parametrize("name", ["scaling", "zigzag", "expansion"])
+def test_axes_have_one_scale_so_that_right_angles_are_right(name: str) -> None:
+    for ax in gallery(name)["figure"].axes:
+        assert ax.get_aspect() == 1.0
+
+
+def test_every_row_of_the_working_response_is_inside_its_panel() -> None:
+    for ax in gallery("working_response")["axes"]:
+        (low, high), (left, right) = ax.get_ylim(), ax.get_xlim()
+        points = np.vstack([drawn.get_offsets() for drawn in ax.collections])
+        assert len(points) == 80 and ((points > [left, low]) & (points < [right, high])).all()
 
 
 def test_newton_goes_to_the_lowest_points_of_parabolas_and_squares_the_error() -> None:
