@@ -42,6 +42,7 @@ def test_commands_are_those_that_are_tested() -> None:
     assert set(all_commands()) == {
         *COMMANDS,
         "gallery",
+        "notebooks",
         "lecture",
         "exercise",
         "check",

@@ -79,7 +79,7 @@ def check(
         print_json({"exercise": chosen.topic.number, "right": right, "parts": columns})
     else:
         for part in parts:
-            print_line(f"{part.name}: {'right' if part.right else f'not right. {part.remark}'}", fold=False)
+            print_line(str(part), fold=False)
         if right:
             note("All of it. The solution: oddsmith exercise … --solution")
     if not right:

@@ -76,11 +76,18 @@ class Exercise:
 
 @dataclass(frozen=True)
 class PartVerdict:
-    """Whether one of the numbers asked for is right, and a sentence that helps where it is not."""
+    """Whether one of the numbers asked for is right, and a sentence that helps where it is not.
+
+    >>> print(PartVerdict("w", False, "Try again."))
+    w: not right. Try again.
+    """
 
     name: str
     right: bool
     remark: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}: right" if self.right else f"{self.name}: not right. {self.remark}"
 
 
 @cache
