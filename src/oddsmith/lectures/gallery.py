@@ -6,6 +6,7 @@ import ast
 import io
 import runpy
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib.resources import files as resources
@@ -108,6 +109,30 @@ def save(figure: Figure, path: str | Path, *, dpi: int = 200) -> None:
     with matplotlib.rc_context({"svg.hashsalt": "oddsmith", "svg.fonttype": "path"}):
         figure.savefig(page, format=kind, dpi=dpi, bbox_inches="tight", pad_inches=0.08, metadata=undated)
     path.write_bytes(page.getvalue())  # only a figure that is whole replaces one that was there
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure as PNG, which a notebook shows whatever its backend is."""
+
+    png: bytes
+
+    def _repr_png_(self) -> bytes:
+        return self.png
+
+
+def picture(name: str, *, dpi: int = 100) -> Picture:
+    """Draw a figure and return it for a notebook; the figure itself is closed.
+
+    >>> picture("links").png[1:4]
+    b'PNG'
+    """
+    import matplotlib.pyplot as plt
+
+    figure, page = draw(name)["figure"], io.BytesIO()
+    figure.savefig(page, format="png", dpi=dpi, bbox_inches="tight", pad_inches=0.08)
+    plt.close(figure)
+    return Picture(page.getvalue())
 
 
 def save_all(

@@ -45,7 +45,7 @@ _PART = re.compile(
 )
 _LINK = re.compile(r"\[([^\]]+)\]\((?![a-z]+:)[^)\s]+\)")
 _FOLD = re.compile(r"^</?details.*$|^<summary>.*$", re.MULTILINE)
-_SETUP = "from oddsmith.lectures.exercises import check, find_exercise\nfrom oddsmith.lectures.gallery import draw"
+_SETUP = "from oddsmith.lectures.exercises import check, find_exercise\nfrom oddsmith.lectures.gallery import picture"
 
 
 def names() -> tuple[str, ...]:
@@ -116,7 +116,7 @@ def _cells(text: str) -> Iterator[Cell]:
         yield from _prose(text[end : part.start()])
         end = part.end()
         if part["figure"]:
-            yield _code(f'figure = draw("{part["figure"]}")["figure"]')
+            yield _code(f'picture("{part["figure"]}")')
         elif part["language"] != "python":
             yield _markdown(part[0])
         elif ">>>" in part["code"]:
