@@ -26,7 +26,7 @@ PAGES = {
     "benchmarks/RESULTS.md": "benchmarks.md",
 }
 MOVED = PAGES | {"README.md": "index.md"}
-LEFT_OUT = {"_site", "__pycache__", "conftest.py", "build.py"}
+LEFT_OUT = {"_site", "__pycache__", "conftest.py", "build.py", "animate.py"}
 
 _CODE = re.compile(r"(^ *```.*?^ *```|(`+)(?!`)(?:(?!\n\n).)+?(?<!`)\2(?!`))", flags=re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?(\))")
