@@ -129,7 +129,8 @@ def record_weights() -> Iterator[None]:
 
     For two classes that is iterations × (1 + M), the intercept first; for K classes iterations × K × (1 + M). The
     weights are in the user's units, whatever the coordinates that the solver works in. A last step that the certificate
-    makes sure of, without a pass to check it, is not in the trace. Cost: memory for them.
+    makes sure of, without a pass to check it, is not in the trace. Fits on other threads (``n_jobs``) do not see
+    that they are inside. Cost: memory for the weights.
 
     >>> from oddsmith import LogisticRegression
     >>> with record_weights():
