@@ -49,6 +49,7 @@ def lecture(
         _draw(chosen, path)
     opened = not no_open and _open(path)
     print_line(f"Figure: {chosen.caption}. {'Opened' if opened else 'Saved as'} {path}")
+    note(f"Its exercise: oddsmith exercise {chosen.number}")
 
 
 @command("oddsmith gallery -o figures", "oddsmith gallery -o slides --format pdf zigzag prior_width")
