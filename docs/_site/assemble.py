@@ -26,7 +26,7 @@ PAGES = {
     "benchmarks/RESULTS.md": "benchmarks.md",
 }
 MOVED = PAGES | {"README.md": "index.md"}
-LEFT_OUT = {"_site", "__pycache__", "conftest.py", "build.py"}
+LEFT_OUT = {"_site", "__pycache__", "conftest.py", "build.py", "animate.py"}
 
 _CODE = re.compile(r"(^ *```.*?^ *```|(`+)(?!`)(?:(?!\n\n).)+?(?<!`)\2(?!`))", flags=re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?(\))")
@@ -50,7 +50,9 @@ def draw(text: str) -> str:
 
     def replace(match: re.Match[str]) -> str:
         block = match[1] is not None
-        maths = convert((match[1] or match[2]).strip(), display="block" if block else "inline")
+        # The converter knows aligned lines under this name alone.
+        latex = (match[1] or match[2]).strip().replace("{aligned}", "{align*}")
+        maths = convert(latex, display="block" if block else "inline")
         maths = maths.replace("*", "&#42;").replace("_", "&#95;").replace("\n", " ")
         return f'\n\n<div class="formula">{maths}</div>\n\n' if block else f'<span class="formula">{maths}</span>'
 

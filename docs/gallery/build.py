@@ -1,7 +1,7 @@
 """Make the figures of the gallery, their contact sheet and the page that shows them.
 
 python docs/gallery/build.py              all of them, into docs/gallery/figures/
-python docs/gallery/build.py zigzag roc   these figures alone
+python docs/gallery/build.py zigzag roc   these figures, the contact sheet and the page
 """
 
 import sys
@@ -27,7 +27,7 @@ PNG, SVG or PDF. What a figure claims is also a test, in `tests/plots/test_galle
 
 
 def main(wanted: list[str]) -> None:
-    """Make the figures named, or all of them with the contact sheet and the page."""
+    """Make the figures named, or all of them, then the contact sheet and the page from what is there."""
     matplotlib.use("agg")
     FIGURES.mkdir(exist_ok=True)
     for name in wanted or scripts():
@@ -37,7 +37,7 @@ def main(wanted: list[str]) -> None:
         with Image.open(path) as picture:
             smaller(picture.convert("RGB")).save(path, optimize=True)
         print(f"{name}: {path.stat().st_size / 1000:.0f} kB")
-    if not wanted:
+    if all((FIGURES / f"{name}.png").is_file() for name in scripts()):
         contact_sheet({name: FIGURES / f"{name}.png" for name in scripts()}, FIGURES / "contact_sheet.png")
         (HERE / "README.md").write_text(gallery_page(), encoding="utf-8")
 

@@ -10,11 +10,11 @@ from oddsmith import GaussianClassifier
 from oddsmith.plots import DecisionRegionDisplay, figure_legend, new_axes
 
 rng = np.random.default_rng(7)
-wide, small = np.array([[1.3, 0.9], [0.0, 0.6]]), 0.45 * np.eye(2)
+wide, round_, small = np.array([[1.3, 0.9], [0.0, 0.6]]), np.array([[0.8, -0.3], [0.0, 1.1]]), 0.45 * np.eye(2)
 X = np.vstack(
     [
         rng.normal(size=(70, 2)) @ wide + [-1.5, -1.0],
-        rng.normal(size=(70, 2)) @ wide + [1.5, -1.5],
+        rng.normal(size=(70, 2)) @ round_ + [1.7, -1.6],
         rng.normal(size=(70, 2)) @ small + [0.2, 0.9],
     ]
 )

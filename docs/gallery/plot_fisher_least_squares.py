@@ -1,13 +1,15 @@
 """Projected on the line of their means two classes overlap; on the direction of Fisher and least squares hardly.
 
-Fisher's discriminant and least squares with the targets N/N₁ and −N/N₂ have the same direction.
+Fisher's discriminant and least squares with the targets N/N₁ and −N/N₂ have the same direction. The arrow is the axis
+that rows are projected on, thin lines show how for some of them, and the dashed line is the boundary: it is
+perpendicular to the arrow.
 """
 
 import numpy as np
 
 from oddsmith import FisherDiscriminant, LeastSquaresClassifier
 from oddsmith.plots import figure_legend, new_axes
-from oddsmith.plots.style import INK, color_of, scatter_classes, style
+from oddsmith.plots.style import INK, QUIET, color_of, scatter_classes, style
 
 rng = np.random.default_rng(0)
 root = np.array([[1.8, 0.0], [1.5, 0.5]])
@@ -24,7 +26,15 @@ projected = {}
 with style():
     for (above, below), (name, w) in zip(axes.T, directions.items(), strict=True):
         scatter_classes(above, X, (y == "B") * 1, ["A", "B"])
-        above.axline(X.mean(axis=0), X.mean(axis=0) + w, color=INK, lw=1.2)
+        middle, own = X.mean(axis=0), X[::6]
+        foot = middle + ((own - middle) @ w)[:, None] * w
+        above.plot(*np.stack([own, foot], axis=1).transpose(2, 1, 0), color=QUIET, lw=0.7, zorder=1)
+        tail, head = middle - 3.2 * w, middle + 3.2 * w
+        above.annotate(
+            "", head, tail, arrowprops={"arrowstyle": "-|>", "color": INK, "lw": 1.6, "shrinkA": 0, "shrinkB": 0}
+        )
+        means_on_w = [X[y == label].mean(axis=0) @ w for label in "AB"]
+        above.axline(middle + (np.mean(means_on_w) - middle @ w) * w, slope=-w[0] / w[1], color=INK, lw=1.0, ls="--")
         above.set(title=name, xlabel="x0", ylabel="x1", aspect="equal", adjustable="datalim")
         projected[name] = X @ w - X.mean(axis=0) @ w
         bins = np.linspace(*np.quantile(projected[name], [0, 1]), 25)

@@ -11,7 +11,7 @@ from oddsmith.plots import DecisionRegionDisplay, figure_legend, new_axes
 rng = np.random.default_rng(4)
 ways = {  # standard deviations of both classes, and the mean of the second
     "ellipse": ((1.6, 1.4), (0.6, 0.7), (0.3, 0.3)),
-    "hyperbola": ((1.5, 0.5), (0.5, 1.5), (0.0, 0.0)),
+    "hyperbola": ((1.9, 0.6), (0.45, 0.9), (0.0, 0.3)),
     "parabola": ((0.7, 0.7), (0.7, 1.6), (2.2, 0.0)),
 }
 axes = new_axes(1, 3, (7.0, 2.9))

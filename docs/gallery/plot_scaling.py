@@ -1,6 +1,7 @@
 """One column in other units: gradient descent creeps along a valley, and walks straight in after scaling.
 
-Left: the second column is five times larger than the first. Right: both have the standard deviation one.
+Above: the second column is five times larger than the first. Below: both have the standard deviation one. The axes
+have one scale, so each step leaves its contour at a right angle.
 """
 
 import numpy as np
@@ -30,9 +31,11 @@ def descend(Z, start):
 
 
 rows = {"as they are": X, "standardised": Standardize().fit(X).transform(X)}
-axes = new_axes(1, 2, (7.0, 3.6))
+axes = new_axes(2, 1, (5.6, 6.0))
+limits = (-0.8, 2.9), (-0.8, 1.6)
 paths = {}
 for ax, (name, Z) in zip(axes, rows.items(), strict=True):
     f, paths[name] = descend(Z, np.array([-0.5, 0.5 if name == "as they are" else -0.5]))
-    PathDisplay.from_paths(f, {name: paths[name]}).plot(ax)
+    PathDisplay.from_paths(f, {name: paths[name]}, limits=limits).plot(ax)
+    ax.set_aspect("equal")
 figure = axes[0].figure

@@ -1,6 +1,7 @@
 """Stochastic gradient descent wanders, but arrives at the neighbourhood of the optimum in one pass over the data.
 
-Both begin at the same point and see every row once: four hundred steps of one row each, or one step of them all.
+Both begin at the same point and see every row once: four hundred steps of one row each, or one step of them all. The
+cross is the optimum, around which the small steps go on.
 """
 
 import numpy as np
@@ -33,5 +34,5 @@ for i, n in enumerate(rng.permutation(400)):
 batch = gradient_descent(f, gradient, start, step_size=4.0, max_iter=1)
 optimum = gradient_descent(f, gradient, start, step_size=2.0, tol=1e-8)
 paths = {"all rows at once": batch.path, "one row at a time": np.array(steps)}
-display = PathDisplay.from_paths(f, paths).plot()
+display = PathDisplay.from_paths(f, paths, optimum=optimum.x).plot()
 figure = display.figure_

@@ -1,6 +1,7 @@
 """Iteratively reweighted least squares: each round is a weighted line through a working response.
 
-The area of a point is its weight. Rows near the boundary count most, and the line stands still after a few rounds.
+The area of a point is its weight. Rows near the boundary count most, rows on the far wrong side have large responses
+and small weights, and the line stands still after a few rounds.
 """
 
 import numpy as np
@@ -16,7 +17,7 @@ Phi = np.column_stack([np.ones(80), x])
 t = (x + rng.logistic(size=80) > 0.3) * 1.0
 
 lines = [np.zeros(2)]
-axes = new_axes(1, 3, (7.0, 3.0), sharex=True, sharey=True)
+axes = new_axes(1, 3, (7.0, 3.3), sharex=True, sharey=True)
 with style():
     for i in range(6):
         w = lines[-1]
@@ -30,9 +31,9 @@ with style():
                 own = t == k
                 look = {"color": color_of(k), "marker": marker_of(k), "alpha": 0.7, "linewidths": 0, "label": label}
                 ax.scatter(x[own], z[own], s=160 * R[own], **look)
-            ends = np.array([-4.0, 4.0])
+            ends = np.array([-4.8, 5.4])
             ax.plot(ends, lines[-1][0] + lines[-1][1] * ends, color=INK, lw=1.6)
-            ax.set(title=f"round {i + 1}", xlabel="x", ylabel="working response z", xlim=ends, ylim=(-6, 6))
+            ax.set(title=f"round {i + 1}", xlabel="x", ylabel="working response z", xlim=ends, ylim=(-14, 16))
             ax.label_outer()
 model = LogisticRegression(solver="newton").fit(x[:, None], t)
 figure_legend(axes[0])

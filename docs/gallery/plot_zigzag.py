@@ -1,13 +1,14 @@
 """Gradient descent zigzags through a narrow valley; Newton's method walks to the bottom.
 
-Both minimise the same cross-entropy of a logistic regression with two weights on correlated columns.
+Both minimise the same cross-entropy of a logistic regression with two weights on correlated columns. The axes have
+one scale, so each gradient step leaves its contour at a right angle.
 """
 
 import numpy as np
 
 from oddsmith import gradient_descent, newton_raphson
 from oddsmith.links import LINKS
-from oddsmith.plots import PathDisplay
+from oddsmith.plots import PathDisplay, new_axes
 
 rng = np.random.default_rng(5)
 X = rng.normal(size=(100, 2)) @ np.array([[1.0, 0.9], [0.0, 0.35]])
@@ -38,5 +39,7 @@ paths = {
     "gradient descent": gradient_descent(f, gradient, start, step_size=step_size, tol=0.02),
     "Newton–Raphson": newton,
 }
-display = PathDisplay.from_paths(f, paths).plot()
-figure = display.figure_
+(ax,) = new_axes(1, 1, (5.6, 5.0))
+display = PathDisplay.from_paths(f, paths, limits=((-0.9, 1.4), (1.1, 3.0))).plot(ax)
+ax.set_aspect("equal")
+figure = ax.figure

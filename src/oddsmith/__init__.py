@@ -46,6 +46,7 @@ _NAMES = {
     "models.recalibrated": "RecalibratedClassifier",
     "persistence.model_file": "load",
     "priors": "GaussianPrior JeffreysPrior",
+    "records": "record_weights",
     "solvers.general": "gradient_descent newton_raphson",
 }
 """Public names, by the module that holds them."""
@@ -85,6 +86,7 @@ if TYPE_CHECKING:  # the same for type checkers, one module a line
     from oddsmith.models.recalibrated import RecalibratedClassifier as RecalibratedClassifier
     from oddsmith.persistence.model_file import load as load
     from oddsmith.priors import GaussianPrior as GaussianPrior, JeffreysPrior as JeffreysPrior
+    from oddsmith.records import record_weights as record_weights
     from oddsmith.solvers.general import gradient_descent as gradient_descent, newton_raphson as newton_raphson
 
 __all__ = ["__version__", *sorted(_HOME)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
@@ -117,11 +119,46 @@ class Certificate(Table):
 
 
 TRACE_COLUMNS = ("iteration", "objective", "log_likelihood", "gradient_norm", "step_size", "passes", "seconds", "stage")
+WEIGHTS = "weights"
+_recording: ContextVar[bool] = ContextVar("recording", default=False)
+
+
+@contextmanager
+def record_weights() -> Iterator[None]:
+    """Let the fits inside keep the weights of every iteration, as ``trace_.weights``.
+
+    For two classes that is iterations × (1 + M), the intercept first; for K classes iterations × K × (1 + M). The
+    weights are in the user's units, whatever the coordinates that the solver works in. A last step that the certificate
+    makes sure of, without a pass to check it, is not in the trace. Fits on other threads (``n_jobs``) do not see
+    that they are inside. Cost: memory for the weights.
+
+    >>> from oddsmith import LogisticRegression
+    >>> with record_weights():
+    ...     model = LogisticRegression(solver="newton").fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
+    >>> model.trace_.weights[-1].round(3).tolist(), model.intercept_.round(3).tolist(), model.coef_.round(3).tolist()
+    ([-1.362, 0.908], [-1.362], [[0.908]])
+    """
+    token = _recording.set(True)
+    try:
+        yield
+    finally:
+        _recording.reset(token)
+
+
+def records_weights() -> bool:
+    """Whether the running fit is to keep its weights.
+
+    >>> records_weights()
+    False
+    """
+    return _recording.get()
 
 
 @dataclass(frozen=True)
 class Trace(Table):
     """One row per iteration of a fit; a column is also an attribute (an array).
+
+    ``weights`` is there for a fit inside `record_weights`, and stays out of tables.
 
     >>> trace = Trace(((0, 2.0, -2.0, 1.0, 0.0, 1, 0.1, "newton"), (1, 1.5, -1.5, 0.1, 1.0, 2, 0.2, "newton")))
     >>> trace.objective.tolist(), len(trace)
@@ -137,11 +174,22 @@ class Trace(Table):
     def __getattr__(self, name: str) -> Any:
         if name in self.columns:
             return np.array([record[self.columns.index(name)] for record in self.records])
+        if name == WEIGHTS:
+            raise AttributeError(
+                "This trace has no weights. Fit inside 'with oddsmith.record_weights():' to keep them."
+            )
         raise AttributeError(name)
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return the columns as lists."""
-        return {name: [record[i] for record in self.records] for i, name in enumerate(self.columns)}
+        """Return the columns as lists, without the weights."""
+        return {name: [record[i] for record in self.records] for i, name in enumerate(self.columns) if name != WEIGHTS}
+
+    def map_weights(self, function: Callable[[Any], Any]) -> Trace:
+        """Return the trace with the weights of each iteration, where they are kept, put through a function."""
+        if WEIGHTS not in self.columns:
+            return self
+        i = self.columns.index(WEIGHTS)
+        return replace(self, records=tuple((*r[:i], function(r[i]), *r[i + 1 :]) for r in self.records))
 
 
 @dataclass(frozen=True)

@@ -114,3 +114,13 @@ def test_gallery_refuses_a_file_as_its_folder(run: Any) -> None:
     ended = run("gallery", "newton", "-o", "taken")
     assert ended.code == 1 and "'taken' is a file. Name a folder" in ended.err
     assert Path("taken").read_text() == "mine"
+
+
+def test_notebooks_are_written_into_a_folder(run: Any) -> None:
+    ended = run("notebooks", "-o", "course")
+    assert ended.code == 0 and ended.out == "Wrote 14 notebooks to course.\n"
+    assert len(list(Path("course").glob("*.ipynb"))) == 14
+    Path("file").write_text("")
+    refused = run("notebooks", "-o", "file")
+    assert refused.code == 1 and "is a file. Name a folder" in refused.err
+    assert len(json.loads(run("notebooks", "-o", "again", "--json").out)["notebooks"]) == 14

@@ -28,6 +28,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_wheel_holds_the_syllabus_and_the_scripts_but_no_pictures(installed: Path) -> None:
     docs = installed / "oddsmith" / "lectures" / "docs"
     assert (docs / "syllabus.md").read_bytes() == (ROOT / "docs" / "syllabus.md").read_bytes()
+    course = ROOT / "docs" / "course"
+    assert sorted(path.name for path in (docs / "course").iterdir()) == sorted(path.name for path in course.iterdir())
     assert sorted(path.name for path in (docs / "gallery").iterdir()) == sorted(
         path.name for path in scripts().values()
     )
@@ -54,5 +56,6 @@ def test_commands_of_an_installed_wheel_print_and_draw(installed: Path, tmp_path
     page = installed / "oddsmith" / "lectures" / "docs" / "syllabus.md"
     page.write_text(page.read_text(encoding="utf-8").replace("Newton-Raphson", "The wheel of Newton"), encoding="utf-8")
     assert oddsmith("lecture", "newton", "--no-open").startswith("24. The wheel of Newton\n")
+    assert oddsmith("check", "1", "8", "-2") == "r: right\nr0: right\n"
     assert "Wrote 1 figure to figures" in oddsmith("gallery", "links", "-o", "figures", "--dpi", "50")
     assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == ["04-sigmoid.png", "index.html"]

@@ -9,9 +9,10 @@ import typer
 
 from oddsmith import __version__
 from oddsmith.cli import command, sites
+from oddsmith.cli.exercises import check, exercise
 from oddsmith.cli.export import onnx, sql
 from oddsmith.cli.fit import compare, fit
-from oddsmith.cli.lectures import gallery, lecture
+from oddsmith.cli.lectures import gallery, lecture, notebooks
 from oddsmith.cli.predict import decide, evaluate, predict, sample
 from oddsmith.cli.report import datasets, report, summary
 
@@ -41,12 +42,16 @@ def oddsmith(
     command.show_traceback = debug
 
 
-def _add(group: typer.Typer, *functions: Callable[..., None]) -> None:
-    """Add commands, with examples below their help that can be typed as they are."""
+def _add(group: typer.Typer, *functions: Callable[..., None], negative_numbers: bool = False) -> None:
+    """Add commands, with examples below their help that can be typed as they are.
+
+    With ``negative_numbers`` an argument may be -1: then what looks like an unknown option is an argument, too.
+    """
     for function in functions:
         # The backspace keeps the lines below it as they are.
         examples = "\n".join(f"  $ {line}" for line in command.EXAMPLES[function])
-        group.command(epilog=f"\b\nExamples:\n{examples}")(function)
+        settings = {"ignore_unknown_options": True} if negative_numbers else None
+        group.command(epilog=f"\b\nExamples:\n{examples}", context_settings=settings)(function)
 
 
 _add(app, fit, compare, summary, report, evaluate, predict, decide, sample)
@@ -56,7 +61,9 @@ app.add_typer(exports, name="export")
 rounds = typer.Typer(help="Fit over sites that send sums and no rows, by files.", no_args_is_help=True)
 _add(rounds, sites.start, sites.answer, sites.step)
 app.add_typer(rounds, name="sites")
-_add(app, datasets, lecture, gallery)
+_add(app, datasets, lecture, exercise)
+_add(app, check, negative_numbers=True)
+_add(app, gallery, notebooks)
 
 
 def main() -> None:

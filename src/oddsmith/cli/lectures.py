@@ -1,4 +1,4 @@
-"""``oddsmith lecture`` and ``oddsmith gallery``: the syllabus in a terminal, and its figures for a teacher."""
+"""``oddsmith lecture``, ``gallery`` and ``notebooks``: the syllabus in a terminal, its figures, the course to run."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ def lecture(
         _draw(chosen, path)
     opened = not no_open and _open(path)
     print_line(f"Figure: {chosen.caption}. {'Opened' if opened else 'Saved as'} {path}")
+    note(f"Its exercise: oddsmith exercise {chosen.number}")
 
 
 @command("oddsmith gallery -o figures", "oddsmith gallery -o slides --format pdf zigzag prior_width")
@@ -81,6 +82,26 @@ def gallery(
     else:
         note("Each file is called after the topic that it belongs to: oddsmith lecture lists them.")
         print_line(f"Wrote {count} figure{'' if count == 1 else 's'} to {output}; {index} shows them.")
+
+
+@command("oddsmith notebooks -o course")
+def notebooks(
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FOLDER", help="Where to write the notebooks.")
+    ] = "notebooks",
+    as_json: options.Json = False,
+) -> None:
+    """Write the course as Jupyter notebooks, one for each lecture: text, examples, figures and exercises."""
+    from oddsmith.errors import InvalidInputError
+    from oddsmith.lectures.notebooks import write_notebooks
+
+    if os.path.exists(output) and not os.path.isdir(output):
+        raise InvalidInputError(f"{output!r} is a file. Name a folder, which is made if it is not there.")
+    written = [str(path) for path in write_notebooks(output)]
+    if as_json:
+        print_json({"notebooks": written})
+    else:
+        print_line(f"Wrote {len(written)} notebooks to {output}.")
 
 
 def _list(as_json: bool) -> None:

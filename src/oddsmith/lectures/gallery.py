@@ -6,6 +6,7 @@ import ast
 import io
 import runpy
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib.resources import files as resources
@@ -20,19 +21,23 @@ if TYPE_CHECKING:
 
 FORMATS = ("png", "svg", "pdf")
 SECTIONS = {
-    "From activations to probabilities": ["links", "sigmoid_steepness", "other_links", "softmax"],
+    "From activations to probabilities": ["links", "sigmoid_steepness", "growth", "other_links", "softmax", "network"],
     "Densities and Bayes' rule": [
-        *("class_densities", "gaussian_shared", "pooled_covariance", "covariances", "quadrics", "class_prior"),
+        *("class_densities", "gaussian_shared", "pooled_covariance", "covariances", "quadrics", "quadrics_3d"),
+        *("posterior_panels", "class_prior", "two_humps"),
         *("naive_bayes", "synthetic", "parameters"),
     ],
     "Decision regions": [
-        *("distance", "decision_regions", "four_classes", "generalised_linear", "expansion", "bases", "ambiguous"),
+        *("distance", "decision_regions", "four_classes", "generalised_linear", "expansion", "feature_space", "bases"),
+        "ambiguous",
         *("fisher", "fisher_least_squares"),
     ],
-    "Posterior maps": ["posterior_maps", "prior_width"],
+    "Posterior maps": ["posterior_maps", "prior_width", "worked_two_classes", "worked_classes"],
     "Uncertain weights": ["laplace", "posterior", "uncertainty"],
     "Outliers and order": ["perceptron", "outliers_least_squares", "outliers_probit", "influence"],
-    "Optimisers": ["newton", "one_step", "zigzag", "scaling", "sgd", "working_response", "trace"],
+    "Optimisers": [
+        *("newton", "one_step", "descent_1d", "local_maxima", "zigzag", "scaling", "sgd", "working_response", "trace"),
+    ],
     "Weights and priors": ["logistic", "coefficients", "profile", "widths", "residuals"],
     "Evaluation": ["reliability", "roc", "costs", "comparison"],
 }
@@ -104,6 +109,30 @@ def save(figure: Figure, path: str | Path, *, dpi: int = 200) -> None:
     with matplotlib.rc_context({"svg.hashsalt": "oddsmith", "svg.fonttype": "path"}):
         figure.savefig(page, format=kind, dpi=dpi, bbox_inches="tight", pad_inches=0.08, metadata=undated)
     path.write_bytes(page.getvalue())  # only a figure that is whole replaces one that was there
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure as PNG, which a notebook shows whatever its backend is."""
+
+    png: bytes
+
+    def _repr_png_(self) -> bytes:
+        return self.png
+
+
+def picture(name: str, *, dpi: int = 100) -> Picture:
+    """Draw a figure and return it for a notebook; the figure itself is closed.
+
+    >>> picture("links").png[1:4]
+    b'PNG'
+    """
+    import matplotlib.pyplot as plt
+
+    figure, page = draw(name)["figure"], io.BytesIO()
+    figure.savefig(page, format="png", dpi=dpi, bbox_inches="tight", pad_inches=0.08)
+    plt.close(figure)
+    return Picture(page.getvalue())
 
 
 def save_all(

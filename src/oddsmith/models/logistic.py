@@ -18,7 +18,7 @@ from oddsmith.design.fitted_basis import learn_basis, learn_rows, split_basis, t
 from oddsmith.design.fitted_design import through_design
 from oddsmith.design.inputs import check_class_weights, check_finite, read_offset, read_rows, read_weights
 from oddsmith.engines import MemoryEngine, MemorySource, one_blas_thread
-from oddsmith.likelihood.coordinates import is_large
+from oddsmith.likelihood.coordinates import Coordinates, is_large
 from oddsmith.likelihood.fit import LikelihoodFit, fit_likelihood, resume, seeded
 from oddsmith.likelihood.fitted_state import TrainingDataRef
 from oddsmith.likelihood.messages import column_list, link_log_proba, remedy, separation_message
@@ -32,7 +32,8 @@ from oddsmith.models.geometry_mixin import GeometryMixin
 from oddsmith.numerics import Array, log_softmax, softmax
 from oddsmith.priors import GaussianPrior, JeffreysPrior, as_prior, split_prior
 from oddsmith.protocols import Labels
-from oddsmith.solvers import SGD, SOLVERS, Solver
+from oddsmith.records import Trace
+from oddsmith.solvers import SGD, SOLVERS, Solver, SolverResult
 from oddsmith.statistics import Counts
 
 if TYPE_CHECKING:
@@ -47,6 +48,16 @@ def has_logit(model: LogisticRegression) -> bool:
     if isinstance(model.prior, JeffreysPrior):
         raise AttributeError("partial_fit takes no JeffreysPrior, whose information needs all rows. Use fit(X, y).")
     return True
+
+
+def _reported_weights(W: Array, b: Array, common: Array, reference: int | None) -> tuple[Array, Array]:
+    """Return weights against class 0 as they are reported: of K > 2 classes they sum to ``common``, or one is 0."""
+    if len(W) == 1:
+        return W, b
+    W, b = np.vstack([np.zeros(W.shape[1]), W]), np.concatenate([[0.0], b])
+    if reference is None:
+        return W - W.mean(axis=0) + common[1:], b - b.mean() + common[0]
+    return W - W[reference], b - b[reference]
 
 
 @MODELS.register("logistic")
@@ -80,7 +91,8 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         weights sum to zero over the classes.
     solver : str or solver
         ``"auto"``, ``"newton"``, ``"truncated-newton"``, ``"gradient"``, ``"sgd"``, or one with options from
-        `oddsmith.solvers`, such as ``Gradient(step_size=0.1)``.
+        `oddsmith.solvers`, such as ``Gradient(step_size=0.1)``. All of them work on scaled columns from the null model;
+        the methods as lectures write them are in `oddsmith.lectures.algorithms`.
     tol : float
         ``certificate_.converged`` says that the objective is within ``tol`` (relative) of the optimum. Newton
         steps go on until the weights are within ``tol`` standard errors of it.
@@ -107,7 +119,8 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
     certificate_ : Certificate
         How far from the optimum the result can be.
     plan_, trace_ : Plan, Trace
-        Which way was chosen and why, with the expected passes, time and memory; a record per iteration, with its stage.
+        Which way was chosen and why, with the expected passes, time and memory; a record per iteration, with its stage,
+        and with the weights for a fit inside `record_weights`.
 
     Notes
     -----
@@ -297,18 +310,20 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         # Far enough along the way to infinity that the fitted probabilities are those of the limit.
         return resume(replace(problem, max_iter=min(problem.max_iter, 15)), fit), verdict
 
-    def _assign_weights(self, classes: Labels, W: Array, b: Array, common: Array, reference: int | None) -> None:
-        """Assign weights against class 0 as they are reported: of K > 2 classes they sum to ``common``, or one is 0."""
-        if len(classes) > 2:
-            W, b = np.vstack([np.zeros(W.shape[1]), W]), np.concatenate([[0.0], b])
-            if reference is None:
-                W, b = W - W.mean(axis=0) + common[1:], b - b.mean() + common[0]
-            else:
-                W, b = W - W[reference], b - b[reference]
-        self.classes_, self.coef_, self.intercept_ = classes, W, b
+    def _trace(self, result: SolverResult, coordinates: Coordinates, common: Array, reference: int | None) -> Trace:
+        """Return the trace, its weights (where they are kept) as `coef_` and `intercept_` are, the intercept first."""
+
+        def reported(x: Array) -> Array:
+            W, b = _reported_weights(*coordinates.to_user(x), common, reference)
+            V = np.column_stack([b, W])
+            return V[0] if len(V) == 1 else V
+
+        return result.trace.map_weights(reported)
 
     def _assign(self, fit: LikelihoodFit, classes: Labels, problem: Problem, verdict: Separation | None) -> None:
-        self._assign_weights(classes, fit.coef, fit.intercept, fit.learned.common, problem.reference)
+        common, reference = fit.learned.common, problem.reference
+        self.classes_ = classes
+        self.coef_, self.intercept_ = _reported_weights(fit.coef, fit.intercept, common, reference)
         certificate = fit.certificate
         if verdict is not None:
             certificate = replace(certificate, converged=False, gap=np.inf, rigorous=True, optimum_exists=False)
@@ -316,7 +331,8 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         columns = self.coef_.shape[1] - int(fit.aliased.sum()) + int(problem.intercept)
         self.n_parameters_ = (len(classes) - 1) * columns
         self.aliased_ = [str(name) for name in self._names()[fit.aliased]] if fit.aliased.any() else []
-        self.certificate_, self.trace_, self.plan_ = certificate, fit.result.trace, fit.plan
+        self.certificate_, self.plan_ = certificate, fit.plan
+        self.trace_ = self._trace(fit.result, fit.learned.coordinates, common, reference)
         self.n_iter_ = fit.result.iterations
         self.class_prior_ = problem.class_weight / problem.class_weight.sum()
         self.link_, self._sgd_state, self._separation = self.link, None, verdict
@@ -381,10 +397,11 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         )
         solver = self.solver if isinstance(self.solver, SGD) else SGD()
         state, common, result = run_epoch(problem, self._sgd_state, solver, self.seed)
-        self._assign_weights(known, *state.coordinates.to_user(state.average), common, problem.reference)
+        self.classes_, at = known, state.coordinates
+        self.coef_, self.intercept_ = _reported_weights(*at.to_user(state.average), common, problem.reference)
         self.n_parameters_ = (K - 1) * (self.coef_.shape[1] + int(bool(self.fit_intercept)))
         self.log_likelihood_, self.aliased_ = result.final.log_likelihood, []
-        self.certificate_, self.trace_ = result.certificate, result.trace
+        self.certificate_, self.trace_ = result.certificate, self._trace(result, at, common, problem.reference)
         self.n_iter_, self.link_ = state.steps, "logit"
         self.class_prior_ = None  # the shares of all batches are not kept
         self._sgd_state, self._learned, self._recall = state, None, None

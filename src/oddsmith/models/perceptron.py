@@ -20,7 +20,7 @@ from oddsmith.kernels.perceptron import Walk, correct, margins, rounding, run_ep
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.estimator import check_count
 from oddsmith.models.geometry_mixin import GeometryMixin
-from oddsmith.records import Trace
+from oddsmith.records import WEIGHTS, Trace, records_weights
 
 COLUMNS = ("iteration", "objective", "mistakes", "errors", "best_errors", "seconds")
 
@@ -127,7 +127,8 @@ class PerceptronClassifier(GeometryMixin, Classifier):
         self.coef_, self.intercept_ = V[:, 1:].copy(), V[:, 0].copy()
         self.converged_, self.n_mistakes_ = converged, walk.mistakes
         self.n_errors_ = 0 if converged else walk.best_errors
-        self.n_iter_, self.trace_ = len(records), Trace(tuple(records), COLUMNS)
+        columns = (*COLUMNS, WEIGHTS) if records_weights() else COLUMNS
+        self.n_iter_, self.trace_ = len(records), Trace(tuple(records), columns)
         self._warn(len(t))
         return self
 
@@ -167,7 +168,8 @@ class PerceptronClassifier(GeometryMixin, Classifier):
                     walk.mistakes += 1
             objective = float(-m[m <= 0.0].sum())
             seconds = time.perf_counter() - began
-            records.append((epoch, objective, walk.mistakes - before, errors, walk.best_errors, seconds))
+            kept = ((walk.V[0] if K == 2 else walk.V).copy(),) if records_weights() else ()
+            records.append((epoch, objective, walk.mistakes - before, errors, walk.best_errors, seconds, *kept))
             if not doubtful.any():  # 3
                 return walk, True, records
         return walk, False, records

@@ -102,6 +102,8 @@ class PathDisplay(Display):
         The function.
     paths : dict from name to array, points × 2
         Every point visited.
+    optimum : array of length 2 or None
+        Where the paths should end; None: where the last one does.
 
     Cost: m · n calls of the function.
 
@@ -118,6 +120,7 @@ class PathDisplay(Display):
     values: Array
     paths: dict[str, Array]
     names: tuple[str, str]
+    optimum: Array | None = None
 
     @classmethod
     def from_paths(
@@ -127,9 +130,13 @@ class PathDisplay(Display):
         *,
         names: tuple[str, str] = ("w₁", "w₂"),
         limits: npt.ArrayLike | None = None,
+        optimum: npt.ArrayLike | None = None,
         resolution: int = 80,
     ) -> Self:
-        """Take results of `newton_raphson` or `gradient_descent` (or arrays of points), ``{name: result}``."""
+        """Take results of `newton_raphson` or `gradient_descent` (or arrays of points), ``{name: result}``.
+
+        ``optimum`` is marked by a cross; without it the end of the last path is.
+        """
         found = {}
         for name, p in named(paths).items():
             path = found[name] = np.asarray(p.path if isinstance(p, Optimum) else p, dtype=np.float64)
@@ -142,7 +149,8 @@ class PathDisplay(Display):
             limits = np.column_stack([low - pad, high + pad])
         x, y = (np.linspace(low, high, resolution) for low, high in np.asarray(limits))
         values = np.array([[float(function(np.array([a, b]))) for a in x] for b in y])
-        return cls(x=x, y=y, values=values, paths=found, names=names)
+        at = None if optimum is None else np.asarray(optimum, dtype=np.float64)
+        return cls(x=x, y=y, values=values, paths=found, names=names, optimum=at)
 
     def plot(self, ax: AxesLike = None, *, levels: int = 14) -> Self:
         """Draw contours, closer near the minimum, and the paths with a mark at each step."""
@@ -157,7 +165,8 @@ class PathDisplay(Display):
                 mark = mark_of(k, 5 if steps < 40 else 3, mew=0.5)
                 ax.plot(path[:, 0], path[:, 1], **line_of(k, label, color=color_of(2 * k), lw=1.2, **mark))
             paths = list(self.paths.values())
-            first, start, end = paths[0], paths[0][0], paths[-1][-1]
+            first, start = paths[0], paths[0][0]
+            end = paths[-1][-1] if self.optimum is None else self.optimum
             ax.plot(*start, marker="o", ms=8, mfc="none", mec=INK, ls="")
             ax.plot(*end, marker="+", ms=11, mew=1.6, mec=INK, ls="")
             down = len(first) > 1 and first[1][1] > start[1]  # away from the path

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from oddsmith.numerics import Array, SpdFactor, factor_spd
-from oddsmith.records import TRACE_COLUMNS, Certificate, Trace
+from oddsmith.records import TRACE_COLUMNS, WEIGHTS, Certificate, Trace, records_weights
 from oddsmith.registry import Registry
 
 
@@ -265,6 +265,11 @@ class Recorder:
     began: float = field(default_factory=time.perf_counter, init=False)
     last: Array | None = field(default=None, init=False)
 
+    def __post_init__(self) -> None:
+        if records_weights() and WEIGHTS not in self.columns:
+            k = len(TRACE_COLUMNS)
+            self.columns = (*self.columns[:k], WEIGHTS, *self.columns[k:])
+
     def add(self, e: ObjectiveValue, step_size: float, *more: object) -> None:
         """Note one iteration, and ``more`` where there are columns for it; a point that is noted already once."""
         if self.last is None or self.last is not e.w:
@@ -284,7 +289,8 @@ class Recorder:
     def _record(self, e: ObjectiveValue, step_size: float, stage: str, *more: object) -> tuple[Any, ...]:
         norm = math.sqrt(float(e.gradient @ e.gradient))
         seconds = time.perf_counter() - self.began
-        record = (e.value, e.log_likelihood, norm, step_size, self.objective.passes, seconds, stage, *more)
+        kept = (e.w.copy(),) if WEIGHTS in self.columns else ()
+        record = (e.value, e.log_likelihood, norm, step_size, self.objective.passes, seconds, stage, *kept, *more)
         return record[: len(self.columns) - 1]
 
     def result(self, e: ObjectiveValue, certificate: Certificate, *, diverging: bool = False) -> SolverResult:

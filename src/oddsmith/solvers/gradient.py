@@ -26,6 +26,9 @@ class Gradient:
          (Barzilai–Borwein) step shortened until the objective falls below its recent maximum,
       3. stops when the certificate, asked each time the gradient has fallen tenfold, is within ``tol``.
 
+    A model gives it centred and scaled columns, and the null model as its start, so units do not matter to it.
+    `oddsmith.lectures.algorithms.batch_gradient` is the method as lectures write it.
+
     >>> Gradient(step_size=0.1)
     Gradient(step_size=0.1, memory=8, name='gradient')
     """
