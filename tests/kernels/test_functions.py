@@ -8,10 +8,10 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from tests.kernels.kernel_cases import LEVELS
 
 from oddsmith.kernels import native
 from oddsmith.numerics import Array
-from tests.kernels.kernel_cases import LEVELS
 
 EXP, LOG1P, LOG = range(3)
 LEAST = 5e-324

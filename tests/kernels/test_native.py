@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from tests.kernels.kernel_cases import LAYOUTS, LEVELS, laid_out, shifted
 
 from oddsmith.block import Block
 from oddsmith.errors import InvalidInputError
@@ -18,7 +19,7 @@ from oddsmith.kernels.curvature import curvature_root
 from oddsmith.kernels.reference import RowBuffers
 from oddsmith.rows import RunRows
 from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
-from tests.kernels.kernel_cases import LAYOUTS, LEVELS, laid_out, shifted
+
 
 @st.composite
 def problems(draw: Any) -> tuple[Block, dict[str, Any]]:
@@ -259,7 +260,9 @@ def test_denormal_numbers_keep_their_digits(level: str, dtype: Any, C: int, layo
     close(found.gradient[:, 0], small.gradient[:, 0], float(n))
     assert np.abs(small.gradient[:, 1:]).max() > 1000 * n * least
     # Each product is rounded to a multiple of the least number.
-    np.testing.assert_allclose(found.gradient[:, 1:], small.gradient[:, 1:], rtol=1e-12, atol=n * 5e-324 + 1e-12 * least)
+    np.testing.assert_allclose(
+        found.gradient[:, 1:], small.gradient[:, 1:], rtol=1e-12, atol=n * 5e-324 + 1e-12 * least
+    )
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -178,7 +178,9 @@ def _addresses(block: Block, C: int) -> Dense:
 def _check_codes(block: Block, C: int) -> None:
     """Raise where a class code of several classes is beyond the arrays that it indexes."""
     if C > 1 and block.t.max() > C:
-        raise InvalidInputError(f"Class codes go up to {block.t.max()}, but there are weights for {C + 1} classes only.")
+        raise InvalidInputError(
+            f"Class codes go up to {block.t.max()}, but there are weights for {C + 1} classes only."
+        )
 
 
 def _row_curvature(block: Block, at: CurvatureParams) -> npt.NDArray[Any] | None:
