@@ -340,7 +340,7 @@ def odd_csr(which: str) -> Any:
 )
 def test_csr_rows_that_kernels_cannot_read_in_place(which: str, C: int) -> None:
     given_params = {"W": np.arange(3.0 * C).reshape(C, 3) / 8.0, "b": np.zeros(C)}
-    params = CurvatureParams(**given_params, center=np.arange(6.0)[::2], inverse=np.arange(2.0, 8.0)[::2])
+    params = CurvatureParams(**given_params, center=np.arange(6)[::2], inverse=np.arange(2.0, 8.0)[::2])
     rows, t = odd_csr(which), np.array([0, 1, 1], dtype=np.int32)
     before = rows.data.copy(), rows.indices.copy(), rows.indptr.copy()
     found, expected = (Curvature.of(Block(X, t), params) for X in (rows, CSR.toarray()))
@@ -387,8 +387,9 @@ def test_parameters_of_any_type_and_stride() -> None:
 def test_what_would_be_read_outside_is_refused(X: Any) -> None:
     t, offset = np.array([0, 1, 2, 1], dtype=np.int32), np.zeros((4, 2))
     params = CurvatureParams(W=np.zeros((2, 3)) + 0.1, b=np.zeros(2), center=np.zeros(3))
-    with pytest.raises(InvalidInputError, match="weights are for 4 columns, the rows have 3"):
-        Curvature.of(Block(X, t), replace(params, W=np.zeros((2, 4)), center=np.zeros(4)))
+    for W, center in ((4, 4), (3, 4), (4, 3)):
+        with pytest.raises(InvalidInputError, match=f"{W} weights and {center} centers, but the rows have 3 columns"):
+            Curvature.of(Block(X, t), replace(params, W=np.zeros((2, W)), center=np.zeros(center)))
     with pytest.raises(InvalidInputError, match=r"offsets have the shape \(4, 1\), expected \(4, 2\)"):
         Curvature.of(Block(X, t, None, offset[:, :1]), params)
     with pytest.raises(InvalidInputError, match="codes go up to 9, but there are weights for 3 classes"):

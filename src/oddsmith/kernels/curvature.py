@@ -96,8 +96,10 @@ def _kernels(block: Block, at: CurvatureParams) -> Kernels | None:
     (n, M), (C, columns) = block.Phi.shape, at.W.shape
     if at.link is not None or n == 0 or M == 0:
         return None
-    if columns != M:
-        raise InvalidInputError(f"The weights are for {columns} columns, the rows have {M}.")
+    if columns != M or at.center.shape != (M,):
+        raise InvalidInputError(
+            f"There are {columns} weights and {len(at.center)} centers, but the rows have {M} columns."
+        )
     if block.offset is not None and block.offset.shape != (n, C):
         raise InvalidInputError(f"The offsets have the shape {block.offset.shape}, expected {(n, C)}.")
     return native.kernels()
@@ -358,7 +360,7 @@ def _csr_longest(kernels: Kernels, block: Block, at: CurvatureParams) -> float:
     center, inverse = at.center, at.inverse
     if inverse is None:
         return 0.0
-    s, center, inverse = contiguous(block.s), np.ascontiguousarray(center), np.ascontiguousarray(inverse)
+    s, center, inverse = contiguous(block.s), *(np.ascontiguousarray(part, dtype=float) for part in (center, inverse))
     same = not center.any() and bool((inverse == inverse[0]).all())  # then no column indices are read
     problem = _csr_problem(block, s=s, w=None if same else center, v=inverse)
     problem.b = float((center**2 * inverse).sum())
