@@ -40,7 +40,7 @@ def build_library(place: Path) -> None:
 def leaks(report: str) -> list[str]:
     """Return the leaks that kernels made: the interpreter never frees all of its memory."""
     parts = report.split("\n\n")
-    return [part for part in parts if "leak of" in part and "_kernels.so" in part]
+    return [part for part in parts if "leak of" in part and ("_kernels.so" in part or NATIVE.as_posix() in part)]
 
 
 def findings(logs: list[Path], output: str) -> list[str]:
