@@ -9,6 +9,7 @@
 #   make bench         compare with other libraries, in an environment of its own
 #   make kernels       compile the kernels again after a change of their sources in C
 #   make wheels        build the sdist and the wheels of all platforms into dist/, try the one for this machine
+#   make bench-map     the map of sizes and the whole process, with pictures   make bench-map ARGS="--cells small"
 #   make clean         remove what the above made
 #
 # Another interpreter: make test PYTHON=python3.12 (after make clean, if .venv exists already).
@@ -25,10 +26,10 @@ PIP := -m pip --disable-pip-version-check --quiet install
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-lowest lint docs gallery bench kernels wheels clean
+.PHONY: help demo test test-lowest lint docs gallery bench bench-map kernels wheels clean
 
 help:
-	@sed -n '3,12s/^# *//p' Makefile
+	@sed -n '3,13s/^# *//p' Makefile
 
 demo: .venv/.installed-run
 	.venv/bin/python -m oddsmith.demo $(ARGS)
@@ -61,6 +62,10 @@ wheels: .venv-wheels/.installed
 	for target in $$(.venv-wheels/bin/python build_kernels.py --targets); do \
 	    ODDSMITH_TARGET=$$target .venv-wheels/bin/python -m hatchling build --directory dist --target wheel || exit 1; done
 	.venv-wheels/bin/python tests/check_wheels.py dist
+
+bench-map: .venv-bench/.installed-bench
+	.venv-bench/bin/python -m benchmarks.map $(ARGS)
+	.venv-bench/bin/python -m benchmarks.startup
 
 # Old libraries use what newer ones deprecate: there a deprecation is shown, not an error.
 test-lowest: .venv-lowest/.installed-test

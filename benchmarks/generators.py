@@ -91,14 +91,17 @@ def binary(
     return Problem(X, y, sigma)
 
 
-def softmax(rows: int, columns: int, classes: int, *, seed: int, sigma: float = 1.0) -> Problem:
-    """Dense data of several classes, labels drawn from a softmax model by Gumbel's trick."""
+def softmax(
+    rows: int, columns: int, classes: int, *, seed: int, sigma: float = 1.0, transform: Transform = identity
+) -> Problem:
+    """Dense data of several classes, labels drawn from a softmax model by Gumbel's trick before ``transform``."""
     W = 1.5 * np.random.default_rng(seed).standard_normal((columns, classes)) / np.sqrt(columns)
     X = np.empty((rows, columns))
     y = np.empty(rows, dtype=np.int64)
     for part, stream in chunks(rows, seed):
-        X[part] = stream.standard_normal((part.stop - part.start, columns))
-        y[part] = np.argmax(X[part] @ W + stream.gumbel(size=(part.stop - part.start, classes)), axis=1)
+        z = stream.standard_normal((part.stop - part.start, columns))
+        y[part] = np.argmax(z @ W + stream.gumbel(size=(len(z), classes)), axis=1)
+        X[part] = transform(z)
     return Problem(X, y, sigma)
 
 

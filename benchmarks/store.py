@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,8 @@ def _folder(key: str) -> Path:
     return CACHE / f"v{FORMAT}" / key
 
 
-def prepare(case: Case) -> Facts:
-    """Build a case's data and its optimum unless they are there already, and describe them."""
+def prepare(case: Case, *, polish: bool = True) -> Facts:
+    """Build a case's data and (with ``polish``) its optimum unless they are there already, and describe them."""
     folder = _folder(case.key)
     described = folder / "case.json"
     if not described.exists():
@@ -34,11 +35,16 @@ def prepare(case: Case) -> Facts:
         problem = case.problem()
         _save(folder, problem)
         try:
-            value: float | None = optimum(problem)[1]
+            value: float | None = optimum(problem)[1] if polish else None
         except ValueError:
             value = None
         described.write_text(json.dumps({"facts": asdict(problem.facts()), "optimum": value}, indent=1))
     return facts(case.key)
+
+
+def discard(key: str) -> None:
+    """Delete a case's data."""
+    shutil.rmtree(_folder(key), ignore_errors=True)
 
 
 def _save(folder: Path, problem: Problem) -> None:

@@ -98,6 +98,28 @@ def test_small_fit_loads_nothing_more() -> None:
     assert not loaded_after(code) & {"matplotlib", "polars", "dask"}
 
 
+def test_fit_of_arrays_loads_only_the_rooms_that_it_needs() -> None:
+    code = (
+        "import sys, numpy as np, sklearn.linear_model\n"
+        "before = set(sys.modules)\n"
+        "from oddsmith import LogisticRegression\n"
+        "X, y = np.arange(12.0).reshape(6, 2) % 5, np.arange(6) % 2\n"
+        "LogisticRegression(prior=1.0).fit(X, y)\n"
+        "new = set(sys.modules) - before\n"
+        "sys.stdout.write(' '.join(sorted(new)) + '\\n')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stdout.split())
+    assert "oddsmith.likelihood.fit" in loaded
+    unneeded = ("inference", "densities", "prior_selection", "decision", "persistence", "evaluation", "design.formula")
+    unneeded += ("design.frame", "design.data_summary", "design.basis.spline", "engines.dask", "engines.files")
+    unneeded += ("data_access.streamed_prediction", "data_access.training_stream", "models.gaussian")
+    away = ("pyarrow", *(f"oddsmith.{name}" for name in unneeded))  # scikit-learn may load part of pyarrow before
+    assert not {name for name in loaded for other in away if name == other or name.startswith(f"{other}.")}
+    assert sum(name.startswith("oddsmith.") for name in loaded) < 90
+
+
 def test_modules_are_short_enough_to_read() -> None:
     lines = {str(path.relative_to(SRC)): len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
     # About 500 lines: whatever is longer holds two ideas.

@@ -27,10 +27,10 @@ class Oddsmith(Peer):
         return None
 
     def fit(self, X: Matrix, y: Any, sigma: float | None, tol: float | None) -> tuple[Any, Any]:
-        """Fit with the default tolerance."""
+        """Fit with the default tolerance, or with ``tol`` where an optimum to measure gaps from is wanted."""
         from oddsmith import LogisticRegression
 
-        model = LogisticRegression(prior=sigma).fit(X, y)
+        model = LogisticRegression(prior=sigma, **({} if tol is None else {"tol": tol})).fit(X, y)
         return model.coef_, model.intercept_
 
 

@@ -33,13 +33,12 @@ from oddsmith import (
     Spline,
     Standardize,
 )
-from oddsmith.data_access import training_data as streaming
+from oddsmith.data_access import training_stream as streaming
 from oddsmith.design.data_summary import SampledRows, concatenate_samples
 from oddsmith.design.frame import read_frame
 from oddsmith.engines import Piece
 from oddsmith.errors import ConvergenceWarning, InvalidInputError, NeedsMemoryError, SeparationWarning
 from oddsmith.likelihood import separation_search as nearest
-from oddsmith.models import logistic
 from oddsmith.testing import Cut
 
 
@@ -371,14 +370,14 @@ def test_what_few_rows_say_of_separation_is_held_against_all_others(
 ) -> None:
     """The program sees five rows a round, and none of a sample: it seems that they are separated, or lack a column."""
     monkeypatch.setattr(nearest, "NEAREST", 5)
-    found = []
+    found, find_separation = [], nearest.find_separation
 
     def asked(problem: Any, fit: Any, classes: Any, names: list[str]) -> Any:
         few = replace(problem, source=replace(problem.source, drawn=None))
-        found.append(nearest.find_separation(few, fit, classes, names))
+        found.append(find_separation(few, fit, classes, names))
         return found[-1]
 
-    monkeypatch.setattr(logistic, "find_separation", asked)
+    monkeypatch.setattr(nearest, "find_separation", asked)
     with pytest.warns((ConvergenceWarning, SeparationWarning)):
         LogisticRegression(solver="newton", max_iter=1).fit(Cut(rare(2000, kind), 300), "label")
     assert [one.kind for one in found] == [verdict]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.kernels import native
-from oddsmith.kernels.native import Csr, Dense, EpochRows, Kernels, Moments, Sgd
+from oddsmith.kernels.native import CsrProblem, DenseProblem, EpochRows, Kernels, MomentsProblem, SgdProblem
 
 PAGE = mmap.PAGESIZE
 KINDS = {"float64": 0, "float32": 1, "float16": 2}
@@ -110,7 +110,7 @@ def dense(kernels: Kernels, room: Room) -> tuple[Any, ...]:
         n, count = (runs - 1) * apart + run, runs * run
     x, row, column = room.rows(n, m, dtype, layout)
     plain = dtype == "float16" and C > 1
-    problem = Dense(
+    problem = DenseProblem(
         *(x, KINDS[dtype], n, m, row, column, run, apart),
         t=None if task == "moments" else room.codes(count, C + 1),
         s=None if plain else room.weights(count),
@@ -139,7 +139,7 @@ def csr(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     n, m = room.size(1, 8, 64, 128), room.size(1, 8, 40)
     dtype, index = str(rng.choice(["float64", "float32"])), str(rng.choice(["int32", "int64"]))
     data, indices, indptr = room.csr(n, m, dtype, index)
-    problem = Csr(data, indices, indptr, dtype == "float32", index == "int32", n, m)
+    problem = CsrProblem(data, indices, indptr, dtype == "float32", index == "int32", n, m)
     if task == 0:
         problem.t, problem.s, problem.offset = room.codes(n, 2), room.weights(n), room.maybe(n)
         problem.w, problem.v, problem.h = room.normal(m), room.maybe(m), room.put(np.zeros(n))
@@ -170,7 +170,7 @@ def moments(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     group = np.sort(rng.integers(0, G, K))[rng.permutation(K)] if full else np.arange(K)
     rank = np.argsort(np.argsort(group, kind="stable"), kind="stable")
     x, row, column = room.rows(n, m, dtype, layout)
-    problem = Moments(
+    problem = MomentsProblem(
         *(x, dtype == "float32", n, m, row, column),
         *(room.codes(n, K) if K > 1 else None, room.weights(n), K, G if full else K),
         *(room.put(rank.astype(np.int64)), room.put(group.astype(np.int64)), room.put(np.zeros(K, dtype=bool))),
@@ -194,7 +194,7 @@ def perceptron(kernels: Kernels, room: Room) -> tuple[Any, ...]:
 
 def sgd(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     n, m, C = room.size(1, 20), room.size(1, 8, 16, 40), int(room.rng.choice([1, 2, 4]))
-    problem = Sgd(
+    problem = SgdProblem(
         *(room.normal(n, m), n, m, C, room.codes(n, C + 1), room.put(np.ones(n)), room.normal(n, C), room.normal(m)),
         *(room.put(np.ones(m)), room.put(np.eye(C)), room.put(np.ones((C, m + 1))), room.normal(C, m + 1)),
         *(room.put(np.full(n, 1e-3)), room.normal(C, m + 1), room.zeros(C, m + 1)),

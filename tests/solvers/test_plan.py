@@ -30,7 +30,7 @@ TABLE: list[tuple[int, int, int, dict[str, Any], str]] = [
     (4000, 40, 5, {}, "L-BFGS 4,000 → Newton 4,000"),
     (400, 400, 2, {}, "L-BFGS 400 → Newton 400"),
     (400, 400, 2, {"has_prior": False}, "Newton 400"),
-    (3000, 400, 2, {}, "L-BFGS 3,000 → Newton 3,000"),
+    (3000, 400, 2, {}, "L-BFGS 3,000"),
     (10_000, 20, 2, {}, "Newton 1,250 → L-BFGS 10,000 → Newton 10,000"),
     (10_000, 20, 2, {"has_prior": False}, "Newton 1,250 → L-BFGS 10,000 → Newton 10,000"),
     (10_000, 20, 3, {}, "Newton 1,250 → L-BFGS 10,000 → Newton 10,000"),
@@ -95,7 +95,7 @@ TABLE: list[tuple[int, int, int, dict[str, Any], str]] = [
         {"storage": "sparse", "elements": 10000000.0, "sample_shows_columns": False},
         "Newton 20,459 → Newton 327,346",
     ),
-    (20_000, 200, 2, {"storage": "sparse", "elements": 400000.0}, "L-BFGS 20,000 → Newton 20,000"),
+    (20_000, 200, 2, {"storage": "sparse", "elements": 400000.0}, "L-BFGS 20,000"),
     (200_000, 300, 2, {"storage": "lazy"}, "L-BFGS 1,204 → L-BFGS 12,500 → L-BFGS 200,000"),
     (2000, 30, 2, {"storage": "lazy"}, "Newton 2,000"),
     (
@@ -211,9 +211,9 @@ def test_a_solver_that_was_asked_for_is_the_plan() -> None:
 def test_expected_time_and_passes_are_those_of_measured_fits() -> None:
     """Of a server with two cores, in milliseconds: within a factor of two, and passes within one in three."""
     measured = [
-        (Facts(n_rows=4000, n_columns=40), 7.0, 6),
-        (Facts(n_rows=4000, n_columns=40, n_classes=5), 36.0, 18),
-        (Facts(n_rows=30_000, n_columns=30, has_prior=False), 22.0, 7),
+        (Facts(n_rows=4000, n_columns=40), 4.4, 7),
+        (Facts(n_rows=4000, n_columns=40, n_classes=5), 16.6, 23),
+        (Facts(n_rows=30_000, n_columns=30, has_prior=False), 10.9, 7),
         (Facts(n_rows=1_000_000, n_columns=20), 27.0, 3),
         (Facts(n_rows=50_000, n_columns=300), 52.0, 2),
         (Facts(n_rows=100_000, n_columns=30, n_classes=10), 56.0, 2),

@@ -6,15 +6,16 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
 from sklearn.base import BaseEstimator
 
-from oddsmith.design.data_summary import Roles
 from oddsmith.engines import Parts
-from oddsmith.engines.scan import Wrapped
 from oddsmith.errors import InvalidInputError
-from oddsmith.persistence.journal import Journal
-from oddsmith.persistence.sealed_bytes import digest
+
+if TYPE_CHECKING:
+    from oddsmith.design.data_summary import Roles
+    from oddsmith.persistence.journal import Journal
 
 _CURRENT: ContextVar[tuple[BaseEstimator, list[Journal]] | None] = ContextVar("running_fit", default=None)
 """The model of a fit in progress, and the journals that were opened for it."""
@@ -42,7 +43,10 @@ def with_journal(parts: Parts, resume: str | os.PathLike[str] | None, roles: Rol
     """
     if resume is None:
         return parts
+    from oddsmith.engines.scan import Wrapped
+    from oddsmith.persistence.journal import Journal
     from oddsmith.persistence.model_file import register_types  # it imports every model
+    from oddsmith.persistence.sealed_bytes import digest
 
     current = _CURRENT.get()
     if current is None:

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from oddsmith.block import Block
-from oddsmith.data_access.training_data import Stream, may_sample, read_stream
+from oddsmith.data_access.training_stream import Stream, may_sample, read_stream
 from oddsmith.design.basis.base import Composed
 from oddsmith.design.fitted_basis import has_basis, learn_basis
 from oddsmith.design.inputs import feature_names, learned_design

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import narwhals as nw
 from sklearn.base import BaseEstimator, clone
 
-from oddsmith.data_access.training_data import Stream, find_roles
+from oddsmith.data_access.training_stream import Stream, find_roles
 from oddsmith.design.data_summary import Roles, locate_errors, some_weights
 from oddsmith.design.inputs import as_array
 from oddsmith.engines import PartedSource, Piece

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
-from inspect import signature
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -25,7 +23,7 @@ from oddsmith.engines import DaskParts, PartedSource, Parts, Piece, Progress, on
 from oddsmith.engines.files import FileParts
 from oddsmith.engines.files.engine import read_once
 from oddsmith.engines.progress import following
-from oddsmith.engines.scan import Scanned, Wrapped, find_parts, is_elsewhere
+from oddsmith.engines.scan import Scanned, Wrapped, find_parts
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
 from oddsmith.statistic import Shape
@@ -40,19 +38,6 @@ PREFIX = {
 """What the columns of a prediction are called, before the name of the class."""
 METHODS = ("predict", *PREFIX, "decide")
 """The methods that take data in pieces."""
-
-
-def streams(method: F) -> F:
-    """Decorate a method that predicts for each row, one of `METHODS`, so that it takes data in pieces, too."""
-
-    @wraps(method)
-    def dispatch(self: BaseEstimator, X: object, *args: object, **kwargs: object) -> Any:
-        if is_elsewhere(X):
-            given = signature(method).bind(self, X, *args, **kwargs).arguments
-            return predict_stream(self, method.__name__, X, dict(list(given.items())[2:]))
-        return method(self, X, *args, **kwargs)
-
-    return dispatch  # type: ignore[return-value]
 
 
 @runtime_checkable

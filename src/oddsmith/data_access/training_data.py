@@ -1,83 +1,21 @@
-"""Training data as a source to fold over: rows in memory, or data in pieces, which a first pass summarises."""
+"""Training data as a source to fold over: rows in memory here, data in pieces in `training_stream`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from oddsmith.data_access.checkpoint import with_journal
 from oddsmith.design import inputs
-from oddsmith.design.data_summary import BlockEncoder, DataSummary, DataSummaryParams, Roles, concatenate_samples
-from oddsmith.design.fitted_design import as_design, check_intercept, keep_design, through_design
-from oddsmith.design.formula import read_formula
-from oddsmith.design.inputs import feature_names, learned_design
-from oddsmith.design.labels import read_known_labels
-from oddsmith.design.table import Design
-from oddsmith.engines import Engine, MemorySource, PartedSource, Progress, engine_of
-from oddsmith.engines.base import S
-from oddsmith.engines.progress import following
-from oddsmith.engines.scan import Scanned, Wrapped, find_parts, is_elsewhere
-from oddsmith.errors import InvalidInputError, NeedsMemoryError
+from oddsmith.design.fitted_design import through_design
+from oddsmith.design.inputs import feature_names
+from oddsmith.engines import Engine, MemorySource, engine_of
+from oddsmith.engines.scan import is_elsewhere
+from oddsmith.errors import NeedsMemoryError
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
-
-SAMPLE_NUMBERS = 16_000_000
-"""Numbers in the sample that the first pass draws: 128 MB, and a Hessian within a few per cent of that of all rows."""
-SAMPLE_ROWS = 400_000
-
-
-@dataclass
-class PassCounter:
-    """An engine around another that counts its passes over the data."""
-
-    engine: Engine
-    progress: Progress | bool | None = None
-    count: int = 0
-
-    @property
-    def name(self) -> str:
-        return self.engine.name
-
-    def fold(self, statistic: type[S], source: PartedSource, params: object, *, progress: Progress | None = None) -> S:
-        self.count += 1
-        inside = replace(source, parts=source.parts.parts)
-        with following(progress or self.progress, f"pass {self.count}") as report:
-            return self.engine.fold(statistic, inside, params, progress=report)
-
-
-@dataclass(frozen=True)
-class Stream:
-    """Data in pieces, and which of its columns are labels, weights and offsets."""
-
-    parts: Wrapped
-    roles: Roles
-
-
-def open_stream(
-    X: object, y: object, sample_weight: object = None, offset: object = None, how: dict[str, Any] | None = None
-) -> Stream | None:
-    """Return data as a stream, or None if it is in memory."""
-    given = {"y": y, "s": sample_weight, "offset": offset}
-    apart = {name: value for name, value in given.items() if value is not None and not isinstance(value, str)}
-    how = dict(how or {})
-    progress, resume = how.pop("progress", None), how.pop("resume", None)
-    parts = find_parts(X, apart, how)
-    if parts is None:
-        if resume is not None:
-            raise InvalidInputError("resume= is for files and clusters, and X is in memory. Leave it out.")
-        return None
-    if isinstance(parts, Scanned):
-        progress, resume, parts = progress or parts.progress, resume or parts.resume, parts.parts
-    label, weight, shift = (value if isinstance(value, str) else None for value in given.values())
-    roles = Roles(label, weight, shift)
-    parts = with_journal(parts, resume, roles)
-    return Stream(Wrapped(parts, PassCounter(parts.engine, progress)), roles)
 
 
 def refuse_pieces(X: object, what: str, instead: str) -> None:
@@ -88,19 +26,6 @@ def refuse_pieces(X: object, what: str, instead: str) -> None:
             f"{what} goes through rows in memory, and X is {kind}data in pieces, wherever it lies. "
             f"{instead}, or read a table into memory that is small enough."
         )
-
-
-@runtime_checkable
-class Limits(Protocol):
-    """Settings of pieces: the bytes that may be held, and the type that encoded rows are rounded to."""
-
-    memory: int
-    dtype: str | None
-
-
-def may_sample(parts: Wrapped) -> bool:
-    """Whether rows may be drawn from the pieces: no row leaves the sites of a federated fit."""
-    return bool(getattr(parts.innermost, "draws", True))
 
 
 @dataclass(frozen=True)
@@ -134,133 +59,16 @@ def read_data(
     With ``known`` the classes are those of the model, whether or not the labels hold them all. NaN is not yet looked
     for in rows in memory. Of data in pieces (``how``: see `scan`) one pass is made, which may ``draw`` a sample.
     """
-    stream = open_stream(X, y, sample_weight, offset, how)
-    if stream is not None:
-        return read_stream(model, model.design, stream, reset=reset, draw=draw)
+    if how or is_elsewhere(X):
+        from oddsmith.data_access.training_stream import open_stream, read_stream
+
+        stream = open_stream(X, y, sample_weight, offset, how)
+        if stream is not None:
+            return read_stream(model, model.design, stream, reset=reset, draw=draw)
     X, y, sample_weight, offset = through_design(model, model.design, X, y, sample_weight, offset, reset=reset)
     rows = inputs.read_rows(model, X, reset=reset)
     n = rows.shape[0]
-    classes, t = read_known_labels(y, n, model.classes_) if known else inputs.read_labels(y, n)
+    classes, t = inputs.read_known_labels(y, n, model.classes_) if known else inputs.read_labels(y, n)
     s, offset = inputs.read_weights(sample_weight, n), inputs.read_offset(offset, n, len(classes))
     source = MemorySource(rows, t, len(classes), s, offset=offset)
     return TrainingData(classes, source, None, lambda: inputs.check_finite(rows, feature_names(model)))
-
-
-def read_stream(
-    model: BaseEstimator, design: object, stream: Stream, *, reset: bool, draw: bool = False, missing: bool = False
-) -> TrainingData:
-    """Summarise a stream and return it as a source of blocks; columns, classes and the design are kept on the model.
-
-    Without ``reset`` the columns, classes and design are those that the model has. ``draw`` keeps a sample of the rows.
-    """
-    draw = draw and may_sample(stream.parts)
-    learned = None if reset else learned_design(model)
-    wanted = as_design(design) if reset and stream.parts.columns is not None else learned
-    roles = find_roles(stream, wanted, None if reset else feature_names(model))
-    parts = roles.select(stream.parts)
-    summary = _summarise(parts, roles, wanted if reset else None, draw, vars(model).get("seed") or 0)
-    if reset:
-        learned = _learn(model, design, wanted, summary, roles)
-        inputs.check_two_classes(summary.classes)
-        inputs.check_class_weights(summary.weight, summary.classes)
-    classes: Labels = summary.classes if reset else model.classes_
-    found = dict(zip(summary.classes.tolist(), summary.weight.tolist(), strict=True))
-    class_weight = np.array([found.get(label, 0.0) for label in classes.tolist()])
-    names = None if roles.features is None else tuple(map(str, roles.features))
-    read = roles if learned is None else replace(roles, features=tuple(map(str, learned.feature_names_in_)))
-    limits = parts.innermost
-    dtype = (limits.dtype if isinstance(limits, Limits) else None) or "float64"
-    encode = BlockEncoder(roles=read, classes=classes, design=learned, names=names, missing=missing, dtype=dtype)
-    mean = None if summary.offset_sum is None else np.atleast_1d(summary.offset_sum) / summary.weight.sum()
-    counted = summary.n_present == summary.n_rows == float(summary.weight.sum())
-    weighted = roles.weight is not None or not counted or any(part.rows.s is not None for part in summary.drawn)
-    source = PartedSource(
-        parts,
-        encode,
-        n_rows=summary.n_rows,
-        M=len(learned.get_feature_names_out()) if learned is not None else len(names or ()) or summary.columns,
-        K=len(classes),
-        n_present=summary.n_present,
-        encodes_sparse=learned is not None and learned.sparse_,
-        weighted=weighted,
-        offset_mean=mean if mean is None or len(classes) == 2 else mean[1:] - mean[0],
-        drawn=_encode_sample(summary, encode) if summary.drawn else None,
-    )
-    return TrainingData(classes, source, class_weight)
-
-
-def find_roles(stream: Stream, design: Design | None = None, features: Iterable[object] | None = None) -> Roles:
-    """Return the roles of columns, the features among them: those given, those of the formula, or all others."""
-    roles, columns = stream.roles, stream.parts.columns
-    if columns is None:
-        return roles
-    formula = None if design is None or design.formula is None else read_formula(design.formula, list(columns))
-    if formula is not None:
-        if roles.y is not None and formula.target is not None and roles.y != formula.target:
-            raise InvalidInputError(
-                f"The left side of the formula is {formula.target!r}, and y={roles.y!r} names another."
-            )
-        roles = replace(roles, y=roles.y or formula.target)
-    for name in roles.names:
-        if name not in columns:
-            raise InvalidInputError(f"There is no column {name!r}. There are: {', '.join(map(repr, columns))}.")
-    if len(set(roles.names)) < len(roles.names):
-        raise InvalidInputError(f"One column has two roles: {roles.names}. Give each role a column of its own.")
-    if features is not None:
-        return replace(roles, features=tuple(map(str, features)))
-    used = set(columns if formula is None else formula.columns)
-    rest = tuple(name for name in columns if name in used and name not in roles.names)
-    if not rest:
-        raise InvalidInputError("No columns are left to fit with: all of them are labels, weights or offsets.")
-    return replace(roles, features=rest)
-
-
-def _summarise(parts: Wrapped, roles: Roles, design: Design | None, draw: bool, seed: int) -> DataSummary:
-    limits = parts.innermost
-    numbers = min(SAMPLE_NUMBERS, limits.memory // 80) if isinstance(limits, Limits) else SAMPLE_NUMBERS
-    most = min(SAMPLE_ROWS, max(4000, numbers // (len(roles.features or ()) or 20))) if draw else 0
-    share = min(1.0, 1.1 * most / max(1, parts.expected_rows)) if draw else 0.0
-    params = DataSummaryParams(roles=roles, design=design, share=share, most=most, seed=seed)
-    summary: DataSummary = parts.engine.fold(DataSummary, PartedSource(parts), params)  # type: ignore[type-var]
-    if not summary.n_rows:
-        raise InvalidInputError("The data has 0 rows (of complete values): found array with 0 sample(s).")
-    return summary
-
-
-def _learn(
-    model: BaseEstimator, design: object, wanted: Design | None, summary: DataSummary, roles: Roles
-) -> Design | None:
-    """Keep columns and design on the model, and return the design if it needs one."""
-    for name in ("design_", "feature_names_in_"):
-        model.__dict__.pop(name, None)
-    if roles.features is None:
-        model.n_features_in_ = summary.columns
-        return None
-    if wanted is None or summary.schema is None or (design is None and summary.schema.is_plain):
-        model.feature_names_in_ = np.array(roles.features, dtype=object)
-        model.n_features_in_ = len(roles.features)
-        return None
-    learned = wanted.settle(summary.schema)
-    check_intercept(model, learned)
-    keep_design(model, learned)
-    return learned
-
-
-def _encode_sample(summary: DataSummary, encode: BlockEncoder) -> MemorySource | None:
-    """Return the sampled rows as a source in memory."""
-    try:
-        pieces = [replace(piece, name="") for piece in concatenate_samples(summary.drawn, summary.most)]
-        blocks = [block for block in map(encode, pieces) if block.n_rows]
-    except InvalidInputError:
-        # The next pass meets the same rows where they are, and says where that is.
-        return None
-    if not blocks:
-        return None
-    first, K = blocks[0], len(encode.classes)
-    if len(blocks) == 1:
-        return MemorySource(first.X, first.t, K, first.s, offset=first.offset)
-    stack: Any = partial(sparse.vstack, format="csr") if first.is_sparse else np.concatenate
-    X, t = stack([block.X for block in blocks]), np.concatenate([block.t for block in blocks])
-    s = None if first.s is None else np.concatenate([block.weights() for block in blocks])
-    offset = None if first.offset is None else np.concatenate([block.offset for block in blocks])
-    return MemorySource(X, t, K, s, offset=offset)

@@ -18,8 +18,6 @@ from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 
-LARGE = 8_000_000
-"""Numbers in the data from which compiled kernels save more than loading them costs."""
 SLICE_ELEMENTS = 1 << 20
 """Numbers in a slice of rows that one thread predicts at once."""
 TILE_ELEMENTS = 1 << 17

@@ -6,23 +6,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
 
-from oddsmith.design.basis.base import S
-from oddsmith.design.basis.expansion import Expansion, learn_expansion
-from oddsmith.design.basis.radial import GaussianKernel
-from oddsmith.design.basis.standardize import Standardize
 from oddsmith.design.inputs import ArrayOrCSR, Codes, check_finite, feature_names, learned_design, read_weights
 from oddsmith.engines import MemorySource, engine_of, one_blas_thread
 from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.numerics import Array
 from oddsmith.priors import GaussianPrior
 from oddsmith.protocols import Indices, Labels
+
+if TYPE_CHECKING:  # a model without a basis needs none of these
+    from oddsmith.design.basis.base import S
+    from oddsmith.design.basis.expansion import Expansion
 
 SLICE_NUMBERS = 1 << 20
 
@@ -39,6 +39,8 @@ def learn_basis(model: BaseEstimator, source: S) -> S:
     if basis is None:
         model.__dict__.pop("basis_", None)
         return source
+    from oddsmith.design.basis.expansion import learn_expansion
+
     if isinstance(source, MemorySource):
         check_finite(source.X, feature_names(model))
     engine = engine_of(source, options.get("threads"))
@@ -62,7 +64,11 @@ def has_basis(model: BaseEstimator) -> bool:
 def in_deviations(model: BaseEstimator) -> bool:
     """Whether a fitted model sees columns in units of their standard deviations: `Standardize` comes first."""
     basis = learned_basis(model)
-    first = basis.steps[0] if basis is not None and basis.steps else None
+    if basis is None:
+        return False
+    from oddsmith.design.basis.standardize import Standardize
+
+    first = basis.steps[0] if basis.steps else None
     return isinstance(first, Standardize) and bool(first.scale)
 
 
@@ -72,6 +78,8 @@ def in_function_space(basis: object, prior: object) -> Any:
         return basis
     if prior.space != "function":
         raise UnknownNameError("space of a prior", prior.space, ["weights", "function"])
+    from oddsmith.design.basis.radial import GaussianKernel
+
     bases = list(basis) if isinstance(basis, list | tuple) else [basis]
     if not isinstance(bases[-1], GaussianKernel) or prior.scale is None:
         raise InvalidInputError(
@@ -109,6 +117,7 @@ class ExpandedRows:
     """Rows as seen through an expansion, made when they are asked for: sliced, multiplied, or taken whole.
 
     >>> from oddsmith import Polynomial
+    >>> from oddsmith.design.basis import learn_expansion
     >>> from oddsmith.engines import MemoryEngine
     >>> source = MemorySource(np.array([[1.0], [3.0]]), np.zeros(2, dtype=np.int32), K=1)
     >>> rows = ExpandedRows(source.X, learn_expansion(Polynomial(2), source, ["x"], engine=MemoryEngine()))

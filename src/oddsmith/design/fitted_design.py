@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sklearn.base import BaseEstimator, clone
 
-from oddsmith.design.frame import is_plain
 from oddsmith.design.inputs import Encoded, as_table, learned_design, split_target, take_rows
-from oddsmith.design.table import Design
 from oddsmith.errors import InvalidInputError, InvalidTypeError
+
+if TYPE_CHECKING:
+    from oddsmith.design.table import Design
 
 
 def through_design(
@@ -51,8 +52,12 @@ def through_design(
 
 def as_design(design: object) -> Design | None:
     """Return a copy of a design that is not fitted: one of all columns for None, none for False."""
-    if design is None or design is False:
-        return None if design is False else Design()
+    if design is False:
+        return None
+    from oddsmith.design.table import Design
+
+    if design is None:
+        return Design()
     if not isinstance(design, Design):
         raise InvalidTypeError(f"design must be None or a Design(…), found {design!r}.")
     return clone(design)  # type: ignore[no-any-return]
@@ -61,8 +66,11 @@ def as_design(design: object) -> Design | None:
 def _is_numbers(X: object, y: object) -> bool:
     """Whether rows need no design: an array, or a table that holds nothing but numbers beside ``y``."""
     table = as_table(X)
-    rest = table.drop(y) if table is not None and isinstance(y, str) and y in table.columns else table
-    return rest is None or is_plain(rest)
+    if table is None:
+        return True
+    from oddsmith.design.frame import is_plain
+
+    return is_plain(table.drop(y) if isinstance(y, str) and y in table.columns else table)
 
 
 def keep_design(model: BaseEstimator, design: Design) -> None:

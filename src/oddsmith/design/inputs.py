@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.types as is_
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
@@ -25,7 +23,9 @@ from oddsmith.errors import InvalidInputError, InvalidTypeError, NeedsMemoryErro
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices, Labels
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # arrays need no Arrow: the functions that read its tables import it
+    import pyarrow as pa
+
     from oddsmith.design.table import Design
 
 ArrayOrCSR: TypeAlias = Array | sparse.csr_array
@@ -126,6 +126,11 @@ def read_rows(estimator: BaseEstimator, X: object, *, reset: bool) -> Any:
     design = None if reset else learned_design(estimator)
     if design is not None:
         return design.transform(X)
+    if reset and type(X) is np.ndarray and X.ndim == 2 and X.size and X.dtype in (np.float64, np.float32):
+        # Nothing to convert. The first time scikit-learn asks whether it is a table, narwhals looks for plugins: 6 ms.
+        estimator.__dict__.pop("feature_names_in_", None)
+        estimator.n_features_in_ = X.shape[1]
+        return X
     table = as_table(X)
     with as_input_errors():
         if table is None:
@@ -148,6 +153,8 @@ def _with_names(table: nw.DataFrame[Any]) -> Any:
     """Return what scikit-learn reads the same column names from (pandas, Arrow), whatever the table's library."""
     if table.implementation.is_pandas_like():
         return table.to_native()
+    import pyarrow as pa
+
     return pa.table({name: pa.nulls(0) for name in table.columns})
 
 
@@ -170,6 +177,7 @@ def column_major(table: nw.DataFrame[Any], dtype: str = "float64") -> Array:
 
     It is a view of the table, not to be written to, where that is such an array already.
 
+    >>> import pyarrow as pa
     >>> column_major(nw.from_native(pa.table({"a": [1, 2], "b": [0.5, None]}))).tolist()
     [[1.0, 0.5], [2.0, nan]]
     """
@@ -192,9 +200,11 @@ def arrow_table(table: nw.DataFrame[Any]) -> pa.Table | None:
 
 def arrow_kind(type_: pa.DataType) -> str | None:
     """Return the kind of numbers or truth values of Arrow, which need no other reading; None for all else."""
-    if is_.is_float64(type_) or is_.is_integer(type_):
+    from pyarrow import types
+
+    if types.is_float64(type_) or types.is_integer(type_):
         return "number"
-    return "boolean" if is_.is_boolean(type_) else None
+    return "boolean" if types.is_boolean(type_) else None
 
 
 def _column_values(column: nw.Series[Any]) -> npt.NDArray[Any]:
@@ -220,10 +230,13 @@ def arrow_numbers(array: pa.Array | pa.ChunkedArray) -> Array:
 
     Libraries turn decimals into floats in ways of their own, which differ in the last bit.
 
+    >>> import pyarrow as pa
     >>> from decimal import Decimal
     >>> arrow_numbers(pa.array([Decimal("0.1"), None])).tolist()
     [0.1, nan]
     """
+    import pyarrow as pa
+
     if isinstance(array, pa.ChunkedArray):
         array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
     array = array.cast(pa.string()) if pa.types.is_decimal(array.type) else array
@@ -365,6 +378,21 @@ def as_array(values: object) -> Any:
 def take_rows(values: object, kept: Indices | None) -> Any:
     """Return the entries of the rows ``kept``, all if that is None; a scalar or None is that of any rows."""
     return values if kept is None or values is None or np.isscalar(values) else np.asarray(as_array(values))[kept]
+
+
+def read_known_labels(y: object, n_rows: int, classes: Labels) -> tuple[Labels, Codes]:
+    """Return the classes of a model and the code of each label among them, or refuse labels that it does not know."""
+    labels = np.asarray(as_array(y))
+    if labels.shape != (n_rows,):
+        raise InvalidInputError(f"y has shape {labels.shape}; expected ({n_rows},), a label for each row.")
+    codes = {label: code for code, label in enumerate(classes.tolist())}
+    new = [label for label in dict.fromkeys(labels.tolist()) if label not in codes]
+    if new:
+        raise InvalidInputError(
+            f"y holds {', '.join(map(repr, new[:5]))}, which the model was not fitted to: it knows "
+            f"{', '.join(map(repr, list(codes)[:8]))}. Fit it anew with rows of all classes."
+        )
+    return classes, np.array([codes[label] for label in labels.tolist()], dtype=np.int32)
 
 
 def read_weights(sample_weight: object, n_rows: int) -> Array | None:

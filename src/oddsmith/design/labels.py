@@ -74,18 +74,3 @@ def read_some_labels(y: object, n: int, classes: npt.ArrayLike | None = None) ->
         unknown = next(label for label in found.tolist() if label not in known.tolist())
         raise InvalidInputError(f"y holds the label {unknown!r}, which is not among classes={known.tolist()}.")
     return known, t[len(known) :]
-
-
-def read_known_labels(y: object, n_rows: int, classes: Labels) -> tuple[Labels, Codes]:
-    """Return the classes of a model and the code of each label among them, or refuse labels that it does not know."""
-    labels = np.asarray(as_array(y))
-    if labels.shape != (n_rows,):
-        raise InvalidInputError(f"y has shape {labels.shape}; expected ({n_rows},), a label for each row.")
-    codes = {label: code for code, label in enumerate(classes.tolist())}
-    new = [label for label in dict.fromkeys(labels.tolist()) if label not in codes]
-    if new:
-        raise InvalidInputError(
-            f"y holds {', '.join(map(repr, new[:5]))}, which the model was not fitted to: it knows "
-            f"{', '.join(map(repr, list(codes)[:8]))}. Fit it anew with rows of all classes."
-        )
-    return classes, np.array([codes[label] for label in labels.tolist()], dtype=np.int32)

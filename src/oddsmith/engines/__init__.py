@@ -1,14 +1,28 @@
 """Where rows come from: ``fold(statistic, source, params)`` over arrays, files and clusters."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from oddsmith.engines.base import ENGINES, Engine, Progress, Source
-from oddsmith.engines.dask import DaskEngine, DaskParts
-from oddsmith.engines.files import FilesEngine
 from oddsmith.engines.memory import MemoryEngine, MemorySource, one_blas_thread
 from oddsmith.engines.partitioned import AnySource, PartedSource, Parts, Piece
+
+if TYPE_CHECKING:
+    from oddsmith.engines.dask import DaskEngine, DaskParts
+    from oddsmith.engines.files import FilesEngine
 
 # These need libraries that are slow to import, or that not everybody has.
 for _name in ("files", "dask", "spark"):
     ENGINES.later(_name, f"oddsmith.engines.{_name}")
+_LATER = {"DaskEngine": "dask", "DaskParts": "dask", "FilesEngine": "files"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"oddsmith.engines.{_LATER[name]}"), name)
 
 
 def engine_of(source: Source, threads: int | None = None) -> Engine:

@@ -209,6 +209,16 @@ class MemorySource:
         return max(512, -(-rows // 8), SMALL_BYTES // max(1, each))
 
 
+def in_slices(source: MemorySource, count: int) -> MemorySource:
+    """Return a source that is folded in so many slices.
+
+    >>> source = MemorySource(np.eye(3), np.zeros(3, dtype=np.int32), K=1)
+    >>> in_slices(source, 2).slices()
+    [(0, 1), (1, 3)]
+    """
+    return replace(source, slice_rows=max(1, -(-source.n_rows // count)))
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunSource:
     """The rows from ``first`` to ``last`` of each of many stretches of a source; with ``whole`` those after them, too.
@@ -368,13 +378,22 @@ def _blas_controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+BLAS_ALONE_NUMBERS = 4096
+"""Size of the largest matrix that BLAS keeps on one thread by itself: OpenBLAS shares out a product with a vector from
+9,216 numbers on, a product of matrices from 262,144 multiplications on."""
+
+
 @contextmanager
-def one_blas_thread() -> Iterator[None]:
+def one_blas_thread(numbers: float = np.inf) -> Iterator[None]:
     """Hold BLAS at one thread while a fit runs; the last of several fits that overlap restores the user's setting.
 
     Slices of the data are the threads, and bits must not depend on their number. The solve belongs inside, too: threads
-    that wake up for small matrices cost more than a pass over the data.
+    that wake up for small matrices cost more than a pass over the data. If the largest matrix has few ``numbers``, BLAS
+    takes one thread anyway, and is not looked for: that takes 10 ms, once in a process.
     """
+    if numbers <= BLAS_ALONE_NUMBERS:
+        yield
+        return
     with _blas_lock:
         _blas_limits.append(None if _blas_limits else _blas_controller().limit(limits=1, user_api="blas"))
     try:

@@ -17,7 +17,7 @@ import numpy as np
 
 from oddsmith.block import Block
 from oddsmith.data_access.streamed_prediction import model_inputs, open_pieces, select_columns, with_types
-from oddsmith.data_access.training_data import PassCounter
+from oddsmith.data_access.training_stream import PassCounter
 from oddsmith.decision.calibration import FLAT, LinearMap, cross_entropy, gradients, moves_by, solve_linear
 from oddsmith.decision.loss import LossMatrix, RejectLike, read_loss
 from oddsmith.design.data_summary import locate_errors

@@ -1,1 +1,1 @@
-"""How one block is summed fast: the array-API reference, and compiled kernels for large dense and CSR blocks."""
+"""How one block is summed fast: the reference in NumPy, and kernels in C that come compiled."""

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from oddsmith.block import Block
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels import native
-from oddsmith.kernels.native import Moments, address, contiguous, strided
+from oddsmith.kernels.native import MomentsProblem, address, contiguous, strided
 from oddsmith.numerics import Array
 
 
@@ -40,7 +40,7 @@ def add_class_sums(
         raise InvalidInputError(f"Class codes go from {t.min()} to {t.max()}, expected 0 to {len(weight) - 1}.")
     order, groups = contiguous(rank, np.int64), contiguous(group, np.int64)
     squares, matrices = (products, None) if products.ndim == 2 else (None, products)
-    problem = Moments(
+    problem = MomentsProblem(
         *(address(X), X.dtype == np.float32, *X.shape, *(stride // X.itemsize for stride in X.strides)),
         *(address(t), address(s), len(weight), len(products), address(order), address(groups)),
         *(address(seen), address(base), address(weight), address(total), address(squares), address(matrices)),

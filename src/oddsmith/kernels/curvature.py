@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from oddsmith.block import Block
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels import native, reference
-from oddsmith.kernels.native import Csr, Dense, Kernels, address, contiguous, strided
+from oddsmith.kernels.native import CsrProblem, DenseProblem, Kernels, address, contiguous, strided
 from oddsmith.kernels.reference import CurvatureParams, Sums
 from oddsmith.numerics import Array
 from oddsmith.rows import HalfRows, RunRows, SparseRows
@@ -150,7 +150,7 @@ def _dense(
     begin, to = numbers.ctypes.data, sums.ctypes.data
     center = begin + 8 * C * (M + 1)
     following = center + 8 * M * (1 + len(inverse))
-    problem = Dense.from_buffer_copy(_addresses(block, C))
+    problem = DenseProblem.from_buffer_copy(_addresses(block, C))
     problem.C, problem.W, problem.b, problem.center = C, begin, begin + 8 * C * M, center
     problem.g, problem.H = to, to + 8 * C * (M + 1) if hessian else None
     if inverse:
@@ -164,7 +164,7 @@ def _dense(
     return problem.value, problem.max_norm2
 
 
-def _addresses(block: Block, C: int) -> Dense:
+def _addresses(block: Block, C: int) -> DenseProblem:
     """Return a problem of the dense kernel with the arrays of a block alone, which the block keeps."""
     if not block.addresses:
         _check_codes(block, C)
@@ -172,8 +172,8 @@ def _addresses(block: Block, C: int) -> Dense:
         t, s, offset = contiguous(block.t, np.int32), contiguous(block.s), contiguous(block.offset)
         row, column = X.strides[0] // X.itemsize, X.strides[1] // X.itemsize
         rows = (address(X), KINDS[X.dtype], *X.shape, row, column, run, apart)
-        block.addresses.extend((Dense(*rows, address(t), address(s), address(offset)), X, t, s, offset))
-    problem: Dense = block.addresses[0]
+        block.addresses.extend((DenseProblem(*rows, address(t), address(s), address(offset)), X, t, s, offset))
+    problem: DenseProblem = block.addresses[0]
     return problem
 
 
@@ -288,10 +288,10 @@ def _csr_rows(block: Block) -> csr_array:
     return rows
 
 
-def _csr_problem(block: Block, **arrays: npt.NDArray[Any] | None) -> Csr:
+def _csr_problem(block: Block, **arrays: npt.NDArray[Any] | None) -> CsrProblem:
     """Return the problem of a CSR kernel; the arrays must stay alive."""
     X = _csr_rows(block)
-    return Csr(
+    return CsrProblem(
         data=address(X.data),
         indices=address(X.indices),
         indptr=address(X.indptr),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.kernels import native
-from oddsmith.kernels.native import Sgd, address
+from oddsmith.kernels.native import SgdProblem, address
 from oddsmith.numerics import Array
 
 
@@ -48,7 +48,7 @@ def run_epoch(
         np.ascontiguousarray(array, dtype=np.float64)
         for array in (X, s, offset, center, scale, T, decay, target, steps)
     )
-    problem = Sgd(
+    problem = SgdProblem(
         *(address(X), *X.shape, len(V), address(codes), address(s), address(offset), address(center), address(scale)),
         *(address(T), address(decay), address(target), address(steps), address(V), address(mean)),
     )

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.engines import MemorySource
+from oddsmith.engines.memory import in_slices
 from oddsmith.errors import InvalidInputError
 from oddsmith.likelihood.coordinates import (
     Coordinates,
@@ -132,16 +133,13 @@ def _stored(problem: Problem, coordinates: Coordinates) -> tuple[Any, Array, Arr
         return replace(source, slice_rows=max(1, source.n_rows)), center, scale
     if isinstance(source, MemorySource) and source.transform is None and not is_large(source):
         slices = 1 if _is_quick(problem) else policy.POLICY.small_slices
-        return replace(source, slice_rows=max(1, -(-source.n_rows // slices))), center, scale
+        return in_slices(source, slices), center, scale
     return source, center, scale
 
 
 def _is_quick(problem: Problem) -> bool:
     """Whether a pass over all rows is so short that threads would only wait for each other."""
-    if problem.link is not None:
-        return float(problem.source.size) <= policy.POLICY.one_thread_elements
-    size = (problem.K - 1) * (problem.M + 1)
-    return int(problem.source.n_rows) * float(size) ** 2 <= policy.POLICY.one_thread_products
+    return float(problem.source.size) * (problem.K - 1) <= policy.POLICY.one_thread_elements
 
 
 def _penalty(problem: Problem, contrast: Array) -> tuple[Quadratic, Array]:

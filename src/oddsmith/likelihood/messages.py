@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from oddsmith.errors import OddsmithWarning
-from oddsmith.likelihood.separation import Separation
 from oddsmith.links import Link
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
 from oddsmith.solvers.sgd import SGD
+
+if TYPE_CHECKING:
+    from oddsmith.likelihood.separation import Separation
 
 
 def remedy(solver: object, max_iter: int) -> str:

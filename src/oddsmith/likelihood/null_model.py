@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from oddsmith.engines import MemorySource
 from oddsmith.errors import InvalidInputError
-from oddsmith.likelihood.barrier import fit_bounded
 from oddsmith.likelihood.fit import fit_likelihood
 from oddsmith.likelihood.problem import Problem
-from oddsmith.likelihood.separation import DesignRows
 from oddsmith.numerics import Array
+
+if TYPE_CHECKING:
+    from oddsmith.likelihood.separation import DesignRows
 
 
 def zero_column(rows: DesignRows) -> Array:
@@ -40,6 +42,8 @@ def null_log_likelihood(problem: Problem) -> float:
     null = replace(null, names=lambda: ["(none)"], max_iter=200)
     if null.link is None or np.isinf(null.link.domain).all():
         return fit_likelihood(null).result.final.log_likelihood
+    from oddsmith.likelihood.barrier import fit_bounded
+
     try:
         return fit_bounded(null).result.final.log_likelihood
     except InvalidInputError:  # with this offset no constant keeps every probability inside (0, 1)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy import linalg
 
 from oddsmith.engines import AnySource, Engine, MemorySource, PartedSource, Progress, engine_of
-from oddsmith.engines.memory import RunSource, available_cores, parallel_map
+from oddsmith.engines.memory import RunSource, available_cores, in_slices, parallel_map
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.reference import RowBuffers
 from oddsmith.likelihood.coordinates import threads_of
@@ -434,7 +434,18 @@ class FoldObjective:
     def fold(self, statistic: type[S], params: object) -> S:
         """Return the fold of a statistic over the rows: one pass."""
         self.state.passes += 1
-        return self.engine.fold(statistic, self.source, params, progress=self.progress)
+        hessian = isinstance(params, CurvatureParams) and params.order >= 2
+        source = self._hessian_source if hessian else self.source
+        return self.engine.fold(statistic, source, params, progress=self.progress)
+
+    @cached_property
+    def _hessian_source(self) -> AnySource | RunSource:
+        """The rows in more slices, where only a Hessian is work enough for several threads."""
+        source, products = self.source, self.n_rows * float(self.size) ** 2
+        one_slice = isinstance(source, MemorySource) and source.slice_rows == source.n_rows and source.transform is None
+        if not one_slice or products <= policy.POLICY.one_thread_products:
+            return source
+        return in_slices(self.memory_source, policy.POLICY.small_slices)
 
     def _at(self, w: Array, order: int = 1, inverse: Array | None = None, *, expected: bool = False) -> CurvatureParams:
         """Return the weights as the kernels take them."""

@@ -65,6 +65,12 @@ class Problem:
             )
         return self.source
 
+    @property
+    def largest_matrix(self) -> float:
+        """Numbers in the largest matrix of the solve: the rows or the Hessian."""
+        hessian = (self.K * (self.M + 1)) ** 2
+        return float(max(self.source.n_rows * self.source.shape.M, hessian))
+
 
 def facts_of(problem: Problem, coordinates: Coordinates) -> Facts:
     """Return what is known of a problem before it is solved."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import wraps
 from os import PathLike
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -13,20 +13,21 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
 from oddsmith.data_access.checkpoint import checkpointed
-from oddsmith.data_access.streamed_prediction import accuracy, streams
-from oddsmith.decision import actions as acting
-from oddsmith.decision.class_prior import PerClass, read_class_prior, read_rates
-from oddsmith.decision.loss import LossLike, RejectLike, read_loss, read_probabilities
+from oddsmith.data_access.dispatch import streams
 from oddsmith.design.fitted_basis import takes_sparse
 from oddsmith.design.inputs import restored_on_error, split_target
 from oddsmith.engines.scan import is_elsewhere
 from oddsmith.errors import InvalidInputError, InvalidTypeError
-from oddsmith.inference.predictive import Predictive
 from oddsmith.models.estimator import Estimator
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
-from oddsmith.records import Table
 from oddsmith.registry import Registry
+
+if TYPE_CHECKING:  # a fit needs none of these: each method imports what it calls
+    from oddsmith.decision.class_prior import PerClass
+    from oddsmith.decision.loss import LossLike, RejectLike
+    from oddsmith.inference.predictive import Predictive
+    from oddsmith.records import Table
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -97,6 +98,8 @@ class Classifier(ClassifierMixin, Estimator):
         0.5
         """
         if is_elsewhere(X):
+            from oddsmith.data_access.streamed_prediction import accuracy
+
             return accuracy(self, X, y, sample_weight)
         X, y = split_target(X, y)
         return float(super().score(X, y, sample_weight))
@@ -124,17 +127,20 @@ class Classifier(ClassifierMixin, Estimator):
         >>> model.decide([[-2.0], [1.4], [3.0]], {"sick": {"go": 9, "stay": 0}, "well": {"go": 0, "stay": 1}}).tolist()
         ['go', 'stay', 'stay']
         """
+        from oddsmith.decision.actions import REJECT, decide_by, mark
+        from oddsmith.decision.loss import read_loss
+
         self._check_fitted()
         matrix = read_loss(loss, self.classes_)
         if matrix.error_cost is None or predictive:
-            return acting.decide_by(self._probabilities(X, predictive), matrix, reject)
+            return decide_by(self._probabilities(X, predictive), matrix, reject)
         self._check_probabilistic()
         # With equal errors the decision is predict's, to the last tie.
         labels = self.predict(X)
         if reject is None:
             return labels
-        rejected = acting.decide_by(self._probabilities(X, False), matrix, reject) == acting.REJECT
-        return acting.mark(labels, rejected)
+        rejected = decide_by(self._probabilities(X, False), matrix, reject) == REJECT
+        return mark(labels, rejected)
 
     def threshold_for(self, loss: LossLike = None) -> float:
         """Return the probability of ``classes_[1]`` above which the second action is the cheaper one (two classes).
@@ -144,13 +150,15 @@ class Classifier(ClassifierMixin, Estimator):
         >>> model.threshold_for({"sick": {"sick": 0, "well": 9}, "well": {"sick": 1, "well": 0}})
         0.9
         """
+        from oddsmith.decision.actions import threshold_for
+
         self._check_fitted()
         if len(self.classes_) != 2:
             raise InvalidInputError(
                 f"A threshold lies between two classes, and this model has {len(self.classes_)}: "
                 f"{self.classes_.tolist()[:8]}. Use decide(X, loss), which compares all actions."
             )
-        return acting.threshold_for(loss, classes=self.classes_)
+        return threshold_for(loss, classes=self.classes_)
 
     @available_if(is_probabilistic)
     def with_class_prior(self, class_prior: PerClass) -> Any:
@@ -168,6 +176,8 @@ class Classifier(ClassifierMixin, Estimator):
         >>> bool((moved.coef_ == model.coef_).all()), float((moved.intercept_ - model.intercept_).round(6)[0])
         (True, -2.197225)
         """
+        from oddsmith.decision.class_prior import read_class_prior
+
         self._check_fitted()
         prior = read_class_prior(class_prior, self.classes_)
         trained = training_prior(self)
@@ -198,6 +208,8 @@ class Classifier(ClassifierMixin, Estimator):
         >>> float((rare.intercept_ - model.intercept_).round(6)[0])
         -2.302585
         """
+        from oddsmith.decision.class_prior import read_rates
+
         self._check_fitted()
         if (rates is None) == (y is None):
             raise InvalidInputError("undo_resampling takes either rates={class: factor} or y, the original labels.")
@@ -220,6 +232,8 @@ class Classifier(ClassifierMixin, Estimator):
 
     def _probabilities(self, X: object, predictive: bool) -> Array:
         """Return the probabilities that a decision rests on, N × K."""
+        from oddsmith.decision.loss import read_probabilities
+
         self._check_probabilistic()
         if not predictive:
             return read_probabilities(self._decision_proba(X), len(self.classes_))

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from oddsmith.data_access.training_data import refuse_pieces
-from oddsmith.inference import posterior
-from oddsmith.inference.laplace import Seed
-from oddsmith.inference.leave_one_out import LeaveOneOut, leave_rows_out
-from oddsmith.inference.posterior import Posterior
-from oddsmith.inference.predictive import Predictive, predictive
-from oddsmith.inference.summary import check_level
 from oddsmith.likelihood.coordinates import is_large
 from oddsmith.likelihood.fitted_state import EarlierRows
-from oddsmith.likelihood.problem import Problem
 from oddsmith.models.base import all_or_nothing
 from oddsmith.models.inference_mixin import InferenceMixin
 from oddsmith.numerics import Array
-from oddsmith.prior_selection.quadratic_model import Selection
 from oddsmith.protocols import Labels
 from oddsmith.solvers import Newton
+
+if TYPE_CHECKING:  # a fit needs none of these: each method imports what it calls
+    from oddsmith.inference.laplace import Seed
+    from oddsmith.inference.leave_one_out import LeaveOneOut
+    from oddsmith.inference.posterior import Posterior
+    from oddsmith.inference.predictive import Predictive
+    from oddsmith.likelihood.problem import Problem
+    from oddsmith.prior_selection.quadratic_model import Selection
 
 
 class BayesianMixin(InferenceMixin):
@@ -50,7 +50,9 @@ class BayesianMixin(InferenceMixin):
         (intercept)  -0.226438   1.08682
                  x0   0.452875  0.685512
         """
-        return posterior.laplace_posterior(self._fit_record())
+        from oddsmith.inference.posterior import laplace_posterior
+
+        return laplace_posterior(self._fit_record())
 
     @property
     def log_evidence_(self) -> float:
@@ -66,7 +68,9 @@ class BayesianMixin(InferenceMixin):
         >>> round(model.log_evidence_, 4)
         -1.976
         """
-        return posterior.laplace_log_evidence(self._fit_record())
+        from oddsmith.inference.posterior import laplace_log_evidence
+
+        return laplace_log_evidence(self._fit_record())
 
     def predictive(
         self,
@@ -104,6 +108,9 @@ class BayesianMixin(InferenceMixin):
           0  0.545453     0.173472  0.882269   0.583434   0.105575
           1  0.745479  6.90943e-30         1  0.0154643   0.551784
         """
+        from oddsmith.inference.predictive import predictive
+        from oddsmith.inference.summary import check_level
+
         rows, fit = self._rows(X), self._fit_record()
         return predictive(fit, rows, method, check_level(level), seed, offset, draws)
 
@@ -128,6 +135,8 @@ class BayesianMixin(InferenceMixin):
         leave-one-out log loss 0.742147 ± 0.25 over 6 rows; effective weights 1.7; most influential row 2 (0.311)
         """
         refuse_pieces(X, "leave_one_out", "Use evaluate with rows that were not fitted to")
+        from oddsmith.inference.leave_one_out import leave_rows_out
+
         return leave_rows_out(self._fit_record(X, y, sample_weight, offset))
 
     def posterior_mean(
@@ -146,7 +155,9 @@ class BayesianMixin(InferenceMixin):
         ([-0.226, 0.453], [-0.285, 0.57])
         """
         refuse_pieces(X, "posterior_mean", "Use posterior_.mean, the mode, which is the same for many rows")
-        return posterior.posterior_mean(self._fit_record(X, y, sample_weight, offset))
+        from oddsmith.inference.posterior import posterior_mean
+
+        return posterior_mean(self._fit_record(X, y, sample_weight, offset))
 
     @all_or_nothing
     def update(self, X: Any, y: Any, sample_weight: object = None, offset: object = None) -> Self:
@@ -167,8 +178,10 @@ class BayesianMixin(InferenceMixin):
         >>> model.n_rows_, bool(np.abs(model.coef_ - whole.coef_)[0, 0] < 0.05 * whole.posterior_.std[1])
         (2000, True)
         """
+        from oddsmith.inference.posterior import posterior_as_prior
+
         fit_record = self._fit_record()
-        prior, earlier = posterior.posterior_as_prior(fit_record), self._earlier.add(fit_record.state)
+        prior, earlier = posterior_as_prior(fit_record), self._earlier.add(fit_record.state)
         classes, problem = self._problem(X, y, sample_weight, offset, known=True)
         problem = replace(problem, prior=prior, jeffreys=False, start=self._against_first())
         self._solve_and_assign(problem, classes, (X, y, sample_weight, offset))

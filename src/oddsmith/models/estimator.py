@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from oddsmith.data_access.streamed_prediction import streams
-from oddsmith.design.basis import Expansion
+from oddsmith.data_access.dispatch import streams
 from oddsmith.design.fitted_basis import expanded, has_basis, input_names
 from oddsmith.design.inputs import check_finite, check_fitted, feature_names, read_rows
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array, log_softmax, softmax
 from oddsmith.protocols import Labels
+
+if TYPE_CHECKING:
+    from oddsmith.design.basis import Expansion
 
 
 class Estimator(BaseEstimator):

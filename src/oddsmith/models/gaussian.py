@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.data_access.streamed_prediction import streams
-from oddsmith.data_access.training_data import Stream, read_stream
+from oddsmith.data_access.dispatch import streams
+from oddsmith.data_access.training_stream import Stream, read_stream
 from oddsmith.decision.class_prior import PerClass
 from oddsmith.densities.class_sums import Folded, on_classes, place
 from oddsmith.densities.covariance_checks import (

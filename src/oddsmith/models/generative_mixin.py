@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
-from oddsmith.data_access.streamed_prediction import streams
-from oddsmith.data_access.training_data import Stream, open_stream
+from oddsmith.data_access.dispatch import streams
+from oddsmith.data_access.training_stream import Stream, open_stream
 from oddsmith.decision.class_prior import PerClass, read_class_prior
 from oddsmith.densities.class_sums import Folded, Solution
 from oddsmith.densities.gaussian import QuadraticForm

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.data_access.streamed_prediction import streams
+from oddsmith.data_access.dispatch import streams
 from oddsmith.models.estimator import Estimator
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels

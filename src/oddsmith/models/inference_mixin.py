@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oddsmith.design.fitted_basis import in_deviations
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, UnavailableError
-from oddsmith.inference.covariance import read_covariance
-from oddsmith.inference.fit_record import FitRecord
-from oddsmith.inference.fit_summary import check_intervals, summarize
-from oddsmith.inference.hypotheses import ChiSquareTest, DropOne, drop_one, linear_test
-from oddsmith.inference.margins import MarginalEffects, marginal_effects
-from oddsmith.inference.residuals import Diagnostics, diagnostics
-from oddsmith.inference.summary import Summary, check_level
 from oddsmith.likelihood.fit import with_hessian
 from oddsmith.likelihood.fitted_state import FittedState, TrainingDataRef, missing_rows_message
-from oddsmith.likelihood.problem import Problem
-from oddsmith.likelihood.separation import Separation
 from oddsmith.links import LINKS, Link
 from oddsmith.models.estimator import Estimator
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
 from oddsmith.records import Certificate
+
+if TYPE_CHECKING:  # a fit needs none of these: each method imports what it calls
+    from oddsmith.inference.fit_record import FitRecord
+    from oddsmith.inference.hypotheses import ChiSquareTest, DropOne
+    from oddsmith.inference.margins import MarginalEffects
+    from oddsmith.inference.residuals import Diagnostics
+    from oddsmith.inference.summary import Summary
+    from oddsmith.likelihood.problem import Problem
+    from oddsmith.likelihood.separation import Separation
 
 
 class InferenceMixin(Estimator):
@@ -49,6 +49,8 @@ class InferenceMixin(Estimator):
         self, X: Any = None, y: Any = None, sample_weight: object = None, offset: object = None, *, hessian: bool = True
     ) -> FitRecord:
         """Return what inference needs of the fit; the rows are those of the fit, or None."""
+        from oddsmith.inference.fit_record import FitRecord
+
         given = (X, y, sample_weight, offset)
         state = self._fitted_state(given, hessian=hessian)
         assigned = vars(self)
@@ -153,6 +155,10 @@ class InferenceMixin(Estimator):
         >>> summary.estimate.round(4).tolist(), summary.std_error.round(4).tolist()
         ([-3.0351, 1.214], [2.5457, 0.9126])
         """
+        from oddsmith.inference.covariance import read_covariance
+        from oddsmith.inference.fit_summary import check_intervals, summarize
+        from oddsmith.inference.summary import check_level
+
         level, kind, intervals = check_level(level), read_covariance(covariance), check_intervals(intervals)
         return summarize(self._fit_record(X, y, sample_weight, offset), kind, intervals, level)
 
@@ -181,6 +187,9 @@ class InferenceMixin(Estimator):
         >>> test.df, round(test.statistic, 4), round(test.p_value, 4)
         (1, 1.7697, 0.1834)
         """
+        from oddsmith.inference.covariance import read_covariance
+        from oddsmith.inference.hypotheses import linear_test
+
         kind = read_covariance(covariance)
         return linear_test(self._fit_record(X, y, sample_weight, offset), R, r, kind)
 
@@ -208,6 +217,8 @@ class InferenceMixin(Estimator):
         >>> LogisticRegression().fit(X, y).drop_one(X, y).statistic.round(4).tolist()
         [nan, 3.3618]
         """
+        from oddsmith.inference.hypotheses import drop_one
+
         return drop_one(self._fit_record(X, y, sample_weight, offset), groups, test)
 
     def marginal_effects(
@@ -235,6 +246,10 @@ class InferenceMixin(Estimator):
         >>> LogisticRegression().fit(X, y).marginal_effects(X).effect.round(4).tolist()
         [0.1586]
         """
+        from oddsmith.inference.covariance import read_covariance
+        from oddsmith.inference.margins import marginal_effects
+        from oddsmith.inference.summary import check_level
+
         level, kind = check_level(level), read_covariance(covariance)
         if kind.needs_rows:
             raise InvalidInputError("Marginal effects take covariance='observed' or 'information'.")
@@ -256,4 +271,6 @@ class InferenceMixin(Estimator):
         >>> found.leverage.round(4).tolist(), round(float(found.leverage.sum()), 6)
         ([0.2836, 0.3776, 0.3388, 0.3388, 0.3776, 0.2836], 2.0)
         """
+        from oddsmith.inference.residuals import diagnostics
+
         return diagnostics(self._fit_record(X, y, sample_weight, offset))

@@ -6,29 +6,24 @@ import warnings
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from oddsmith import errors
-from oddsmith.data_access.streamed_prediction import streams
+from oddsmith.data_access.dispatch import streams
 from oddsmith.data_access.training_data import read_data, refuse_pieces
 from oddsmith.design.fitted_basis import learn_basis, learn_rows, split_basis, through_basis, whole
 from oddsmith.design.fitted_design import through_design
 from oddsmith.design.inputs import check_class_weights, check_finite, read_offset, read_rows, read_weights
 from oddsmith.engines import MemoryEngine, MemorySource, one_blas_thread
-from oddsmith.likelihood.barrier import fit_bounded
 from oddsmith.likelihood.coordinates import is_large
-from oddsmith.likelihood.firth import fit_firth
 from oddsmith.likelihood.fit import LikelihoodFit, fit_likelihood, resume, seeded
 from oddsmith.likelihood.fitted_state import TrainingDataRef
 from oddsmith.likelihood.messages import column_list, link_log_proba, remedy, separation_message
 from oddsmith.likelihood.null_model import null_log_likelihood
-from oddsmith.likelihood.online import OnlineState, encode_labels, read_classes, run_epoch
 from oddsmith.likelihood.problem import Problem
-from oddsmith.likelihood.separation import Separation
-from oddsmith.likelihood.separation_search import find_separation
 from oddsmith.links import LINKS
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.bayesian_mixin import BayesianMixin
@@ -39,6 +34,10 @@ from oddsmith.priors import GaussianPrior, JeffreysPrior, as_prior, split_prior
 from oddsmith.protocols import Labels
 from oddsmith.solvers import SGD, SOLVERS, Solver
 from oddsmith.statistics import Counts
+
+if TYPE_CHECKING:
+    from oddsmith.likelihood.online import OnlineState
+    from oddsmith.likelihood.separation import Separation
 
 
 def has_logit(model: LogisticRegression) -> bool:
@@ -168,14 +167,14 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         self._check_parameters()
         self._check_pieces(X)
         classes, problem = self._problem(X, y, sample_weight, offset, how, reset=True)
-        with one_blas_thread():
+        with one_blas_thread(problem.largest_matrix):
             problem = self._with_scale(problem)
             self._solve_and_assign(problem, classes, (X, y, sample_weight, offset))
         return self
 
     def _solve_and_assign(self, problem: Problem, classes: Labels, data: tuple[object, ...]) -> None:
         """Solve a problem and assign what it found; ``data`` are the arguments of the fit."""
-        with one_blas_thread():
+        with one_blas_thread(problem.largest_matrix):
             fit, verdict = self._solve(problem, classes)
         self._assign(fit, classes, problem, verdict)
         self._recall = TrainingDataRef.of(*data)
@@ -274,8 +273,12 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
 
     def _solve(self, problem: Problem, classes: Labels) -> tuple[LikelihoodFit, Separation | None]:
         if problem.jeffreys:
+            from oddsmith.likelihood.firth import fit_firth
+
             return fit_firth(problem), None
         if problem.link is not None and not np.isinf(problem.link.domain).all():
+            from oddsmith.likelihood.barrier import fit_bounded
+
             return fit_bounded(problem), None
         fit = fit_likelihood(problem)
         # Where probabilities go to 0 or 1 faster than with the logit, a fit may stop as if at an optimum.
@@ -284,6 +287,8 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         suspicious = fit.result.diverging or not found.converged or almost_flat
         if not (fit.flat and suspicious):
             return fit, None
+        from oddsmith.likelihood.separation_search import find_separation
+
         verdict = find_separation(problem, fit, classes, [str(name) for name in self._names()])
         if not fit.result.diverging:
             return fit, None if verdict.kind == "none" else verdict
@@ -350,6 +355,8 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         >>> LogisticRegression(seed=0).partial_fit(X, y, classes=[0, 1]).coef_.shape
         (1, 1)
         """
+        from oddsmith.likelihood.online import encode_labels, read_classes, run_epoch
+
         self._check_parameters()
         first = "classes_" not in vars(self)
         known = read_classes(classes, None if first else self.classes_)

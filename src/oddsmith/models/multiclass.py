@@ -14,8 +14,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 
 from oddsmith.data_access.class_views import Sides, fit_views
-from oddsmith.data_access.streamed_prediction import streams
-from oddsmith.data_access.training_data import open_stream
+from oddsmith.data_access.dispatch import streams
+from oddsmith.data_access.training_stream import open_stream
 from oddsmith.decision.calibration import TINY, first_method
 from oddsmith.densities.rows import RowMatrix
 from oddsmith.design.fitted_basis import has_basis, learn_rows, whole

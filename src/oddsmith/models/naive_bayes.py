@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.data_access.shards import fit_shards
-from oddsmith.data_access.training_data import Stream
+from oddsmith.data_access.training_stream import Stream
 from oddsmith.densities import mixed_columns
 from oddsmith.densities.class_sums import Folded, on_classes
 from oddsmith.densities.families import CategoricalColumns

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.data_access.streamed_prediction import streams
+from oddsmith.data_access.dispatch import streams
 from oddsmith.decision.calibration import LEAST_LOG, METHODS, CalibrationMap, LinearMap, activations, fit_map
 from oddsmith.decision.class_prior import shift_log_proba
 from oddsmith.design.inputs import read_labels, split_target

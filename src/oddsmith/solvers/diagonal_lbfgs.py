@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -38,15 +39,15 @@ class DiagonalLBFGS:
         recorder, start = Recorder(objective, "L-BFGS"), w
         between, prior = objective.column_curvature()
         preconditioner: Preconditioner = KroneckerSumPreconditioner(between, prior)
-        certifiable = _certifiable(prior, tol)
+        to_certificate = _prior_distance(prior, tol)
         e: ObjectiveValue | None = None
         arrived = False
         for _ in range(settings.diagonal_hessians):
             steps = min(settings.diagonal_iterations, max_iter // 2 - len(recorder.records))
             if steps < 1:
                 break
-            near = _near(preconditioner) if self.final_hessian else certifiable
-            f, arrived = _search(objective, w, preconditioner, steps - 1, recorder, near)  # 1
+            distance = _newton_distance(preconditioner) if self.final_hessian else to_certificate
+            f, arrived = _search(objective, w, preconditioner, steps - 1, recorder, distance)  # 1
             w = f.w
             if arrived:
                 break
@@ -64,42 +65,52 @@ class DiagonalLBFGS:
         return continue_with_newton(newton, objective, w, recorder, tol, left)  # 3
 
 
-Test = Callable[[ObjectiveValue], bool]
+Distance = Callable[[ObjectiveValue], float]
+"""How far a point is from where a search may end: there, at most 1."""
 
 
-def _near(preconditioner: Preconditioner) -> Test:
-    """Return the test whether one Newton step gives all digits."""
-    return lambda e: preconditioner.norm(e.gradient) <= policy.POLICY.diagonal_near
+def _newton_distance(preconditioner: Preconditioner) -> Distance:
+    """Return the distance from where one Newton step gives all digits."""
+    return lambda e: preconditioner.norm(e.gradient) / policy.POLICY.diagonal_near
 
 
-def _certifiable(prior: Array, tol: float) -> Test:
-    """Return the test whether the prior, as a lower bound of the Hessian, is likely to certify a point.
+def _prior_distance(prior: Array, tol: float) -> Distance:
+    """Return the distance from where the prior, as a lower bound of the Hessian, is likely to certify a point.
 
     The intercepts, of which it knows nothing, are left to the certificate.
     """
     margin = policy.POLICY.prior_margin
 
-    def test(e: ObjectiveValue) -> bool:
+    def distance(e: ObjectiveValue) -> float:
         slopes = e.gradient.reshape(-1, len(prior))[:, 1:]
-        return float((slopes**2 / prior[1:]).sum()) <= 2.0 * margin * e.allowed_gap(tol)
+        return math.sqrt(float((slopes**2 / prior[1:]).sum()) / (2.0 * margin * e.allowed_gap(tol)))
 
-    return test
+    return distance
 
 
 def _search(
-    objective: ColumnCurvature, w: Array, preconditioner: Preconditioner, steps: int, recorder: Recorder, near: Test
+    objective: ColumnCurvature,
+    w: Array,
+    preconditioner: Preconditioner,
+    steps: int,
+    recorder: Recorder,
+    distance: Distance,
 ) -> tuple[ObjectiveValue, bool]:
-    """Run L-BFGS while it is fast; return the end, and whether it is near the optimum."""
-    few, left = policy.POLICY.diagonal_stall
-    norms: list[float] = []
+    """Run L-BFGS while its end costs less than a Hessian; return the end, and whether the distance is at most 1."""
+    few, (least, each) = policy.POLICY.diagonal_stall, policy.POLICY.diagonal_patience
+    patience = max(least, each * objective.size)
+    distances: list[float] = []
 
     def ends(e: ObjectiveValue) -> bool:
-        norms.append(preconditioner.norm(e.gradient))
-        return near(e) or (len(norms) > few and norms[-1] > left * norms[-1 - few])
+        distances.append(distance(e))
+        if distances[-1] <= 1.0 or len(distances) <= few:
+            return distances[-1] <= 1.0
+        fall = math.log(distances[-1 - few] / distances[-1]) / few
+        return not fall * patience > math.log(distances[-1])
 
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a step too long is shortened
         e = lbfgs(objective, w, preconditioner, ends, steps, recorder)
-    return e, near(e)
+    return e, distances[-1] <= 1.0
 
 
 def _predicted(e: ObjectiveValue, f: ObjectiveValue, hessian: Preconditioner) -> bool:

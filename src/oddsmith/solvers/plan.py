@@ -70,7 +70,7 @@ class Facts:
 class Machine:
     """A few rates of the machine: what a plan's cost is computed from, measured on two cores of a server.
 
-    NumPy on small tables and links other than the logit are slower than compiled kernels by the factors given;
+    Links other than the logit are evaluated in NumPy, slower than the compiled kernels by the factor given;
     ``fit_seconds`` and ``pass_seconds`` are what a fit and a pass take however few rows there are.
     """
 
@@ -79,10 +79,9 @@ class Machine:
     bytes_per_second: float = 25e9
     flops_per_core: float = 2e10
     activations_per_core: float = 1.2e8
-    numpy_slowdown: float = 5.0
     link_slowdown: float = 30.0
-    fit_seconds: float = 1.5e-3
-    pass_seconds: float = 1e-4
+    fit_seconds: float = 1e-3
+    pass_seconds: float = 1.5e-4
     half_precision: bool = True
 
     @classmethod
@@ -254,7 +253,7 @@ class Planner:
 
     @property
     def small_table(self) -> bool:
-        """Whether a centred and scaled copy is kept in memory."""
+        """Whether the rows are an array in memory, and not large."""
         return self.facts.in_memory and self.facts.storage in ("dense", "dense by columns") and not self.large
 
     @property
@@ -385,13 +384,13 @@ class Planner:
     def stage(self, solver: str, rows: int, iterations: float, *, hessians: float = 0.0) -> Stage:
         """Return a stage with its cost: reading, products for the Hessians, and the memory of what is formed."""
         facts, machine, weights = self.facts, self.machine, float(self.facts.n_weights)
-        share, cores = rows / max(1, facts.n_rows), 1 if self.small_table else machine.cores
-        slowdown = 1.0 if self.large else machine.numpy_slowdown
-        activations = rows * (facts.n_classes - 1) * (slowdown if facts.link == "logit" else machine.link_slowdown)
-        reading = 8.0 * facts.size * share * slowdown / machine.bytes_per_second
+        share, classes = rows / max(1, facts.n_rows), facts.n_classes - 1
+        cores = 1 if facts.size * classes <= self.policy.one_thread_elements else machine.cores
+        activations = rows * classes * (1.0 if facts.link == "logit" else machine.link_slowdown)
+        reading = 8.0 * facts.size * share / machine.bytes_per_second
         one_pass = reading + activations / (machine.activations_per_core * cores) + machine.pass_seconds
         products = rows * weights**2 * hessians
         seconds = one_pass * iterations + products / (machine.flops_per_core * cores)
-        copy = 8.0 * facts.size * (1.0 if self.small_table else share * (rows < facts.n_rows))
+        copy = 8.0 * facts.size * share * (rows < facts.n_rows)
         memory = copy + (8.0 * 4.0 * weights**2 if hessians else 8.0 * 12.0 * weights)
         return Stage(solver=solver, rows=rows, iterations=iterations, seconds=seconds, memory=memory)

@@ -28,10 +28,10 @@ class Policy:
     """Numbers of those rows; of 500 columns half the rows gave the same number of iterations."""
     shown_rows: int = 8
     """Rows off a column's commonest value that a sample must have to speak for it: fewer misled 1 fit in 20."""
-    one_thread_products: float = 1e8
+    one_thread_products: float = 2e7
     """Products for a Hessian that one thread sums as fast as two (growth-n, 4,000 × 40)."""
     one_thread_elements: float = 2.5e5
-    """Numbers through a link that one thread evaluates as fast as two."""
+    """Numbers, times classes, that one thread reads as fast as two."""
     far_center: float = 1e4
     """A column whose mean is so many standard deviations from zero is centred before it is summed, sparse or not: its
     sums would lose eight digits."""
@@ -178,8 +178,11 @@ class Policy:
     same_activation: float = 1e-9
     """A step that changes activations by no more leaves the Hessian as it is, to nine digits: no pass checks it."""
     diagonal_iterations: int = 40
-    diagonal_stall: tuple[int, float] = (4, 0.2)
-    """Iterations of diagonally preconditioned L-BFGS that leave more than this of the gradient call for a Hessian."""
+    diagonal_stall: int = 4
+    diagonal_patience: tuple[int, float] = (30, 0.1)
+    """Iterations from which the speed of diagonally preconditioned L-BFGS is known; and what a Hessian costs, in passes
+    for the gradient, at least and for each weight: a search goes on while its end is nearer than that (1,800 × 64 of
+    ten classes: 49 → 14 ms)."""
     diagonal_hessians: int = 6
     diagonal_near: float = 1e-5
     """Standard errors from the optimum where one Newton step gives all digits."""

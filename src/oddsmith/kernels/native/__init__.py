@@ -28,7 +28,7 @@ PATH = Path(__file__).with_name(f"_kernels{SUFFIX}")
 _P, _I, _D = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 
 
-class Dense(ctypes.Structure):
+class DenseProblem(ctypes.Structure):
     """``dense_problem`` of dense.h."""
 
     _fields_ = (
@@ -39,7 +39,7 @@ class Dense(ctypes.Structure):
     )
 
 
-class Csr(ctypes.Structure):
+class CsrProblem(ctypes.Structure):
     """``csr_problem`` of sparse.c."""
 
     _fields_ = (
@@ -51,7 +51,7 @@ class Csr(ctypes.Structure):
     )
 
 
-class Moments(ctypes.Structure):
+class MomentsProblem(ctypes.Structure):
     """``moments_problem`` of moments.c."""
 
     _fields_ = (
@@ -70,7 +70,7 @@ class EpochRows(ctypes.Structure):
     )
 
 
-class Sgd(ctypes.Structure):
+class SgdProblem(ctypes.Structure):
     """``sgd_problem`` of epochs.c."""
 
     _fields_ = (
@@ -80,12 +80,12 @@ class Sgd(ctypes.Structure):
 
 
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {
-    "dense": (ctypes.POINTER(Dense),),
-    "csr": (ctypes.POINTER(Csr), ctypes.c_int),
+    "dense": (ctypes.POINTER(DenseProblem),),
+    "csr": (ctypes.POINTER(CsrProblem), ctypes.c_int),
     "softmax": (_P, _I, _I, _P, _P, _P, ctypes.POINTER(_D)),
-    "moments": (ctypes.POINTER(Moments),),
+    "moments": (ctypes.POINTER(MomentsProblem),),
     "perceptron": (ctypes.POINTER(EpochRows), _P, _P, _D, _D, _I, _P, _P, _P),
-    "sgd": (ctypes.POINTER(Sgd),),
+    "sgd": (ctypes.POINTER(SgdProblem),),
     "function": (ctypes.c_int, _P, _I, _P),
 }
 """The functions of the library, each with a level at the end of its name, and their arguments."""

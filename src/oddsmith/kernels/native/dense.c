@@ -85,10 +85,14 @@ static void halves_groups(const dense_problem *p, halves *rows) {
 #undef REAL
 #endif
 
-/* Rows of a tile that lies column by column. */
-INLINE int64_t columns_tile(const dense_problem *p, int64_t unit) {
-    int64_t rows = p->m < 64 ? 256 : 128;
-    return most(unit, least(rows, round_up(least(p->n, p->run), unit)));
+/* Rows of a tile that lies column by column, and the distance of its columns: an odd number of cache lines, or columns
+   would compete for the same places of the cache. */
+INLINE int64_t columns_tile(const dense_problem *p) {
+    return least(p->m < 64 ? 256 : 128, round_up(least(p->n, p->run), 16));
+}
+INLINE int64_t columns_apart(int64_t rows, int64_t size) {
+    int64_t lines = (rows * size + 63) / 64;
+    return (lines | 1) * 64 / size;
 }
 
 /* The centred rows of a tile, column by column, after a column of ones. */
@@ -124,7 +128,7 @@ static void add_gram(const double *z, int64_t ld, int64_t P, const double *h, do
 
 /* Two classes: everything but the value and gradient of long rows. */
 static int logistic_columns(dense_problem *p) {
-    const int64_t P = p->m + 1, ld = columns_tile(p, 4 * LANES_double);
+    const int64_t P = p->m + 1, step = columns_tile(p), ld = columns_apart(step, 8);
     const double zero = 0.0;
     arena memory;
     if (!arena_make(&memory, (P + LEFT + 6) * line(8 * ld))) return 1;
@@ -132,8 +136,8 @@ static int logistic_columns(dense_problem *p) {
     double *a = arena_take(&memory, 8 * ld), *r = arena_take(&memory, 8 * ld), *h = arena_take(&memory, 8 * ld);
     double *da = arena_take(&memory, 8 * ld);
     targets tile = {arena_take(&memory, 8 * ld), arena_take(&memory, 8 * ld)};
-    for (tile_range at = first_tile(p, ld), next; at.first < p->n; at = next) {
-        next = next_tile(p, at, ld);
+    for (tile_range at = first_tile(p, step), next; at.first < p->n; at = next) {
+        next = next_tile(p, at, step);
         pack_tile(p, at, z, ld);
         if (p->inverse) pack_norms(p, at, z, ld, a);
         if (p->t) {
@@ -214,7 +218,7 @@ static void mirror(double *H, int64_t C, int64_t P) {
 
 /* Several classes. */
 static int softmax_columns(dense_problem *p) {
-    const int64_t C = p->C, P = p->m + 1, ld = columns_tile(p, 4 * LANES_double), column = line(8 * ld);
+    const int64_t C = p->C, P = p->m + 1, step = columns_tile(p), ld = columns_apart(step, 8), column = line(8 * ld);
     arena memory;
     if (!arena_make(&memory, (P + LEFT + 3 * C + 9) * column + 3 * line(8 * round_up(p->m, LANES_double)))) return 1;
     double *z = arena_take(&memory, P * column), *hz = arena_take(&memory, LEFT * column), *A = arena_take(&memory, C * column);
@@ -228,8 +232,8 @@ static int softmax_columns(dense_problem *p) {
     halves rows_to = {p->half_rows, arena_take(&memory, wide), arena_take(&memory, wide), arena_take(&memory, wide)};
     if (p->half_rows) halves_groups(p, &rows_to);
 #endif
-    for (tile_range at = first_tile(p, ld), next; at.first < p->n; at = next) {
-        next = next_tile(p, at, ld);
+    for (tile_range at = first_tile(p, step), next; at.first < p->n; at = next) {
+        next = next_tile(p, at, step);
         const double *weights = p->s ? s : NULL;
         pack_tile(p, at, z, ld);
         if (p->inverse && !p->half_rows) pack_norms(p, at, z, ld, h);
@@ -266,13 +270,13 @@ static int softmax_columns(dense_problem *p) {
 #if HAS_HALF
 /* Several classes, rows of half precision that are centred and of weight 1, in single precision. */
 static int softmax_half(dense_problem *p) {
-    const int64_t C = p->C, m = p->m, ld = columns_tile(p, 4 * LANES_float), column = line(4 * ld);
+    const int64_t C = p->C, m = p->m, step = columns_tile(p), ld = columns_apart(step, 4), column = line(4 * ld);
     arena memory;
     if (!arena_make(&memory, (m + 1 + C + 2) * column)) return 1;
     float *z = arena_take(&memory, (m + 1) * column), *A = arena_take(&memory, C * column);
     float *top = arena_take(&memory, column), *total = arena_take(&memory, column);
-    for (tile_range at = first_tile(p, ld), next; at.first < p->n; at = next) {
-        next = next_tile(p, at, ld);
+    for (tile_range at = first_tile(p, step), next; at.first < p->n; at = next) {
+        next = next_tile(p, at, step);
         for (int64_t i = 0; i < ld; i++) z[i] = i < at.n ? 1.0f : 0.0f;
         pack_half((const half *)p->x + at.first * p->row, p->row, p->column, at.n, m, p->center, z + ld, ld);
         combine_float(z + ld, ld, m, p->W, p->b, C, A);

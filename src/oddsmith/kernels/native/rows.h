@@ -15,13 +15,18 @@ LOCAL void OF(pack)(
         for (int64_t j = 0; j < m; j++)
             for (int64_t i = 0; i < whole; i += LANES)
                 GLUE(store, REAL)(z + j * ld + i, LOAD(x + j * column + i) - (REAL)center[j]);
-    else
+    else if (m >= LANES)
         for (int64_t i = 0; i < whole; i += LANES)
-            for (int64_t j = 0; j < m; j++) {
-                VECTOR v = {0};
-                for (int lane = 0; lane < LANES; lane++) v[lane] = (REAL)GLUE(number, KIND)(x[(i + lane) * row + j]);
-                GLUE(store, REAL)(z + j * ld + i, v - (REAL)center[j]);
+            for (int64_t k = 0; k < m; k += LANES) { /* the last columns overlap those before */
+                const int64_t j = least(k, m - LANES);
+                VECTOR v[LANES];
+                for (int lane = 0; lane < LANES; lane++) v[lane] = LOAD(x + (i + lane) * row + j);
+                GLUE(transpose, REAL)(v);
+                for (int lane = 0; lane < LANES; lane++)
+                    GLUE(store, REAL)(z + (j + lane) * ld + i, v[lane] - (REAL)center[j + lane]);
             }
+    else
+        whole = 0;
     for (int64_t j = 0; j < m; j++) {
         for (int64_t i = whole; i < n; i++)
             z[j * ld + i] = (REAL)GLUE(number, KIND)(x[i * row + j * column]) - (REAL)center[j];

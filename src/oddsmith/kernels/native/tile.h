@@ -1,6 +1,6 @@
 /* Template over REAL: products of a tile of rows that lies column by column, `ld` numbers a column.
 
-   `ld` is a multiple of BLOCK(REAL), and what is beyond the rows of the tile is zero. Lanes hold rows, so that no number
+   `ld` is a multiple of the lanes, and what is beyond the rows of the tile is zero. Lanes hold rows, so that no number
    of columns or classes leaves lanes unused. */
 
 #define VECTOR GLUE(vector, REAL)
@@ -9,34 +9,55 @@
 #define SPLAT GLUE(splat, REAL)
 #define STORE GLUE(store, REAL)
 
-/* A_c = b_c + sum_j W_cj z_j for `count` classes, of the rows from z on, 4 vectors. */
+/* A_c = b_c + sum_j W_cj z_j for `count` classes, of the rows from z on, some vectors. */
 INLINE void GLUE(combine_block, REAL)(
-    const REAL *z, int64_t ld, int64_t m, const double *W, const double *b, const int count, REAL *A
+    const REAL *z, int64_t ld, int64_t m, const double *W, const double *b, const int count,
+    const int vectors, REAL *A
 ) {
     VECTOR sum[LEFT][4];
     for (int c = 0; c < count; c++)
-        for (int v = 0; v < 4; v++) sum[c][v] = SPLAT((REAL)b[c]);
+        for (int v = 0; v < vectors; v++) sum[c][v] = SPLAT((REAL)b[c]);
     for (int64_t j = 0; j < m; j++, z += ld) {
         VECTOR x[4];
-        for (int v = 0; v < 4; v++) x[v] = LOAD(z + v * LANES);
+        for (int v = 0; v < vectors; v++) x[v] = LOAD(z + v * LANES);
         for (int c = 0; c < count; c++) {
             VECTOR w = SPLAT((REAL)W[c * m + j]);
-            for (int v = 0; v < 4; v++) sum[c][v] += w * x[v];
+            for (int v = 0; v < vectors; v++) sum[c][v] += w * x[v];
         }
     }
     for (int c = 0; c < count; c++)
-        for (int v = 0; v < 4; v++) STORE(A + c * ld + v * LANES, sum[c][v]);
+        for (int v = 0; v < vectors; v++) STORE(A + c * ld + v * LANES, sum[c][v]);
 }
 
 /* A = W Z + b: weights W (C x m) times a tile. */
 LOCAL void GLUE(combine, REAL)(
     const REAL *z, int64_t ld, int64_t m, const double *W, const double *b, int64_t C, REAL *A
 ) {
-    for (int64_t i = 0; i < ld; i += 4 * LANES) {
-        int64_t c = 0;
-        for (; c + LEFT <= C; c += LEFT) GLUE(combine_block, REAL)(z + i, ld, m, W + c * m, b + c, LEFT, A + c * ld + i);
-        for (; c < C; c++) GLUE(combine_block, REAL)(z + i, ld, m, W + c * m, b + c, 1, A + c * ld + i);
+    for (int64_t c = 0; c < C; c += LEFT) {
+        int64_t i = 0;
+        if (c + LEFT <= C) {
+            for (; i + 4 * LANES <= ld; i += 4 * LANES)
+                GLUE(combine_block, REAL)(z + i, ld, m, W + c * m, b + c, LEFT, 4, A + c * ld + i);
+            for (; i < ld; i += LANES) GLUE(combine_block, REAL)(z + i, ld, m, W + c * m, b + c, LEFT, 1, A + c * ld + i);
+            continue;
+        }
+        for (int64_t k = c; k < C; k++) {
+            for (i = 0; i + 4 * LANES <= ld; i += 4 * LANES)
+                GLUE(combine_block, REAL)(z + i, ld, m, W + k * m, b + k, 1, 4, A + k * ld + i);
+            for (; i < ld; i += LANES) GLUE(combine_block, REAL)(z + i, ld, m, W + k * m, b + k, 1, 1, A + k * ld + i);
+        }
     }
+}
+
+/* The sums of four vectors. */
+INLINE void GLUE(four_sums, REAL)(const VECTOR *v, double *out) {
+    VECTOR a = GLUE(pairs, REAL)(v[0], v[1]), b = GLUE(pairs, REAL)(v[2], v[3]);
+    if (LANES > 2) {
+        a = GLUE(pairs, REAL)(a, b);
+        for (int width = LANES / 4; width > 1; width /= 2) a = GLUE(pairs, REAL)(a, a);
+        for (int j = 0; j < 4; j++) out[j] = (double)a[j];
+    } else
+        for (int j = 0; j < 2; j++) out[j] = (double)a[j], out[2 + j] = (double)b[j];
 }
 
 /* out[i * apart + j] += sum over rows of x_i y_j for i < left, j < right. */
@@ -54,8 +75,11 @@ INLINE void GLUE(dots_block, REAL)(
             for (int j = 0; j < right; j++) sum[i][j] += a * b[j];
         }
     }
-    for (int i = 0; i < left; i++)
-        for (int j = 0; j < right; j++) out[i * apart + j] += GLUE(sum, REAL)(sum[i][j]);
+    for (int i = 0; i < left; i++) {
+        double total[4];
+        if (right == 4) GLUE(four_sums, REAL)(sum[i], total);
+        for (int j = 0; j < right; j++) out[i * apart + j] += right == 4 ? total[j] : GLUE(sum, REAL)(sum[i][j]);
+    }
 }
 
 /* out (m x k, rows `apart`) += X Yᵀ: sums over n rows of a tile, a multiple of the lanes, of products of columns. */

@@ -106,18 +106,30 @@ INLINE double number_half(half x) { return (double)_cvtsh_ss(x); }
 INLINE double number_double(double x) { return x; }
 INLINE double number_float(float x) { return (double)x; }
 
-/* Sums of neighbours: those of a, then those of b. */
+/* Places of two vectors, for `pairs`, the sums of neighbours (of a, then of b), and `transpose`. */
 #if WIDTH == 64
+#define LOW_double 0, 8, 1, 9, 2, 10, 3, 11
+#define HIGH_double 4, 12, 5, 13, 6, 14, 7, 15
+#define LOW_float 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HIGH_float 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
 #define EVEN_double 0, 2, 4, 6, 8, 10, 12, 14
 #define ODD_double 1, 3, 5, 7, 9, 11, 13, 15
 #define EVEN_float 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
 #define ODD_float 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
 #elif WIDTH == 32
+#define LOW_double 0, 4, 1, 5
+#define HIGH_double 2, 6, 3, 7
+#define LOW_float 0, 8, 1, 9, 2, 10, 3, 11
+#define HIGH_float 4, 12, 5, 13, 6, 14, 7, 15
 #define EVEN_double 0, 2, 4, 6
 #define ODD_double 1, 3, 5, 7
 #define EVEN_float 0, 2, 4, 6, 8, 10, 12, 14
 #define ODD_float 1, 3, 5, 7, 9, 11, 13, 15
 #else
+#define LOW_double 0, 2
+#define HIGH_double 1, 3
+#define LOW_float 0, 4, 1, 5
+#define HIGH_float 2, 6, 3, 7
 #define EVEN_double 0, 2
 #define ODD_double 1, 3
 #define EVEN_float 0, 2, 4, 6
@@ -128,6 +140,27 @@ INLINE vector_double pairs_double(vector_double a, vector_double b) {
 }
 INLINE vector_float pairs_float(vector_float a, vector_float b) {
     return __builtin_shufflevector(a, b, EVEN_float) + __builtin_shufflevector(a, b, ODD_float);
+}
+/* Transpose as many vectors as each has lanes, by interleaving again and again. */
+INLINE void transpose_double(vector_double *v) {
+    for (int width = 1; width < LANES_double; width *= 2) {
+        vector_double t[LANES_double];
+        for (int i = 0; i < LANES_double / 2; i++) {
+            t[2 * i] = __builtin_shufflevector(v[i], v[i + LANES_double / 2], LOW_double);
+            t[2 * i + 1] = __builtin_shufflevector(v[i], v[i + LANES_double / 2], HIGH_double);
+        }
+        for (int i = 0; i < LANES_double; i++) v[i] = t[i];
+    }
+}
+INLINE void transpose_float(vector_float *v) {
+    for (int width = 1; width < LANES_float; width *= 2) {
+        vector_float t[LANES_float];
+        for (int i = 0; i < LANES_float / 2; i++) {
+            t[2 * i] = __builtin_shufflevector(v[i], v[i + LANES_float / 2], LOW_float);
+            t[2 * i + 1] = __builtin_shufflevector(v[i], v[i + LANES_float / 2], HIGH_float);
+        }
+        for (int i = 0; i < LANES_float; i++) v[i] = t[i];
+    }
 }
 INLINE double sum_double(vector_double v) {
     for (int width = LANES_double; width > 1; width /= 2) v = pairs_double(v, v);

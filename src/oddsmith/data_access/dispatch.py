@@ -1,0 +1,32 @@
+"""Where predictions part: rows in memory go on, data in pieces go to `streamed_prediction`, imported only then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
+from typing import Any, TypeVar
+
+from sklearn.base import BaseEstimator
+
+from oddsmith.engines.scan import is_elsewhere
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def streams(method: F) -> F:
+    """Decorate a method that predicts for each row so that it takes data in pieces, too.
+
+    It is one of `oddsmith.data_access.streamed_prediction.METHODS`; rows in memory pass untouched.
+    """
+
+    @wraps(method)
+    def dispatch(self: BaseEstimator, X: object, *args: object, **kwargs: object) -> Any:
+        if not is_elsewhere(X):
+            return method(self, X, *args, **kwargs)
+        from oddsmith.data_access.streamed_prediction import predict_stream
+
+        given = signature(method).bind(self, X, *args, **kwargs).arguments
+        return predict_stream(self, method.__name__, X, dict(list(given.items())[2:]))
+
+    return dispatch  # type: ignore[return-value]
