@@ -10,38 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from tests.kernels.kernel_cases import LAYOUTS, LEVELS, laid_out, shifted
 
 from oddsmith.block import Block
+from oddsmith.errors import InvalidInputError
 from oddsmith.kernels import native
+from oddsmith.kernels.curvature import curvature_root
 from oddsmith.kernels.reference import RowBuffers
+from oddsmith.rows import RunRows
 from oddsmith.statistics import Curvature, CurvatureDiagonal, CurvatureParams, CurvatureProduct
-
-LEVELS = native.available()[1:]
-LAYOUTS = ["C", "F", "csr32", "csr64", "strided", "part of F", "F backwards", "odd F"]
-
-
-def laid_out(X: Any, layout: str) -> Any:
-    if layout.startswith("csr"):
-        rows = sparse.csr_array(X)
-        kind = np.int32 if layout == "csr32" else np.int64
-        rows.indices, rows.indptr = rows.indices.astype(kind), rows.indptr.astype(kind)
-        return rows
-    if layout == "strided":
-        wide = np.zeros((X.shape[0], 2 * X.shape[1]), dtype=X.dtype)
-        wide[:, ::2] = X
-        return wide[:, ::2]
-    if layout == "part of F":  # columns are further apart than they are long
-        return np.asarray(np.vstack([X, X, X]), order="F")[len(X) : 2 * len(X)]
-    if layout == "F backwards":
-        return np.asarray(X[:, ::-1], order="F")[:, ::-1]
-    if layout == "odd F":  # columns begin in the middle of a number
-        n, M = X.shape
-        apart = n * X.itemsize + 2
-        memory = np.zeros(apart * M + X.itemsize, dtype=np.uint8)
-        rows = np.ndarray((n, M), X.dtype, memory, strides=(X.itemsize, apart))
-        rows[:] = X
-        return rows
-    return np.asarray(X, order=layout)
 
 
 @st.composite
@@ -194,12 +171,20 @@ def test_curvatures_kept_from_an_evaluation_serve_the_product() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-def test_values_that_are_not_finite_stay_visible() -> None:
-    X = np.ones((100, 3))
+@pytest.mark.parametrize("layout", ["C", "F", "csr32"])
+@pytest.mark.parametrize("C", [1, 2])
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.filterwarnings("ignore:invalid value")  # of scipy's products
+def test_values_that_are_not_finite_stay_visible(level: str, C: int, layout: str) -> None:
     for bad in (np.nan, np.inf, -np.inf):
-        X[57, 1] = bad
-        params = CurvatureParams(W=np.ones((1, 3)), b=np.zeros(1), center=np.zeros(3), order=1)
-        assert not np.isfinite(Curvature.of(Block(X, np.ones(100, dtype=np.int32)), params).gradient).all()
+        for M in (3, 20):
+            X = np.ones((100, M))
+            X[57, 1] = bad
+            block = Block(laid_out(X, layout), np.ones(100, dtype=np.int32))
+            params = CurvatureParams(W=np.ones((C, M)), b=np.zeros(C), center=np.zeros(M))
+            with native.using(level):
+                found = Curvature.of(block, params)
+            assert not np.isfinite(found.gradient).all() and not np.isfinite(found.hessian).all()
 
 
 @settings(max_examples=60, deadline=None)
@@ -225,3 +210,187 @@ def test_rows_of_half_precision(seed: int, n: int, M: int, C: int) -> None:
         found = Curvature.of(Block(scratch, t), replace(there, order=order))
         close(found.value, rounded.value, 1e-300, 1e-5)
         close(found.gradient, rounded.gradient, float(n), 1e-5)
+
+
+def curvatures(block: Block, params: CurvatureParams, half: bool) -> list[Any]:
+    """Return all sums over a block, one after the other."""
+    first = Curvature.of(block, replace(params, order=1))
+    found = [first.value, first.longest, first.gradient]
+    if half:
+        return found
+    second, product = Curvature.of(block, params), CurvatureProduct.of(block, params).product
+    return [*found, second.value, second.gradient, second.hessian, product]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+@pytest.mark.parametrize("C", [1, 2])
+@pytest.mark.parametrize("level", LEVELS)
+def test_sums_are_the_same_at_every_alignment(level: str, C: int, dtype: Any, order: Any) -> None:
+    """To the bit: where arrays begin decides nothing."""
+    rng = np.random.default_rng(C)
+    n, M = 67, 19
+    X = np.asarray(rng.normal(size=(n, M)).astype(dtype), order=order)
+    t, s, offset = rng.integers(0, C + 1, n).astype(np.int32), rng.uniform(0.0, 2.0, n), rng.normal(size=(n, C))
+    numbers = {"W": rng.normal(size=(C, M)), "b": rng.normal(size=C), "center": rng.normal(size=M)}
+    params = CurvatureParams(**numbers, V=rng.normal(size=(C, M)), v=np.ones(C), inverse=rng.uniform(0.5, 2.0, M))
+    half = dtype == np.float16
+    with native.using(level):
+        expected = curvatures(Block(X, t, s, offset), params, half)
+        for by in range(64 // X.itemsize):
+            block = Block(shifted(X, by), shifted(t, by % 16), shifted(s, by % 8), shifted(offset, by % 8))
+            for a, b in zip(curvatures(block, params, half), expected, strict=True):
+                assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("layout", ["C", "F", "csr32"])
+@pytest.mark.parametrize("C", [1, 2])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("level", LEVELS)
+def test_denormal_numbers_keep_their_digits(level: str, dtype: Any, C: int, layout: str) -> None:
+    """Whole multiples of the least number: nothing is flushed to zero."""
+    rng = np.random.default_rng(C)
+    n, M = 45, 17
+    least = float(np.finfo(dtype).smallest_subnormal)
+    X = (rng.integers(-(1 << 20), 1 << 20, size=(n, M)) * least).astype(dtype)
+    W = rng.normal(size=(C, M)) * min(1e300, 1.0 / (least * (1 << 20) * M))
+    block = Block(laid_out(X, layout), rng.integers(0, C + 1, n).astype(np.int32))
+    small, found = both(Curvature, block, CurvatureParams(W=W, b=np.zeros(C), center=np.zeros(M), order=1), level)
+    close(found.value, small.value, float(n))
+    close(found.gradient[:, 0], small.gradient[:, 0], float(n))
+    assert np.abs(small.gradient[:, 1:]).max() > 1000 * n * least
+    # Each product is rounded to a multiple of the least number.
+    np.testing.assert_allclose(
+        found.gradient[:, 1:], small.gradient[:, 1:], rtol=1e-12, atol=n * 5e-324 + 1e-12 * least
+    )
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    M=st.integers(1, 40),
+    C=st.sampled_from([1, 2]),
+    dtype=st.sampled_from([np.float64, np.float32, np.float16]),
+    runs=st.tuples(st.integers(1, 70), st.integers(0, 30), st.integers(1, 5), st.integers(0, 40)),
+    order=st.sampled_from([1, 2]),
+)
+def test_runs_of_rows_equal_the_rows_copied_together(
+    level: str, seed: int, M: int, C: int, dtype: Any, runs: tuple[int, int, int, int], order: int
+) -> None:
+    """Rows between the runs, and those after the last whole one, are not read."""
+    rng = np.random.default_rng(seed)
+    length, gap, count, rest = runs
+    n, n_rest = length * count, min(rest, length + gap - 1)
+    X = np.full((count * (length + gap) - gap + n_rest, M), np.nan, dtype=dtype)
+    rows = RunRows(X, length, length + gap)
+    inside = np.arange(n) // length * (length + gap) + np.arange(n) % length
+    X[inside] = rng.normal(size=(n, M))
+    t, offset = rng.integers(0, C + 1, n).astype(np.int32), rng.normal(size=(n, C)) if seed % 2 else None
+    assert rows.shape == (n, M)
+    given_params = {"W": rng.normal(size=(C, M)), "b": rng.normal(size=C), "center": np.zeros(M)}
+    params = CurvatureParams(**given_params, order=order, inverse=np.ones(M) if seed % 3 else None)
+    plain = Block(X[inside].astype(np.float64), t, None, offset)
+    rtol = 1e-5 if dtype == np.float16 else 1e-12
+    with native.using(level):
+        found, expected = (Curvature.of(block, params) for block in (Block(rows, t, None, offset), plain))
+    close(found.value, expected.value, float(n), rtol)
+    close(found.gradient, expected.gradient, 4.0 * n, rtol)
+    close(found.longest, expected.longest, 1.0, rtol)
+
+
+@pytest.mark.parametrize("level", native.available())
+@settings(max_examples=25, deadline=None)
+@given(problem=problems())
+def test_root_rows_make_the_hessian(level: str, problem: tuple[Block, dict[str, Any]]) -> None:
+    block, given_params = problem
+    if block.is_sparse or given_params["W"].shape[0] > 1:
+        return
+    params = CurvatureParams(**given_params)
+    with native.using("reference"):
+        H = Curvature.of(block, params).hessian
+    with native.using(level):
+        B = curvature_root(block, params)
+    close(B.T @ B, H, 1e-300 + float(np.abs(H).max(initial=0.0)), 1e-11)
+
+
+CSR = sparse.csr_array(np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0], [4.0, 5.0, 6.0]]))
+
+
+def odd_csr(which: str) -> Any:
+    rows = sparse.csr_array(CSR)
+    if which == "entries twice":
+        twice = (np.repeat(0.5 * CSR.data, 2), np.repeat(CSR.indices, 2), 2 * CSR.indptr)
+        return sparse.csr_array(twice, shape=CSR.shape)
+    if which == "columns backwards":
+        order = np.concatenate([np.arange(a, b)[::-1] for a, b in zip(CSR.indptr[:-1], CSR.indptr[1:], strict=True)])
+        return sparse.csr_array((CSR.data[order], CSR.indices[order], CSR.indptr), shape=CSR.shape)
+    if which == "numbers apart":
+        rows.data, rows.indices = np.repeat(CSR.data, 2)[::2], np.repeat(CSR.indices, 2)[::2]
+    elif which == "indices of two types":
+        rows.indptr = CSR.indptr.astype(np.int64)
+    elif which == "whole numbers":
+        rows.data = CSR.data.astype(np.int64)
+    return rows
+
+
+@pytest.mark.parametrize("C", [1, 2])
+@pytest.mark.parametrize(
+    "which", ["entries twice", "columns backwards", "numbers apart", "indices of two types", "whole numbers"]
+)
+def test_csr_rows_that_kernels_cannot_read_in_place(which: str, C: int) -> None:
+    given_params = {"W": np.arange(3.0 * C).reshape(C, 3) / 8.0, "b": np.zeros(C)}
+    params = CurvatureParams(**given_params, center=np.arange(6)[::2], inverse=np.arange(2.0, 8.0)[::2])
+    rows, t = odd_csr(which), np.array([0, 1, 1], dtype=np.int32)
+    before = rows.data.copy(), rows.indices.copy(), rows.indptr.copy()
+    found, expected = (Curvature.of(Block(X, t), params) for X in (rows, CSR.toarray()))
+    close(found.value, expected.value, 1.0)
+    close(found.gradient, expected.gradient, 10.0)
+    close(found.hessian, expected.hessian, 100.0)
+    close(found.longest, expected.longest, 1.0)
+    for array, as_before in zip((rows.data, rows.indices, rows.indptr), before, strict=True):
+        assert np.array_equal(array, as_before)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("inverse", [None, np.linspace(0.5, 2.0, 20)], ids=["plain", "scaled"])
+@pytest.mark.parametrize("layout", ["C", "F", "runs"])
+def test_half_precision_rows_are_written_in_every_layout(layout: str, inverse: Any, weighted: bool) -> None:
+    rng = np.random.default_rng(0)
+    X, t = rng.normal(size=(50, 20)), rng.integers(0, 2, 50).astype(np.int32)
+    s = np.where(np.arange(50) == 7, 0.0, 1.0) if weighted else None
+    X[7] *= 100.0  # of weight 0 where there are weights: not the longest row then
+    rows = RunRows(np.repeat(X, 2, axis=0), 1, 2) if layout == "runs" else np.asarray(X, order=layout)
+    half = np.zeros((50, 20), dtype=np.float16)
+    params = CurvatureParams(W=rng.normal(size=(1, 20)), b=np.zeros(1), center=np.ones(20), order=1, inverse=inverse)
+    with native.using("reference"):
+        expected = Curvature.of(Block(X, t, s), params)
+    found = Curvature.of(Block(rows, t, s), replace(params, buffers=RowBuffers(half=half)))
+    np.testing.assert_allclose(half, (X - 1.0) * (1.0 if inverse is None else np.sqrt(inverse)), rtol=1e-3, atol=1e-7)
+    close(found.longest, expected.longest, 0.0)
+    close(found.gradient, expected.gradient, 50.0)
+
+
+def test_parameters_of_any_type_and_stride() -> None:
+    rng = np.random.default_rng(0)
+    X, t = rng.normal(size=(50, 9)), rng.integers(0, 3, 50)
+    W, b, center = rng.normal(size=(9, 2)).astype(np.float32).T, np.zeros(2, dtype=np.int64), np.arange(18)[::2]
+    params = CurvatureParams(W=W, b=b, center=center)
+    block = Block(X, t, np.arange(50) % 3, np.asarray(rng.normal(size=(50, 2)), order="F"))
+    plain = CurvatureParams(W=W.astype(np.float64, order="C"), b=np.zeros(2), center=center * 1.0)
+    found, expected = Curvature.of(block, params), both(Curvature, block, plain, LEVELS[0])[0]
+    close(found.gradient, expected.gradient, 1e3)
+    close(found.hessian, expected.hessian, 1e4)
+
+
+@pytest.mark.parametrize("X", [np.ones((4, 3)), sparse.csr_array(np.ones((4, 3)))], ids=["dense", "sparse"])
+def test_what_would_be_read_outside_is_refused(X: Any) -> None:
+    t, offset = np.array([0, 1, 2, 1], dtype=np.int32), np.zeros((4, 2))
+    params = CurvatureParams(W=np.zeros((2, 3)) + 0.1, b=np.zeros(2), center=np.zeros(3))
+    for W, center in ((4, 4), (3, 4), (4, 3)):
+        with pytest.raises(InvalidInputError, match=f"{W} weights and {center} centers, but the rows have 3 columns"):
+            Curvature.of(Block(X, t), replace(params, W=np.zeros((2, W)), center=np.zeros(center)))
+    with pytest.raises(InvalidInputError, match=r"offsets have the shape \(4, 1\), expected \(4, 2\)"):
+        Curvature.of(Block(X, t, None, offset[:, :1]), params)
+    with pytest.raises(InvalidInputError, match="codes go up to 9, but there are weights for 3 classes"):
+        Curvature.of(Block(X, np.array([0, 1, 9, 1], dtype=np.int32)), params)

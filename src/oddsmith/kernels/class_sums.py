@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.block import Block
+from oddsmith.errors import InvalidInputError
 from oddsmith.kernels import native
 from oddsmith.kernels.native import MomentsProblem, address, contiguous, strided
 from oddsmith.numerics import Array
@@ -35,6 +36,8 @@ def add_class_sums(
     base, weight, total, products = sums
     X, s = strided(block.X), contiguous(block.s)
     t = contiguous(block.t, np.int32) if len(weight) > 1 else None
+    if t is not None and len(t) and not (t.min() >= 0 and t.max() < len(weight)):
+        raise InvalidInputError(f"Class codes go from {t.min()} to {t.max()}, expected 0 to {len(weight) - 1}.")
     order, groups = contiguous(rank, np.int64), contiguous(group, np.int64)
     squares, matrices = (products, None) if products.ndim == 2 else (None, products)
     problem = MomentsProblem(

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from oddsmith.block import Block
+from oddsmith.errors import InvalidInputError
 from oddsmith.kernels import native, reference
 from oddsmith.kernels.native import CsrProblem, DenseProblem, Kernels, address, contiguous, strided
 from oddsmith.kernels.reference import CurvatureParams, Sums
@@ -46,7 +47,7 @@ def curvature(block: Block, at: CurvatureParams) -> Sums:
         return _by_products(kernels, block, at)
     size, hessian = C * P, at.order >= 2
     sums = np.zeros(size + size * size if hessian else size)
-    half_rows = None if hessian else _half_rows(block, at)
+    half_rows = None if hessian else _half_rows(kernels, block, at)
     value, longest = _dense(kernels, block, at, sums=sums, hessian=hessian, half_rows=half_rows)
     g = sums[:size].reshape(C, P)
     return value, g, sums[size:].reshape(size, size) if hessian else None, longest
@@ -70,7 +71,7 @@ def curvature_diagonal(block: Block, at: CurvatureParams) -> tuple[Array, Array]
     if kernels is None or h is None or not isinstance(block.Phi, SparseRows) or at.center.any():
         return reference.curvature_diagonal(block, at)
     diagonal, cross = np.zeros(at.size), np.zeros(at.size)
-    kernels("csr", _csr_problem(block.X, g=diagonal, h=h, H=cross), SQUARES)
+    kernels("csr", _csr_problem(block, g=diagonal, h=h, H=cross), SQUARES)
     return diagonal, cross
 
 
@@ -91,25 +92,37 @@ def has_half_precision() -> bool:
 
 
 def _kernels(block: Block, at: CurvatureParams) -> Kernels | None:
-    return None if at.link is not None or block.n_rows == 0 or block.n_columns == 0 else native.kernels()
+    """Return the kernels in use if they sum such losses; raise where they would read beyond the ends of arrays."""
+    (n, M), (C, columns) = block.Phi.shape, at.W.shape
+    if at.link is not None or n == 0 or M == 0:
+        return None
+    if columns != M or at.center.shape != (M,):
+        raise InvalidInputError(
+            f"There are {columns} weights and {len(at.center)} centers, but the rows have {M} columns."
+        )
+    if block.offset is not None and block.offset.shape != (n, C):
+        raise InvalidInputError(f"The offsets have the shape {block.offset.shape}, expected {(n, C)}.")
+    return native.kernels()
 
 
 def _readable(kernels: Kernels, block: Block, at: CurvatureParams) -> Block:
     """Return the block with rows that a kernel reads in place: computed or copied together where they are not."""
-    Phi, first_order = block.Phi, at.order < 2 and at.V is None
-    if isinstance(Phi, RunRows) and Phi.X.flags.c_contiguous and Phi.dtype in KINDS:
-        return block
-    if isinstance(Phi, HalfRows) and kernels.has_half and first_order and Phi.X.flags.c_contiguous:
-        plain = block.s is None and block.offset is None and at.inverse is None
-        if Phi.shape[1] >= FEWEST_LANES and (len(at.b) == 1 or plain):
-            return block
-    return block.concrete()
+    Phi = block.Phi
+    if not isinstance(Phi, (RunRows, HalfRows)) or not (Phi.X.flags.c_contiguous and Phi.X.flags.aligned):
+        return block.concrete()
+    readable = Phi.dtype in KINDS
+    if Phi.dtype == np.float16:  # value and gradient only, of several classes those of plain rows
+        plain = len(at.b) == 1 or (block.s is None and block.offset is None and at.inverse is None)
+        readable = kernels.has_half and at.order < 2 and at.V is None and Phi.shape[1] >= FEWEST_LANES and plain
+    return block if readable else block.concrete()
 
 
 def _array(block: Block) -> tuple[npt.NDArray[Any], int, int]:
     """Return the array that rows are read from, how many rows of each run count, and the distance of the runs."""
     if isinstance(block.Phi, RunRows):
-        return block.Phi.X, block.Phi.length, block.Phi.distance
+        length, distance = block.Phi.length, block.Phi.distance
+        last = (block.n_rows // length - 1) * distance  # what follows the last whole run is not counted
+        return block.Phi.X[: last + length], length, distance
     X = block.Phi.X if isinstance(block.Phi, HalfRows) else strided(block.X)
     return X, len(X), len(X)
 
@@ -132,11 +145,12 @@ def _dense(
     """
     (C, M), inverse = at.W.shape, () if at.inverse is None else (at.inverse,)
     ahead = () if direction is None else (direction[0].ravel(), direction[1])
-    numbers = np.concatenate((at.W.ravel(), at.b, at.center, *inverse, *ahead))  # one address instead of six
+    parts = (at.W.ravel(), at.b, at.center, *inverse, *ahead)
+    numbers = np.concatenate(parts, dtype=np.float64)  # one address instead of six
     begin, to = numbers.ctypes.data, sums.ctypes.data
     center = begin + 8 * C * (M + 1)
     following = center + 8 * M * (1 + len(inverse))
-    problem = DenseProblem.from_buffer_copy(_addresses(block))
+    problem = DenseProblem.from_buffer_copy(_addresses(block, C))
     problem.C, problem.W, problem.b, problem.center = C, begin, begin + 8 * C * M, center
     problem.g, problem.H = to, to + 8 * C * (M + 1) if hessian else None
     if inverse:
@@ -150,9 +164,10 @@ def _dense(
     return problem.value, problem.max_norm2
 
 
-def _addresses(block: Block) -> DenseProblem:
+def _addresses(block: Block, C: int) -> DenseProblem:
     """Return a problem of the dense kernel with the arrays of a block alone, which the block keeps."""
     if not block.addresses:
+        _check_codes(block, C)
         X, run, apart = _array(block)
         t, s, offset = contiguous(block.t, np.int32), contiguous(block.s), contiguous(block.offset)
         row, column = X.strides[0] // X.itemsize, X.strides[1] // X.itemsize
@@ -162,14 +177,30 @@ def _addresses(block: Block) -> DenseProblem:
     return problem
 
 
+def _check_codes(block: Block, C: int) -> None:
+    """Raise where a class code of several classes is beyond the arrays that it indexes."""
+    if C > 1 and block.t.max() > C:
+        raise InvalidInputError(
+            f"Class codes go up to {block.t.max()}, but there are weights for {C + 1} classes only."
+        )
+
+
 def _row_curvature(block: Block, at: CurvatureParams) -> npt.NDArray[Any] | None:
     """Return the curvatures that are kept for the rows of a block, if they are."""
     return _rows_of(at.buffers.curvature if at.buffers else None, block)
 
 
-def _half_rows(block: Block, at: CurvatureParams) -> npt.NDArray[Any] | None:
-    """Return where the rows of a block go in half precision, if they do."""
-    return _rows_of(at.buffers.half if at.buffers else None, block)
+def _half_rows(kernels: Kernels, block: Block, at: CurvatureParams) -> npt.NDArray[Any] | None:
+    """Return where a kernel puts the rows of a block in half precision, if it does; fill it where no kernel can."""
+    rows, M = _rows_of(at.buffers.half if at.buffers else None, block), block.n_columns
+    if rows is None:
+        return None
+    if kernels.has_half and block.s is None and at.inverse is not None and M >= FEWEST_LANES:
+        X, run, apart = _array(block)
+        if run == apart and X.dtype != np.float16 and X.strides == (M * X.itemsize, X.itemsize):
+            return rows
+    rows[:] = (block.Phi.dense() - at.center) * (1.0 if at.inverse is None else np.sqrt(at.inverse))
+    return None
 
 
 def _rows_of(buffer: npt.NDArray[Any] | None, block: Block) -> npt.NDArray[Any] | None:
@@ -212,6 +243,7 @@ def _by_products(kernels: Kernels, block: Block, at: CurvatureParams) -> Sums:
     """Sums of many columns, a chunk of rows at a time: rows √h (1, z) by a kernel, their products by BLAS."""
     C, P = at.size
     value, g, H, longest, others = 0.0, np.zeros((C, P)), np.zeros((C * P, C * P)), 0.0, 1.0 - np.eye(C + 1)
+    _check_codes(block, C)
     for part in _chunks(block, at):
         if C == 1:
             B = np.empty((part.n_rows, P))
@@ -238,8 +270,27 @@ def _softmax(kernels: Kernels, A: Array, t: npt.NDArray[np.int32], s: Array | No
     return value.value
 
 
-def _csr_problem(X: csr_array, **arrays: npt.NDArray[Any] | None) -> CsrProblem:
+def _csr_rows(block: Block) -> csr_array:
+    """Return the rows of a block as CSR kernels read them, which the block keeps: mostly its own.
+
+    Numbers are float32 or float64, indices of one type, each array in one piece, and no entry is there twice.
+    """
+    if not block.addresses:
+        X = block.X
+        kinds = X.data.dtype in (np.float64, np.float32), X.indices.dtype == X.indptr.dtype
+        whole = all(part.flags.c_contiguous and part.flags.aligned for part in (X.data, X.indices, X.indptr))
+        if not (all(kinds) and whole and X.has_canonical_format):
+            dtype = np.float32 if X.data.dtype == np.float32 else np.float64
+            X = csr_array((X.data.astype(dtype), X.indices, X.indptr), shape=X.shape, copy=True)
+            X.sum_duplicates()
+        block.addresses.append(X)
+    rows: csr_array = block.addresses[0]
+    return rows
+
+
+def _csr_problem(block: Block, **arrays: npt.NDArray[Any] | None) -> CsrProblem:
     """Return the problem of a CSR kernel; the arrays must stay alive."""
+    X = _csr_rows(block)
     return CsrProblem(
         data=address(X.data),
         indices=address(X.indices),
@@ -259,7 +310,7 @@ def _csr_logistic(
     W, center, g = contiguous(at.W[0]), at.center, np.zeros(at.size[1])
     t, s, offset = contiguous(block.t, np.int32), contiguous(block.s), contiguous(block.offset)
     V = None if direction is None else contiguous(direction[0][0])
-    problem = _csr_problem(block.X, t=t, s=s, offset=offset, w=W, v=V, g=g, h=h)
+    problem = _csr_problem(block, t=t, s=s, offset=offset, w=W, v=V, g=g, h=h)
     problem.b = float(at.b[0] - at.W[0] @ center)
     problem.v0 = 0.0 if direction is None else float(direction[1][0] - direction[0][0] @ center)
     kernels("csr", problem, LOGISTIC if direction is None or h is None else PRODUCT)
@@ -275,7 +326,8 @@ def _csr(kernels: Kernels, block: Block, at: CurvatureParams) -> Sums:
         h = np.empty(block.n_rows) if at.order >= 2 and h is None else h
         value, g = _csr_logistic(kernels, block, at, h)
         return value, g, None if at.order < 2 or h is None else _csr_hessian(kernels, block, h, at), longest
-    A = np.ascontiguousarray(block.X @ at.W.T) + (at.b - at.W @ at.center)
+    _check_codes(block, C)
+    A = np.ascontiguousarray(block.X @ at.W.T, dtype=np.float64) + (at.b - at.W @ at.center)
     A += 0.0 if block.offset is None else block.offset
     Y = np.empty((len(A), C + 1)) if at.order >= 2 else None
     value = _softmax(kernels, A, block.t, s, Y)
@@ -294,8 +346,8 @@ def _csr(kernels: Kernels, block: Block, at: CurvatureParams) -> Sums:
 def _csr_hessian(kernels: Kernels, block: Block, h: Array, at: CurvatureParams) -> Array:
     """Return ``Σ h (1, z)(1, z)ᵀ``, P × P."""
     M, total, first, center = block.n_columns, float(h.sum()), np.asarray(block.X.T @ h), at.center
-    G, inner = np.zeros((M + 1, M + 1)), np.zeros((M, M))
-    kernels("csr", _csr_problem(block.X, h=np.ascontiguousarray(h), H=inner), GRAM)
+    G, inner, h = np.zeros((M + 1, M + 1)), np.zeros((M, M)), np.ascontiguousarray(h)
+    kernels("csr", _csr_problem(block, h=h, H=inner), GRAM)
     inner += inner.T - np.diag(np.diag(inner))
     inner -= np.outer(center, first) + np.outer(first, center) - total * np.outer(center, center)
     G[0, 0] = total
@@ -308,9 +360,9 @@ def _csr_longest(kernels: Kernels, block: Block, at: CurvatureParams) -> float:
     center, inverse = at.center, at.inverse
     if inverse is None:
         return 0.0
-    X, s, inverse = block.X, contiguous(block.s), np.ascontiguousarray(inverse)
+    s, center, inverse = contiguous(block.s), *(np.ascontiguousarray(part, dtype=float) for part in (center, inverse))
     same = not center.any() and bool((inverse == inverse[0]).all())  # then no column indices are read
-    problem = _csr_problem(X, s=s, w=None if same else np.ascontiguousarray(center), v=inverse)
+    problem = _csr_problem(block, s=s, w=None if same else center, v=inverse)
     problem.b = float((center**2 * inverse).sum())
     kernels("csr", problem, LONGEST)
     return float(problem.value)

@@ -112,7 +112,9 @@ def _run_compiled(
     """Run an epoch by the compiled kernel."""
     state = np.array([walk.mistakes, walk.run, walk.longest, walk.best_errors], dtype=np.int64)
     if sparse.issparse(X):
-        arrays: list[Any] = [None, X.data, X.indices, X.indptr]
+        index = np.int32 if X.indices.dtype == X.indptr.dtype == np.int32 else np.int64
+        places = (np.ascontiguousarray(part, dtype=index) for part in (X.indices, X.indptr))
+        arrays: list[Any] = [None, np.ascontiguousarray(X.data, dtype=np.float64), *places]
     else:
         arrays = [np.ascontiguousarray(X, dtype=np.float64), None, None, None]
     narrow = arrays[2] is not None and arrays[2].dtype == np.int32

@@ -107,7 +107,8 @@ class Kernels:
         status = self._functions[name](*arguments)
         if status == 1:
             raise MemoryError("There is not enough memory for the scratch arrays of a kernel.")
-        assert not status, f"The kernel {name!r} cannot read such rows on {self.level!r}."
+        if status:  # an assertion would not stop `python -O`, and the sums would be zeros
+            raise InvalidInputError(f"The kernel {name!r} cannot read such rows on {self.level!r}.")
 
 
 class _State:

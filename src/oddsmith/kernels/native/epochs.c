@@ -41,7 +41,7 @@ static void row_add(const epoch_rows *rows, int64_t n, double step, double *v) {
 static int64_t rival_of(const epoch_rows *rows, int64_t n, int64_t k, const double *V, int64_t C, double bias, double *a) {
     for (int64_t c = 0; c < C; c++)
         a[c] = bias * V[c * (rows->m + 1)] + row_dot(rows, n, V + c * (rows->m + 1) + 1);
-    if (C == 1) return (k == 1 ? a[0] > 0.0 : a[0] < 0.0) ? -1 : 1 - k;
+    if (C == 1) return (k == 1 ? a[0] <= 0.0 : a[0] >= 0.0) ? 1 - k : -1; /* NaN is no mistake */
     int64_t best = -1;
     for (int64_t c = 0; c < C; c++)
         if (c != k && (best < 0 || a[c] > a[best])) best = c;
@@ -109,8 +109,9 @@ static void row_residuals(double *a, int64_t C, int64_t t, double s) {
 /* See oddsmith.kernels.sgd.epoch, which this equals. */
 EXPORT int NAME(sgd)(const sgd_problem *p) {
     const int64_t m = p->m, P = m + 1, C = p->C;
-    double *z = malloc(8 * (size_t)(P + 2 * C)), *a = z + P, *r = a + C;
+    double *z = malloc(8 * (size_t)(P + 2 * C));
     if (!z) return 1;
+    double *a = z + P, *r = a + C;
     z[0] = 1.0;
     for (int64_t n = 0; n < p->n; n++) {
         for (int64_t j = 0; j < m; j++) z[1 + j] = (p->x[n * m + j] - p->center[j]) / p->scale[j];

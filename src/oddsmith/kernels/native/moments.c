@@ -99,7 +99,7 @@ static void sort_tile(
 /* Per tile: (1) rows are sorted by the rank of their class; (2) columns of the sorted rows, centred and scaled by the root
    of the weight, become rows of a buffer that stays in the cache; (3) sums and products run along these. */
 static int full(moments_problem *p) {
-    const int64_t m = p->m, K = p->K, step = most(64, least(512, 65536 / m / 8 * 8)), ld = step + p->G * LANES_double;
+    const int64_t m = p->m, K = p->K, step = most(64, least(512, 65536 / most(m, 1) / 8 * 8)), ld = step + p->G * LANES_double;
     arena memory;
     if (!arena_make(&memory, line(8 * m * ld) + 2 * line(8 * ld) + 3 * line(8 * (K + 1)))) return 1;
     double *z = arena_take(&memory, 8 * m * ld), *root = arena_take(&memory, 8 * ld);

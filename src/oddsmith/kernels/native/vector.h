@@ -181,19 +181,32 @@ INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 INLINE int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 INLINE int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-/* Scratch memory in parts that begin with a cache line. */
+/* Scratch memory in parts that begin with a cache line; AddressSanitizer watches a gap after each (at most 16). */
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define GAP 64
+#else
+#define GAP 0
+#endif
 typedef struct {
     char *memory, *next;
+    int64_t left;
 } arena;
 INLINE int64_t line(int64_t bytes) { return round_up(bytes, 64); }
 INLINE int arena_make(arena *a, int64_t bytes) {
-    a->memory = (char *)malloc((size_t)bytes + 64);
+    a->memory = (char *)malloc((size_t)bytes + 64 + 16 * GAP);
     a->next = (char *)(((uintptr_t)a->memory + 63) & ~(uintptr_t)63);
+    a->left = bytes;
     return a->memory != NULL;
 }
 INLINE void *arena_take(arena *a, int64_t bytes) {
-    void *part = a->next;
-    a->next += line(bytes);
+    char *part = a->next;
+    a->next += line(bytes) + GAP;
+    a->left -= line(bytes);
+#if GAP
+    if (a->left < 0) abort();
+    __asan_poison_memory_region(part + bytes, (size_t)(line(bytes) - bytes + GAP));
+#endif
     return part;
 }
 

@@ -1,0 +1,231 @@
+"""Run every kernel over arrays between two pages without access: whatever reads outside ends this process.
+
+    python tests/kernels/guard_pages.py [rounds] [seed]
+
+Arrays end exactly where a page without access begins, or begin where one ends. The last line of the output names the
+problem under way. `test_guard_pages` runs this in a process of its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import sys
+from typing import Any
+
+import numpy as np
+
+from oddsmith.kernels import native
+from oddsmith.kernels.native import CsrProblem, DenseProblem, EpochRows, Kernels, MomentsProblem, SgdProblem
+
+PAGE = mmap.PAGESIZE
+KINDS = {"float64": 0, "float32": 1, "float16": 2}
+LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
+
+class Room:
+    """Arrays at one side of their pages; they live as long as the room does."""
+
+    def __init__(self, rng: np.random.Generator, at_end: bool) -> None:
+        self.rng, self.at_end, self.arrays = rng, at_end, [np.empty(0)]
+
+    def guard(self, array: Any) -> Any:
+        """Return a copy of an array (in C order) whose neighbour is a page without access."""
+        array = np.ascontiguousarray(array)
+        size = -(-max(array.nbytes, 1) // PAGE) * PAGE
+        memory = mmap.mmap(-1, size + 2 * PAGE)
+        begin = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        for page in (begin, begin + PAGE + size):
+            assert LIBC.mprotect(page, PAGE, 0) == 0, ctypes.get_errno()
+        start = PAGE + (size - array.nbytes if self.at_end else 0)
+        copy: Any = np.ndarray(array.shape, array.dtype, memory, start)
+        copy[...] = array
+        self.arrays.append(copy)
+        return copy
+
+    def put(self, array: Any) -> int | None:
+        """Return the address of a guarded copy; None for None."""
+        return None if array is None else int(self.guard(array).ctypes.data)
+
+    def normal(self, *shape: int) -> int | None:
+        return self.put(self.rng.normal(size=shape))
+
+    def zeros(self, *shape: int) -> int | None:
+        return self.put(np.zeros(shape))
+
+    def weights(self, n: int) -> int | None:
+        return self.put(self.rng.choice([0.0, 0.5, 2.0], n)) if self.rng.random() < 0.5 else None
+
+    def maybe(self, *shape: int) -> int | None:
+        return self.normal(*shape) if self.rng.random() < 0.5 else None
+
+    def codes(self, n: int, classes: int) -> int | None:
+        return self.put(self.rng.integers(0, classes, n).astype(np.int32))
+
+    def size(self, *edges: int) -> int:
+        """Return a number near one of the edges, mostly, or a small one."""
+        return int(max(1, self.rng.choice(edges) + self.rng.integers(-2, 3)))
+
+    def rows(self, n: int, m: int, dtype: str, layout: str) -> tuple[int, int, int]:
+        """Return rows in a layout: the address, and the distances of rows and of columns."""
+        X = self.rng.normal(size=(n, m)).astype(dtype)
+        if layout == "C":
+            return self.guard(X).ctypes.data, m, 1
+        if layout == "F":
+            return self.guard(X.T).ctypes.data, 1, n
+        if layout == "part of F":  # some rows of a larger array, up to its end or from its beginning
+            whole = self.guard(np.zeros((m, n + 3), dtype=dtype))
+            part = whole[:, 3:] if self.at_end else whole[:, :-3]
+            part[...] = X.T
+            return part.ctypes.data, 1, n + 3
+        wide = self.guard(np.zeros((n, 2 * m - 1), dtype=dtype))  # every second number
+        wide[:, ::2] = X
+        return wide.ctypes.data, 2 * m - 1, 2
+
+    def csr(self, n: int, m: int, dtype: str, index: str) -> tuple[int | None, ...]:
+        """Return the addresses of the arrays of random CSR rows, and the number of entries."""
+        full = self.rng.random((n, m)) < self.rng.choice([0.0, 0.1, 0.6])
+        data = self.rng.normal(size=int(full.sum())).astype(dtype)
+        indptr = np.concatenate([[0], np.cumsum(full.sum(axis=1))]).astype(index)
+        return self.put(data), self.put(np.nonzero(full)[1].astype(index)), self.put(indptr)
+
+
+def dense(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    rng = room.rng
+    task = str(rng.choice(["gradient", "gradient", "hessian", "product", "root", "moments", "half rows", "runs"]))
+    C = 1 if task in ("root", "moments") else int(rng.choice([1, 1, 2, 3, 5]))
+    kinds = ["float64", "float32", *(["float16"] if kernels.has_half and task in ("gradient", "runs") else [])]
+    dtype = str(rng.choice(kinds))
+    whole = task == "half rows" or (dtype == "float16" and C == 1) or task == "runs"
+    layout = "C" if whole else str(rng.choice(["C", "F", "part of F", "strided"]))
+    n, m = room.size(1, 4, 8, 16, 32, 64, 96, 128, 256, 384), room.size(1, 4, 8, 16, 24, 32, 63, 64)
+    if task == "half rows" and not kernels.has_half:
+        return ()
+    m = max(m, 16) if "half" in task or dtype == "float16" else m
+    run, apart, count = n, n, n
+    if task == "runs":
+        run, apart = room.size(1, 8, 40), 0
+        apart, runs = run + room.size(1, 8), int(rng.integers(1, 5))
+        n, count = (runs - 1) * apart + run, runs * run
+    x, row, column = room.rows(n, m, dtype, layout)
+    plain = dtype == "float16" and C > 1
+    problem = DenseProblem(
+        *(x, KINDS[dtype], n, m, row, column, run, apart),
+        t=None if task == "moments" else room.codes(count, C + 1),
+        s=None if plain else room.weights(count),
+        offset=None if plain else room.maybe(count, C),
+        C=C,
+        W=room.normal(C, m),
+        b=room.normal(C),
+        center=room.normal(m),
+        inverse=room.put(np.ones(m)) if task == "half rows" else None if plain else room.put(np.ones(m)),
+        g=room.zeros(C, m + 1),
+    )
+    if task in ("hessian", "moments"):
+        problem.H = room.zeros(C * (m + 1), C * (m + 1))
+    elif task == "product":
+        problem.V, problem.v = room.normal(C, m), room.normal(C)
+    elif task == "root":
+        problem.root_rows = room.zeros(n, m + 1)
+    elif task == "half rows":
+        problem.half_rows = room.put(np.zeros((n, m), dtype=np.float16))
+    print(task, dtype, layout, f"n={n} m={m} C={C} run={run} apart={apart}", flush=True)
+    return "dense", problem
+
+
+def csr(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    rng, task = room.rng, int(room.rng.integers(5))
+    n, m = room.size(1, 8, 64, 128), room.size(1, 8, 40)
+    dtype, index = str(rng.choice(["float64", "float32"])), str(rng.choice(["int32", "int64"]))
+    data, indices, indptr = room.csr(n, m, dtype, index)
+    problem = CsrProblem(data, indices, indptr, dtype == "float32", index == "int32", n, m)
+    if task == 0:
+        problem.t, problem.s, problem.offset = room.codes(n, 2), room.weights(n), room.maybe(n)
+        problem.w, problem.v, problem.h = room.normal(m), room.maybe(m), room.put(np.zeros(n))
+    elif task == 1:
+        problem.v, problem.h = room.normal(m), room.normal(n)
+    elif task == 3:
+        problem.s, problem.w, problem.v = room.weights(n), room.maybe(m), room.normal(m)
+    else:
+        problem.h, problem.H = room.normal(n), room.zeros(m + 1) if task == 2 else room.zeros(m, m)
+    if task != 4:
+        problem.g = room.zeros(m + 1)
+    print("task", task, dtype, index, f"n={n} m={m}", flush=True)
+    return "csr", problem, task
+
+
+def softmax(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    n, C = room.size(1, 8, 64, 128), room.size(2, 9)
+    Y, value = room.zeros(n, C + 1) if room.rng.random() < 0.5 else None, ctypes.c_double()
+    print("softmax", f"n={n} C={C}", flush=True)
+    return "softmax", room.normal(n, C), n, C, room.codes(n, C + 1), room.weights(n), Y, value
+
+
+def moments(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    rng = room.rng
+    n, m, K = room.size(1, 64, 128, 512), room.size(1, 8, 16, 40), room.size(1, 4)
+    dtype, layout = str(rng.choice(["float64", "float32"])), str(rng.choice(["C", "F", "part of F", "strided"]))
+    G, full = int(rng.integers(1, K + 1)), bool(rng.random() < 0.6)
+    group = np.sort(rng.integers(0, G, K))[rng.permutation(K)] if full else np.arange(K)
+    rank = np.argsort(np.argsort(group, kind="stable"), kind="stable")
+    x, row, column = room.rows(n, m, dtype, layout)
+    problem = MomentsProblem(
+        *(x, dtype == "float32", n, m, row, column),
+        *(room.codes(n, K) if K > 1 else None, room.weights(n), K, G if full else K),
+        *(room.put(rank.astype(np.int64)), room.put(group.astype(np.int64)), room.put(np.zeros(K, dtype=bool))),
+        *(room.zeros(K, m), room.zeros(K), room.zeros(K, m)),
+        *((None, room.zeros(G, m, m)) if full else (room.zeros(K, m), None)),
+    )
+    print("moments", dtype, layout, f"n={n} m={m} K={K} G={G} full={full}", flush=True)
+    return "moments", problem
+
+
+def perceptron(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    rng = room.rng
+    n, m, K = room.size(1, 20, 60), room.size(1, 8, 16, 40), int(rng.choice([2, 3, 5]))
+    index, C = str(rng.choice(["dense", "int32", "int64"])), K if K > 2 else 1
+    arrays = (room.normal(n, m), None, None, None) if index == "dense" else (None, *room.csr(n, m, "float64", index))
+    state = room.put(np.array([0, 0, 0, n + 1]))
+    epoch = room.put(rng.permutation(n).astype(np.int64)), 1.0, 1.0, C, room.normal(C, m + 1), room.zeros(C, m + 1)
+    print("perceptron", index, f"n={n} m={m} K={K}", flush=True)
+    return "perceptron", EpochRows(*arrays, index == "int32", n, m), room.codes(n, K), *epoch, state
+
+
+def sgd(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    n, m, C = room.size(1, 20), room.size(1, 8, 16, 40), int(room.rng.choice([1, 2, 4]))
+    problem = SgdProblem(
+        *(room.normal(n, m), n, m, C, room.codes(n, C + 1), room.put(np.ones(n)), room.normal(n, C), room.normal(m)),
+        *(room.put(np.ones(m)), room.put(np.eye(C)), room.put(np.ones((C, m + 1))), room.normal(C, m + 1)),
+        *(room.put(np.full(n, 1e-3)), room.normal(C, m + 1), room.zeros(C, m + 1)),
+    )
+    print("sgd", f"n={n} m={m} C={C}", flush=True)
+    return "sgd", problem
+
+
+def function(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    n, which = 8 * room.size(1, 8), int(room.rng.integers(3))
+    print("function", which, n, flush=True)
+    return "function", which, room.put(np.full(n, -1.0 if which == 0 else 1.0)), n, room.zeros(n)
+
+
+PROBLEMS = (*[dense] * 8, *[csr] * 3, softmax, moments, moments, perceptron, sgd, function)
+
+
+def main(rounds: int, seed: int) -> None:
+    for level in native.available()[1:]:
+        with native.using(level) as kernels:
+            assert kernels is not None
+            for number in range(rounds):
+                rng = np.random.default_rng([seed, number])
+                for make in PROBLEMS:
+                    room = Room(rng, at_end=bool(number % 2))
+                    print(level, f"{number=} {make.__name__} at_end={room.at_end}", end=" ", flush=True)
+                    call = make(kernels, room)
+                    if call:
+                        kernels(*call)
+    print("all done")
+
+
+if __name__ == "__main__":
+    main(*(int(word) for word in (*sys.argv[1:], "20", "0")[:2]))
