@@ -11,6 +11,7 @@ from oddsmith import __version__
 from oddsmith.cli import command, sites
 from oddsmith.cli.export import onnx, sql
 from oddsmith.cli.fit import compare, fit
+from oddsmith.cli.lab import explore, lab
 from oddsmith.cli.lectures import gallery, lecture
 from oddsmith.cli.predict import decide, evaluate, predict, sample
 from oddsmith.cli.report import datasets, report, summary
@@ -56,7 +57,7 @@ app.add_typer(exports, name="export")
 rounds = typer.Typer(help="Fit over sites that send sums and no rows, by files.", no_args_is_help=True)
 _add(rounds, sites.start, sites.answer, sites.step)
 app.add_typer(rounds, name="sites")
-_add(app, datasets, lecture, gallery)
+_add(app, datasets, lecture, gallery, lab, explore)
 
 
 def main() -> None:

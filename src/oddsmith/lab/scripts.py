@@ -1,0 +1,59 @@
+"""A pane as a Python script that fits the same model to the same points and prints the same numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import oddsmith
+from oddsmith.lab.fields import Fields
+from oddsmith.lab.pane import POINT_FIELDS, Points
+from oddsmith.lab.pane_model import build_model, code_of
+from oddsmith.models.base import Classifier
+from oddsmith.numerics import Array
+from oddsmith.protocols import Indices
+
+PER_LINE = 6
+
+
+def answer_script(fields: Fields) -> dict[str, Any]:
+    """Return the script of a pane."""
+    fields.only(*POINT_FIELDS, "model")
+    X, t = Points.read(fields).check()
+    return {"script": script_of(build_model(fields.inner("model"), np.unique(t), X.shape[1]), X, t)}
+
+
+def script_of(model: Classifier, X: Array, t: Indices) -> str:
+    """Return the code that fits a model to points: imports, data, fit, weights or probabilities.
+
+    >>> from oddsmith import LogisticRegression
+    >>> print(script_of(LogisticRegression(1.0), np.array([[0.0], [1.0]]), np.array([0, 1])))
+    import numpy as np
+    from oddsmith import LogisticRegression
+    <BLANKLINE>
+    X = np.array([
+        [0.0], [1.0],
+    ])
+    y = np.array([
+        0, 1,
+    ])
+    <BLANKLINE>
+    model = LogisticRegression(prior=1.0).fit(X, y)
+    print("accuracy", model.score(X, y))
+    print("weights", np.column_stack([model.intercept_, model.coef_]).tolist())
+    <BLANKLINE>
+    """
+    code = code_of(model)
+    names = [name for name in oddsmith.__all__ if f"{name}(" in code]
+    lines = ["import numpy as np", f"from oddsmith import {', '.join(names)}", ""]
+    lines += ["X = np.array([", *_rows([repr(row) for row in X.tolist()]), "])"]
+    lines += ["y = np.array([", *_rows([repr(k) for k in t.tolist()], 30), "])", ""]
+    lines += [f"model = {code}.fit(X, y)", 'print("accuracy", model.score(X, y))']
+    if type(model).__name__ != "NaiveBayes" and "separate" not in code and "diagonal" not in code:
+        lines.append('print("weights", np.column_stack([model.intercept_, model.coef_]).tolist())')
+    return "\n".join(lines) + "\n"
+
+
+def _rows(items: list[str], per_line: int = PER_LINE) -> list[str]:
+    return [f"    {', '.join(items[i : i + per_line])}," for i in range(0, len(items), per_line)]
