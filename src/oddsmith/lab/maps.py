@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.decision.actions import REJECT, decide
+from oddsmith.decision.actions import REJECT, decide, expected_loss
 from oddsmith.errors import OddsmithError
 from oddsmith.evaluation.model_output import has_proba
 from oddsmith.lab.fields import BadRequestError, Fields
@@ -91,7 +91,7 @@ def map_of(model: Classifier, grid: Grid, layers: list[str], decision: dict[str,
     values, probabilistic = scores(model, rows)
     found: dict[str, Any] = {"grid": grid.counts, "probabilistic": probabilistic, "scores": pack(values)}
     if decision is not None and probabilistic:
-        found["actions"] = pack(action_codes(model, rows, decision), "u1")
+        found["costs"] = pack(_expected_costs(model, rows, decision).T)
     coarse, notes = grid.coarser(2400), []
     for layer in layers:
         part = _density(model, rows) if layer == "density" else _POSTERIOR[layer](model, coarse)
@@ -100,12 +100,21 @@ def map_of(model: Classifier, grid: Grid, layers: list[str], decision: dict[str,
     return found | {"notes": notes}
 
 
+def _shifted_proba(model: Classifier, rows: Array, decision: dict[str, Any]) -> Array:
+    """Return the probabilities under the class prior of a decision."""
+    prior = decision["class_prior"]
+    return np.asarray((model if prior is None else model.with_class_prior(prior)).predict_proba(rows))
+
+
+def _expected_costs(model: Classifier, rows: Array, decision: dict[str, Any]) -> Array:
+    """Return the expected loss of each action and, where it is allowed, of rejecting."""
+    return expected_loss(_shifted_proba(model, rows, decision), decision["loss"], decision["reject"])
+
+
 def action_codes(model: Classifier, rows: Array, decision: dict[str, Any]) -> Indices:
     """Return the place of each row's decision among the classes, and their number where it is rejected."""
-    shifted = model.with_class_prior(decision["class_prior"]) if decision["class_prior"] is not None else model
     K = len(model.classes_)
-    P = shifted.predict_proba(rows)
-    taken = decide(P, decision["loss"], decision["reject"])
+    taken = decide(_shifted_proba(model, rows, decision), decision["loss"], decision["reject"])
     return np.array([K if a is REJECT else int(a) for a in taken.tolist()], dtype=np.int64)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from oddsmith.protocols import Indices
 MOST_POINTS, MOST_CLASSES = 20_000, 4
 POINT_FIELDS = ("X", "t", "split")
 MOST_WEIGHTS = 400
+_REMEDY = re.compile(r"Use prior=JeffreysPrior\(\).*$", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,12 @@ def collected_warnings() -> Iterator[list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield texts
-    texts += dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
+    texts += dict.fromkeys(_for_page(str(w.message)) for w in caught if issubclass(w.category, UserWarning))
+
+
+def _for_page(text: str) -> str:
+    """Return a warning with a remedy that the page has, in place of Python's."""
+    return _REMEDY.sub("Choose Firth or a Gaussian prior for finite weights.", text)
 
 
 def answer_pane(fields: Fields) -> dict[str, Any]:

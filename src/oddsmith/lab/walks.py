@@ -22,6 +22,8 @@ METHODS = ("newton", "gradient", "sgd", "perceptron")
 MOST_STEPS, MOST_COLUMNS = 2000, 60
 SURFACE = 48
 """Points along each side of the surface."""
+HEIGHT = 0.75
+"""Height of its picture, in widths."""
 
 
 def answer_walk(fields: Fields) -> dict[str, Any]:
@@ -112,8 +114,10 @@ def _surface(problem: Likelihood, path: Array, optimum: Array | None, axes: tupl
     centre = (flat[-1] if optimum is None else optimum.ravel()).copy()
     seen = np.vstack([flat[:, axes], centre[None, axes]])
     low, high = seen.min(axis=0), seen.max(axis=0)
-    side = np.maximum(high - low, 0.5)
-    low, high = (low + high - 1.5 * side) / 2, (low + high + 1.5 * side) / 2
+    side = 1.4 * np.maximum(high - low, 0.5)
+    if side.max() < 6 * side.min():  # a unit is as long in both directions: steps are perpendicular to contours
+        side = np.array([1.0, HEIGHT]) * max(side[0], side[1] / HEIGHT)
+    low, high = (low + high - side) / 2, (low + high + side) / 2
     along = [np.linspace(low[d], high[d], SURFACE) for d in (0, 1)]
     thin = _thinned(problem)
     values = np.array([_values(thin, centre, axes, along[0], b) for b in along[1]])
