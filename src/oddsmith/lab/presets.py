@@ -76,6 +76,11 @@ def _overlapping(rng: np.random.Generator, n: int, noise: float) -> tuple[Array,
     return np.where(t[:, None] == 1, 0.5, -0.5) + noise * 1.4 * rng.normal(size=(n, 2)), t
 
 
+def _scaled(rng: np.random.Generator, n: int, noise: float) -> tuple[Array, Indices]:
+    X, t = blobs(np.array([[-1.0, -0.5], [1.0, 0.6]]), 0.9)(rng, n, noise)
+    return X * [1.0, 12.0] + [0.0, 30.0], t
+
+
 SHARED = np.array([[0.95, 0.35], [0.35, 0.7]])
 PRESETS = {
     "gaussians": Preset("Two Gaussians, one covariance", blobs(np.array([[-1.1, -0.6], [1.1, 0.7]]), SHARED)),
@@ -88,6 +93,7 @@ PRESETS = {
     "crossed": Preset("Crossed corners", _crossed),
     "outliers": Preset("Outliers that turn least squares", _outliers),
     "separable": Preset("Separable", blobs(np.array([[-1.7, -1.1], [1.7, 1.1]]), 0.5)),
+    "scaled": Preset("Columns in other units", _scaled),
     "overlapping": Preset("Mixed and overlapping", _overlapping),
     "line": Preset("One dimension", blobs(np.array([[-1.2], [1.2]]), 1.1)),
     "line-separable": Preset("One dimension, separable", blobs(np.array([[-2.0], [2.0]]), 0.6)),

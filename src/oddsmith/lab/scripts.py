@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 import oddsmith
-from oddsmith.lab.fields import Fields
-from oddsmith.lab.pane import POINT_FIELDS, Points
+from oddsmith.lab.fields import BadRequestError, Fields
+from oddsmith.lab.pane import POINT_FIELDS, Points, is_editable
 from oddsmith.lab.pane_model import build_model, code_of
 from oddsmith.models.base import Classifier
+from oddsmith.models.gaussian import GaussianClassifier
+from oddsmith.models.naive_bayes import NaiveBayes
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 
@@ -19,13 +21,17 @@ PER_LINE = 6
 
 def answer_script(fields: Fields) -> dict[str, Any]:
     """Return the script of a pane."""
-    fields.only(*POINT_FIELDS, "model")
+    fields.only(*POINT_FIELDS, "model", "weights")
     X, t = Points.read(fields).check()
-    return {"script": script_of(build_model(fields.inner("model"), np.unique(t), X.shape[1]), X, t)}
+    model = build_model(fields.inner("model"), np.unique(t), X.shape[1])
+    W = fields.table("weights", None, most=10) if fields.has("weights") else None
+    if W is not None and not (is_editable(model) and W.size):
+        raise BadRequestError(f"The weights of {type(model).__name__} cannot be put by hand.")
+    return {"script": script_of(model, X, t, W)}
 
 
-def script_of(model: Classifier, X: Array, t: Indices) -> str:
-    """Return the code that fits a model to points: imports, data, fit, weights or probabilities.
+def script_of(model: Classifier, X: Array, t: Indices, W: Array | None = None) -> str:
+    """Return the code that fits a model to points: imports, data, fit, and weights by hand if there are some.
 
     >>> from oddsmith import LogisticRegression
     >>> print(script_of(LogisticRegression(1.0), np.array([[0.0], [1.0]]), np.array([0, 1])))
@@ -49,8 +55,12 @@ def script_of(model: Classifier, X: Array, t: Indices) -> str:
     lines = ["import numpy as np", f"from oddsmith import {', '.join(names)}", ""]
     lines += ["X = np.array([", *_rows([repr(row) for row in X.tolist()]), "])"]
     lines += ["y = np.array([", *_rows([repr(k) for k in t.tolist()], 30), "])", ""]
-    lines += [f"model = {code}.fit(X, y)", 'print("accuracy", model.score(X, y))']
-    if type(model).__name__ != "NaiveBayes" and "separate" not in code and "diagonal" not in code:
+    lines.append(f"model = {code}.fit(X, y)")
+    if W is not None:
+        lines += [f"W = np.array({W.tolist()!r})  # by hand", "model.intercept_, model.coef_ = W[:, 0], W[:, 1:]"]
+    lines.append('print("accuracy", model.score(X, y))')
+    curved = isinstance(model, NaiveBayes) or (isinstance(model, GaussianClassifier) and model.covariance != "shared")
+    if not curved:
         lines.append('print("weights", np.column_stack([model.intercept_, model.coef_]).tolist())')
     return "\n".join(lines) + "\n"
 

@@ -90,7 +90,7 @@ class Likelihood:
         return bool(roots[M if C > 1 else 0] <= 1e-12 * max(roots[-1], len(self.t) * 1e-3))
 
     def gap(self, W: Array) -> float:
-        """Return a bound on E(W) − min E from the Newton decrement λ; infinite where none holds, NaN with Firth's prior.
+        """Return a bound on E(W) − min E from the Newton decrement λ; infinite where none holds, NaN for Firth.
 
         A step of unit length in the norm of H changes no difference of two activations by more than ρ, and
         `gap_bound` needs λ and ρ.

@@ -147,7 +147,9 @@ function drawCurves(surface, frame, map, classes, show) {
 }
 
 /** Where a point is drawn: in one dimension its class is its height. */
-export const placeOf = (frame, row, k, dims, K) => [frame.px(row[0]), dims === 2 ? frame.py(row[1]) : frame.py(K > 1 ? k / (K - 1) : 0)];
+export const placeOf = (frame, row, k, dims, K) => [frame.px(row[0]), dims === 2 ? frame.py(row[1]) : frame.py(k / Math.max(1, K - 1) + jitter(row[0]))];
+/** A little up or down, the same for the same point, so that points of one dimension do not hide each other. */
+const jitter = (x) => 0.07 * (Math.abs(Math.sin(x * 9973.1) * 437.58) % 1) - 0.035;
 
 function drawPoints(surface, frame, scene) {
   const { X, t, test, dims, K } = scene, held = new Set(test), L = look();

@@ -1,11 +1,12 @@
 // The lab: puts the parts of the page together.
 
 import { ask, latest, later } from "./api.js";
+import { placeOf } from "./drawing.js";
 import { attach } from "./editing.js";
 import { make, options, say } from "./elements.js";
 import { css, look } from "./looks.js";
 import { Pane } from "./pane.js";
-import { DecisionPanel, PriorPanel, StoryPanel } from "./panels.js";
+import { DecisionPanel, FitPanel, PriorPanel, StoryPanel } from "./panels.js";
 import { SHAPES } from "./surfaces.js";
 import { canRedo, canUndo, commit, onRestore, points, redo, restore, rounded, state, undo } from "./store.js";
 import { TimePanel } from "./time.js";
@@ -29,23 +30,23 @@ const room = {
     const train = seen === undefined ? null : trainRow(seen, pane);
     return { cursor: hand.cursor, active: train };
   },
-  answered() { $("undo").disabled = !canUndo(); $("redo").disabled = !canRedo(); },
+  get panes() { return panes.filter(visible); },
+  answered() { if (state.bench === "fit") fit.draw(); $("undo").disabled = !canUndo(); $("redo").disabled = !canRedo(); },
   changed: () => { panes.forEach((pane) => { pane.sync(); pane.refresh(); }); afterChange(); },
   repaint: () => panes[0].refresh({ moving: Boolean(time.timer) }),
   panel: () => showPanel(),
   redraw: () => redraw(),
   dialog(text) { $("dialog-text").textContent = text; $("dialog").showModal(); },
 };
-const time = new TimePanel(room), decisions = new DecisionPanel(room), prior = new PriorPanel(room), story = new StoryPanel(room);
-const PANELS = { story, time, decisions, prior };
+const time = new TimePanel(room), decisions = new DecisionPanel(room), prior = new PriorPanel(room), fit = new FitPanel(room), story = new StoryPanel(room);
+const PANELS = { fit, time, decisions, prior };
 const afterChange = later(220, () => { if (state.bench === "time") { time.fetch(); } else if (state.bench === "decisions") decisions.fetch(); else if (state.bench === "prior") prior.fetch?.(); });
 
 /** Where the row is drawn that a step looked at: steps count the rows of the fit, without those held out. */
 function trainRow(n, pane) {
   const test = new Set(pane.answer?.test ?? []), rows = points.X.map((_, i) => i).filter((i) => !test.has(i)), i = rows[n];
   if (i === undefined) return null;
-  const f = pane.frame;
-  return [f.px(points.X[i][0]), state.dims === 2 ? f.py(points.X[i][1]) : f.py(state.K > 1 ? points.t[i] / (state.K - 1) : 0)];
+  return placeOf(pane.frame, points.X[i], points.t[i], state.dims, state.K);
 }
 
 /** Points have changed: all panes answer. */
@@ -117,6 +118,7 @@ function showPanel() {
   }
   $("panel").setAttribute("aria-labelledby", `tab-${state.bench}`);
   PANELS[state.bench].mount($("panel"));
+  story.mount($("story"));
 }
 
 function chooseTab(name) {

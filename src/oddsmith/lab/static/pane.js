@@ -137,11 +137,11 @@ export class Pane {
       if (a.accuracy.test) parts.push(["right in the test", `${share(a.accuracy.test)} of ${a.accuracy.test.of}`]);
       const log = (a.accuracy.test ?? a.accuracy.train)?.log_loss;
       if (log !== undefined) parts.push(["log loss", digits(log, 3)]);
-      if (a.facts.certificate && !this.room.override(this) && !this.settings.weights) parts.push(["gap to the optimum", a.facts.certificate.gap === null ? "none exists" : `≤ ${digits(a.facts.certificate.gap, 2)}`], ["iterations", a.facts.iterations]);
-      if (a.facts.parameters) parts.push(["parameters", a.facts.parameters]);
+      if (state.count < 4 && a.facts.certificate && !this.room.override(this) && !this.settings.weights) parts.push(["gap to the optimum", a.facts.certificate.gap === null ? "none exists" : `≤ ${digits(a.facts.certificate.gap, 2)}`], ["iterations", a.facts.iterations]);
+      if (state.count < 4 && a.facts.parameters) parts.push(["parameters", a.facts.parameters]);
     }
     this.facts.replaceChildren(...parts.map(([name, value]) => make("span", {}, `${name} `, make("b", {}, String(value)))));
-    const texts = problem ? [problem] : a?.warnings ?? [], text = texts.join(" ");
+    const texts = problem ? [problem] : this.room.override(this) ? [] : a?.warnings ?? [], text = texts.join(" ");
     this.care.hidden = !text;
     if (this.care.textContent !== text) { this.care.textContent = text; if (text) say(`Pane ${this.letter}: ${text}`); }
     this.showWeights();

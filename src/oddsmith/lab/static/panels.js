@@ -23,8 +23,8 @@ export class StoryPanel {
     const choose = options(make("select", { "aria-label": "Story", change: (e) => this.open(Number(e.target.value)) }), titles, String(at));
     panel.replaceChildren(
       make("div", { class: "row" }, make("button", { type: "button", click: () => this.open(at - 1), ...(at === 0 ? { disabled: true } : {}) }, "Back"), choose, make("button", { type: "button", click: () => this.open(at + 1), ...(at === stories.length - 1 ? { disabled: true } : {}) }, "Next")),
-      make("h3", { class: "story-title" }, story.title), make("p", { class: "story" }, story.text),
-      make("button", { type: "button", class: "primary", click: () => this.open(at) }, "Show it from the start"));
+      make("p", { class: "story" }, story.text),
+      make("button", { type: "button", click: () => this.open(at) }, "From its start"));
   }
 
   /** Open the state of a story; theme and size of text stay. */
@@ -35,6 +35,35 @@ export class StoryPanel {
     Object.assign(state, { theme, large });
     await this.room.redraw();
     commit({ push: true });
+  }
+}
+
+/** The models of all panes side by side, in numbers. */
+export class FitPanel {
+  constructor(room) { this.room = room; }
+
+  mount(panel) {
+    this.table = make("div", { class: "weights", tabindex: 0, role: "region", "aria-label": "Numbers of all panes" });
+    panel.replaceChildren(make("p", { class: "hint" }, "The library's own fits. Move a point, and every number answers."), this.table);
+    this.draw();
+  }
+
+  draw() {
+    if (!this.table?.isConnected) return;
+    const panes = this.room.panes.filter((pane) => pane.answer), share = (s) => (s ? `${digits((100 * s.right) / s.of, 3)} %` : "–");
+    const rows = {
+      model: (p) => titleOf(p.settings.model),
+      "right": (p) => share(p.answer.accuracy.train), "right in the test": (p) => share(p.answer.accuracy.test),
+      "log loss": (p) => digits((p.answer.accuracy.train ?? {}).log_loss ?? NaN, 3), "log likelihood": (p) => digits(p.answer.facts.log_likelihood ?? NaN, 5),
+      "loss": (p) => (p.answer.loss ? `${digits(p.answer.loss.value, 5)} (${p.answer.loss.name})` : "–"),
+      parameters: (p) => String(p.answer.facts.parameters ?? "–"), iterations: (p) => String(p.answer.facts.iterations ?? "–"),
+      "bound on the gap": (p) => (p.answer.facts.certificate ? (p.answer.facts.certificate.gap === null ? "no optimum" : digits(p.answer.facts.certificate.gap, 2)) : "–"),
+      "gradient norm": (p) => (p.answer.facts.certificate ? digits(p.answer.facts.certificate.gradient_norm, 2) : "–"),
+    };
+    const head = make("tr", {}, make("td", {}), ...panes.map((p) => make("th", { scope: "col" }, p.letter)));
+    const cells = Object.entries(rows).map(([name, value]) => [name, panes.map((p) => value(p).replace("NaN", "–"))]).filter(([, row]) => row.some((text) => text !== "–"));
+    const body = cells.map(([name, row]) => make("tr", {}, make("th", { scope: "row" }, name), ...row.map((text) => make("td", {}, text))));
+    this.table.replaceChildren(make("table", { class: "fits" }, make("thead", {}, head), make("tbody", {}, ...body)));
   }
 }
 

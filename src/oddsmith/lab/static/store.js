@@ -11,7 +11,7 @@ export const DEFAULT = {
   count: 1,
   panes: [pane("logistic:logit"), pane("gaussian:separate"), pane("least_squares"), pane("perceptron")],
   cls: 0, tool: "add",
-  bench: "story", story: 0,
+  bench: "fit", story: 0,
   time: { method: "newton", eta: 0.02, count: 100, start: null, at: 0, speed: 4, axes: null, plot: "log_likelihood" },
   decision: { loss: null, reject: null, prior: null },
   large: false, theme: "system",

@@ -23,10 +23,13 @@ export class TimePanel {
 
   /** Weights of the current step, C rows. */
   get weights() {
-    if (!this.walk) return null;
+    if (!this.walk || this.key !== this.problemKey()) return null;
     const flat = this.walk.path[Math.min(state.time.at, this.walk.path.length - 1)], [C, M] = this.walk.shape;
     return Array.from({ length: C }, (_, c) => flat.slice(c * M, (c + 1) * M));
   }
+
+  /** What the weights belong to: columns, classes and basis. A path of another problem is not shown. */
+  problemKey() { return JSON.stringify([state.dims, [...new Set(points.t)].sort(), state.panes[0].basis]); }
 
   mount(panel) {
     const T = state.time, change = (set) => (event) => { set(event.target); T.at = 0; this.fetch(); commit(); };
@@ -58,12 +61,11 @@ export class TimePanel {
   }
 
   async load() {
-    const T = state.time, A = state.panes[0];
-    const prior = A.prior;
+    const T = state.time, A = state.panes[0], { prior } = A, key = this.problemKey();
     try {
       this.walk = await ask("walk", { X: points.X, t: points.t, split: { share: state.split, seed: 0 }, basis: A.basis, prior, method: T.method, step_size: T.eta, count: T.count, ...(T.start ? { start: T.start } : {}), ...(T.axes ? { axes: T.axes } : {}) });
       this.values = unpack(this.walk.surface.values);
-      this.problem = null;
+      this.problem = null; this.key = key;
     } catch (error) { this.walk = null; this.problem = error.message; }
     if (state.bench !== "time") return;
     this.draw();
