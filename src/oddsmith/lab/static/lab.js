@@ -8,7 +8,7 @@ import { css, look } from "./looks.js";
 import { Pane } from "./pane.js";
 import { DecisionPanel, FitPanel, PriorPanel, StoryPanel } from "./panels.js";
 import { SHAPES } from "./surfaces.js";
-import { canRedo, canUndo, commit, onRestore, points, redo, restore, rounded, state, undo } from "./store.js";
+import { apply, canRedo, canUndo, commit, onRestore, points, redo, restore, rounded, state, undo } from "./store.js";
 import { TimePanel } from "./time.js";
 
 const $ = (id) => document.getElementById(id);
@@ -176,9 +176,9 @@ function buildUpload() {
       const label = columns.find((c) => !c.numeric && c.values >= 2 && c.values <= 4) ?? columns.find((c) => c.values >= 2 && c.values <= 4) ?? columns.at(-1);
       const axes = numeric.filter((name) => name !== label.name);
       options($("csv-x"), titles(numeric), axes[0]); options($("csv-y"), titles(numeric), axes[1] ?? numeric[1]); options($("csv-label"), titles(columns.map((c) => c.name)), label.name);
-      $("columns").hidden = false;
+      $("columns").hidden = false; $("csv-note").textContent = "It stays on this machine.";
       say(`${file.name} has ${columns.length} columns.`);
-    } catch (error) { $("columns").hidden = true; showProblem(error.message); }
+    } catch (error) { $("columns").hidden = true; $("csv-note").textContent = error.message; }
   });
   $("use-csv").addEventListener("click", async () => {
     try {
@@ -188,12 +188,10 @@ function buildUpload() {
       Object.assign(state, { points: true, dims: 2, K: found.classes.length, names, labels: found.classes });
       panes.forEach((p) => { p.settings.weights = null; });
       fitView(); showAll(); commit({ push: true });
-      say(`${found.X.length} points of ${found.classes.length} classes.${found.left_out ? ` ${found.left_out} rows with gaps are left out.` : ""}`);
-    } catch (error) { showProblem(error.message); }
+      $("csv-note").textContent = `${found.X.length} points of ${found.classes.length} classes.${found.left_out ? ` ${found.left_out} rows with gaps are left out.` : ""}`;
+    } catch (error) { $("csv-note").textContent = error.message; }
   });
 }
-
-function showProblem(text) { panes[0].care.hidden = false; panes[0].care.textContent = text; say(text); }
 
 function globalKeys(event) {
   if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z") {
@@ -224,7 +222,7 @@ async function start() {
 /** Points of a preset are drawn again; the view is that of the address. */
 async function restoreFromPreset() {
   const { view } = state, given = location.hash.length > 1;
-  const found = await ask("points", state.data);
+  const found = await ask("points", state.data).catch(() => { apply({}); return ask("points", state.data); });
   Object.assign(points, { X: found.X, t: found.t });
   Object.assign(state, { dims: found.dims, K: found.classes });
   if (given) state.view = view; else fitView();
@@ -232,4 +230,4 @@ async function restoreFromPreset() {
   commit();
 }
 
-start().catch((error) => { document.body.dataset.idle = "true"; showProblem?.(error.message); });
+start().catch((error) => { $("panes").replaceChildren(make("p", { class: "care" }, error.message)); });

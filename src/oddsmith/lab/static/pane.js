@@ -150,22 +150,34 @@ export class Pane {
 
   showWeights() {
     const a = this.answer;
-    if (this.weights.contains(document.activeElement) && document.activeElement !== this.weights) return;
-    if (!a?.weights) { this.weights.replaceChildren(make("p", { class: "hint" }, "This model has no weights to show: it is not linear, or there are very many.")); return; }
+    if (!a?.weights) { this.table = null; this.weights.replaceChildren(make("p", { class: "hint" }, "This model has no weights to show: it is not linear, or there are very many.")); return; }
+    const key = JSON.stringify([a.names, a.functions, a.editable]);
+    if (this.table?.key !== key) this.buildWeights(key);
+    const { cells, best, loss, back } = this.table;
+    a.weights.forEach((row, i) => row.forEach((v, j) => {
+      const cell = cells[i][j];
+      if (!a.editable) cell.textContent = digits(v, 6);
+      else if (cell !== document.activeElement) cell.value = Number(v.toPrecision(7));
+      best[i][j].textContent = digits(a.optimum[i][j], 6);
+    }));
+    loss.textContent = a.loss ? `${a.loss.name}: ${digits(a.loss.value, 7)}, at the optimum ${digits(a.loss.optimum, 7)}` : "";
+    back.hidden = !this.settings.weights;
+  }
+
+  buildWeights(key) {
+    const a = this.answer, grid = (cell) => a.weights.map((row, i) => row.map((_, j) => cell(i, j)));
+    const cells = grid((i, j) => (a.editable ? make("input", { type: "number", step: "any", "aria-label": `${a.names[j]}, function ${i + 1}, pane ${this.letter}`, change: (e) => this.edit(i, j, e.target) }) : make("span")));
+    const best = grid(() => make("td", { class: "number" })), loss = make("p"), back = make("button", { type: "button", click: () => { this.settings.weights = null; this.refresh(); commit(); } }, "Back to the optimum");
     const head = make("tr", {}, make("th", { scope: "col" }, "Weight"), ...a.functions.flatMap((f) => [make("th", { scope: "col" }, a.functions.length > 1 ? `class ${f}` : "by hand"), make("th", { scope: "col" }, "optimum")]));
-    const rows = a.names.map((name, j) => make("tr", {}, make("th", { scope: "row" }, name), ...a.weights.flatMap((row, i) => [
-      make("td", {}, a.editable ? make("input", { type: "number", step: "any", value: Number(row[j].toPrecision(7)), "aria-label": `${name}, function ${i + 1}, pane ${this.letter}`, change: (e) => this.edit(i, j, e.target) }) : digits(row[j], 6)),
-      make("td", { class: "number" }, digits(a.optimum[i][j], 6))])));
-    const loss = a.loss && make("p", {}, `${a.loss.name}: `, make("b", {}, digits(a.loss.value, 7)), `, at the optimum ${digits(a.loss.optimum, 7)}`);
-    const back = this.settings.weights && make("button", { type: "button", click: () => { this.settings.weights = null; this.refresh(); commit(); } }, "Back to the optimum");
-    this.weights.replaceChildren(make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)), ...[loss, back].filter(Boolean));
+    const rows = a.names.map((name, j) => make("tr", {}, make("th", { scope: "row" }, name), ...a.weights.flatMap((_, i) => [make("td", {}, cells[i][j]), best[i][j]])));
+    this.table = { key, cells, best, loss, back };
+    this.weights.replaceChildren(make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)), loss, back);
   }
 
   edit(i, j, input) {
     const value = Number(input.value);
     if (!input.checkValidity() || input.value === "" || !this.answer) return;
     this.settings.weights = this.answer.weights.map((row, r) => row.map((v, c) => (r === i && c === j ? value : v)));
-    input.blur();
     this.refresh(); commit();
   }
 
