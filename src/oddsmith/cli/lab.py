@@ -35,7 +35,7 @@ def explore(
     port: Port = 0,
     no_open: NoOpen = False,
 ) -> None:
-    """Open a page on a fitted model: a form of its columns, the probability, why, and what would change the decision."""
+    """Open a page on a fitted model: a form of its columns, the probability, and what would change the decision."""
     from oddsmith.cli.data import load_model, open_data
     from oddsmith.cli.spec_parser import read_costs
     from oddsmith.data_access.streamed_prediction import expected_types
