@@ -30,7 +30,11 @@ from oddsmith.protocols import Indices
 MOST_POINTS, MOST_CLASSES = 20_000, 4
 POINT_FIELDS = ("X", "t", "split")
 MOST_WEIGHTS = 400
-_REMEDY = re.compile(r"Use prior=JeffreysPrior\(\).*$", re.DOTALL)
+_REMEDIES = {
+    re.compile(r"Use prior=JeffreysPrior\(\).*$", re.DOTALL): "Choose Firth or a Gaussian prior for finite weights.",
+    re.compile(r"If detect_separation.*$", re.DOTALL): "Add basis functions, or use logistic regression.",
+}
+"""Remedies that the page has, for those that warnings name in Python."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,9 @@ def collected_warnings() -> Iterator[list[str]]:
 
 def _for_page(text: str) -> str:
     """Return a warning with a remedy that the page has, in place of Python's."""
-    return _REMEDY.sub("Choose Firth or a Gaussian prior for finite weights.", text)
+    for pattern, remedy in _REMEDIES.items():
+        text = pattern.sub(remedy, text)
+    return text
 
 
 def answer_pane(fields: Fields) -> dict[str, Any]:

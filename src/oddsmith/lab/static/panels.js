@@ -115,7 +115,7 @@ export class DecisionPanel {
     const counts = make("table", { id: "confusion" }, make("caption", { class: "visually-hidden" }, "Confusion matrix"), make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "It is"), ...d.classes.map((k) => make("th", { scope: "col" }, `said ${nameOf(k)}`)), make("th", { scope: "col" }, "rejected"))),
       make("tbody", {}, ...d.confusion.map((row, i) => make("tr", {}, make("th", { scope: "row" }, nameOf(d.classes[i])), ...row.map((v) => make("td", { class: "number" }, String(v)))))));
     const parts = [`On ${d.rows} points ${d.on === "test" ? "held out" : "of the fit"}: mean cost `, make("b", {}, digits(d.cost, 3)), `, the model expects ${digits(d.expected, 3)}.`];
-    if (d.threshold !== null) parts.push(` The second class is chosen above a probability of ${digits(d.threshold, 3)}.`);
+    if (d.threshold !== null && state.decision.reject === null) parts.push(` The second class is chosen above a probability of ${digits(d.threshold, 3)}.`);
     this.out.replaceChildren(make("p", {}, ...parts), make("div", { class: "weights", tabindex: 0, role: "region", "aria-label": "Confusion matrix" }, counts));
     const { roc, calibration } = d.curves, L = look();
     this.roc.parentElement.hidden = !roc; this.calibration.parentElement.hidden = !calibration;
