@@ -158,7 +158,9 @@ function drawPoints(surface, frame, scene) {
     const places = [], hollow = [];
     for (let i = 0; i < X.length; i++) if (t[i] === k) (held.has(i) ? hollow : places).push(placeOf(frame, X[i], k, dims, K));
     const color = css(L.classes[k]);
-    if (places.length) surface.markers(places, SHAPES[k], r, { fill: color, stroke: many ? null : L.halo, width: 1.3 });
+    // Shapes of two pixels cannot be told apart: dots are ten times as fast.
+    if (places.length && X.length > 2000) surface.dots(places, 3, color);
+    else if (places.length) surface.markers(places, SHAPES[k], r, { fill: color, stroke: many ? null : L.halo, width: 1.3 });
     if (hollow.length) surface.markers(hollow, SHAPES[k], r - 0.3, { stroke: color, width: 1.7 });
   }
 }
@@ -189,6 +191,12 @@ function drawAxes(surface, frame, scene) {
 
 /** Draw a pane: ``scene`` holds points, answer, what to show, centres, cursor. */
 export function drawPane(surface, frame, scene) {
+  drawBelow(surface, frame, scene);
+  drawAbove(surface, frame, scene);
+}
+
+/** What changes only with an answer: the map, its lines, the axes. */
+export function drawBelow(surface, frame, scene) {
   const { map, classes, show, dims } = scene, L = look();
   surface.rect(0, 0, frame.width, frame.height, css(L.paper));
   if (map && map.grid.length === dims) {
@@ -196,6 +204,11 @@ export function drawPane(surface, frame, scene) {
     else drawCurves(surface, frame, map, classes, show);
   }
   drawAxes(surface, frame, scene);
+}
+
+/** What changes under the hand: points, centres, the cursor. */
+export function drawAbove(surface, frame, scene) {
+  const { dims } = scene, L = look();
   drawPoints(surface, frame, scene);
   for (const [x, y] of scene.centres ?? []) {
     const [a, b] = [frame.px(x), dims === 2 ? frame.py(y) : frame.py(0.5)];

@@ -1,8 +1,9 @@
 // A pane: its controls, its question to the server, its picture and its numbers.
 
 import { ask, latest, later } from "./api.js";
-import { Frame, drawPane, readMap } from "./drawing.js";
+import { Frame, drawAbove, drawBelow, drawPane, readMap } from "./drawing.js";
 import { digits, download, make, options, say } from "./elements.js";
+import { isDark } from "./looks.js";
 import { BASES, BASIS_NUMBER, MODELS, PRIORS, isLogistic, modelFields, takesPrior, titleOf } from "./models.js";
 import { commit, points, state } from "./store.js";
 import { CanvasSurface, SvgSurface } from "./surfaces.js";
@@ -108,7 +109,7 @@ export class Pane {
 
   /** Draw at once, ask for a coarse map while a hand moves, for a fine one when it rests. */
   refresh({ moving = false } = {}) {
-    this.draw();
+    if (moving) this.drawSoon(); else this.draw();
     if (moving && points.X.length) this.ask(COARSE);
     this.refine();
   }
@@ -187,10 +188,25 @@ export class Pane {
   }
 
   draw() {
-    const [width, height] = this.size;
-    this.canvas.style.height = `${height}px`;
-    const surface = new CanvasSurface(this.canvas, width, height, window.devicePixelRatio || 1);
-    drawPane(surface, this.frame, this.scene(this.room.marks(this)));
+    const [width, height] = this.size, { frame } = this, ratio = window.devicePixelRatio || 1, scene = this.scene(this.room.marks(this));
+    if (this.canvas.style.height !== `${height}px`) this.canvas.style.height = `${height}px`;
+    const surface = new CanvasSurface(this.canvas, width, height, ratio);
+    // The map is drawn once for each answer; while a hand moves, only the points are drawn again.
+    const key = JSON.stringify([width, height, ratio, isDark(), state.large, state.names, [...scene.show], frame.view, scene.dims]);
+    if (this.below?.key !== key || this.below.map !== this.map) {
+      const canvas = document.createElement("canvas");
+      drawBelow(new CanvasSurface(canvas, width, height, ratio), frame, scene);
+      this.below = { key, map: this.map, canvas };
+    }
+    surface.image(this.below.canvas, 0, 0, width, height);
+    drawAbove(surface, frame, scene);
+  }
+
+  /** Draw with the next frame of the screen, once however often it is asked for. */
+  drawSoon() {
+    if (this.waiting) return;
+    this.waiting = true;
+    requestAnimationFrame(() => { this.waiting = false; this.draw(); });
   }
 
   async copyPython() {

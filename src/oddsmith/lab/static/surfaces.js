@@ -44,6 +44,11 @@ export class CanvasSurface {
     if (fill) { g.fillStyle = fill; g.fill(); }
     if (stroke) { g.strokeStyle = stroke; g.lineWidth = width; g.stroke(); }
   }
+  /** Draw many small squares at once. */
+  dots(places, size, fill) {
+    this.g.fillStyle = fill;
+    for (const [x, y] of places) this.g.fillRect(x - size / 2, y - size / 2, size, size);
+  }
   text(x, y, words, { color, size = 11, align = "left" }) {
     const scale = parseFloat(getComputedStyle(document.documentElement).fontSize) / 15; // large text for a projector
     this.g.fillStyle = color; this.g.font = `${size * scale}px ${FONT}`; this.g.textAlign = align; this.g.textBaseline = "middle";
@@ -79,6 +84,7 @@ export class SvgSurface {
       else this.parts.push(`<polygon points="${markerPath(shape, x, y, r).map((p) => p.map(short).join(",")).join(" ")}" ${look}/>`);
     }
   }
+  dots(places, size, fill) { for (const [x, y] of places) this.rect(short(x - size / 2), short(y - size / 2), size, size, fill); }
   text(x, y, words, { color, size = 11, align = "left" }) {
     const anchor = { left: "start", right: "end", center: "middle" }[align];
     this.parts.push(`<text x="${short(x)}" y="${short(y + size * 0.35)}" fill="${color}" font-size="${size}" text-anchor="${anchor}" font-family="sans-serif">${clean(words)}</text>`);
