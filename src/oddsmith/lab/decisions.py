@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.decision.actions import expected_loss
 from oddsmith.errors import OddsmithError
 from oddsmith.evaluation.curves import reliability_curve, roc_curve
 from oddsmith.evaluation.scale_comparison import compare_widths
 from oddsmith.lab.fields import BadRequestError, Fields
-from oddsmith.lab.maps import action_codes
+from oddsmith.lab.maps import action_codes, expected_costs
 from oddsmith.lab.pane import POINT_FIELDS, Points, collected_warnings, read_decision
 from oddsmith.lab.pane_model import build_model
 from oddsmith.models.base import Classifier
@@ -71,8 +70,7 @@ def _cost(codes: Indices, taken: Indices, decision: dict[str, Any]) -> float:
 
 def _expected(model: Classifier, X: Array, decision: dict[str, Any]) -> float:
     """Return the mean loss that the model itself expects of its decisions."""
-    P = model.predict_proba(X)
-    return float(expected_loss(P, decision["loss"], decision["reject"]).min(axis=1).mean())
+    return float(expected_costs(model, X, decision).min(axis=1).mean())
 
 
 def _threshold(decision: dict[str, Any], K: int) -> float | None:

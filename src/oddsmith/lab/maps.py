@@ -91,7 +91,7 @@ def map_of(model: Classifier, grid: Grid, layers: list[str], decision: dict[str,
     values, probabilistic = scores(model, rows)
     found: dict[str, Any] = {"grid": grid.counts, "probabilistic": probabilistic, "scores": pack(values)}
     if decision is not None and probabilistic:
-        found["costs"] = pack(_expected_costs(model, rows, decision).T)
+        found["costs"] = pack(expected_costs(model, rows, decision).T)
     coarse, notes = grid.coarser(2400), []
     for layer in layers:
         part = _density(model, rows) if layer == "density" else _POSTERIOR[layer](model, coarse)
@@ -106,7 +106,7 @@ def _shifted_proba(model: Classifier, rows: Array, decision: dict[str, Any]) -> 
     return np.asarray((model if prior is None else model.with_class_prior(prior)).predict_proba(rows))
 
 
-def _expected_costs(model: Classifier, rows: Array, decision: dict[str, Any]) -> Array:
+def expected_costs(model: Classifier, rows: Array, decision: dict[str, Any]) -> Array:
     """Return the expected loss of each action and, where it is allowed, of rejecting."""
     return expected_loss(_shifted_proba(model, rows, decision), decision["loss"], decision["reject"])
 

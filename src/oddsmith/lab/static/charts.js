@@ -23,7 +23,7 @@ export function chart(canvas, { series, box = null, logX = false, logY = false, 
   for (const y of ticks(y0, y1, 5)) {
     const at = height - bottom - ((y - y0) / (y1 - y0)) * (height - top - bottom);
     surface.segments([left, at, width - right, at], { color: L.grid, width: 1 });
-    surface.text(left - 6, at, digits(back(y, logY), 3), { color: L.soft, align: "right", size: 10.5 });
+    surface.text(left - 6, at, logY ? `1e${digits(y, 3)}` : digits(y, 3), { color: L.soft, align: "right", size: 10.5 });
   }
   for (const x of ticks(x0, x1, 5)) surface.text(left + ((x - x0) / (x1 - x0)) * (width - left - right), height - 8, digits(back(x, logX), 2), { color: L.soft, align: "center", size: 10.5 });
   if (title) surface.text(left, 10, title, { color: L.ink, size: 11.5 });
