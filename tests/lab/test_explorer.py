@@ -147,15 +147,17 @@ def test_form_answers_in_a_browser(browser: Any, serve_app: Callable[..., str], 
 def test_commands_print_an_address_that_answers(tmp_path: Path) -> None:
     path = tmp_path / "penguins.odds"
     models()["gaussian"].save(path)
-    for command in (["lab"], ["explore", str(path), "penguins"]):
-        program = [sys.executable, "-m", "oddsmith.cli", *command, "--no-open"]
-        with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+    program = [sys.executable, "-m", "oddsmith.cli"]
+    commands = (["lab", "--no-open"], ["explore", str(path), "penguins", "--no-open"])
+    started = [subprocess.Popen([*program, *command], stdout=subprocess.PIPE, text=True) for command in commands]
+    try:
+        for running in started:
             assert running.stdout is not None
-            try:
-                address = running.stdout.readline().strip()
-                assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{32}/", address)
-                with urllib.request.urlopen(address, timeout=20) as answer:
-                    assert b"oddsmith" in answer.read()
-            finally:
-                running.terminate()
-                running.wait(20)
+            address = running.stdout.readline().strip()
+            assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{32}/", address)
+            with urllib.request.urlopen(address, timeout=20) as answer:
+                assert b"oddsmith" in answer.read()
+    finally:
+        for running in started:
+            running.terminate()
+            running.communicate(timeout=20)
