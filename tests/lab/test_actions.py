@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oddsmith import JeffreysPrior, LogisticRegression, Polynomial
+from oddsmith import REJECT, JeffreysPrior, LogisticRegression, Polynomial
 from oddsmith.lab.pane_model import BASES, COVARIANCES, INNER, KINDS
 from oddsmith.lab.presets import PRESETS, draw_points
 from oddsmith.lab.steps import Likelihood, walk
@@ -159,6 +159,17 @@ def test_decisions_follow_the_loss(ask: Ask) -> None:
     assert rejecting["rejected"] > 0 and sum(map(sum, rejecting["confusion"])) == 200
     rare = ask("decisions", **points, model=model, decision={"class_prior": [0.95, 0.05]})
     assert sum(row[1] for row in rare["confusion"]) < sum(row[1] for row in even["confusion"])
+
+
+def test_copied_script_decides_as_the_pane(ask: Ask) -> None:
+    points = given("overlapping", 200)
+    decision = {"loss": [[0, 1], [4, 0]], "reject": 0.5, "class_prior": [0.7, 0.3]}
+    found = ask("decisions", **points, model={"kind": "logistic"}, decision=decision)
+    names: dict[str, Any] = {}
+    exec(ask("script", **points, model={"kind": "logistic"}, decision=decision)["script"], names)
+    taken, t = names["decisions"], np.array(points["t"])
+    counts = [[int(((taken == a) & (t == k)).sum()) for a in (0, 1, REJECT)] for k in (0, 1)]
+    assert counts == found["confusion"] and found["rejected"] > 0
 
 
 def test_widths_hold_their_own_optimum(ask: Ask) -> None:

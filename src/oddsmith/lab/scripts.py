@@ -8,7 +8,7 @@ import numpy as np
 
 import oddsmith
 from oddsmith.lab.fields import BadRequestError, Fields
-from oddsmith.lab.pane import POINT_FIELDS, Points, is_editable
+from oddsmith.lab.pane import POINT_FIELDS, Points, is_editable, read_decision
 from oddsmith.lab.pane_model import build_model, code_of
 from oddsmith.models.base import Classifier
 from oddsmith.models.gaussian import GaussianClassifier
@@ -21,13 +21,21 @@ PER_LINE = 6
 
 def answer_script(fields: Fields) -> dict[str, Any]:
     """Return the script of a pane."""
-    fields.only(*POINT_FIELDS, "model", "weights")
+    fields.only(*POINT_FIELDS, "model", "weights", "decision")
     X, t = Points.read(fields).check()
     model = build_model(fields.inner("model"), np.unique(t), X.shape[1])
     W = fields.table("weights", None, most=10) if fields.has("weights") else None
     if W is not None and not (is_editable(model) and W.size):
         raise BadRequestError(f"The weights of {type(model).__name__} cannot be put by hand.")
-    return {"script": script_of(model, X, t, W)}
+    decision = read_decision(fields.inner("decision"), len(np.unique(t))) if fields.has("decision") else None
+    return {"script": script_of(model, X, t, W) + ("" if decision is None else _decision_code(decision))}
+
+
+def _decision_code(decision: dict[str, Any]) -> str:
+    """Return the line that decides for each row under a loss, as the pane does."""
+    loss, reject, prior = decision["loss"].tolist(), decision["reject"], decision["class_prior"]
+    shifted = "model" if prior is None else f"model.with_class_prior({prior.tolist()!r})"
+    return f"decisions = {shifted}.decide(X, {loss!r}, reject={reject!r})\n"
 
 
 def script_of(model: Classifier, X: Array, t: Indices, W: Array | None = None) -> str:

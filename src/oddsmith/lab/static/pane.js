@@ -211,8 +211,8 @@ export class Pane {
 
   async copyPython() {
     try {
-      const { X, t, split, model, weights } = this.question(FINE);
-      const { script } = await ask("script", { X, t, split, model, ...(weights ? { weights } : {}) });
+      const { X, t, split, model, weights, decision } = this.question(FINE);
+      const { script } = await ask("script", { X, t, split, model, ...(weights ? { weights } : {}), ...(decision && this.answer?.map.probabilistic ? { decision } : {}) });
       this.room.dialog(script);
     } catch (error) { say(error.message); this.care.hidden = false; this.care.textContent = error.message; }
   }
