@@ -16,7 +16,7 @@ LAYERS = (
     *("errors", "registry", "protocols", "records", "numerics", "links", "losses", "priors", "rows", "block"),
     *("statistic", "kernels", "statistics", "engines", "design", "solvers"),
     *("likelihood", "densities", "inference", "prior_selection", "decision", "data_access", "models", "evaluation"),
-    *("persistence", "export", "federated", "data", "plots", "report", "lectures", "cli", "testing", "demo"),
+    *("persistence", "export", "federated", "data", "plots", "report", "lectures", "lab", "cli", "testing", "demo"),
 )
 LEVEL = {room: level for level, room in enumerate(LAYERS)}
 # Doors that open the other way, when they are called: a model saves, exports and reports itself; a fit that can be
@@ -29,7 +29,7 @@ DOORS = {
 }
 MODULES = sorted(path for path in SRC.rglob("*.py") if path != SRC / "__init__.py")
 
-HEAVY = ("matplotlib", "pyarrow", "dask", "pandas", "polars", "sklearn", "scipy")
+HEAVY = ("matplotlib", "pyarrow", "dask", "pandas", "polars", "sklearn", "scipy", "starlette", "uvicorn")
 
 
 def room(path: Path) -> str:
@@ -83,6 +83,15 @@ def loaded_after(code: str) -> set[str]:
 
 def test_import_loads_nothing_heavy() -> None:
     assert not loaded_after("import oddsmith") & {*HEAVY, "numpy"}
+
+
+def test_help_loads_no_server() -> None:
+    code = (
+        "from typer.testing import CliRunner\n"
+        "from oddsmith.cli.app import app\n"
+        "assert 'explore' in CliRunner().invoke(app, ['--help']).output"
+    )
+    assert not loaded_after(code) & {"starlette", "uvicorn", "sklearn", "matplotlib"}
 
 
 def test_small_fit_loads_nothing_more() -> None:

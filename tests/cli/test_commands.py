@@ -46,6 +46,8 @@ def test_commands_are_those_that_are_tested() -> None:
         "lecture",
         "exercise",
         "check",
+        "lab",
+        "explore",
     }  # these have tests of their own
 
 

@@ -12,6 +12,7 @@ from oddsmith.cli import command, sites
 from oddsmith.cli.exercises import check, exercise
 from oddsmith.cli.export import onnx, sql
 from oddsmith.cli.fit import compare, fit
+from oddsmith.cli.lab import explore, lab
 from oddsmith.cli.lectures import gallery, lecture, notebooks
 from oddsmith.cli.predict import decide, evaluate, predict, sample
 from oddsmith.cli.report import datasets, report, summary
@@ -63,7 +64,7 @@ _add(rounds, sites.start, sites.answer, sites.step)
 app.add_typer(rounds, name="sites")
 _add(app, datasets, lecture, exercise)
 _add(app, check, negative_numbers=True)
-_add(app, gallery, notebooks)
+_add(app, gallery, notebooks, lab, explore)
 
 
 def main() -> None:
