@@ -26,7 +26,7 @@ PIP := -m pip --disable-pip-version-check --quiet install
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-lowest lint docs gallery bench bench-map kernels wheels clean
+.PHONY: help demo test test-lowest lint docs gallery bench bench-map kernels sanitize wheels clean
 
 help:
 	@sed -n '3,13s/^# *//p' Makefile
@@ -52,6 +52,9 @@ gallery: .venv/.installed-run
 
 bench: .venv-bench/.installed-bench
 	.venv-bench/bin/python -m benchmarks $(ARGS)
+
+sanitize: .venv/.installed-test
+	.venv/bin/python tests/kernels/sanitize.py
 
 kernels: | .venv/bin/python
 	.venv/bin/python build_kernels.py

@@ -89,7 +89,7 @@ def test_sparse_rows_offsets_and_weights_count() -> None:
 def test_memory_does_not_grow_with_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     import tracemalloc
 
-    from oddsmith.kernels import rowwise
+    from oddsmith.statistics import rowwise
 
     monkeypatch.setattr(rowwise, "TILE_ELEMENTS", 1 << 12)
     peaks = []

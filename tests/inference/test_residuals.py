@@ -49,7 +49,7 @@ def test_residuals_of_three_classes() -> None:
 
 
 def test_diagnostics_do_not_depend_on_the_reference_or_on_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from oddsmith.kernels import rowwise
+    from oddsmith.statistics import rowwise
 
     X, y, s = softmax_data(700)
     one = LogisticRegression().fit(X, y, sample_weight=s).diagnostics(X, y, sample_weight=s)

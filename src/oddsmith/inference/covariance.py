@@ -9,7 +9,7 @@ import numpy as np
 from oddsmith.engines import MemorySource, one_blas_thread
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.inference.fit_record import FitRecord, each_tile
-from oddsmith.kernels.rowwise import WeightPoint
+from oddsmith.statistics.rowwise import WeightPoint
 from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.protocols import Indices
 from oddsmith.statistics import ScoreScatter

@@ -16,7 +16,7 @@ from oddsmith.design.terms import Factor, Term
 from oddsmith.engines.memory import MemorySource
 from oddsmith.errors import UnknownNameError
 from oddsmith.inference.summary import Summary
-from oddsmith.kernels.rowwise import Tile, WeightPoint, tiles
+from oddsmith.statistics.rowwise import Tile, WeightPoint, tiles
 from oddsmith.likelihood.fitted_state import FittedState
 from oddsmith.likelihood.problem import Problem
 from oddsmith.likelihood.separation import Separation

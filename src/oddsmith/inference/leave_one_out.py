@@ -14,7 +14,7 @@ from oddsmith.engines import MemorySource, one_blas_thread
 from oddsmith.errors import SeparationWarning
 from oddsmith.inference.fit_record import FitRecord, each_tile
 from oddsmith.inference.posterior import laplace_posterior
-from oddsmith.kernels.rowwise import Tile, WeightPoint, tiles
+from oddsmith.statistics.rowwise import Tile, WeightPoint, tiles
 from oddsmith.links import Link, probabilities
 from oddsmith.losses import RowLosses, row_losses
 from oddsmith.numerics import Array, log_normaliser, sigmoid

@@ -14,7 +14,7 @@ from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, UnavailableError, as_input_errors
 from oddsmith.inference.fit_record import INTERCEPT, FitRecord
 from oddsmith.inference.laplace import Seed, standard_normals
-from oddsmith.kernels.rowwise import WeightPoint
+from oddsmith.statistics.rowwise import WeightPoint
 from oddsmith.likelihood.coordinates import make_contrast
 from oddsmith.likelihood.fitted_state import FittedState
 from oddsmith.numerics import Array, factor_spd

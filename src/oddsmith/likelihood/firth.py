@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from oddsmith.errors import InvalidInputError
-from oddsmith.kernels.rowwise import WeightPoint
+from oddsmith.statistics.rowwise import WeightPoint
 from oddsmith.likelihood.fit import (
     LikelihoodFit,
     fitted_state,

@@ -13,7 +13,7 @@ from oddsmith.design.basis.base import seen_through
 from oddsmith.engines import AnySource
 from oddsmith.engines.memory import RunSource
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
-from oddsmith.kernels.rowwise import WeightPoint
+from oddsmith.statistics.rowwise import WeightPoint
 from oddsmith.likelihood.coordinates import Coordinates, is_large
 from oddsmith.likelihood.fit import make_objective, make_plan, start_weights
 from oddsmith.likelihood.objective import FoldObjective

@@ -137,7 +137,7 @@ class Plan:
     """The stages of a fit, the reason for them, and the solver that runs them.
 
     >>> print(plan(Facts(n_rows=569, n_columns=30), Machine()))
-    Newton on 569 rows, since a Hessian of 31 weights costs little; expected: 7 passes, 3 ms, 0.2 MB above the data.
+    Newton on 569 rows, since a Hessian of 31 weights costs little; expected: 7 passes, 2 ms, 0.1 MB above the data.
     """
 
     stages: tuple[Stage, ...]

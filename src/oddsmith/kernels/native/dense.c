@@ -54,7 +54,6 @@ static void tile_longest(dense_problem *p, tile_range at, const double *norms2) 
 
 /* What rows in half precision are made with: center, inverse and its root, in groups. */
 typedef struct {
-    half *to;
     double *center, *inverse, *root;
 } halves;
 
@@ -229,7 +228,7 @@ static int softmax_columns(dense_problem *p) {
         arena_take(&memory, column), arena_take(&memory, column)};
 #if HAS_HALF
     const int64_t wide = 8 * round_up(p->m, LANES_double);
-    halves rows_to = {p->half_rows, arena_take(&memory, wide), arena_take(&memory, wide), arena_take(&memory, wide)};
+    halves rows_to = {arena_take(&memory, wide), arena_take(&memory, wide), arena_take(&memory, wide)};
     if (p->half_rows) halves_groups(p, &rows_to);
 #endif
     for (tile_range at = first_tile(p, step), next; at.first < p->n; at = next) {

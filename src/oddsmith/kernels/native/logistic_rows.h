@@ -31,7 +31,7 @@ static int GLUE(logistic_rows, KIND)(dense_problem *p) {
     REAL *residuals = arena_take(&memory, 8 * step);
     REAL *u = arena_take(&memory, 8 * wide), *c = arena_take(&memory, 8 * wide), *v = arena_take(&memory, 8 * wide);
     double *sums = arena_take(&memory, 8 * wide);
-    halves rows_to = {p->half_rows, arena_take(&memory, 8 * wide), arena_take(&memory, 8 * wide), arena_take(&memory, 8 * wide)};
+    halves rows_to = {arena_take(&memory, 8 * wide), arena_take(&memory, 8 * wide), arena_take(&memory, 8 * wide)};
     GLUE(group, KIND)(p->W, m, 1, u);
     GLUE(group, KIND)(p->center, m, 0, c);
     if (p->inverse) GLUE(group, KIND)(p->inverse, m, 1, v);

@@ -21,10 +21,16 @@
 
 #if defined(__AVX512F__)
 #define WIDTH 64
+#define LANES_double 8
+#define LANES_float 16
 #elif defined(__AVX2__)
 #define WIDTH 32
+#define LANES_double 4
+#define LANES_float 8
 #else
 #define WIDTH 16
+#define LANES_double 2
+#define LANES_float 4
 #endif
 #if defined(__AVX512F__) || defined(__aarch64__)
 #define LEFT 4 /* rows of a register block: 32 registers hold 4 × 4 sums, 16 registers 2 × 4 */
@@ -36,44 +42,48 @@
 #else
 #define HAS_HALF 0
 #endif
-#define LANES_double (WIDTH / 8)
-#define LANES_float (WIDTH / 4)
 
-typedef double vector_double __attribute__((vector_size(WIDTH)));
-typedef float vector_float __attribute__((vector_size(WIDTH)));
 typedef int64_t vector_int64 __attribute__((vector_size(WIDTH)));
 typedef int32_t vector_int32 __attribute__((vector_size(WIDTH)));
-typedef uint16_t half; /* the bits of a number in half precision */
-
-/* The same types at any address. */
-typedef double unaligned_double __attribute__((vector_size(WIDTH), aligned(8), may_alias));
-typedef float unaligned_float __attribute__((vector_size(WIDTH), aligned(4), may_alias));
 typedef uint64_t vector_uint64 __attribute__((vector_size(WIDTH)));
 typedef float narrow_float __attribute__((vector_size(WIDTH / 2), aligned(4), may_alias));
 typedef int32_t narrow_int32 __attribute__((vector_size(WIDTH / 2), aligned(4), may_alias));
+typedef uint16_t half; /* the bits of a number in half precision */
 
-INLINE vector_double splat_double(double x) { return x - (vector_double){0}; }
-INLINE vector_float splat_float(float x) { return x - (vector_float){0}; }
-INLINE vector_double select_double(vector_int64 mask, vector_double yes, vector_double no) {
-    return (vector_double)((mask & (vector_int64)yes) | (~mask & (vector_int64)no));
-}
-INLINE vector_float select_float(vector_int32 mask, vector_float yes, vector_float no) {
-    return (vector_float)((mask & (vector_int32)yes) | (~mask & (vector_int32)no));
-}
-INLINE vector_double max_double(vector_double a, vector_double b) { return select_double(a < b, b, a); }
-INLINE vector_float max_float(vector_float a, vector_float b) { return select_float(a < b, b, a); }
-INLINE vector_double codes(const int32_t *t) { /* class codes as numbers */
-    return __builtin_convertvector(*(const narrow_int32 *)t, vector_double);
-}
+/* Places in two vectors of so many lanes: interleaved (their lower halves, their upper halves), neighbours apart. */
+#define LOW_2 0, 2
+#define LOW_4 0, 4, 1, 5
+#define LOW_8 0, 8, 1, 9, 2, 10, 3, 11
+#define LOW_16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HIGH_2 1, 3
+#define HIGH_4 2, 6, 3, 7
+#define HIGH_8 4, 12, 5, 13, 6, 14, 7, 15
+#define HIGH_16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#define EVEN_2 0, 2
+#define EVEN_4 EVEN_2, 4, 6
+#define EVEN_8 EVEN_4, 8, 10, 12, 14
+#define EVEN_16 EVEN_8, 16, 18, 20, 22, 24, 26, 28, 30
+#define ODD_2 1, 3
+#define ODD_4 ODD_2, 5, 7
+#define ODD_8 ODD_4, 9, 11, 13, 15
+#define ODD_16 ODD_8, 17, 19, 21, 23, 25, 27, 29, 31
 
-/* load_S_R: so many numbers as a vector of R has lanes, stored as S. */
-INLINE vector_double load_double_double(const double *p) { return *(const unaligned_double *)p; }
-INLINE vector_float load_float_float(const float *p) { return *(const unaligned_float *)p; }
+#define REAL double
+#define INTEGER int64
+#include "lanes.h"
+#define REAL float
+#define INTEGER int32
+#include "lanes.h"
+
+/* load_S_R: as many numbers as a vector of R has lanes, stored as S. */
 INLINE vector_double load_float_double(const float *p) {
     return __builtin_convertvector(*(const narrow_float *)p, vector_double);
 }
-INLINE void store_double(double *p, vector_double v) { *(unaligned_double *)p = v; }
-INLINE void store_float(float *p, vector_float v) { *(unaligned_float *)p = v; }
+INLINE vector_double codes(const int32_t *t) { /* class codes as numbers */
+    return __builtin_convertvector(*(const narrow_int32 *)t, vector_double);
+}
+INLINE double number_double(double x) { return x; }
+INLINE double number_float(float x) { return (double)x; }
 
 #if HAS_HALF
 #if defined(__aarch64__)
@@ -103,79 +113,6 @@ INLINE void store_half(half *p, vector_double v) {
 INLINE double number_half(half x) { return (double)_cvtsh_ss(x); }
 #endif
 #endif
-INLINE double number_double(double x) { return x; }
-INLINE double number_float(float x) { return (double)x; }
-
-/* Places of two vectors, for `pairs`, the sums of neighbours (of a, then of b), and `transpose`. */
-#if WIDTH == 64
-#define LOW_double 0, 8, 1, 9, 2, 10, 3, 11
-#define HIGH_double 4, 12, 5, 13, 6, 14, 7, 15
-#define LOW_float 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
-#define HIGH_float 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
-#define EVEN_double 0, 2, 4, 6, 8, 10, 12, 14
-#define ODD_double 1, 3, 5, 7, 9, 11, 13, 15
-#define EVEN_float 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
-#define ODD_float 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
-#elif WIDTH == 32
-#define LOW_double 0, 4, 1, 5
-#define HIGH_double 2, 6, 3, 7
-#define LOW_float 0, 8, 1, 9, 2, 10, 3, 11
-#define HIGH_float 4, 12, 5, 13, 6, 14, 7, 15
-#define EVEN_double 0, 2, 4, 6
-#define ODD_double 1, 3, 5, 7
-#define EVEN_float 0, 2, 4, 6, 8, 10, 12, 14
-#define ODD_float 1, 3, 5, 7, 9, 11, 13, 15
-#else
-#define LOW_double 0, 2
-#define HIGH_double 1, 3
-#define LOW_float 0, 4, 1, 5
-#define HIGH_float 2, 6, 3, 7
-#define EVEN_double 0, 2
-#define ODD_double 1, 3
-#define EVEN_float 0, 2, 4, 6
-#define ODD_float 1, 3, 5, 7
-#endif
-INLINE vector_double pairs_double(vector_double a, vector_double b) {
-    return __builtin_shufflevector(a, b, EVEN_double) + __builtin_shufflevector(a, b, ODD_double);
-}
-INLINE vector_float pairs_float(vector_float a, vector_float b) {
-    return __builtin_shufflevector(a, b, EVEN_float) + __builtin_shufflevector(a, b, ODD_float);
-}
-/* Transpose as many vectors as each has lanes, by interleaving again and again. */
-INLINE void transpose_double(vector_double *v) {
-    for (int width = 1; width < LANES_double; width *= 2) {
-        vector_double t[LANES_double];
-        for (int i = 0; i < LANES_double / 2; i++) {
-            t[2 * i] = __builtin_shufflevector(v[i], v[i + LANES_double / 2], LOW_double);
-            t[2 * i + 1] = __builtin_shufflevector(v[i], v[i + LANES_double / 2], HIGH_double);
-        }
-        for (int i = 0; i < LANES_double; i++) v[i] = t[i];
-    }
-}
-INLINE void transpose_float(vector_float *v) {
-    for (int width = 1; width < LANES_float; width *= 2) {
-        vector_float t[LANES_float];
-        for (int i = 0; i < LANES_float / 2; i++) {
-            t[2 * i] = __builtin_shufflevector(v[i], v[i + LANES_float / 2], LOW_float);
-            t[2 * i + 1] = __builtin_shufflevector(v[i], v[i + LANES_float / 2], HIGH_float);
-        }
-        for (int i = 0; i < LANES_float; i++) v[i] = t[i];
-    }
-}
-INLINE double sum_double(vector_double v) {
-    for (int width = LANES_double; width > 1; width /= 2) v = pairs_double(v, v);
-    return v[0];
-}
-INLINE double sum_float(vector_float v) {
-    for (int width = LANES_float; width > 1; width /= 2) v = pairs_float(v, v);
-    return (double)v[0];
-}
-INLINE double largest(vector_double v) {
-    double top = v[0];
-    for (int i = 1; i < LANES_double; i++) top = v[i] > top ? v[i] : top;
-    return top;
-}
-
 #define PREFETCH(p) __builtin_prefetch((p), 0, 2) /* into L2: L1 can have too few lines under way */
 INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 INLINE int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
