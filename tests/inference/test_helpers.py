@@ -11,8 +11,8 @@ from oddsmith.inference.profile import fmm_spline
 from oddsmith.inference.quadrature import expected_entropy, expected_probability, probability_std
 from oddsmith.inference.summary import check_level, chi_square_p, normal_p, normal_quantile, wald_columns
 from oddsmith.inference.tables import choose_format, escape_latex, format_column
-from oddsmith.statistics.rowwise import WeightPoint
 from oddsmith.links import LINKS
+from oddsmith.statistics.rowwise import WeightPoint
 
 
 def test_quantiles_and_tails_have_all_their_digits() -> None:

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from oddsmith.block import Block
-from oddsmith.statistics.rowwise import WeightPoint, tiles
 from oddsmith.links import LINKS
 from oddsmith.priors import PRIORS, JeffreysPrior, as_prior, split_prior
 from oddsmith.statistics import LeverageParams, LeverageSlope
+from oddsmith.statistics.rowwise import WeightPoint, tiles
 
 
 def information(block: Block, at: WeightPoint) -> np.ndarray:

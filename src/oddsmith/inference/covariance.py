@@ -9,10 +9,10 @@ import numpy as np
 from oddsmith.engines import MemorySource, one_blas_thread
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.inference.fit_record import FitRecord, each_tile
-from oddsmith.statistics.rowwise import WeightPoint
 from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.protocols import Indices
 from oddsmith.statistics import ScoreScatter
+from oddsmith.statistics.rowwise import WeightPoint
 
 NAMES = ("information", "observed", "sandwich", "cluster")
 FACTORS = {"sandwich": ("HC0", "HC1"), "cluster": ("CR1", "CR0", "CR1S")}

@@ -16,13 +16,13 @@ from oddsmith.design.terms import Factor, Term
 from oddsmith.engines.memory import MemorySource
 from oddsmith.errors import UnknownNameError
 from oddsmith.inference.summary import Summary
-from oddsmith.statistics.rowwise import Tile, WeightPoint, tiles
 from oddsmith.likelihood.fitted_state import FittedState
 from oddsmith.likelihood.problem import Problem
 from oddsmith.likelihood.separation import Separation
 from oddsmith.links import Link
 from oddsmith.numerics import Array
 from oddsmith.records import Certificate
+from oddsmith.statistics.rowwise import Tile, WeightPoint, tiles
 
 INTERCEPT = "(intercept)"
 

@@ -14,7 +14,6 @@ from oddsmith.engines import MemorySource, one_blas_thread
 from oddsmith.errors import SeparationWarning
 from oddsmith.inference.fit_record import FitRecord, each_tile
 from oddsmith.inference.posterior import laplace_posterior
-from oddsmith.statistics.rowwise import Tile, WeightPoint, tiles
 from oddsmith.links import Link, probabilities
 from oddsmith.losses import RowLosses, row_losses
 from oddsmith.numerics import Array, log_normaliser, sigmoid
@@ -23,6 +22,7 @@ from oddsmith.protocols import Indices
 from oddsmith.records import Table
 from oddsmith.solvers.lbfgs import two_loop
 from oddsmith.statistic import Shape
+from oddsmith.statistics.rowwise import Tile, WeightPoint, tiles
 
 INFLUENTIAL = 0.05
 """Squared distance that the weights move, in standard errors, from which on one Newton step is not trusted."""

@@ -15,10 +15,10 @@ from oddsmith.inference.covariance import CovarianceKind, covariance
 from oddsmith.inference.fit_record import FitRecord, each_tile, expression_of, standard_errors
 from oddsmith.inference.summary import wald_columns
 from oddsmith.inference.tables import ColumnTable
-from oddsmith.statistics.rowwise import Tile, WeightPoint
 from oddsmith.likelihood.separation import DesignRows
 from oddsmith.links import LINKS, Link
 from oddsmith.numerics import Array, log_normaliser
+from oddsmith.statistics.rowwise import Tile, WeightPoint
 
 PLACES = ("average", "mean", "median", "zero")
 

@@ -14,13 +14,13 @@ from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, UnavailableError, as_input_errors
 from oddsmith.inference.fit_record import INTERCEPT, FitRecord
 from oddsmith.inference.laplace import Seed, standard_normals
-from oddsmith.statistics.rowwise import WeightPoint
 from oddsmith.likelihood.coordinates import make_contrast
 from oddsmith.likelihood.fitted_state import FittedState
 from oddsmith.numerics import Array, factor_spd
 from oddsmith.priors import Inherited
 from oddsmith.records import Table
 from oddsmith.statistics import LeverageParams, LeverageSlope
+from oddsmith.statistics.rowwise import WeightPoint
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 

@@ -16,12 +16,12 @@ from oddsmith.inference.laplace import Seed, standard_normals
 from oddsmith.inference.posterior import laplace_posterior
 from oddsmith.inference.quadrature import expected_entropy, expected_probability, probability_std
 from oddsmith.inference.summary import normal_quantile
-from oddsmith.statistics.rowwise import tiles
 from oddsmith.likelihood.separation import DesignRows
 from oddsmith.links import LINKS, Link, probabilities
 from oddsmith.numerics import EPS, Array, log_normaliser
 from oddsmith.records import Table
 from oddsmith.rows import as_rows
+from oddsmith.statistics.rowwise import tiles
 
 METHODS = ("auto", "quadrature", "probit", "samples")
 CHUNK = 1 << 21

@@ -11,9 +11,9 @@ from oddsmith.engines import one_blas_thread
 from oddsmith.inference.covariance import CovarianceKind, covariance
 from oddsmith.inference.fit_record import FitRecord
 from oddsmith.inference.leave_one_out import curvatures
-from oddsmith.statistics.rowwise import Tile
 from oddsmith.numerics import Array
 from oddsmith.records import Table
+from oddsmith.statistics.rowwise import Tile
 
 
 @dataclass(frozen=True, kw_only=True)

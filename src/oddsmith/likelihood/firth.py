@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from oddsmith.errors import InvalidInputError
-from oddsmith.statistics.rowwise import WeightPoint
 from oddsmith.likelihood.fit import (
     LikelihoodFit,
     fitted_state,
@@ -25,6 +24,7 @@ from oddsmith.solvers.base import ObjectiveValue, Recorder
 from oddsmith.solvers.constrained import minimise
 from oddsmith.solvers.plan import plan_for
 from oddsmith.statistics import LeverageParams, LeverageSlope
+from oddsmith.statistics.rowwise import WeightPoint
 
 REASON = "since Jeffreys' prior is fitted by a method of its own"
 

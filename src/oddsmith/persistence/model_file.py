@@ -34,7 +34,6 @@ from oddsmith.design.terms import Factor, Term
 from oddsmith.engines.partitioned import Piece, as_it_is
 from oddsmith.errors import ModelFileError
 from oddsmith.inference.leave_one_out import LeaveOutLosses, LeaveOutLossesParams
-from oddsmith.statistics.rowwise import WeightPoint
 from oddsmith.likelihood.coordinates import Coordinates, Shift
 from oddsmith.likelihood.fitted_state import EarlierRows, FittedState
 from oddsmith.likelihood.null_model import zero_column
@@ -59,6 +58,7 @@ from oddsmith.solvers.plan import Plan, Stage
 from oddsmith.statistic import STATISTICS, Shape
 from oddsmith.statistics import CurvatureParams, FeaturesParams, MomentsParams
 from oddsmith.statistics.curvature import LossesParams
+from oddsmith.statistics.rowwise import WeightPoint
 from oddsmith.statistics.sample import SampleParams
 from oddsmith.statistics.scores import LeverageParams
 

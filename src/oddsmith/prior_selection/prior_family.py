@@ -13,7 +13,6 @@ from oddsmith.design.basis.base import seen_through
 from oddsmith.engines import AnySource
 from oddsmith.engines.memory import RunSource
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
-from oddsmith.statistics.rowwise import WeightPoint
 from oddsmith.likelihood.coordinates import Coordinates, is_large
 from oddsmith.likelihood.fit import make_objective, make_plan, start_weights
 from oddsmith.likelihood.objective import FoldObjective
@@ -23,6 +22,7 @@ from oddsmith.prior_selection.quadratic_model import QuadraticModel
 from oddsmith.priors import GaussianPrior, Quadratic
 from oddsmith.protocols import Indices
 from oddsmith.solvers.base import ObjectiveValue
+from oddsmith.statistics.rowwise import WeightPoint
 
 SAMPLE_ROWS = 10_000
 """Rows for sums of second order: of 100,000 × 20 they gave the scale of all to 1e-5 (evidence) and 1e-3 (loo)."""

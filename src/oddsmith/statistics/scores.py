@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from oddsmith.block import Block
-from oddsmith.statistics.rowwise import Tile, WeightPoint, tiles
 from oddsmith.links import LINKS
 from oddsmith.numerics import Array, sigmoid
 from oddsmith.statistic import STATISTICS, Additive, Shape
+from oddsmith.statistics.rowwise import Tile, WeightPoint, tiles
 
 
 @STATISTICS.register("score scatter")
