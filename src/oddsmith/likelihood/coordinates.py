@@ -9,6 +9,7 @@ from scipy import linalg, sparse
 
 from oddsmith.design.basis.base import seen_through
 from oddsmith.engines import AnySource, Engine, MemorySource, engine_of
+from oddsmith.engines.memory import in_slices
 from oddsmith.numerics import EPS, Array
 from oddsmith.solvers import policy
 from oddsmith.statistics import Moments, MomentsParams
@@ -154,6 +155,8 @@ def _whitened_coordinates(
 
 def _column_moments(engine: Engine, source: AnySource) -> tuple[Array, Array]:
     """Return mean and variance of the columns, by a fold."""
+    if isinstance(source, MemorySource) and source.transform is None and not source.is_sparse:
+        source = in_slices(source, 1) if source.size <= policy.POLICY.one_thread_elements else source
     moments = engine.fold(Moments, source, MomentsParams(1, "diagonal"))
     return moments.mean[0], moments.scatter[0] / moments.weight[0]
 
@@ -162,9 +165,10 @@ def _is_shown(source: AnySource) -> bool:
     """Whether a sample of a table that is too small for one to give its coordinates shows every column."""
     if not isinstance(source, MemorySource) or source.is_sparse or source.transform is not None or source.weighted:
         return False
-    rows = policy.POLICY.coordinate_rows
-    if source.n_rows < rows or (source.n_rows > 4 * rows and is_large(source)):
-        return False
+    settings = policy.POLICY
+    many = source.n_rows > 4 * settings.coordinate_rows and is_large(source)
+    if many or source.n_rows < (settings.coordinate_rows if is_large(source) else settings.small_rows):
+        return False  # a sample has no part in the fit, or was drawn before
     return _seen_enough(source.sample(policy.POLICY.coordinate_rows // 4, seed=2))
 
 

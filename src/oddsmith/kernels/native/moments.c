@@ -46,14 +46,18 @@ static int diagonal(moments_problem *p) {
     double *rows = arena_take(&memory, 8 * ROW_TILE * m);
     for (int64_t first = 0; first < p->n; first += ROW_TILE) {
         const int64_t n = least(ROW_TILE, p->n - first);
-        if (p->column == 1)
+        const int in_place = p->column == 1 && !p->single;
+        if (in_place)
+            ;
+        else if (p->column == 1)
             for (int64_t i = 0; i < n; i++)
                 for (int64_t j = 0; j < m; j++) rows[i * m + j] = number(p, first + i, j);
         else
             for (int64_t j = 0; j < m; j++)
                 for (int64_t i = 0; i < n; i++) rows[i * m + j] = number(p, first + i, j);
         for (int64_t i = 0; i < n; i++) {
-            const double w = p->s ? p->s[first + i] : 1.0, *x = rows + i * m;
+            const double w = p->s ? p->s[first + i] : 1.0;
+            const double *x = in_place ? (const double *)p->x + (first + i) * p->row : rows + i * m;
             if (w == 0.0) continue;
             const int64_t k = class_of(p, first + i);
             const double *base = base_of(p, first + i, k);
