@@ -291,16 +291,9 @@ def _csr_rows(block: Block) -> csr_array:
 def _csr_problem(block: Block, **arrays: npt.NDArray[Any] | None) -> CsrProblem:
     """Return the problem of a CSR kernel; the arrays must stay alive."""
     X = _csr_rows(block)
-    return CsrProblem(
-        data=address(X.data),
-        indices=address(X.indices),
-        indptr=address(X.indptr),
-        single=X.data.dtype == np.float32,
-        narrow=X.indices.dtype == np.int32,
-        n=X.shape[0],
-        m=X.shape[1],
-        **{name: address(array) for name, array in arrays.items()},
-    )
+    rows = address(X.data), address(X.indices), address(X.indptr), X.data.dtype == np.float32
+    others = {name: address(array) for name, array in arrays.items()}
+    return CsrProblem(*rows, X.indices.dtype == np.int32, *X.shape, **others)
 
 
 def _csr_logistic(

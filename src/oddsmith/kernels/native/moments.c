@@ -47,14 +47,8 @@ static int diagonal(moments_problem *p) {
     for (int64_t first = 0; first < p->n; first += ROW_TILE) {
         const int64_t n = least(ROW_TILE, p->n - first);
         const int in_place = p->column == 1 && !p->single;
-        if (in_place)
-            ;
-        else if (p->column == 1)
-            for (int64_t i = 0; i < n; i++)
-                for (int64_t j = 0; j < m; j++) rows[i * m + j] = number(p, first + i, j);
-        else
-            for (int64_t j = 0; j < m; j++)
-                for (int64_t i = 0; i < n; i++) rows[i * m + j] = number(p, first + i, j);
+        for (int64_t j = 0; j < m && !in_place; j++)
+            for (int64_t i = 0; i < n; i++) rows[i * m + j] = number(p, first + i, j);
         for (int64_t i = 0; i < n; i++) {
             const double w = p->s ? p->s[first + i] : 1.0;
             const double *x = in_place ? (const double *)p->x + (first + i) * p->row : rows + i * m;
