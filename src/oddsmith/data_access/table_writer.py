@@ -151,25 +151,26 @@ def write_tables(
         where = str(target.parent)
         raise InvalidInputError(f"There is no folder {where!r} to write {target.name!r} to. Make it first.")
     temporary = target.with_name(f".{target.name}-{secrets.token_hex(4)}.tmp")
-    writer: TableWriter | FolderWriter
-    if by_name is None:
-        if target.exists() and (not target.is_dir() or any(target.iterdir())):
-            raise InvalidInputError(
-                f"{target.name!r} is there already, and a folder of predictions is written anew. Choose another name, "
-                "or remove it first; for a file give the name an ending such as .parquet or .csv."
-            )
-        writer = FolderWriter(temporary, kind or "parquet", file_rows)
-    elif target.is_dir():
+    if by_name is None and target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InvalidInputError(
+            f"{target.name!r} is there already, and a folder of predictions is written anew. Choose another name, "
+            "or remove it first; for a file give the name an ending such as .parquet or .csv."
+        )
+    if by_name is not None and target.is_dir():
         raise InvalidInputError(f"{os.fspath(path)!r} is a folder, and a file of this name is to be written.")
-    else:
-        writer = TableWriter(open(temporary, "xb"), kind or by_name)
-    try:
+    writer: TableWriter | FolderWriter | None = None
+    try:  # from the first moment at which there is a file that Ctrl-C must not leave behind
+        if by_name is None:
+            writer = FolderWriter(temporary, kind or "parquet", file_rows)
+        else:
+            writer = TableWriter(open(temporary, "xb"), kind or by_name)
         yield writer
         writer.finish()
         if target.is_dir():
             target.rmdir()
         os.replace(temporary, target)
     except BaseException:
-        writer.finish(whole=False)
+        if writer is not None:
+            writer.finish(whole=False)
         shutil.rmtree(temporary, ignore_errors=True) if by_name is None else temporary.unlink(missing_ok=True)
         raise
