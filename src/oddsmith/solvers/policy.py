@@ -186,7 +186,7 @@ class Policy:
     diagonal_hessians: int = 6
     diagonal_near: float = 1e-5
     """Standard errors from the optimum where one Newton step gives all digits."""
-    prior_margin: float = 1e-5
+    prior_margin: float = 1e-7
     """Part of the allowed gap to which gradients lead on before a certificate by the prior: a few iterations more, and
     weights have all the digits that a Newton step would have given them."""
     diagonal_trust: float = 0.1
