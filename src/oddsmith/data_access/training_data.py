@@ -53,11 +53,13 @@ def read_data(
     reset: bool,
     known: bool = False,
     draw: bool = False,
+    split: bool = False,
 ) -> TrainingData:
     """Read rows and labels (``reset``: as those that the columns and classes are learned from).
 
     With ``known`` the classes are those of the model, whether or not the labels hold them all. NaN is not yet looked
     for in rows in memory. Of data in pieces (``how``: see `scan`) one pass is made, which may ``draw`` a sample.
+    With ``split`` large tables come in parts, categories as codes.
     """
     if how or is_elsewhere(X):
         from oddsmith.data_access.training_stream import open_stream, read_stream
@@ -65,7 +67,9 @@ def read_data(
         stream = open_stream(X, y, sample_weight, offset, how)
         if stream is not None:
             return read_stream(model, model.design, stream, reset=reset, draw=draw)
-    X, y, sample_weight, offset = through_design(model, model.design, X, y, sample_weight, offset, reset=reset)
+    X, y, sample_weight, offset = through_design(
+        model, model.design, X, y, sample_weight, offset, reset=reset, split=split
+    )
     rows = inputs.read_rows(model, X, reset=reset)
     n = rows.shape[0]
     classes, t = inputs.read_known_labels(y, n, model.classes_) if known else inputs.read_labels(y, n)

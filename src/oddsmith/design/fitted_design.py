@@ -22,12 +22,13 @@ def through_design(
     offset: object = None,
     *,
     reset: bool,
+    split: bool = False,
 ) -> tuple[Any, Any, Any, Any]:
     """Return rows, labels, weights and offsets for fitting; rows of a table that is more than numbers are `Encoded`.
 
     ``design`` is a `Design`, None (automatic), or False (none). With ``reset`` it is learned from these rows and kept
     as ``model.design_``; otherwise the one that was learned is used. Arrays, sparse matrices and tables of numbers pass
-    as they are if there is no `Design`.
+    as they are if there is no `Design`. With ``split`` large tables come in parts, categories as codes.
     """
     if reset:
         model.__dict__.pop("design_", None)
@@ -37,11 +38,11 @@ def through_design(
         return (*split_target(X, y), sample_weight, offset)
     table = split_target(X, y)[0]
     if reset:
-        rows, kept = learned.learn(table, sample_weight)
+        rows, kept = learned.learn(table, sample_weight, split=split)
         check_intercept(model, learned)
         keep_design(model, learned)
     else:
-        rows, kept = learned.retrain(table, sample_weight)
+        rows, kept = learned.retrain(table, sample_weight, split=split)
     # The labels: those given, those of the column that y names, or of the left side of the formula.
     target = learned.target_
     if isinstance(y, str) and target is not None and y != target:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import narwhals as nw
@@ -31,6 +31,7 @@ from oddsmith.design.inputs import ArrayOrCSR, arrow_numbers, as_table, column_n
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
+from oddsmith.rows.codes import check_codes
 
 KIND_WORDS = {
     **{"number": "numbers", "boolean": "truth values", "date": "dates", "category": "categories"},
@@ -61,7 +62,7 @@ class Coded:
     """
 
     levels: tuple[Any, ...]
-    codes: Indices
+    codes: npt.NDArray[np.signedinteger[Any]]
     ordered: bool = False
 
 
@@ -78,6 +79,7 @@ class Frame:
     columns: dict[str, Any]
     kinds: dict[str, str]
     n_rows: int
+    _codes: dict[str, Coded] = field(default_factory=dict, repr=False, compare=False)
 
     def take(self, rows: Indices) -> Frame:
         taken = {name: x[rows] if isinstance(x, nw.Series) else x.take(rows) for name, x in self.columns.items()}
@@ -100,9 +102,18 @@ class Frame:
 
     def coded(self, name: str) -> Coded:
         """Return a column as codes of levels; numbers and truth values are levels in the order of their size."""
+        if name not in self._codes:
+            self._codes[name] = self._coded(name)
+        return self._codes[name]
+
+    def _coded(self, name: str) -> Coded:
         kind = self.kinds[name]
         if kind == "category":
-            return code(self.columns[name])
+            array = self.columns[name]
+            if isinstance(array, pa.DictionaryArray) and len(array) > array.null_count:
+                extremes = pc.min_max(array.indices).as_py().values()
+                check_codes(np.array(list(extremes)), len(array.dictionary), f"Column {name!r}")
+            return code(array)
         values = self.numbers(name)
         present = ~np.isnan(values)
         different, inverse = np.unique(values[present], return_inverse=True)
@@ -110,6 +121,23 @@ class Frame:
         codes[present] = inverse.ravel()
         numbers = [int(value) if value.is_integer() else value for value in different.tolist()]
         return Coded(tuple(map(bool, numbers) if kind == "boolean" else numbers), codes)
+
+    def array(self, name: str) -> npt.NDArray[Any]:
+        """Return a column of numbers in its own type, without a copy where that can be; float64 if some are missing."""
+        column = self.columns[name]
+        if self.kinds[name] in ("number", "boolean"):
+            if isinstance(column, nw.Series):
+                values = column.to_numpy() if column.dtype != nw.Decimal else None
+            else:
+                whole = column.null_count == 0 and type_name(column.type) in ("integer", "float")
+                values = column.to_numpy() if whole and isinstance(column, pa.ChunkedArray) else None
+            if (
+                values is not None
+                and values.dtype.kind in "iufb"
+                and values.dtype.itemsize > (values.dtype.kind == "f")
+            ):
+                return np.asarray(values)
+        return self.numbers(name)
 
     def missing(self, name: str) -> npt.NDArray[np.bool_]:
         """Return where a column is missing."""
@@ -157,13 +185,16 @@ def code(array: pa.Array) -> Coded:
     """Return the codes of an Arrow array; levels that are missing values themselves count as such."""
     if not isinstance(array, pa.DictionaryArray):
         array = array.dictionary_encode()
-    codes = np.asarray(array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.intp)
+    indices = array.indices
+    if not pa.types.is_signed_integer(indices.type) or pa.types.is_int64(indices.type):
+        indices = indices.cast(pa.int32())
+    codes = np.asarray((indices.fill_null(-1) if indices.null_count else indices).to_numpy(zero_copy_only=False))
     levels, ordered = array.dictionary.to_pylist(), bool(array.type.ordered)
     kept: dict[Any, int] = {}
     # A dictionary may hold nulls, NaN, or a level twice.
     place = [-1 if level is None or level != level else kept.setdefault(level, len(kept)) for level in levels]
     if place != list(range(len(levels))):
-        codes = np.array([*place, -1], dtype=np.intp)[codes]
+        codes = np.array([*place, -1], dtype=codes.dtype)[codes]
     return Coded(tuple(kept), codes, ordered)
 
 

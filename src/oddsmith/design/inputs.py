@@ -22,6 +22,7 @@ from oddsmith.engines.scan import is_elsewhere
 from oddsmith.errors import InvalidInputError, InvalidTypeError, NeedsMemoryError, NotFittedError, as_input_errors
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices, Labels
+from oddsmith.rows import ColumnRows, SplitRows
 
 if TYPE_CHECKING:  # arrays need no Arrow: the functions that read its tables import it
     import pyarrow as pa
@@ -38,7 +39,7 @@ Codes: TypeAlias = npt.NDArray[np.int32]
 class Encoded:
     """Rows that have come through a design: numeric columns, checked, with names that the design knows."""
 
-    rows: ArrayOrCSR
+    rows: ArrayOrCSR | SplitRows
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -248,8 +249,18 @@ def dense(rows: ArrayOrCSR) -> Array:
     return rows if isinstance(rows, np.ndarray) else rows.toarray()
 
 
-def check_finite(rows: ArrayOrCSR, names: Labels | None) -> None:
+def check_finite(rows: ArrayOrCSR | SplitRows, names: Labels | None) -> None:
     """Refuse NaN and infinity, saying in which column and row."""
+    if isinstance(rows, SplitRows):
+        for part in rows.parts:  # codes have no values, and columns of a design that are not plain are checked there
+            for array in part.arrays if isinstance(part, ColumnRows) else ():
+                if (
+                    array.dtype.kind == "f"
+                    and not np.isfinite(array.sum(dtype=np.float64))
+                    and not np.isfinite(array).all()
+                ):
+                    raise nonfinite_error(rows.concrete().X, names)
+        return
     values: Any = rows.data if sparse.issparse(rows) else rows
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():

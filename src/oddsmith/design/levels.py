@@ -14,7 +14,9 @@ from oddsmith.design.frame import KIND_WORDS, Coded, Frame
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
+from oddsmith.rows.codes import CODES, narrowest
 
+CHUNK_ROWS = 1 << 20
 MISSING = "missing"
 """How a missing value is called where it is a level."""
 
@@ -66,8 +68,7 @@ def summarise_column(frame: Frame, name: str, s: Array | None = None, *, levels:
     if levels:
         coded = frame.coded(name)
         n = len(coded.levels)
-        totals = np.bincount(np.where(coded.codes < 0, n, coded.codes), weights=s, minlength=n + 1)
-        *weight, missing = totals.astype(np.float64).tolist()
+        missing, *weight = level_weights(coded.codes, n, s).tolist()
         total = dict(zip(coded.levels, weight, strict=True))
         declared = coded.levels if coded.ordered else None
         found = in_order([level for level, w in total.items() if w > 0], declared)
@@ -80,6 +81,20 @@ def summarise_column(frame: Frame, name: str, s: Array | None = None, *, levels:
     observed = float(s[present].sum())
     mean = float(s[present] @ (x[present] / observed)) if observed > 0 else 0.0
     return ColumnSummary(kind=kind, observed=observed, mean=mean, missing=float(s[np.isnan(x)].sum()))
+
+
+def level_weights(codes: npt.NDArray[np.signedinteger[Any]], n: int, s: Array | None) -> Array:
+    """Return the total weight of rows without a level (−1), then of each of ``n`` levels; by chunks, to save memory.
+
+    >>> level_weights(np.array([1, -1, 1]), 2, None).tolist()
+    [1.0, 0.0, 2.0]
+    """
+    total = np.zeros(n + 1)
+    for start in range(0, len(codes), CHUNK_ROWS):
+        part = slice(start, start + CHUNK_ROWS)
+        places = codes[part].astype(np.intp) + 1
+        total += np.bincount(places, weights=None if s is None else s[part], minlength=n + 1)
+    return total
 
 
 def in_order(levels: Iterable[Any], declared: tuple[Any, ...] | None) -> tuple[Any, ...]:
@@ -111,10 +126,25 @@ class Category:
         levels = [self.levels[i] for i in self.columns(full=full)]
         return [f"{self.name}[{MISSING if level is None else level}]" for level in levels]
 
+    def table(self, coded: Coded) -> Indices:
+        """Return which of `levels` each of the column's levels is (−1: unknown), that of missing values last."""
+        place = {level: i for i, level in enumerate(self.levels)}
+        return np.array([*(place.get(level, -1) for level in coded.levels), place.get(None, -1)], dtype=np.intp)
+
+    def codes(self, coded: Coded, unseen: str, absent: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[Any]:
+        """Return `places` in a narrow type; the column's own codes, where they are the same."""
+        table, n = self.table(coded), len(self.levels)
+        known = len(coded.levels)
+        if known <= n and np.array_equal(table[:-1], np.arange(known)) and (known == n or table[-1] < 0):
+            if coded.codes.dtype in CODES and int(coded.codes.min(initial=0)) >= 0:
+                return coded.codes
+        if (table[:-1] < 0).any() or table[-1] < 0:  # looked at row by row
+            return narrowest(self.places(coded, unseen, absent), n)
+        return np.asarray(narrowest(table, n)[coded.codes])
+
     def places(self, coded: Coded, unseen: str, absent: npt.NDArray[np.bool_] | None = None) -> Indices:
         """Return which of `levels` each row has; an unseen one is refused or the reference, as in ``absent`` rows."""
-        place = {level: i for i, level in enumerate(self.levels)}
-        table = np.array([*(place.get(level, -1) for level in coded.levels), place.get(None, -1)], dtype=np.intp)
+        table = self.table(coded)
         places: Indices = table[coded.codes]
         unknown = places < 0
         if unknown.any():

@@ -18,12 +18,16 @@ from oddsmith.design.formula import Expression, Formula, States, evaluate, plain
 from oddsmith.design.frame import KIND_WORDS, Frame, read_frame
 from oddsmith.design.inputs import ArrayOrCSR, as_table, check_fitted, restored_on_error, split_target, take_rows
 from oddsmith.design.levels import MISSING, Category, ColumnSummary, Summaries, TableSchema, choose_reference, summarise
+from oddsmith.design.split import split_rows
 from oddsmith.design.terms import Factor, Term, contrasts, encode, indicator, is_sparse
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
+from oddsmith.rows import CodeRows, SplitRows
 
 Reference = str | dict[str, Any] | None
+SPLIT_ELEMENTS = 1_500_000
+"""Numbers of the expanded rows from which categories stay codes, however few their levels."""
 POLICIES = {"missing": ("error", "drop", "indicator"), "unseen": ("error", "reference")}
 MISSING_REMEDIES = {
     "error": "this design takes complete rows only. Use Design(missing='drop') or Design(missing='indicator'), or fill "
@@ -131,8 +135,12 @@ class Design(TransformerMixin, BaseEstimator):
         self.learn(split_target(X, y)[0], sample_weight)
         return self
 
-    def learn(self, X: Any, sample_weight: object = None) -> tuple[ArrayOrCSR, Indices | None]:
+    def learn(
+        self, X: Any, sample_weight: object = None, *, split: bool = False
+    ) -> tuple[ArrayOrCSR | SplitRows, Indices | None]:
         """Learn from a table, and return its encoded rows, with the numbers of those kept if some were dropped.
+
+        With ``split`` large tables come in parts, categories as codes.
 
         >>> import polars
         >>> rows, kept = Design(missing="drop").learn(polars.DataFrame({"x": [1, None, 3]}))
@@ -144,7 +152,7 @@ class Design(TransformerMixin, BaseEstimator):
             frame, kept, s = self._complete(frame, sample_weight)
             self._settle(formula, frame, summarise(frame, formula, s, numbers=self.missing == "indicator"), s)
             self.__dict__.pop("_schema", None)
-            return self._encode(frame, s), kept
+            return self._split(frame, s) if split and self._is_split(frame) else self._encode(frame, s), kept
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: object = None) -> Design:
         """Learn from one more part of a table: the design is then that of all parts so far, exactly.
@@ -208,10 +216,12 @@ class Design(TransformerMixin, BaseEstimator):
         """
         return self._encode(self._again(X))
 
-    def retrain(self, X: Any, sample_weight: object = None, *, part: bool = False) -> tuple[ArrayOrCSR, Indices | None]:
+    def retrain(
+        self, X: Any, sample_weight: object = None, *, part: bool = False, split: bool = False
+    ) -> tuple[ArrayOrCSR | SplitRows, Indices | None]:
         """Return encoded rows to fit with once more, and the numbers of those kept if some were dropped.
 
-        Those that are ``part`` of the data may all be dropped.
+        Those that are ``part`` of the data may all be dropped. ``split`` as in `learn`.
 
         >>> import polars
         >>> design = Design(missing="drop").fit(polars.DataFrame({"x": ["a", "b", None]}))
@@ -219,6 +229,8 @@ class Design(TransformerMixin, BaseEstimator):
         [[1.0]]
         """
         frame, kept, s = self._complete(self._again(X), sample_weight, empty_ok=part)
+        if split and self._is_split(frame):
+            return self._split(frame, s), kept
         return self._encode(frame, s, by_column=part), kept
 
     def is_like(self, other: Design) -> bool:
@@ -396,6 +408,50 @@ class Design(TransformerMixin, BaseEstimator):
             f"{int(np.argmax(missing))}, and {MISSING_REMEDIES[self.missing]}"
         )
 
+    def _is_split(self, frame: Frame) -> bool:
+        """Whether rows are better kept in parts: there are categories, and the expanded rows would be large."""
+        width = sum(term.width for term in self.terms_)
+        large = self.sparse_ or frame.n_rows * width >= SPLIT_ELEMENTS
+        return large and any(factor.what == "levels" for term in self.terms_ for factor in term.factors)
+
+    def _split(self, frame: Frame, s: Array | None = None) -> SplitRows:
+        """Return the rows in parts, numbers where they lie and categories as codes."""
+        absent = None if s is None else s == 0.0
+
+        def levels(factor: Factor) -> tuple[npt.NDArray[Any], int, int | None]:
+            category = self.categories_[factor.of]
+            coded = frame.coded(factor.of)
+            if None not in category.levels and int(coded.codes.min(initial=0)) < 0:
+                raise self._missing_error(category.name, frame)
+            codes = category.codes(coded, self.unseen, absent)
+            return codes, len(category.levels), None if factor.full else category.reference
+
+        def numbers(factor: Factor) -> list[npt.NDArray[Any]]:
+            column = factor.of.column if factor.what == "numbers" else None
+            if column is not None:
+                array = frame.array(column)
+                if array.dtype.kind != "f" or not np.isnan(array).any():
+                    return [array]
+            return list(np.ascontiguousarray(self._values(frame, factor, slice(0, frame.n_rows)).T))
+
+        def values(factor: Factor, rows: slice) -> Any:
+            return (
+                CodeRows(*levels(factor)).places()[rows]
+                if factor.what == "levels"
+                else self._values(frame, factor, rows)
+            )
+
+        return split_rows(self.terms_, frame.n_rows, levels, numbers, values)
+
+    def _values(self, frame: Frame, factor: Factor, rows: slice) -> Array:
+        """Return the numbers of a factor that is not levels, n × w."""
+        if factor.what == "indicator":
+            return np.isnan(frame.numbers(factor.of, rows))[:, None].astype(np.float64)
+        x = evaluate(factor.of, lambda name: self._numbers(frame, name, rows), self.states_)
+        if not np.isfinite(x).all():
+            raise formulas.not_finite(factor.of, rows.start + int(np.argmin(np.isfinite(x).all(axis=1))))
+        return x
+
     def _encode(self, frame: Frame, s: Array | None = None, *, by_column: bool = False) -> ArrayOrCSR:
         """Return the columns of all terms; rows of weight 0 are not there, so they may have any level."""
         absent = None if s is None else s == 0.0
@@ -404,12 +460,7 @@ class Design(TransformerMixin, BaseEstimator):
         def values(factor: Factor, rows: slice) -> Any:
             if factor.what == "levels":
                 return places[factor.of][1 if factor.full else 0][rows]
-            if factor.what == "indicator":
-                return np.isnan(frame.numbers(factor.of, rows))[:, None].astype(np.float64)
-            x = evaluate(factor.of, lambda name: self._numbers(frame, name, rows), self.states_)
-            if not np.isfinite(x).all():
-                raise formulas.not_finite(factor.of, rows.start + int(np.argmin(np.isfinite(x).all(axis=1))))
-            return x
+            return self._values(frame, factor, rows)
 
         return encode(self.terms_, values, frame.n_rows, as_csr=self.sparse_, by_column=by_column)
 

@@ -20,7 +20,7 @@ from threadpoolctl import ThreadpoolController
 
 from oddsmith.block import Block
 from oddsmith.engines.base import ENGINES, Progress, S, merged
-from oddsmith.rows import LazyRows, RunRows, as_rows
+from oddsmith.rows import LazyRows, RunRows, SplitRows, as_rows
 from oddsmith.rows.runs import run_values
 from oddsmith.statistic import Shape
 
@@ -82,6 +82,8 @@ class MemorySource:
 
     @property
     def size(self) -> float:
+        if isinstance(self.X, SplitRows):
+            return self.n_rows * self.X.entries
         return 4.0 * self.X.nnz if self.is_sparse else float(self.n_rows) * self.shape.M
 
     @property
@@ -107,15 +109,18 @@ class MemorySource:
         >>> source.kept().X.tolist()
         [[2.0, 0.0], [0.0, 2.0]]
         """
+        if self.transform is None:
+            return self
         size = 12 * self.X.nnz if self.is_sparse else 8 * self.n_rows * self.shape.M
-        if self.transform is None or size > KEPT_BYTES:
+        if size > KEPT_BYTES:
             return self
         return replace(self, X=self.transform(self.X), transform=None, M=None)
 
     def slices(self) -> list[tuple[int, int]]:
         """Return the row ranges of the blocks; they depend on the data's size alone, never on threads."""
         n = self.n_rows
-        small = n <= 512 or (self.transform is None and 8 * n * self.X.shape[1] <= SMALL_BYTES)
+        width = self.X.row_bytes if isinstance(self.X, SplitRows) else 8 * self.X.shape[1]
+        small = n <= 512 or (self.transform is None and n * width <= SMALL_BYTES)
         if small if self.slice_rows is None else n <= self.slice_rows:
             return [(0, n)]
         each = max(1, self._row_bytes())
@@ -131,6 +136,8 @@ class MemorySource:
         return list(pairwise(edges))
 
     def _row_bytes(self) -> int:
+        if isinstance(self.X, SplitRows):
+            return self.X.row_bytes
         if self.is_sparse:
             return int(12 * self.X.nnz // max(1, self.n_rows))
         return (2 if self.X.dtype == np.float16 else 8) * max(self.shape.M, int(self.X.shape[1]))
@@ -184,7 +191,10 @@ class MemorySource:
 
     def take(self, rows: npt.NDArray[np.intp], room: npt.NDArray[Any] | None = None) -> MemorySource:
         """Return a source of the given rows, copied together, into ``room`` if that is given and serves."""
-        X = self.X[rows] if sparse.issparse(self.X) else _take_rows(self.X, rows, room)
+        if isinstance(self.X, SplitRows):
+            X: Any = self.X.take(rows)
+        else:
+            X = self.X[rows] if sparse.issparse(self.X) else _take_rows(self.X, rows, room)
         s = None if self.s is None else self.s[rows]
         offset = None if self.offset is None else self.offset[rows]
         some = replace(self, X=X, t=self.t[rows], s=s, offset=offset, slice_rows=self._sample_slice(len(rows)))
@@ -205,7 +215,8 @@ class MemorySource:
 
     def _sample_slice(self, rows: int) -> int:
         """How many rows a slice of a sample has: eight are enough, fewer where each would be done at once."""
-        each = 8 * self.shape.M * max(1, self.K - 1) ** 2
+        columns = int(self.X.entries) if isinstance(self.X, SplitRows) else self.shape.M
+        each = 8 * columns * max(1, self.K - 1) ** 2
         return max(512, -(-rows // 8), SMALL_BYTES // max(1, each))
 
 

@@ -353,8 +353,7 @@ def drop_one(fit: FitRecord, groups: object, test: str) -> DropOne:
             elif test == "score":
                 # Rao's: gᵀ I⁻¹ g at the fit without the columns, with the expected information.
                 e, kept, objective = _constrained_fit(fit, profiler, A), state.kept, objective_of(fit)
-                H = objective.evaluate(e.w, order=2, expected=not objective.canonical).hessian
-                assert H is not None
+                H = objective.evaluate(e.w, order=2, expected=not objective.canonical).dense_hessian
                 statistic = factor_spd(H[np.ix_(kept, kept)], tol=0.0).norm(e.gradient[kept]) ** 2
             else:
                 statistic = max(2.0 * (_constrained_fit(fit, profiler, A).value - profiler.best.value), 0.0)

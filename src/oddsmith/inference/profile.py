@@ -22,7 +22,7 @@ from oddsmith.likelihood.firth import FirthObjective
 from oddsmith.likelihood.fit import make_objective
 from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.likelihood.separation import runs_away
-from oddsmith.numerics import Array, factor_spd
+from oddsmith.numerics import Array
 from oddsmith.solvers.base import ObjectiveValue
 from oddsmith.solvers.constrained import Evaluate, KKTFactor, Minimum, minimise
 
@@ -84,8 +84,7 @@ class Profiler:
         e, v, last = self.best, 0.0, np.inf
         A = c[None, :]
         for _ in range(12):
-            assert e.hessian is not None
-            kkt = KKTFactor.of(e.hessian, A)
+            kkt = KKTFactor.of(e.dense_hessian, A)
             if not (kkt.definite and kkt.factor.kept.all()):
                 return None
             y = kkt.factor.solve(e.gradient)
@@ -95,7 +94,7 @@ class Profiler:
                 return None
             delta = side * float(np.sqrt(under)) - slope
             p = kkt.step(e.gradient, np.array([delta]))
-            size = float(np.sqrt(max(float(p @ (e.hessian @ p)), 0.0)))
+            size = float(np.sqrt(max(float(p @ (e.dense_hessian @ p)), 0.0)))
             if not size < max(last, 2.0 * np.sqrt(self.q)):
                 return None
             v, last = v + delta, size
@@ -113,9 +112,8 @@ class Profiler:
         if self.anchor is not None:
             around, reached = self.anchor, float(c @ x)
             known = [minimise(self.evaluate, self.anchor, c[None, :], tol=self.tol, max_iter=200)]
-        assert around.hessian is not None
         # The search begins at Wald's end; without a minimum at that of the origin, or at the origin if it is farther.
-        wald = float(np.sqrt(KKTFactor.of(around.hessian, c[None, :]).schur[0, 0] * self.q))
+        wald = float(np.sqrt(KKTFactor.of(around.dense_hessian, c[None, :]).schur[0, 0] * self.q))
         v = side * max(wald, -side * reached)
         inside, outside, start = 0.0, np.inf, v
         close = 1e-11 if self.existing else 1e-8
@@ -158,8 +156,7 @@ class Profiler:
         if self.exact or end is None:
             return None
         x, A = self.best.w, c[None, :]
-        assert self.best.hessian is not None and end.e.hessian is not None
-        around = KKTFactor.of(self.best.hessian, A)
+        around = KKTFactor.of(self.best.dense_hessian, A)
         unit = float(around.schur[0, 0])
         if max(abs(end.kkt.schur[0, 0] / unit - 1.0), abs(v**2 / (unit * self.q) - 1.0)) <= SAME_CURVATURE:
             return None  # the profile is almost Wald's parabola
@@ -167,7 +164,7 @@ class Profiler:
         if c @ x != 0.0:
             starts.append(x * (1.0 + v / float(c @ x)))
         inside = linalg.null_space(np.vstack([A, np.eye(len(x))[x == 0.0]]))  # weights that are fixed are zero
-        curvature, directions = np.linalg.eigh(inside.T @ end.e.hessian @ inside)
+        curvature, directions = np.linalg.eigh(inside.T @ end.e.dense_hessian @ inside)
         for i in np.flatnonzero(curvature > 0.0)[:2]:
             step = inside @ directions[:, i] / np.sqrt(curvature[i])
             starts += [end.e.w + far * step for far in (-6.0, -3.0, 3.0, 6.0)]
@@ -201,8 +198,7 @@ class Profiler:
         share = 1.0
         while share > shortest:
             e = near if isinstance(near, ObjectiveValue) else near.e
-            assert e.hessian is not None
-            kkt = near.kkt if isinstance(near, Minimum) else KKTFactor.of(e.hessian, A)
+            kkt = near.kkt if isinstance(near, Minimum) else KKTFactor.of(e.dense_hessian, A)
             f = self.evaluate(e.w + kkt.step(np.zeros_like(e.w), share * (v - A @ (e.w - around))))
             found = None
             if np.isfinite(f.value):
@@ -234,10 +230,9 @@ def make_profiler(fit: FitRecord, q: float) -> Profiler:
         evaluate = FirthObjective(objective).evaluate
     e = evaluate(x)
     profiler = Profiler(evaluate=evaluate, best=e, q=q, exact=objective.convex and not fit.problem.jeffreys)
-    assert e.hessian is not None
     fit.state.require_same_rows(e.log_likelihood)
     if fit.separation is None:
-        decrement = factor_spd(e.hessian, tol=0.0).norm(e.gradient)
+        decrement = e.factor().norm(e.gradient)
         if not decrement <= AT_OPTIMUM * np.sqrt(len(x)):
             raise InvalidInputError(
                 f"This needs the optimum of the likelihood, and the weights are {decrement:.3g} standard errors from "

@@ -16,11 +16,11 @@ from scipy.sparse import csr_array
 
 from oddsmith.block import Block
 from oddsmith.errors import InvalidInputError
-from oddsmith.kernels import native, reference
+from oddsmith.kernels import native, reference, table
 from oddsmith.kernels.native import CsrProblem, DenseProblem, Kernels, address, contiguous, strided
 from oddsmith.kernels.reference import CurvatureParams, Sums
 from oddsmith.numerics import Array
-from oddsmith.rows import HalfRows, RunRows, SparseRows
+from oddsmith.rows import CodeRows, ColumnRows, HalfRows, RunRows, SparseRows, SplitRows
 
 KINDS = {np.dtype(np.float64): 0, np.dtype(np.float32): 1, np.dtype(np.float16): 2}
 LOGISTIC, PRODUCT, SQUARES, LONGEST, GRAM = range(5)
@@ -34,7 +34,10 @@ FEWEST_LANES = 16
 
 def curvature(block: Block, at: CurvatureParams) -> Sums:
     """As `reference.curvature`. Writes the buffers of ``at`` that belong to the rows of the block."""
+    block = _in_parts(block)
     kernels = _kernels(block, at)
+    if kernels is not None and isinstance(block.Phi, SplitRows):
+        return table.curvature(kernels, block, at, _row_curvature(block, at))
     if kernels is None:
         return reference.curvature(block, at)
     if isinstance(block.Phi, SparseRows):
@@ -55,7 +58,10 @@ def curvature(block: Block, at: CurvatureParams) -> Sums:
 
 def curvature_product(block: Block, at: CurvatureParams) -> Array:
     """As `reference.curvature_product`, with the curvatures of CSR rows if they are known."""
+    block = _in_parts(block)
     kernels = _kernels(block, at)
+    if kernels is not None and isinstance(block.Phi, SplitRows):
+        return table.curvature_product(kernels, block, at, _row_curvature(block, at))
     if kernels is None or (isinstance(block.Phi, SparseRows) and len(at.b) > 1):
         return reference.curvature_product(block, at)
     if isinstance(block.Phi, SparseRows):
@@ -67,7 +73,10 @@ def curvature_product(block: Block, at: CurvatureParams) -> Array:
 
 def curvature_diagonal(block: Block, at: CurvatureParams) -> tuple[Array, Array]:
     """As `reference.curvature_diagonal`, with the curvatures of CSR rows if they are known."""
+    block = _in_parts(block)
     kernels, h = _kernels(block, at), _row_curvature(block, at)
+    if kernels is not None and isinstance(block.Phi, SplitRows):
+        return table.curvature_diagonal(kernels, block, at, h)
     if kernels is None or h is None or not isinstance(block.Phi, SparseRows) or at.center.any():
         return reference.curvature_diagonal(block, at)
     diagonal, cross = np.zeros(at.size), np.zeros(at.size)
@@ -85,6 +94,15 @@ def curvature_root(block: Block, at: CurvatureParams) -> Array:
     return B
 
 
+def activations(block: Block, W: Array, b: Array, center: Array) -> Array:
+    """Return ``b + W (φ − center)``, n × C, without the offset."""
+    at = CurvatureParams(W=W, b=b, center=center)
+    kernels = _kernels(block, at)
+    if kernels is not None and isinstance(block.Phi, SplitRows):
+        return table.TableKernel(kernels, table.Layout.of(block), center).activations(W, b)
+    return np.asarray(block.Phi.activations(W.T) + (b - W @ center))
+
+
 def has_half_precision() -> bool:
     """Whether this machine reads numbers of half precision as fast as others."""
     kernels = native.kernels()
@@ -94,7 +112,8 @@ def has_half_precision() -> bool:
 def _kernels(block: Block, at: CurvatureParams) -> Kernels | None:
     """Return the kernels in use if they sum such losses; raise where they would read beyond the ends of arrays."""
     (n, M), (C, columns) = block.Phi.shape, at.W.shape
-    if at.link is not None or n == 0 or M == 0:
+    served = table.reads(block, at) if isinstance(block.Phi, SplitRows) else at.link is None
+    if not served or n == 0 or M == 0:
         return None
     if columns != M or at.center.shape != (M,):
         raise InvalidInputError(
@@ -103,6 +122,11 @@ def _kernels(block: Block, at: CurvatureParams) -> Kernels | None:
     if block.offset is not None and block.offset.shape != (n, C):
         raise InvalidInputError(f"The offsets have the shape {block.offset.shape}, expected {(n, C)}.")
     return native.kernels()
+
+
+def _in_parts(block: Block) -> Block:
+    """Return the block with rows of codes or of columns as the one part of `SplitRows`, as their kernel reads them."""
+    return replace(block, Phi=SplitRows((block.Phi,))) if isinstance(block.Phi, CodeRows | ColumnRows) else block
 
 
 def _readable(kernels: Kernels, block: Block, at: CurvatureParams) -> Block:

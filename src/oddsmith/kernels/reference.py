@@ -9,18 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from oddsmith.block import Block
+from oddsmith.bordered import BorderedDiagonal
 from oddsmith.links import Link
 from oddsmith.losses import RowLosses, SoftmaxRows, row_losses
 from oddsmith.numerics import Array
-from oddsmith.rows import DenseRows, Rows
+from oddsmith.rows import DenseRows, Rows, SplitRows
+from oddsmith.rows.split import cross_gram
 
-Sums = tuple[float, Array, Array | None, float]
+Sums = tuple[float, Array, Array | BorderedDiagonal | None, float]
 """Value, gradient (C × P), Hessian (CP × CP, or None) and longest row; P = 1 + M, the intercept first."""
 
 
@@ -45,7 +47,8 @@ class CurvatureParams:
     regression, C > 1 softmax. ``order`` 1 gives value and gradient, 2 the Hessian too. ``V``, ``v`` are the
     direction of a Hessian product (`curvature_product` only). With ``inverse`` the longest row is found on the way,
     ``max_n Σ_j inverse_j z_nj²``. Compiled kernels write and read ``buffers``. ``link`` is that of two classes, None
-    for the logit; with ``expected`` the curvature is that expected under the model.
+    for the logit; with ``expected`` the curvature is that expected under the model. ``eliminated`` are the columns
+    (from, to) of a factor of `SplitRows` whose block of the Hessian is kept as a diagonal.
     """
 
     W: Array
@@ -58,11 +61,21 @@ class CurvatureParams:
     link: Link | None = None
     expected: bool = False
     buffers: RowBuffers | None = None
+    eliminated: tuple[int, int] | None = None
 
     @property
     def size(self) -> tuple[int, int]:
         """The shape of the gradient, C × P."""
         return self.W.shape[0], self.W.shape[1] + 1
+
+    def zero_hessian(self) -> Array | BorderedDiagonal:
+        """Return the Hessian of no rows."""
+        (C, P), columns = self.size, self.eliminated
+        if columns is None:
+            return np.zeros((C * P, C * P))
+        levels = columns[1] - columns[0]
+        A, B = np.zeros((P - levels, P - levels)), np.zeros((levels, P - levels))
+        return BorderedDiagonal(A=A, B=B, d=np.zeros(levels), start=1 + columns[0])
 
     @property
     def direction(self) -> tuple[Array, Array]:
@@ -95,18 +108,19 @@ def curvature(block: Block, at: CurvatureParams) -> Sums:
     C, P = at.size
     value, longest = 0.0, 0.0
     g: Array | None = None
-    H: Array | None = None
+    H: Any = None
     for tile in _tiles(block, at, width=C * P if at.order >= 2 and C > 1 else 1):
         value += float(tile.weighted(tile.losses.value).sum())
         g = _added(g, _gradient(tile.Z, tile.weighted(tile.losses.gradient)))
         if at.order >= 2:
-            H = _added(H, _hessian(tile, C))
+            part = _hessian(tile, C) if at.eliminated is None else _bordered(tile, at.eliminated)
+            H = part if H is None else H + part
         if at.inverse is not None:
             norms = tile.Z.row_norms(at.inverse**-0.5)
             longest = max(longest, float((norms if tile.s is None else norms * (tile.s > 0)).max(initial=0.0)))
     if g is None:  # no rows
-        g, H = np.zeros((C, P)), np.zeros((C * P, C * P)) if at.order >= 2 else None
-    return value, g, None if H is None else H.reshape(C * P, C * P), longest
+        g, H = np.zeros((C, P)), at.zero_hessian() if at.order >= 2 else None
+    return value, g, H.reshape(C * P, C * P) if isinstance(H, np.ndarray) else H, longest
 
 
 def _added(total: Array | None, part: Array) -> Array:
@@ -145,7 +159,7 @@ def curvature_root(block: Block, at: CurvatureParams) -> Array:
 
 def _tiles(block: Block, at: CurvatureParams, width: int = 1) -> Iterator[_Tile]:
     """Yield the rows in tiles; ``width`` numbers are computed for each row on the way."""
-    Phi = block.Phi.concrete()
+    Phi = block.Phi if isinstance(block.Phi, SplitRows) else block.Phi.concrete()
     for start, stop in Phi.slices(width):
         part = slice(start, stop)
         s = None if block.s is None else block.s[part]
@@ -176,6 +190,22 @@ def _hessian(tile: _Tile, C: int) -> Array:
             G[0, 1:] = G[1:, 0] = Z.gradient(h)
             H[k, :, j, :] = G
     return H
+
+
+def _bordered(tile: _Tile, columns: tuple[int, int]) -> BorderedDiagonal:
+    """Return the Hessian of two classes with the block of one factor as a diagonal."""
+    assert isinstance(tile.Z, SplitRows)
+    h, e = tile.weighted(tile.losses.curvature(0, 0)), tile.Z.ranges.index(columns)
+    factor, others = tile.Z.parts[e], (*tile.Z.parts[:e], *tile.Z.parts[e + 1 :])
+    R = sum(part.shape[1] for part in others)
+    A, B = np.empty((R + 1, R + 1)), np.empty((factor.shape[1], R + 1))
+    A[0, 0], B[:, 0] = h.sum(), factor.gradient(h)
+    if others:
+        Z = SplitRows(others)
+        A[1:, 1:] = Z.gram(h)
+        A[0, 1:] = A[1:, 0] = Z.gradient(h)
+        B[:, 1:] = np.concatenate([cross_gram(factor, part, h) for part in others], axis=1)
+    return BorderedDiagonal(A=A, B=B, d=factor.squares(h[:, None])[:, 0], start=1 + columns[0])
 
 
 def softmax_hessian(Z: Array, P: Array, others: Array, s: Array | None) -> Array:

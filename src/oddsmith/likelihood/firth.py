@@ -43,9 +43,8 @@ class FirthObjective:
         """Return value, gradient and information at ``x``: two passes."""
         inner = self.inner
         e = inner.evaluate(x, order=2, expected=not inner.canonical)
-        assert e.hessian is not None
         kept = inner.free.ravel()
-        information = e.hessian - inner.prior_hessian()
+        information = e.dense_hessian - inner.prior_hessian()
         if not (np.isfinite(e.value) and np.isfinite(information).all()):
             return replace(e, value=np.inf)
         factor = factor_spd(information[np.ix_(kept, kept)], tol=0.0)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oddsmith.bordered import BorderedDiagonal, last_columns
 from oddsmith.engines import MemorySource
 from oddsmith.engines.memory import in_slices
 from oddsmith.errors import InvalidInputError
@@ -27,6 +28,7 @@ from oddsmith.likelihood.problem import Problem, facts_of, log_odds, machine_of
 from oddsmith.numerics import EPS, Array, factor_spd
 from oddsmith.priors import Quadratic
 from oddsmith.records import Certificate
+from oddsmith.rows import CodeRows, SplitRows
 from oddsmith.solvers import SOLVERS, Newton, Solver, SolverResult, TruncatedNewton, policy
 from oddsmith.solvers.plan import Plan, plan, plan_for
 from oddsmith.solvers.sgd import SGD
@@ -61,9 +63,12 @@ class LikelihoodFit:
 
 
 def make_objective(
-    problem: Problem, coordinates: Coordinates | None = None
+    problem: Problem, coordinates: Coordinates | None = None, *, eliminate: bool = False
 ) -> tuple[FoldObjective, Coordinates, Array]:
-    """Return the objective in its coordinates (found, unless given), and what all classes share (the prior's mean)."""
+    """Return the objective in its coordinates (found, unless given), and what all classes share (the prior's mean).
+
+    With ``eliminate`` the Hessian of a table with a large factor keeps that factor's block as a diagonal.
+    """
     K, M = problem.K, problem.M
     contrast = _contrast(problem)
     penalty, common = _penalty(problem, contrast) if problem.prior is not None else (None, np.zeros(M + 1))
@@ -100,6 +105,7 @@ def make_objective(
         progress=problem.progress,
         link=problem.link,
         whitening=problem.whitening,
+        eliminated=eliminated_columns(problem) if eliminate and (penalty is None or penalty.Q.ndim == 1) else None,
         state=ObjectiveState(passes=getattr(problem.engine, "count", 0), max_row_norm2=coordinates.longest),
     )
     return objective, coordinates, common
@@ -162,9 +168,22 @@ def _covers_intercept(penalty: Quadratic, M: int) -> bool:
     return penalty.Q.shape[0] > M + 1 or bool(np.atleast_2d(penalty.Q)[0, 0] > 0)
 
 
-def make_plan(problem: Problem, coordinates: Coordinates) -> Plan:
+def eliminated_columns(problem: Problem) -> tuple[int, int] | None:
+    """Return the columns of the factor to eliminate, if there is one: the largest of a table, of two classes."""
+    source, settings = problem.source, policy.POLICY
+    rows = source.X if isinstance(source, MemorySource) else None
+    if not isinstance(rows, SplitRows) or problem.K > 2 or problem.M < settings.eliminated_columns:
+        return None
+    factors = [columns for part, columns in zip(rows.parts, rows.ranges, strict=True) if isinstance(part, CodeRows)]
+    first, last = max(factors, key=lambda columns: columns[1] - columns[0], default=(0, 0))
+    levels, rest = last - first, problem.M + 1 - (last - first)
+    affordable = rest <= settings.largest_hessian and float(levels) * rest <= settings.eliminated_elements
+    return (first, last) if levels >= settings.eliminated_levels and affordable else None
+
+
+def make_plan(problem: Problem, coordinates: Coordinates, eliminated: tuple[int, int] | None = None) -> Plan:
     """Return the plan of a fit: for the solver that was asked for, or for the one that suits the problem."""
-    facts = facts_of(problem, coordinates)
+    facts = facts_of(problem, coordinates, eliminated)
     machine = machine_of(problem)
     if problem.solver == "auto":
         try:
@@ -194,16 +213,18 @@ def fit_likelihood(problem: Problem) -> LikelihoodFit:
     4. Solve.
     5. Return weights in the user's units, with the certificate of these.
     """
-    objective, coordinates, common = make_objective(problem)  # 1
+    objective, coordinates, common = make_objective(problem, eliminate=True)  # 1
     x = inside_domain(problem, objective, coordinates, start_weights(problem, objective))
-    chosen = make_plan(problem, coordinates)  # 2
+    chosen = make_plan(problem, coordinates, objective.eliminated)  # 2
     solver, flat = chosen.solver, problem.prior is None
     truncated = isinstance(solver, TruncatedNewton)
-    if flat and objective.size <= policy.POLICY.largest_hessian:  # 3
+    if flat and objective.eliminated is not None:  # 3
+        objective = independent_levels(objective, x)
+    elif flat and objective.size <= policy.POLICY.largest_hessian:
         sample_rows = (solver.drawn or 0) if isinstance(solver, SubsampledQuasiNewton) else None
         objective = independent_columns(objective, x, sample_rows)
     x = _start_point(problem, objective, coordinates, x)
-    if truncated and problem.K == 2 and objective.source.is_sparse:
+    if truncated and problem.K == 2 and isinstance(problem.source, MemorySource) and problem.link is None:
         objective = objective.with_row_curvature()
     result = solver.minimise(objective, x, tol=problem.tol, max_iter=problem.max_iter)  # 4
     if not np.isfinite(result.final.value):
@@ -266,12 +287,12 @@ def fitted_state(
     many = products >= policy.POLICY.deferred_products and problem.whitening is None
     long = is_large(problem.source) or many
     deferred = problem.prior is not None and (long or costly)
-    if objective.size > policy.POLICY.largest_hessian:
-        e = replace(e, hessian=None)
-    elif e.hessian is None and not deferred:
+    large = objective.size > policy.POLICY.largest_hessian
+    if e.hessian is None and not deferred and not (large and objective.eliminated is None):
         e = objective.evaluate(result.w, order=2)
-    if problem.link is not None and e.hessian is not None:
-        expected = objective.evaluate(result.w, order=2, expected=True).hessian
+    H = None if e.hessian is None or large else e.dense_hessian
+    if problem.link is not None and H is not None:
+        expected = objective.evaluate(result.w, order=2, expected=True).dense_hessian
     return FittedState(
         coordinates=coordinates,
         x=np.where(objective.free, result.w.reshape(objective.shape), 0.0),
@@ -282,8 +303,9 @@ def fitted_state(
         n_rows=problem.source.n_present,
         log_likelihood=e.log_likelihood,
         penalty=objective.penalty,
-        hessian=e.hessian,
+        hessian=H,
         expected=expected,
+        bordered=e.hessian if H is None and isinstance(e.hessian, BorderedDiagonal) else None,
     )
 
 
@@ -293,14 +315,16 @@ def with_hessian(problem: Problem, coef: Array, intercept: Array, learned: Fitte
     They must be the rows of the fit: the gradient there says whether they are. The fit may have ended a ``gap`` above
     its optimum.
     """
-    objective, coordinates, _ = make_objective(problem, learned.coordinates)
+    many = learned.x.size > policy.POLICY.largest_hessian
+    objective, coordinates, _ = make_objective(problem, learned.coordinates, eliminate=many)
     objective = objective.restricted(learned.free)
     e = objective.evaluate(coordinates.from_user(coef, intercept), order=2)
-    assert e.hessian is not None
-    decrement = factor_spd(e.hessian, tol=0.0).norm(e.gradient)
+    decrement = e.factor().norm(e.gradient)
     near = max(1e-3 * np.sqrt(objective.size), 2.0 * np.sqrt(gap))
     learned.require_same_rows(e.log_likelihood, decrement, near)
-    expected = None if problem.link is None else objective.evaluate(e.w, order=2, expected=True).hessian
+    if isinstance(e.hessian, BorderedDiagonal):
+        return replace(learned, bordered=e.hessian)
+    expected = None if problem.link is None else objective.evaluate(e.w, order=2, expected=True).dense_hessian
     return replace(learned, hessian=e.hessian, expected=expected)
 
 
@@ -357,8 +381,7 @@ def independent_columns(objective: FoldObjective, x: Array, sample_rows: int | N
         if independent_columns(part, x) is part:
             return objective
     # Not the observed Hessian: with the log link one class has none.
-    H = objective.evaluate(x, order=2, expected=not objective.canonical).hessian
-    assert H is not None
+    H = objective.evaluate(x, order=2, expected=not objective.canonical).dense_hessian
     P = objective.shape[1]
     # One class's block suffices: its columns depend on each other exactly as the data's do.
     block = H[:P, :P].copy()
@@ -369,6 +392,20 @@ def independent_columns(objective: FoldObjective, x: Array, sample_rows: int | N
         block[constant] = block[:, constant] = 0.0
     kept = factor_spd(block).kept
     return objective if kept.all() else objective.restricted(objective.free & kept)
+
+
+def independent_levels(objective: FoldObjective, x: Array) -> FoldObjective:
+    """Return the objective of a table with columns set aside that depend on earlier ones, as R does.
+
+    Eliminating a factor finds how many combinations of columns vanish, and which; of each the last column is set aside.
+    """
+    e = objective.evaluate(x, order=2, expected=not objective.canonical)
+    H = e.hessian
+    assert isinstance(H, BorderedDiagonal)
+    free = objective.free.copy()
+    free[0, H.start : H.stop] &= H.d > 0.0
+    free[0, last_columns(H.vanishing_combinations())] = False
+    return objective if np.array_equal(free, objective.free) else objective.restricted(free)
 
 
 def seeded(solver: str | Solver[Any], seed: int | None) -> str | Solver[Any]:

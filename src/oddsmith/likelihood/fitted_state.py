@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oddsmith.bordered import BorderedDiagonal
 from oddsmith.errors import InvalidInputError, UnavailableError
 from oddsmith.likelihood.coordinates import Coordinates
 from oddsmith.numerics import Array, SpdFactor, factor_spd
@@ -33,7 +34,8 @@ class FittedState:
     ``log_likelihood`` is without the prior, ``null_log_likelihood`` that of the intercepts and the offset alone;
     ``penalty`` is minus the logarithm of the prior, but for its constant. ``hessian`` (CP × CP, None where it was not
     formed) and ``expected`` (where a link makes the expected one differ) are of the objective, prior included; fixed
-    weights have a row of zeros but for the diagonal. ``moved``: the intercepts were moved after the fit, for another
+    weights have a row of zeros but for the diagonal. ``bordered`` is the Hessian of a table whose largest factor has so
+    many levels that the whole matrix is not formed. ``moved``: the intercepts were moved after the fit, for another
     class prior.
     """
 
@@ -50,6 +52,7 @@ class FittedState:
     expected: Array | None
     null_log_likelihood: float = float("nan")
     moved: bool = False
+    bordered: BorderedDiagonal | None = None
 
     def require_optimum(self) -> None:
         """Raise if the weights were moved off the optimum after the fit."""

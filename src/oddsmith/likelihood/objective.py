@@ -16,9 +16,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
+from oddsmith.bordered import VANISHES, BorderedDiagonal
 from oddsmith.engines import AnySource, Engine, MemorySource, PartedSource, Progress, engine_of
 from oddsmith.engines.memory import RunSource, available_cores, in_slices, parallel_map
 from oddsmith.errors import InvalidInputError
+from oddsmith.kernels.curvature import activations
 from oddsmith.kernels.reference import RowBuffers
 from oddsmith.likelihood.coordinates import threads_of
 from oddsmith.likelihood.implicit_hessian import ImplicitHessian, curvature_roots
@@ -55,6 +57,7 @@ class FoldObjective:
     all of them by 1 / ``sampling_fraction``. ``explain`` is called when sums are not finite, to raise what it finds in
     the data. ``link`` is that of two classes, None for the logit. With ``whitening`` (M′ × M) the columns are
     ``φ = φ′ whitening`` of the source's φ′, and ``center`` is that of φ′. ``buffers`` are passed to the kernels.
+    ``eliminated`` are the columns (from, to) of a factor whose block of the Hessian is kept as a diagonal.
     """
 
     engine: Engine
@@ -72,6 +75,7 @@ class FoldObjective:
     whitening: Array | None = None
     sampling_fraction: float = 1.0
     buffers: RowBuffers | None = None
+    eliminated: tuple[int, int] | None = None
     state: ObjectiveState = field(default_factory=ObjectiveState)
 
     @property
@@ -192,17 +196,21 @@ class FoldObjective:
         with np.errstate(over="ignore", invalid="ignore"):
             sums = self._sums(w, order, expected)
         g = self._to_solver(sums.gradient)
-        H = None if sums.hessian is None else self._hessian(sums.hessian)
+        H = self._hessian(sums.hessian)
         value, rounding = sums.value, 0.0
         if self.penalty is not None:
             X = w.reshape(self.shape)
             loss, slope = self.penalty.at(X)
             value, g, rounding = value + loss, g + slope, self.penalty.rounding(X)
-            if H is not None:
+            if isinstance(H, BorderedDiagonal):
+                H = H.plus_diagonal(self.penalty.diagonal(1)[0])
+            elif H is not None:
                 self.penalty.add_to(H, *self.shape)
         if not self.all_free:
             g = np.where(self.free, g, 0.0)
-            if H is not None:
+            if isinstance(H, BorderedDiagonal):
+                H = H.with_fixed(~self.free[0], max(1.0, self.weight))
+            elif H is not None:
                 self._fix(H, max(1.0, self.weight))
         e = ObjectiveValue(
             w=w, value=value, log_likelihood=-sums.value, gradient=g.ravel(), hessian=H, rounding=rounding
@@ -348,8 +356,7 @@ class FoldObjective:
 
     def hessian_lower_bound(self, e: ObjectiveValue) -> Array:
         """Return a lower bound of the Hessian of all rows: the subsampled rows count once, and the prior in full."""
-        assert e.hessian is not None
-        H: Array = e.hessian * self.sampling_fraction
+        H: Array = e.dense_hessian * self.sampling_fraction
         if self.penalty is not None:
             H += (1.0 - self.sampling_fraction) * self.prior_hessian()
         return H
@@ -403,7 +410,7 @@ class FoldObjective:
         W, b = self.raw(step)
 
         def widest_of(rows: tuple[int, int]) -> float:
-            A = source.block(*rows).Phi.activations(W.T) + (b - W @ self.center)
+            A = activations(source.block(*rows), W, b, self.center)
             if A.shape[1] == 1:
                 return float(np.abs(A).max(initial=0.0))
             return float((A.max(axis=1, initial=0.0) - A.min(axis=1, initial=0.0)).max(initial=0.0))
@@ -420,7 +427,7 @@ class FoldObjective:
         """
         H = self.evaluate(w, order=2, expected=not self.canonical).hessian
         assert H is not None
-        kept = factor_spd(H).kept
+        kept = (H.factor(tol=VANISHES) if isinstance(H, BorderedDiagonal) else factor_spd(H)).kept
         return self if kept.all() else self.restricted(self.free & kept.reshape(self.free.shape))
 
     def sgd_epoch(
@@ -441,11 +448,22 @@ class FoldObjective:
     @cached_property
     def _hessian_source(self) -> AnySource | RunSource:
         """The rows in more slices, where only a Hessian is work enough for several threads."""
+        if self.eliminated is not None:
+            return self._bordered_source()
         source, products = self.source, self.n_rows * float(self.size) ** 2
         one_slice = isinstance(source, MemorySource) and source.slice_rows == source.n_rows and source.transform is None
         if not one_slice or products <= policy.POLICY.one_thread_products:
             return source
         return in_slices(self.memory_source, policy.POLICY.small_slices)
+
+    def _bordered_source(self) -> AnySource | RunSource:
+        """Return the rows in few slices where the sums of each are as large as its rows."""
+        assert self.eliminated is not None
+        source, levels = self.source, self.eliminated[1] - self.eliminated[0]
+        numbers = levels * float(self.size - levels)
+        if not isinstance(source, MemorySource) or len(source.slices()) <= policy.POLICY.small_slices:
+            return source
+        return in_slices(source, policy.POLICY.small_slices) if 8.0 * numbers > source.size else source
 
     def _at(self, w: Array, order: int = 1, inverse: Array | None = None, *, expected: bool = False) -> CurvatureParams:
         """Return the weights as the kernels take them."""
@@ -459,6 +477,7 @@ class FoldObjective:
             link=self.link,
             expected=expected,
             buffers=self.buffers,
+            eliminated=self.eliminated,
         )
 
     def _to_solver(self, G: Array) -> Array:
@@ -467,13 +486,17 @@ class FoldObjective:
             G = np.column_stack([G[:, 0], G[:, 1:] @ self.whitening])
         return G if self._unit is None else G / self._unit
 
-    def _hessian(self, H: Array) -> Array:
+    def _hessian(self, H: Array | BorderedDiagonal | None) -> Array | BorderedDiagonal | None:
         """Return the Hessian in solver coordinates, (T ⊗ 1/scale)ᵀ H (T ⊗ 1/scale)."""
+        if H is None:
+            return None
+        if isinstance(H, BorderedDiagonal):
+            return H if self._unit is None else H.scaled(self._unit)
         C, P = self.shape
         if self.whitening is not None:
             R = linalg.block_diag(1.0, self.whitening)
-            H = np.einsum("ipjq,pr,qs->irjs", H.reshape(C, len(R), C, len(R)), R, R, optimize=True)
-            H = np.ascontiguousarray(H.reshape(C * P, C * P))
+            H = np.asarray(np.einsum("ipjq,pr,qs->irjs", H.reshape(C, len(R), C, len(R)), R, R, optimize=True))
+            H = np.ascontiguousarray(H.reshape(C * P, C * P), dtype=np.float64)
         if C > 1:
             H = (self.T.T @ H.reshape(C, P * C * P)).reshape(C * P, C * P)
             H = (self.T.T @ np.ascontiguousarray(H.T).reshape(C, P * C * P)).reshape(C * P, C * P)

@@ -15,6 +15,7 @@ from oddsmith.links import Link
 from oddsmith.numerics import Array
 from oddsmith.priors import GaussianPrior
 from oddsmith.protocols import Labels
+from oddsmith.rows import SplitRows
 from oddsmith.solvers.base import Solver
 from oddsmith.solvers.plan import Facts, Machine, Storage
 
@@ -72,7 +73,7 @@ class Problem:
         return float(max(self.source.n_rows * self.source.shape.M, hessian))
 
 
-def facts_of(problem: Problem, coordinates: Coordinates) -> Facts:
+def facts_of(problem: Problem, coordinates: Coordinates, eliminated: tuple[int, int] | None = None) -> Facts:
     """Return what is known of a problem before it is solved."""
     source = problem.source
     in_memory = isinstance(source, MemorySource)
@@ -93,10 +94,13 @@ def facts_of(problem: Problem, coordinates: Coordinates) -> Facts:
         intercept=problem.intercept,
         link="logit" if problem.link is None else problem.link.name,
         whitened=problem.whitening is not None,
+        eliminated=0 if eliminated is None else eliminated[1] - eliminated[0],
     )
 
 
 def _storage(source: AnySource) -> Storage:
+    if isinstance(source, MemorySource) and isinstance(source.X, SplitRows):
+        return "table"
     if source.is_sparse:
         return "sparse"
     if source.transform is not None:

@@ -33,6 +33,7 @@ from oddsmith.numerics import Array, log_softmax, softmax
 from oddsmith.priors import GaussianPrior, JeffreysPrior, as_prior, split_prior
 from oddsmith.protocols import Labels
 from oddsmith.records import Trace
+from oddsmith.rows import SplitRows
 from oddsmith.solvers import SGD, SOLVERS, Solver, SolverResult
 from oddsmith.statistics import Counts
 
@@ -195,7 +196,7 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
 
     def _problem(self, *given: Any, reset: bool = False, known: bool = False) -> tuple[Labels, Problem]:
         """Read what is ``given`` to fit as in `read_data`, seen through the basis, as a problem to solve."""
-        data = read_data(self, *given, reset=reset, known=known, draw=True)
+        data = read_data(self, *given, reset=reset, known=known, draw=True, split=self._takes_parts())
         classes, source = data.classes, data.source
         if len(classes) > 2 and self.link != "logit":
             raise errors.InvalidInputError(
@@ -236,6 +237,11 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         if data.explain is not None and not is_large(source):  # large rows are checked by the sums of the first pass
             data.explain()
         return classes, problem
+
+    def _takes_parts(self) -> bool:
+        """Whether rows may come in parts, categories as codes: a fit by the likelihood, without basis functions."""
+        searched = isinstance(self.prior, JeffreysPrior) or isinstance(getattr(self.prior, "scale", None), str)
+        return self.basis is None and not searched and bool(np.isinf(LINKS[self.link].domain).all())
 
     def __getstate__(self) -> Any:
         state = super().__getstate__()
@@ -293,6 +299,13 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
             from oddsmith.likelihood.barrier import fit_bounded
 
             return fit_bounded(problem), None
+        source, flat = problem.source, problem.prior is None
+        if flat and problem.K == 2 and isinstance(source, MemorySource) and isinstance(source.X, SplitRows):
+            from oddsmith.likelihood.one_class_levels import find_one_class_levels, fit_without_levels
+
+            levels = find_one_class_levels(source, intercept=problem.intercept)
+            if levels is not None:
+                return fit_without_levels(problem, levels, classes, [str(name) for name in self._names()])
         fit = fit_likelihood(problem)
         # Where probabilities go to 0 or 1 faster than with the logit, a fit may stop as if at an optimum.
         found = fit.certificate

@@ -86,11 +86,10 @@ class PriorFamily:
 
     def quadratic_model(self, e: ObjectiveValue, log_alpha: Array) -> QuadraticModel:
         """Return the quadratic model of the likelihood at an evaluation of the objective with these precisions."""
-        assert e.hessian is not None
         kept, C = self.kept, self.objective.shape[0]
         q, mean, group = np.tile(self.unit.Q, C)[kept], self.unit.mean.ravel()[kept], np.tile(self.group, C)[kept]
         Q = np.where(q > 0, np.exp(log_alpha)[group] * q, 0.0)
-        x, H = e.w[kept], e.hessian[np.ix_(kept, kept)] - np.diag(Q)
+        x, H = e.w[kept], e.dense_hessian[np.ix_(kept, kept)] - np.diag(Q)
         g = e.gradient[kept] - Q * (x - mean)
         return QuadraticModel(
             x=x, mean=mean, log_likelihood=e.log_likelihood, gradient=g, H=H, q=q, group=group, slope=np.zeros_like(x)

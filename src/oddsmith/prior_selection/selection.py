@@ -136,8 +136,7 @@ def _slope(family: PriorFamily, quadratic: QuadraticModel, log_alpha: Array) -> 
     objective = family.at(log_alpha)
 
     def half_log_det(x: Array) -> float:
-        H = objective.evaluate(family.embed(x), order=2).hessian
-        assert H is not None
+        H = objective.evaluate(family.embed(x), order=2).dense_hessian
         return 0.5 * factor_spd(H[np.ix_(family.kept, family.kept)], tol=0.0).log_det()
 
     x = quadratic.x

@@ -7,12 +7,15 @@ from scipy.sparse import csr_array, issparse
 from oddsmith.errors import InvalidInputError
 from oddsmith.rows.base import STORAGES as STORAGES
 from oddsmith.rows.base import Rows as Rows
+from oddsmith.rows.codes import CodeRows as CodeRows
+from oddsmith.rows.columns import ColumnRows as ColumnRows
 from oddsmith.rows.dense import DenseRows as DenseRows
 from oddsmith.rows.half import HalfRows as HalfRows
 from oddsmith.rows.lazy import LazyRows as LazyRows
 from oddsmith.rows.runs import RunRows as RunRows
 from oddsmith.rows.sparse import CentredRows as CentredRows
 from oddsmith.rows.sparse import SparseRows as SparseRows
+from oddsmith.rows.split import SplitRows as SplitRows
 
 
 def as_rows(X: Rows | npt.ArrayLike | csr_array) -> Rows:

@@ -14,9 +14,13 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from oddsmith.bordered import BorderedDiagonal, BorderedFactor
 from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.records import TRACE_COLUMNS, WEIGHTS, Certificate, Trace, records_weights
 from oddsmith.registry import Registry
+
+Factor = SpdFactor | BorderedFactor
+"""What a Hessian is solved with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,13 +34,21 @@ class ObjectiveValue:
     value: float
     log_likelihood: float
     gradient: Array
-    hessian: Array | None = None
+    hessian: Array | BorderedDiagonal | None = None
     rounding: float = 0.0
 
-    def factor(self) -> SpdFactor:
+    def factor(self) -> Factor:
         """Return the factor of the Hessian, which must have been asked for."""
         assert self.hessian is not None
-        return factor_spd(self.hessian, tol=0.0)
+        return (
+            self.hessian.factor() if isinstance(self.hessian, BorderedDiagonal) else factor_spd(self.hessian, tol=0.0)
+        )
+
+    @property
+    def dense_hessian(self) -> Array:
+        """The Hessian as an array, which must have been asked for."""
+        assert self.hessian is not None
+        return self.hessian.toarray() if isinstance(self.hessian, BorderedDiagonal) else self.hessian
 
     def allowed_gap(self, tol: float) -> float:
         """Return the gap that a relative tolerance allows."""

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oddsmith.numerics import Array, SpdFactor
+from oddsmith.numerics import Array
 from oddsmith.records import Certificate
-from oddsmith.solvers.base import DecrementBound, Objective, ObjectiveValue
+from oddsmith.solvers.base import DecrementBound, Factor, Objective, ObjectiveValue
 
 
 def gap_bound(decrement: float, rho: float) -> float:
@@ -39,7 +39,7 @@ def gap_bound(decrement: float, rho: float) -> float:
 
 
 def decrement_bound(
-    factor: SpdFactor, e: ObjectiveValue, objective: Objective, smallest: float | None = None
+    factor: Factor, e: ObjectiveValue, objective: Objective, smallest: float | None = None
 ) -> DecrementBound:
     """Return decrement and constants from the factor of the Hessian, or of a matrix below it.
 
@@ -55,7 +55,7 @@ def decrement_bound(
     return DecrementBound(factor.norm(e.gradient) + noise, rho, exact=rigorous)
 
 
-def certify(objective: Objective, e: ObjectiveValue, tol: float, factor: SpdFactor | None = None) -> Certificate:
+def certify(objective: Objective, e: ObjectiveValue, tol: float, factor: Factor | None = None) -> Certificate:
     """Return the certificate of the point at which ``e`` was evaluated.
 
     It uses the given factor, or the evaluation's Hessian, or what the objective knows of its own curvature.
@@ -67,7 +67,7 @@ def certify(objective: Objective, e: ObjectiveValue, tol: float, factor: SpdFact
 
 
 def certificate_from(
-    bound: DecrementBound, objective: Objective, e: ObjectiveValue, tol: float, factor: SpdFactor | None = None
+    bound: DecrementBound, objective: Objective, e: ObjectiveValue, tol: float, factor: Factor | None = None
 ) -> Certificate:
     """Return the certificate that a bound of the decrement gives; the factor gives the condition alone."""
     gap = gap_bound(bound.decrement, bound.rho)

@@ -96,8 +96,7 @@ def minimise(
     pairs: Pairs = []
     decrements: list[float] = []
     for iteration in range(max_iter + 1):
-        assert e.hessian is not None
-        kkt = KKTFactor.of(e.hessian, A)
+        kkt = KKTFactor.of(e.dense_hessian, A)
         reached = partial(Minimum, e=e, iterations=iteration, kkt=kkt)
         if not kkt.definite:
             return reached(decrement=np.inf, converged=False)

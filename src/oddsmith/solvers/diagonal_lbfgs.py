@@ -10,11 +10,12 @@ import numpy as np
 
 from oddsmith.numerics import Array
 from oddsmith.solvers import policy
-from oddsmith.solvers.base import SOLVERS, ColumnCurvature, ObjectiveValue, Preconditioner, Recorder, SolverResult
+from oddsmith.solvers.base import SOLVERS, Factor, ObjectiveValue, Preconditioner, Recorder, SolverResult, Subsample
 from oddsmith.solvers.certificate import certify
 from oddsmith.solvers.lbfgs import lbfgs
 from oddsmith.solvers.newton import Newton, continue_with_newton
 from oddsmith.solvers.preconditioner import KroneckerSumPreconditioner
+from oddsmith.solvers.subsample_certificate import certify_from
 
 
 @SOLVERS.register("lbfgs")
@@ -27,37 +28,47 @@ class DiagonalLBFGS:
       3. Newton's method adds the last digits and the certificate; without ``final_hessian``, gradients lead on until
          the prior alone certifies the point.
 
-    Cost: a pass an iteration, and a few Hessians of O(P²) numbers.
+    With ``hessian_passes``, the passes for the gradient that a Hessian costs, the one at the start is the first
+    preconditioner: that of a table whose factors are codes. Cost: a pass an iteration, and a few Hessians
+    of O(P²) numbers.
     """
 
     watch_divergence: bool = True
     final_hessian: bool = True
+    hessian_passes: float = 0.0
     name: str = "lbfgs"
 
-    def minimise(self, objective: ColumnCurvature, w: Array, *, tol: float, max_iter: int) -> SolverResult:
+    def minimise(self, objective: Subsample, w: Array, *, tol: float, max_iter: int) -> SolverResult:
         settings = policy.POLICY
         recorder, start = Recorder(objective, "L-BFGS"), w
         between, prior = objective.column_curvature()
-        preconditioner: Preconditioner = KroneckerSumPreconditioner(between, prior)
+        e: ObjectiveValue | None = objective.evaluate(w, order=2) if self.hessian_passes else None
+        factor = None if e is None else e.factor()
+        preconditioner: Preconditioner = KroneckerSumPreconditioner(between, prior) if factor is None else factor
         to_certificate = _prior_distance(prior, tol)
-        e: ObjectiveValue | None = None
         arrived = False
         for _ in range(settings.diagonal_hessians):
             steps = min(settings.diagonal_iterations, max_iter // 2 - len(recorder.records))
             if steps < 1:
                 break
-            distance = _newton_distance(preconditioner) if self.final_hessian else to_certificate
-            f, arrived = _search(objective, w, preconditioner, steps - 1, recorder, distance)  # 1
+            if self.final_hessian:
+                distance = _newton_distance(objective, preconditioner)
+            elif factor is not None and self.hessian_passes:
+                distance = _gap_distance(objective, factor, tol)
+            else:
+                distance = to_certificate
+            f, arrived = _search(objective, w, preconditioner, steps - 1, recorder, distance, self.hessian_passes)  # 1
             w = f.w
             if arrived:
                 break
-            if e is not None and not _predicted(e, f, preconditioner):
+            if e is not None and not self.hessian_passes and not _predicted(e, f, preconditioner):
                 w = start
                 break
             e = objective.evaluate(w, order=2)  # 2
-            preconditioner = e.factor()
+            preconditioner = factor = e.factor()
         if arrived and not self.final_hessian:
-            certificate = certify(objective, f, tol)
+            known = e if self.hessian_passes else None
+            certificate = certify(objective, f, tol) if known is None else certify_from(objective, f, known, tol)
             if certificate.converged:
                 return recorder.result(f, certificate)
         newton = Newton(watch_divergence=self.watch_divergence)
@@ -69,9 +80,34 @@ Distance = Callable[[ObjectiveValue], float]
 """How far a point is from where a search may end: there, at most 1."""
 
 
-def _newton_distance(preconditioner: Preconditioner) -> Distance:
-    """Return the distance from where one Newton step gives all digits."""
-    return lambda e: preconditioner.norm(e.gradient) / policy.POLICY.diagonal_near
+def _newton_distance(objective: Subsample, preconditioner: Preconditioner) -> Distance:
+    """Return the distance from where one Newton step gives all digits.
+
+    After a Hessian that step is to need no evaluation to check it.
+    """
+    if isinstance(preconditioner, KroneckerSumPreconditioner):
+        return lambda e: preconditioner.norm(e.gradient) / policy.POLICY.diagonal_near
+
+    def distance(e: ObjectiveValue) -> float:
+        p = preconditioner.solve(e.gradient)
+        change = objective.self_concordance * math.sqrt(float(p @ p))
+        near = preconditioner.norm(e.gradient) / policy.POLICY.diagonal_near
+        return max(near, 2.0 * change / policy.POLICY.same_activation) if np.isfinite(change) else near
+
+    return distance
+
+
+def _gap_distance(objective: Subsample, factor: Factor, tol: float) -> Distance:
+    """Return the distance from where the curvature at an earlier point is likely to certify a point."""
+    margin = policy.POLICY.certificate_margin
+    least = factor.smallest_eigenvalue
+    rho = objective.self_concordance / math.sqrt(least) if least > 0.0 else np.inf
+
+    def distance(e: ObjectiveValue) -> float:
+        decrement = factor.norm(e.gradient)
+        return max(decrement / math.sqrt(2.0 * margin * e.allowed_gap(tol)), decrement * rho / margin)
+
+    return distance
 
 
 def _prior_distance(prior: Array, tol: float) -> Distance:
@@ -89,16 +125,17 @@ def _prior_distance(prior: Array, tol: float) -> Distance:
 
 
 def _search(
-    objective: ColumnCurvature,
+    objective: Subsample,
     w: Array,
     preconditioner: Preconditioner,
     steps: int,
     recorder: Recorder,
     distance: Distance,
+    hessian_passes: float,
 ) -> tuple[ObjectiveValue, bool]:
     """Run L-BFGS while its end costs less than a Hessian; return the end, and whether the distance is at most 1."""
     few, (least, each) = policy.POLICY.diagonal_stall, policy.POLICY.diagonal_patience
-    patience = max(least, each * objective.size)
+    patience = hessian_passes or max(least, each * objective.size)
     distances: list[float] = []
 
     def ends(e: ObjectiveValue) -> bool:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from oddsmith.numerics import Array, SpdFactor, factor_spd
+from oddsmith.numerics import Array
 from oddsmith.records import TRACE_COLUMNS, Certificate
 from oddsmith.solvers import policy
-from oddsmith.solvers.base import SOLVERS, Objective, ObjectiveValue, Recorder, SolverResult
+from oddsmith.solvers.base import SOLVERS, Factor, Objective, ObjectiveValue, Recorder, SolverResult
 from oddsmith.solvers.certificate import certify, decrement_bound, gap_bound
 from oddsmith.solvers.line_search import line_search
 
@@ -74,7 +74,7 @@ class Newton:
         return small or stalled(decrements, value, tol) or len(decrements) > max_iter
 
     def _last_step(
-        self, objective: Objective, e: ObjectiveValue, factor: SpdFactor, p: Array, tol: float
+        self, objective: Objective, e: ObjectiveValue, factor: Factor, p: Array, tol: float
     ) -> tuple[ObjectiveValue, Certificate] | None:
         """Return the end of a fit and its certificate, if one more step is sure to be the last."""
         if self.strict:
@@ -90,18 +90,16 @@ class Newton:
         return (final, certificate) if enough else None
 
 
-def definite_factor(objective: Objective, e: ObjectiveValue) -> tuple[SpdFactor, bool]:
+def definite_factor(objective: Objective, e: ObjectiveValue) -> tuple[Factor, bool]:
     """Return the factor of the Hessian, or of the expected one where that is not positive definite, and which it is."""
     factor = e.factor()
     if objective.canonical or factor.complete:
         return factor, True
-    expected = objective.evaluate(e.w, order=2, expected=True).hessian
-    assert expected is not None
-    return factor_spd(expected, tol=0.0), False
+    return objective.evaluate(e.w, order=2, expected=True).factor(), False
 
 
 def unchecked_newton_step(
-    objective: Objective, e: ObjectiveValue, factor: SpdFactor, tol: float
+    objective: Objective, e: ObjectiveValue, factor: Factor, tol: float
 ) -> tuple[ObjectiveValue, Certificate]:
     """Take a Newton step without a pass to check it: self-concordance says how little is left.
 

@@ -22,7 +22,7 @@ from oddsmith.solvers.progressive_batching import BatchSchedule
 from oddsmith.solvers.subsampled import SubsampledQuasiNewton, start_alone_rows, start_sizes, subsample_sizes
 from oddsmith.solvers.truncated_newton import TruncatedNewton
 
-Storage = Literal["dense", "dense by columns", "sparse", "lazy"]
+Storage = Literal["dense", "dense by columns", "sparse", "lazy", "table"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,8 @@ class Facts:
 
     ``elements`` are the numbers that a pass reads (four for each non-zero of sparse rows). ``drawn_rows`` is the size
     of a sample that was drawn from rows which are not in memory. ``sample_shows_columns`` says that a sample of the
-    rows shows every column, rare levels included.
+    rows shows every column, rare levels included. ``eliminated`` is the number of levels of a factor whose block of the
+    Hessian is a diagonal.
     """
 
     n_rows: int
@@ -49,6 +50,7 @@ class Facts:
     intercept: bool = True
     link: str = "logit"
     whitened: bool = False
+    eliminated: int = 0
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -79,6 +81,7 @@ class Machine:
     bytes_per_second: float = 25e9
     flops_per_core: float = 2e10
     activations_per_core: float = 1.2e8
+    scattered_per_core: float = 1e9
     link_slowdown: float = 30.0
     fit_seconds: float = 1e-3
     pass_seconds: float = 1.5e-4
@@ -223,6 +226,8 @@ class Planner:
     def choose(self) -> Plan:
         """Return the plan that suits the facts, whatever memory it takes."""
         facts, weights, flat = self.facts, self.facts.n_weights, not self.facts.has_prior
+        if facts.eliminated or self.narrow_table:
+            return self.table()
         if weights > self.policy.largest_hessian:
             return self.truncated_newton(f"since a Hessian of {weights:,} weights is not formed")
         if self.wide_and_sparse:
@@ -283,7 +288,7 @@ class Planner:
     def wide_and_sparse(self) -> bool:
         """Whether rows are sparse and weights so many that products with the Hessian cost far less than forming it."""
         facts = self.facts
-        plain = facts.has_prior and facts.link == "logit" and facts.in_memory and facts.storage == "sparse"
+        plain = facts.has_prior and facts.link == "logit" and facts.in_memory and facts.storage in ("sparse", "table")
         return plain and facts.n_columns > self.policy.sparse_columns
 
     @property
@@ -318,6 +323,33 @@ class Planner:
         plain = not facts.weighted and facts.intercept and not facts.whitened and self.machine.half_precision
         wide = facts.n_columns >= settings.half_columns[facts.n_classes > 2] and facts.n_weights > settings.many_weights
         return rows and plain and wide and 2.0 * facts.size <= min(settings.half_bytes, self.machine.memory)
+
+    def table(self) -> Plan:
+        """Return the plan for a table with factors: the levels of the largest one are eliminated from the Hessian."""
+        facts, levels, settings = self.facts, float(self.facts.eliminated), self.policy
+        rest, n, flat = facts.n_weights - levels, facts.n_rows, not facts.has_prior
+        reason = f"since a Hessian of {facts.n_weights:,} weights by codes costs little"
+        if facts.eliminated:
+            reason = f"since the {facts.eliminated:,} levels of the largest factor are eliminated from the Hessian"
+        few = facts.size <= settings.one_thread_elements or facts.link != "logit"
+        hessians = 7.0 if few else 3.0
+        stage = self.stage("Newton" if few else "L-BFGS", n, 7.0 if few else 12.0)
+        scattered = n * (facts.size / n) ** 2 / self.machine.scattered_per_core
+        each = scattered + (levels * rest**2 + rest**3) / self.machine.flops_per_core
+        memory = stage.memory + 8.0 * 4.0 * (levels * rest + rest**2)
+        stage = replace(stage, seconds=stage.seconds + hessians * each, memory=memory)
+        if few:
+            return Plan((stage,), reason, 7, Newton(watch_divergence=flat))
+        passes = settings.table_hessian_passes
+        solver = DiagonalLBFGS(watch_divergence=flat, final_hessian=flat, hessian_passes=passes)
+        last = (replace(stage, solver="Newton", seconds=each, iterations=1),) if flat else ()
+        return Plan((stage, *last), reason, 15 if flat else 10, solver)
+
+    @property
+    def narrow_table(self) -> bool:
+        """Whether the rows are a table of two classes with factors, whose Hessian is formed whole."""
+        facts = self.facts
+        return facts.storage == "table" and facts.n_classes == 2 and facts.n_columns < self.policy.sparse_columns
 
     def truncated_newton(self, reason: str) -> Plan:
         """Return the plan that forms no Hessian."""

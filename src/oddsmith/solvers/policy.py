@@ -41,6 +41,13 @@ class Policy:
     # Which solver.
     largest_hessian: int = 2500
     """Weights up to which a Hessian is formed: 50 MB and 1.3 s of Cholesky at the limit."""
+    eliminated_columns: int = 200
+    eliminated_levels: int = 100
+    """Columns of a table, and levels of its largest factor, from which that factor is eliminated from the Hessian."""
+    eliminated_elements: float = 4e6
+    """Numbers between the factor eliminated and all other weights: 32 MB for each thread."""
+    table_hessian_passes: float = 8.0
+    """Passes for the gradient that a Hessian of a table costs (flights: 25 ms against 3.5)."""
     sparse_columns: int = 400
     """Columns of sparse rows with a prior from which products beat the Hessian (5,000 × 2,000: 5.2 s → 41 ms; with 800,
     a factor of 400 levels takes 2.4 times as long)."""

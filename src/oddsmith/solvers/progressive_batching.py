@@ -93,7 +93,7 @@ def progressive_batches(objective: Subsampled, schedule: BatchSchedule, start: S
         moves = moves and alike
         if e.hessian is not None:
             hessian = e.factor()
-            if not _curvature_is_alike(hessian, guess):
+            if not isinstance(hessian, SpdFactor) or not _curvature_is_alike(hessian, guess):
                 return None
             sample, guess = batch, e
         seen += batch.sampling_fraction
@@ -117,7 +117,7 @@ def _curvature_is_alike(factor: SpdFactor, guess: ObjectiveValue) -> bool:
     """Whether a Hessian, factored, has about the curvature of another one in every direction."""
     if guess.hessian is None or not factor.complete:
         return False
-    half, _ = dtrtrs(factor.L, guess.hessian / factor.d / factor.d[:, None], lower=1)
+    half, _ = dtrtrs(factor.L, guess.dense_hessian / factor.d / factor.d[:, None], lower=1)
     both, _ = dtrtrs(factor.L, half.T, lower=1)
     if not np.isfinite(both).all():
         return False

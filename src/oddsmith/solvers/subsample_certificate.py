@@ -7,10 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
-from oddsmith.numerics import Array, SpdFactor, factor_spd
+from oddsmith.bordered import BorderedDiagonal
+from oddsmith.numerics import Array, factor_spd
 from oddsmith.records import Certificate
 from oddsmith.solvers import policy
-from oddsmith.solvers.base import DecrementBound, Objective, ObjectiveValue, Preconditioner, Subsample
+from oddsmith.solvers.base import DecrementBound, Factor, Objective, ObjectiveValue, Preconditioner, Subsample
 from oddsmith.solvers.certificate import certificate_from, decrement_bound, gap_bound
 from oddsmith.solvers.truncated_newton import CertificateMonitor, conjugate_gradients
 
@@ -34,8 +35,10 @@ class SubsampleCertificate:
     last: tuple[ObjectiveValue, Certificate] | None = field(default=None, init=False)
 
     @cached_property
-    def lower_bound(self) -> tuple[SpdFactor, float]:
+    def lower_bound(self) -> tuple[Factor, float]:
         """The bound at the guess, factored, and a simple bound of its smallest eigenvalue, or 0."""
+        if isinstance(self.guess.hessian, BorderedDiagonal):  # of all rows
+            return self.guess.factor(), 0.0
         H = self.sample.hessian_lower_bound(self.guess)
         return factor_spd(H, tol=0.0), self.sample.eigenvalue_bound(H)
 
@@ -113,3 +116,11 @@ def _shrunk(bound: DecrementBound, left: float) -> tuple[float, float]:
     """Return decrement and ρ where so much of the curvature is left."""
     root = float(np.sqrt(left))
     return (bound.decrement / root, bound.rho / root) if root > 0.0 else (np.inf, np.inf)
+
+
+def certify_from(objective: Subsample, e: ObjectiveValue, guess: ObjectiveValue, tol: float) -> Certificate:
+    """Return the certificate of ``e`` from the Hessian of all rows at an earlier point, ``guess``."""
+    factor = guess.factor()
+    return SubsampleCertificate(objective=objective, sample=objective, guess=guess, preconditioner=factor, tol=tol).at(
+        e
+    )

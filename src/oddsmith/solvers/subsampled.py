@@ -287,10 +287,9 @@ def shrunk_factor(e: ObjectiveValue, sample: Subsample) -> SpdFactor:
 
     The classes of a softmax are no noise.
     """
-    assert e.hessian is not None
     if sample.n_rows >= policy.POLICY.noisy_rows_per_weight * sample.size or sample.shape[0] > 1:
-        return factor_spd(e.hessian, tol=0.0)
-    R, d = _correlations(e.hessian)
+        return factor_spd(e.dense_hessian, tol=0.0)
+    R, d = _correlations(e.dense_hessian)
     R *= 1.0 - oas_shrinkage(e, sample)
     np.einsum("ii->i", R)[:] = 1.0
     return replace(factor_spd(R, tol=0.0), d=d)
@@ -302,9 +301,8 @@ def oas_shrinkage(e: ObjectiveValue, sample: Subsample) -> float:
     Scaled to unit diagonal, a matrix of P weights from n rows has noise of P²/n in all; what is more than that is the
     data's (Chen and others, 2010). With n ≥ 40 P there is little of it.
     """
-    assert e.hessian is not None
     n, P = sample.n_rows, sample.size
-    R, _ = _correlations(e.hessian)
+    R, _ = _correlations(e.dense_hessian)
     square = float(np.vdot(R, R))
     beyond = (n + 1.0 - 2.0 / P) * (square - P)
     noise = (1.0 - 2.0 / P) * square + P**2

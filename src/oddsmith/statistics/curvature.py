@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.block import Block
+from oddsmith.bordered import BorderedDiagonal
 from oddsmith.kernels import curvature as kernels
 from oddsmith.kernels.reference import CurvatureParams
 from oddsmith.links import LINKS
@@ -32,13 +33,13 @@ class Curvature:
     rows: int
     value: float
     gradient: Array
-    hessian: Array | None
+    hessian: Array | BorderedDiagonal | None
     longest: float = 0.0
 
     @classmethod
     def zero(cls, shape: Shape, params: CurvatureParams) -> Curvature:
         C, P = params.size
-        hessian = np.zeros((C * P, C * P)) if params.order >= 2 else None
+        hessian = params.zero_hessian() if params.order >= 2 else None
         return cls(rows=0, value=0.0, gradient=np.zeros((C, P)), hessian=hessian)
 
     @classmethod
@@ -48,7 +49,8 @@ class Curvature:
         return cls(rows=rows, value=value, gradient=gradient, hessian=hessian, longest=longest)
 
     def merge(self, other: Curvature) -> Curvature:
-        hessian = None if self.hessian is None or other.hessian is None else self.hessian + other.hessian
+        one: Any = self.hessian  # both are of one type
+        hessian = None if one is None or other.hessian is None else one + other.hessian
         return Curvature(
             rows=self.rows + other.rows,
             value=self.value + other.value,

@@ -61,6 +61,22 @@ class MomentsProblem(ctypes.Structure):
     )
 
 
+class TableProblem(ctypes.Structure):
+    """``table_problem`` of table.c."""
+
+    _fields_ = (
+        *((name, _I) for name in ("n", "m", "f")),
+        *(
+            (name, _P)
+            for name in ("columns", "column_kinds", "codes", "code_kinds", "values", "places", "numbers", "center")
+        ),
+        *((name, _P) for name in ("t", "s", "offset", "w", "inverse", "rows", "g", "squares", "A")),
+        *((name, _I) for name in ("size", "eliminated", "start", "levels")),
+        *((name, _P) for name in ("D", "B")),
+        *((name, _D) for name in ("value", "max_norm2")),
+    )
+
+
 class EpochRows(ctypes.Structure):
     """``epoch_rows`` of epochs.c."""
 
@@ -82,6 +98,7 @@ class SgdProblem(ctypes.Structure):
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "dense": (ctypes.POINTER(DenseProblem),),
     "csr": (ctypes.POINTER(CsrProblem), ctypes.c_int),
+    "table": (ctypes.POINTER(TableProblem), ctypes.c_int),
     "softmax": (_P, _I, _I, _P, _P, _P, ctypes.POINTER(_D)),
     "moments": (ctypes.POINTER(MomentsProblem),),
     "perceptron": (ctypes.POINTER(EpochRows), _P, _P, _D, _D, _I, _P, _P, _P),

@@ -1,0 +1,224 @@
+"""Symmetric matrices with a large diagonal block: the Hessian of a model with one large factor.
+
+The levels of a factor exclude each other, so their block is diagonal. With D that block, A the one of all other
+coordinates and B between the two, eliminating the levels leaves the Schur complement ``S = A − Bᵀ D⁻¹ B``, which is as
+small as the rest of the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.numerics import EPS, Array, SpdFactor, factor_spd
+
+T = TypeVar("T", bound=np.generic)
+VANISHES = 1e-11
+"""Share of a diagonal below which nothing but rounding is left of it."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BorderedDiagonal:
+    """A symmetric matrix whose coordinates from ``start`` on have a diagonal block.
+
+    ``A`` (R × R) is the block of all other coordinates, ``B`` (L × R) the one between, ``d`` (L) the diagonal.
+
+    >>> H = BorderedDiagonal(A=np.array([[4.0]]), B=np.array([[1.0], [2.0]]), d=np.array([2.0, 5.0]), start=1)
+    >>> H.toarray().tolist()
+    [[4.0, 1.0, 2.0], [1.0, 2.0, 0.0], [2.0, 0.0, 5.0]]
+    """
+
+    A: Array
+    B: Array
+    d: Array
+    start: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        size = len(self.A) + len(self.d)
+        return size, size
+
+    @property
+    def stop(self) -> int:
+        """The first coordinate after the diagonal block."""
+        return self.start + len(self.d)
+
+    def rest(self, v: npt.NDArray[T]) -> npt.NDArray[T]:
+        """Return the entries of a vector (or the rows of an array) outside the diagonal block."""
+        return np.concatenate([v[: self.start], v[self.stop :]])
+
+    def join(self, rest: npt.NDArray[T], levels: npt.NDArray[T]) -> npt.NDArray[T]:
+        """Return the vector with these entries outside and inside the diagonal block."""
+        return np.concatenate([rest[: self.start], levels, rest[self.start :]])
+
+    def __add__(self, other: BorderedDiagonal) -> BorderedDiagonal:
+        return replace(self, A=self.A + other.A, B=self.B + other.B, d=self.d + other.d)
+
+    def __mul__(self, m: float) -> BorderedDiagonal:
+        return replace(self, A=self.A * m, B=self.B * m, d=self.d * m)
+
+    def __matmul__(self, v: Array) -> Array:
+        r, e = self.rest(v), v[self.start : self.stop]
+        return self.join(self.A @ r + self.B.T @ e, self.B @ r + (self.d * e.T).T)
+
+    def diagonal(self) -> Array:
+        """Return the diagonal."""
+        return self.join(self.A.diagonal(), self.d)
+
+    def scaled(self, unit: Array) -> BorderedDiagonal:
+        """Return ``H_jk / (unit_j unit_k)``."""
+        r, e = self.rest(unit), unit[self.start : self.stop]
+        B = self.B / r
+        B /= e[:, None]
+        return replace(self, A=self.A / np.outer(r, r), B=B, d=self.d / e**2)
+
+    def plus_diagonal(self, q: Array) -> BorderedDiagonal:
+        """Return ``H + diag(q)``."""
+        return replace(self, A=self.A + np.diag(self.rest(q)), d=self.d + q[self.start : self.stop])
+
+    def with_fixed(self, fixed: npt.NDArray[np.bool_], diagonal: float) -> BorderedDiagonal:
+        """Return the matrix with the rows and columns of fixed coordinates cleared, but for the diagonal."""
+        r, e = self.rest(fixed), fixed[self.start : self.stop]
+        A, B = np.where(r | r[:, None], 0.0, self.A), np.where(r | e[:, None], 0.0, self.B)
+        A[r, r] = diagonal
+        return replace(self, A=A, B=B, d=np.where(e, diagonal, self.d))
+
+    def toarray(self) -> Array:
+        """Return the whole matrix."""
+        H = np.zeros(self.shape)
+        other = self.rest(np.arange(len(H)))
+        inside = np.arange(self.start, self.stop)
+        H[np.ix_(other, other)] = self.A
+        H[np.ix_(inside, other)] = self.B
+        H[np.ix_(other, inside)] = self.B.T
+        H[inside, inside] = self.d
+        return H
+
+    def vanishing_combinations(self) -> Array:
+        """Return a basis of the vectors n with H n = 0 (but for rounding), one in each column.
+
+        Levels without any rows, whose own column of H is zero, are not listed.
+        """
+        factor = self.factor(tol=VANISHES)
+        R = len(self.A)
+        aside = np.flatnonzero(~factor.schur.kept)
+        rest = np.zeros((R, len(aside)))
+        rest[aside, np.arange(len(aside))] = 1.0
+        if len(aside):
+            S = self.A - self.B.T @ factor.G
+            rest -= factor.schur.solve(S[:, aside])
+        return self.join(rest, -factor.G @ rest)
+
+    def factor(self, *, tol: float = 0.0) -> BorderedFactor:
+        """Factor the matrix by eliminating the diagonal block; rows that depend on others are set aside.
+
+        With ``tol`` a row of the rest is set aside if less than that is left of its diagonal.
+        """
+        there = self.d > 0.0
+        G = self.B / np.where(there, self.d, 1.0)[:, None]
+        G[~there] = 0.0
+        S = self.A - self.B.T @ G
+        nothing = S.diagonal() <= tol * self.A.diagonal()
+        S[nothing] = 0.0
+        S[:, nothing] = 0.0
+        return BorderedFactor(H=self, G=G, there=there, schur=factor_spd((S + S.T) / 2.0, tol=tol))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BorderedFactor:
+    """A `BorderedDiagonal` that can be solved with: ``G = D⁻¹ B`` and the factor of the Schur complement.
+
+    >>> H = BorderedDiagonal(A=np.array([[4.0]]), B=np.array([[1.0], [2.0]]), d=np.array([2.0, 5.0]), start=0)
+    >>> H.factor().solve(H @ np.array([1.0, 2.0, 3.0])).round(12).tolist()
+    [2.0, 3.0, 1.0]
+    """
+
+    H: BorderedDiagonal
+    G: Array
+    there: npt.NDArray[np.bool_]
+    schur: SpdFactor
+
+    @cached_property
+    def kept(self) -> npt.NDArray[np.bool_]:
+        """Which rows were not set aside."""
+        return self.H.join(self.schur.kept, self.there)
+
+    @cached_property
+    def complete(self) -> bool:
+        """Whether no row was set aside."""
+        return bool(self.there.all()) and self.schur.complete
+
+    def solve(self, b: Array) -> Array:
+        """Return ``x`` with ``H x = b`` on the kept rows and zero on the others (``b`` may have columns)."""
+        H, e = self.H, b[self.H.start : self.H.stop]
+        y = self.schur.solve(H.rest(b) - self.G.T @ e)
+        d = np.where(self.there, H.d, np.inf)
+        return H.join(y, (e.T / d).T - self.G @ y)
+
+    def norm(self, b: Array) -> float:
+        """Return ``sqrt(bᵀ H⁻¹ b)`` over the kept rows."""
+        return float(np.sqrt(max(float(b @ self.solve(b)), 0.0)))
+
+    def log_det(self) -> float:
+        """Return ``log det H`` over the kept rows."""
+        return float(np.log(self.H.d[self.there]).sum()) + self.schur.log_det()
+
+    @cached_property
+    def _stretch(self) -> float:
+        """A bound of ``‖G‖²``."""
+        size = np.abs(self.G)
+        rows, columns = size.sum(axis=1).max(initial=0.0), size.sum(axis=0).max(initial=0.0)
+        return float(min(np.vdot(size, size), rows * columns))
+
+    @cached_property
+    def smallest_eigenvalue(self) -> float:
+        """A lower bound of the smallest eigenvalue on the kept rows.
+
+        With f = e + G r, ``xᵀHx = fᵀDf + rᵀSr`` and ``‖x‖² ≤ 2 ‖f‖² + (1 + 2 ‖G‖²) ‖r‖²``.
+        """
+        smallest = float(self.H.d[self.there].min(initial=np.inf))
+        left = self.schur.smallest_eigenvalue if self.schur.kept.any() else np.inf
+        rounding = 4.0 * EPS * float(self.H.A.diagonal().max(initial=0.0)) * len(self.H.A)
+        return min(0.5 * smallest, max(left - rounding, 0.0) / (1.0 + 2.0 * self._stretch))
+
+    @property
+    def condition(self) -> float:
+        """A bound of the condition number."""
+        H = self.H
+        largest = (
+            np.abs(H.A).sum(axis=1).max(initial=0.0) + np.abs(H.B).sum(axis=0).max(initial=0.0) + H.d.max(initial=0.0)
+        )
+        smallest = self.smallest_eigenvalue
+        return float(largest / smallest) if smallest > 0.0 else np.inf
+
+    def inverse_diagonal(self) -> Array:
+        """Return the diagonal of ``H⁻¹`` on the kept rows, zero on the others: L · R² operations, no L × L matrix."""
+        R = len(self.H.A)
+        inverse = self.schur.solve(np.eye(R))
+        levels = np.where(self.there, 1.0 / np.where(self.there, self.H.d, 1.0), 0.0)
+        return self.H.join(inverse.diagonal(), levels + ((self.G @ inverse) * self.G).sum(axis=1))
+
+
+def last_columns(N: Array) -> list[int]:
+    """Return the last column that each vanishing combination (P × k) involves, by elimination from the end.
+
+    A column depends on earlier ones exactly if it is the last one of a combination that vanishes.
+
+    >>> last_columns(np.array([[1.0, 1.0], [-1.0, 0.0], [-1.0, -1.0]]))
+    [2, 1]
+    """
+    N, found = N / np.abs(N).max(axis=0, initial=0.0), []
+    for j in range(len(N) - 1, -1, -1):
+        if not N.shape[1]:
+            break
+        k = int(np.argmax(np.abs(N[j])))
+        if np.abs(N[j, k]) <= 1e-7:
+            continue
+        pivot = N[:, k : k + 1] / N[j, k]
+        N = np.delete(N - pivot * N[j], k, axis=1)
+        found.append(j)
+    return found

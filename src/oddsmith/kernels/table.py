@@ -1,0 +1,277 @@
+"""The curvature sums of rows in parts: columns of numbers read where they lie, factors by their codes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oddsmith.block import Block
+from oddsmith.bordered import BorderedDiagonal
+from oddsmith.kernels.native import Kernels, TableProblem, address, contiguous
+from oddsmith.kernels.reference import CurvatureParams, Sums
+from oddsmith.losses import RowLosses, row_losses
+from oddsmith.numerics import Array
+from oddsmith.protocols import Indices
+from oddsmith.rows import CodeRows, ColumnRows, SplitRows
+
+LOGISTIC, PRODUCT, GIVEN, ACTIVATIONS = range(4)
+"""The tasks of the kernel."""
+KINDS = {
+    np.dtype(kind): number
+    for number, kind in enumerate((np.float64, np.float32, np.int64, np.int32, np.int16, np.int8, np.uint8))
+}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Layout:
+    """Where a kernel finds the parts of some rows.
+
+    ``columns`` are the columns of numbers, ``ranges`` those of each factor (from, to); ``size`` is 1 + M. ``arrays``
+    are kept alive for the addresses in ``problem``.
+    """
+
+    problem: TableProblem
+    size: int
+    columns: Indices
+    ranges: tuple[tuple[int, int], ...]
+    arrays: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, block: Block) -> Layout:
+        """Return the layout of a block of `SplitRows` whose parts are columns and codes, which the block keeps."""
+        if block.addresses:
+            kept: Layout = block.addresses[0]
+            return kept
+        assert isinstance(block.Phi, SplitRows)
+        numbers: list[npt.NDArray[Any]] = []
+        factors: list[CodeRows] = []
+        ranges: list[tuple[int, int]] = []
+        columns: list[int] = []
+        size = 1 + block.n_columns
+        for part, (a, b) in zip(block.Phi.parts, block.Phi.ranges, strict=True):
+            if isinstance(part, CodeRows):
+                factors.append(part)
+                ranges.append((a, b))
+            else:
+                assert isinstance(part, ColumnRows)
+                columns.extend(range(a, b))
+                numbers.extend(_readable(array) for array in part.arrays)
+        parts = (
+            numbers,
+            [np.ascontiguousarray(factor.codes) for factor in factors],
+            [contiguous(factor.x) for factor in factors],
+            [_places(factor, 1 + a, size) for factor, (a, _) in zip(factors, ranges, strict=True)],
+        )
+        pointers = tuple(np.array([address(one) or 0 for one in some], dtype=np.uint64) for some in parts)
+        kinds = tuple(np.array([KINDS[one.dtype] for one in some], dtype=np.int64) for some in parts[:2])
+        at = np.array(columns, dtype=np.int64) + 1
+        t, s, offset = contiguous(block.t, np.int32), contiguous(block.s), contiguous(block.offset)
+        problem = TableProblem(n=block.n_rows, m=len(numbers), f=len(factors), numbers=address(at), eliminated=-1)
+        problem.columns, problem.codes, problem.values, problem.places = map(address, pointers)
+        problem.column_kinds, problem.code_kinds = map(address, kinds)
+        problem.t, problem.s = address(t), address(s)
+        problem.offset = None if offset is None or offset.shape[1] > 1 else address(offset)
+        problem.start = size + 1  # of no factor
+        arrays = (parts, pointers, kinds, at, t, s, offset)
+        layout = cls(problem=problem, size=size, columns=at - 1, ranges=tuple(ranges), arrays=arrays)
+        block.addresses.append(layout)
+        return layout
+
+    def weights(self, w: Array, b: float) -> Array:
+        """Return weights of the columns as the kernel takes them."""
+        return np.concatenate([[b], w, [0.0]])
+
+    def zeros(self) -> Array:
+        """Return room for sums of the intercept and the columns."""
+        return np.zeros(self.size + 1)
+
+
+def _places(factor: CodeRows, first: int, nowhere: int) -> npt.NDArray[np.int32]:
+    """Return the place in the sums of each level, by code + 1, where the factor's columns begin at ``first``."""
+    places = np.full(factor.levels + 1, nowhere, dtype=np.int32)
+    places[factor.entries()] = np.arange(first, first + factor.shape[1], dtype=np.int32)
+    return places
+
+
+@dataclass(frozen=True, eq=False)
+class TableKernel:
+    """The kernel over the rows of one block, its columns of numbers less their ``center`` (M)."""
+
+    kernels: Kernels
+    layout: Layout
+    center: Array
+
+    def run(self, task: int, **fields: npt.NDArray[Any] | int | None) -> TableProblem:
+        """Run the kernel, which writes to the given arrays, and return its problem."""
+        problem = TableProblem.from_buffer_copy(self.layout.problem)
+        middle = np.ascontiguousarray(self.center[self.layout.columns], dtype=np.float64)
+        problem.center = address(middle)
+        for name, value in fields.items():
+            setattr(problem, name, address(value) if isinstance(value, np.ndarray) else value)
+        self.kernels("table", problem, task)
+        return problem
+
+    def activations(self, W: Array, b: Array) -> Array:
+        """Return ``b + W (φ − center)``, n × C, without the offset."""
+        A = np.empty((len(W), self.layout.problem.n))
+        for a, w, b0 in zip(A, W, b.tolist(), strict=True):
+            self.run(ACTIVATIONS, w=self.layout.weights(w, b0), rows=a, offset=None)
+        return A.T
+
+    def gradient(self, R: Array) -> Array:
+        """Return ``Σ r (1, z)``, C × P."""
+        return np.stack([self.sums_of(r)[0] for r in R.T])
+
+    def sums_of(self, r: Array, *, squares: bool = False) -> tuple[Array, Array]:
+        """Return ``Σ r (1, z)`` and, if asked for, ``Σ r (1, z²)``."""
+        g, q = self.layout.zeros(), self.layout.zeros() if squares else None
+        self.run(GIVEN, rows=np.ascontiguousarray(r), g=g, squares=q)
+        return g[:-1], (g if q is None else q)[:-1]
+
+    def longest(self, inverse: Array) -> float:
+        """Return ``max_n Σ_j inverse_j z_nj²``."""
+        rows = np.zeros(self.layout.problem.n)
+        return float(self.run(GIVEN, rows=rows, inverse=self.layout.weights(inverse, 0.0)).max_norm2)
+
+    def hessian(self, h: Array, eliminated: tuple[int, int] | None = None) -> Array | BorderedDiagonal:
+        """Return ``Σ h (1, z)(1, z)ᵀ``."""
+        room = HessianRoom.of(self.layout, eliminated)
+        self.run(GIVEN, rows=np.ascontiguousarray(h), **room.fields())
+        return room.result()
+
+    def logistic(self, at: CurvatureParams, h: Array | None) -> Sums:
+        """Return the sums of two classes in one pass, and fill the curvatures ``h`` of the rows if they are given."""
+        layout, g = self.layout, self.layout.zeros()
+        room = HessianRoom.of(layout, at.eliminated) if at.order >= 2 else None
+        inverse = None if at.inverse is None else layout.weights(at.inverse, 0.0)
+        fields = {} if room is None else room.fields()
+        w = layout.weights(at.W[0], float(at.b[0]))
+        done = self.run(LOGISTIC, w=w, inverse=inverse, rows=h, g=g, **fields)
+        return done.value, g[None, :-1], None if room is None else room.result(), done.max_norm2
+
+    def curvatures(self, at: CurvatureParams) -> Array:
+        """Return the curvature of each row of two classes, times its weight."""
+        h = np.empty(self.layout.problem.n)
+        self.run(LOGISTIC, w=self.layout.weights(at.W[0], float(at.b[0])), rows=h)
+        return h
+
+    def product(self, h: Array, V: Array, v: Array) -> Array:
+        """Return the Hessian of rows of curvature ``h`` times the direction (v, V), 1 × P."""
+        g = self.layout.zeros()
+        self.run(PRODUCT, w=self.layout.weights(V[0], float(v[0])), rows=h, g=g, offset=None)
+        return g[None, :-1]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HessianRoom:
+    """Where the kernel sums a Hessian: ``A`` of all columns but those ``eliminated``, ``D`` and ``B`` of these."""
+
+    layout: Layout
+    eliminated: tuple[int, int] | None
+    A: Array
+    D: Array | None = None
+    B: Array | None = None
+
+    @classmethod
+    def of(cls, layout: Layout, columns: tuple[int, int] | None) -> HessianRoom:
+        """Return room for a Hessian in which the factor of the given ``columns`` is eliminated."""
+        levels = 0 if columns is None else columns[1] - columns[0]
+        size = layout.size + 1 - levels
+        if columns is None:
+            return cls(layout=layout, eliminated=None, A=np.zeros((size, size)))
+        D, B = np.zeros(levels + 1), np.zeros((levels + 1, size))
+        return cls(layout=layout, eliminated=columns, A=np.zeros((size, size)), D=D, B=B)
+
+    def fields(self) -> dict[str, npt.NDArray[Any] | int | None]:
+        """Return the fields of a problem."""
+        fields: dict[str, npt.NDArray[Any] | int | None] = {"A": self.A, "size": len(self.A)}
+        if self.eliminated is None:
+            return fields
+        first, last = self.eliminated
+        which = self.layout.ranges.index(self.eliminated)
+        return {**fields, "eliminated": which, "start": 1 + first, "levels": last - first, "D": self.D, "B": self.B}
+
+    def result(self) -> Array | BorderedDiagonal:
+        """Return the Hessian of the intercept and the columns."""
+        once = self.A[:-1, :-1]  # each pair above or below the diagonal
+        A = once + once.T
+        A[np.diag_indices_from(A)] = once.diagonal()
+        if self.eliminated is None:
+            return A
+        assert self.D is not None and self.B is not None
+        return BorderedDiagonal(A=A, B=self.B[:-1, :-1], d=self.D[:-1], start=1 + self.eliminated[0])
+
+
+def _readable(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a column as the kernel reads it, mostly as it is."""
+    array = array.view(np.uint8) if array.dtype == bool else array
+    array = array if array.dtype in KINDS and array.dtype.isnative else array.astype(np.float64)
+    return np.ascontiguousarray(array)
+
+
+def reads(block: Block, at: CurvatureParams) -> bool:
+    """Whether the kernel sums over these rows: columns and codes, the factors not centred."""
+    assert isinstance(block.Phi, SplitRows)
+    return all(
+        isinstance(part, ColumnRows) or (isinstance(part, CodeRows) and not at.center[a:b].any())
+        for part, (a, b) in zip(block.Phi.parts, block.Phi.ranges, strict=True)
+    )
+
+
+def curvature(kernels: Kernels, block: Block, at: CurvatureParams, h: Array | None = None) -> Sums:
+    """As `reference.curvature`; ``h`` takes the curvatures of the rows of two classes, if it is given."""
+    table, C = TableKernel(kernels, Layout.of(block), at.center), len(at.b)
+    if C == 1 and at.link is None:
+        return table.logistic(at, h)
+    losses = _losses(table, block, at)
+    value, gradient = losses.value, losses.gradient
+    if block.s is not None:
+        value, gradient = value * block.s, gradient * block.s[:, None]
+    inverse = at.inverse
+    longest = 0.0 if inverse is None else table.longest(inverse)
+    total, G = float(value.sum()), table.gradient(gradient)
+    if at.order < 2:
+        return total, G, None, longest
+    weighted = [[_weighted(losses.curvature(j, k), block.s) for k in range(C)] for j in range(C)]
+    if C == 1:
+        return total, G, table.hessian(weighted[0][0], at.eliminated), longest
+    blocks: Any = [[table.hessian(weighted[max(j, k)][min(j, k)]) for k in range(C)] for j in range(C)]
+    return total, G, np.block(blocks), longest
+
+
+def curvature_product(kernels: Kernels, block: Block, at: CurvatureParams, h: Array | None) -> Array:
+    """As `reference.curvature_product`; ``h`` are the curvatures of the rows of two classes, where they are known."""
+    table, C, (V, v) = TableKernel(kernels, Layout.of(block), at.center), len(at.b), at.direction
+    if C == 1 and h is not None:
+        return table.product(h, V, v)
+    losses, dA = _losses(table, block, at), table.activations(V, v)
+    R = np.stack([sum(losses.curvature(j, k) * dA[:, k] for k in range(C)) for j in range(C)], axis=1)
+    return table.gradient(R if block.s is None else R * block.s[:, None])
+
+
+def curvature_diagonal(kernels: Kernels, block: Block, at: CurvatureParams, h: Array | None) -> tuple[Array, Array]:
+    """As `reference.curvature_diagonal`."""
+    table, C = TableKernel(kernels, Layout.of(block), at.center), len(at.b)
+    if C == 1 and h is not None:
+        cross, diagonal = table.sums_of(h, squares=True)
+        return diagonal[None], cross[None]
+    if C == 1 and at.link is None:
+        return curvature_diagonal(kernels, block, at, table.curvatures(at))
+    losses = _losses(table, block, at)
+    sums = [table.sums_of(_weighted(losses.curvature(k, k), block.s), squares=True) for k in range(C)]
+    return np.stack([q for _, q in sums]), np.stack([g for g, _ in sums])
+
+
+def _weighted(h: Array, s: Array | None) -> Array:
+    return h if s is None else h * s
+
+
+def _losses(table: TableKernel, block: Block, at: CurvatureParams) -> RowLosses:
+    A = table.activations(at.W, at.b)
+    A = A if block.offset is None else A + block.offset
+    if at.link is not None and block.s is not None:
+        A = np.where(block.s[:, None] > 0, A, at.link.link(np.array([0.5])))  # a row of weight 0 may be impossible
+    return row_losses(A, block.t, at.link, expected=at.expected)
