@@ -66,7 +66,7 @@ def read_data(
 
         stream = open_stream(X, y, sample_weight, offset, how)
         if stream is not None:
-            return read_stream(model, model.design, stream, reset=reset, draw=draw)
+            return read_stream(model, model.design, stream, reset=reset, draw=draw, split=split)
     X, y, sample_weight, offset = through_design(
         model, model.design, X, y, sample_weight, offset, reset=reset, split=split
     )

@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from oddsmith.data_access.checkpoint import with_journal
+from oddsmith.data_access.collected_rows import collect, collects
 from oddsmith.data_access.training_data import TrainingData
 from oddsmith.design import inputs
 from oddsmith.design.data_summary import BlockEncoder, DataSummary, DataSummaryParams, Roles, concatenate_samples
@@ -93,11 +94,19 @@ def may_sample(parts: Wrapped) -> bool:
 
 
 def read_stream(
-    model: BaseEstimator, design: object, stream: Stream, *, reset: bool, draw: bool = False, missing: bool = False
+    model: BaseEstimator,
+    design: object,
+    stream: Stream,
+    *,
+    reset: bool,
+    draw: bool = False,
+    missing: bool = False,
+    split: bool = False,
 ) -> TrainingData:
     """Summarise a stream and return it as a source of blocks; columns, classes and the design are kept on the model.
 
     Without ``reset`` the columns, classes and design are those that the model has. ``draw`` keeps a sample of the rows.
+    With ``split`` tables in files whose categories take little room as codes are collected in memory.
     """
     draw = draw and may_sample(stream.parts)
     learned = None if reset else learned_design(model)
@@ -117,6 +126,10 @@ def read_stream(
     limits = parts.innermost
     dtype = (limits.dtype if isinstance(limits, Limits) else None) or "float64"
     encode = BlockEncoder(roles=read, classes=classes, design=learned, names=names, missing=missing, dtype=dtype)
+    if split and learned is not None and collects(parts, learned, summary.n_rows):
+        rows = collect(parts, replace(encode, split=True), len(classes))
+        columns = learned.get_feature_names_out()
+        return TrainingData(classes, rows, class_weight, lambda: inputs.check_finite(rows.X, columns))
     mean = None if summary.offset_sum is None else np.atleast_1d(summary.offset_sum) / summary.weight.sum()
     counted = summary.n_present == summary.n_rows == float(summary.weight.sum())
     weighted = roles.weight is not None or not counted or any(part.rows.s is not None for part in summary.drawn)

@@ -259,6 +259,7 @@ class BlockEncoder:
     """Makes blocks of pieces: columns by a learned ``design`` (None: numbers as they are), labels as class codes.
 
     Values that are missing or infinite are refused, with the name of the piece, unless ``missing`` ones are allowed.
+    With ``split`` rows come in parts, categories as codes.
 
     >>> encode = BlockEncoder(roles=Roles(), classes=np.array(["a", "b"]))
     >>> block = encode(Piece(np.eye(2), ["b", "a"]))
@@ -272,6 +273,7 @@ class BlockEncoder:
     names: tuple[str, ...] | None = None
     missing: bool = False
     dtype: str = "float64"
+    split: bool = False
 
     def __call__(self, piece: Piece) -> Block:
         kept: Indices | None = None
@@ -283,7 +285,8 @@ class BlockEncoder:
             if not n or self.design is None:
                 rows = self._numbers(table)
             else:
-                rows, kept = self.design.retrain(table, s if s is None or s.any() else None, part=True)
+                present = s if s is None or s.any() else None
+                rows, kept = self.design.retrain(table, present, part=True, split=self.split)
             t = self._codes(self.roles.labels(piece, n, kept) if n else ())
             return Block(as_rows(rows), t, take_rows(s, kept), take_rows(offset, kept))
 

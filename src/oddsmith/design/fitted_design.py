@@ -42,6 +42,7 @@ def through_design(
         check_intercept(model, learned)
         keep_design(model, learned)
     else:
+        split = split and learned.is_split(len(table))
         rows, kept = learned.retrain(table, sample_weight, split=split)
     # The labels: those given, those of the column that y names, or of the left side of the formula.
     target = learned.target_

@@ -203,7 +203,8 @@ def _read(column: nw.Series[Any]) -> tuple[nw.Series[Any] | pa.Array, str]:
     if kind:
         return column, KINDS[kind]
     try:
-        array = arrow_array(column)
+        array = _categorical(column) if column.dtype == nw.Categorical else None
+        array = arrow_array(column) if array is None else array
     except (InvalidInputError, pa.ArrowNotImplementedError, TypeError, OverflowError) as error:
         values = column.to_numpy()
         if values.dtype.kind in "biuf":  # numbers in a form that Arrow does not know, such as a sparse array of pandas
@@ -226,6 +227,21 @@ def _read(column: nw.Series[Any]) -> tuple[nw.Series[Any] | pa.Array, str]:
     if kind is None or (isinstance(array, pa.DictionaryArray) and type_name(array.type.value_type) not in LEVELS):
         raise _unreadable(column.name, array.type, "")
     return array, kind
+
+
+def _categorical(column: nw.Series[Any]) -> pa.DictionaryArray | None:
+    """Return a categorical of pandas with its codes where they lie; None if its levels are not texts."""
+    if not column.implementation.is_pandas():
+        return None
+    values = column.to_native().array
+    levels, codes = values.categories, np.asarray(values.codes)
+    if levels.inferred_type != "string" or not codes.flags.c_contiguous:
+        return None
+    type_ = pa.from_numpy_dtype(codes.dtype)
+    there = codes >= 0
+    bitmap = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
+    indices = pa.Array.from_buffers(type_, len(codes), [bitmap, pa.py_buffer(codes)])
+    return pa.DictionaryArray.from_arrays(indices, pa.array(levels, type=pa.string()), ordered=bool(values.ordered))
 
 
 def _unreadable(name: str, type_: object, why: str) -> InvalidInputError:

@@ -115,8 +115,10 @@ def split_target(X: object, y: object) -> tuple[Any, Any]:
     return table.drop(y).to_native(), table[y].to_numpy()
 
 
-def read_rows(estimator: BaseEstimator, X: object, *, reset: bool) -> Any:
+def read_rows(estimator: BaseEstimator, X: object, *, reset: bool, split: bool = False) -> Any:
     """Return ``X`` as a float array or CSR matrix, without a copy where it is one already.
+
+    With ``split`` large tables that a design reads come in parts, categories as codes.
 
     Column names and their number are kept on the estimator (``reset=True``) or compared with those seen in fit.
     Values are not yet checked for NaN: `check_finite` does that. What a design encoded is taken as it is, and an
@@ -126,7 +128,7 @@ def read_rows(estimator: BaseEstimator, X: object, *, reset: bool) -> Any:
         return X.rows
     design = None if reset else learned_design(estimator)
     if design is not None:
-        return design.transform(X)
+        return design.transform_split(X) if split else design.transform(X)
     if reset and type(X) is np.ndarray and X.ndim == 2 and X.size and X.dtype in (np.float64, np.float32):
         # Nothing to convert. The first time scikit-learn asks whether it is a table, narwhals looks for plugins: 6 ms.
         estimator.__dict__.pop("feature_names_in_", None)

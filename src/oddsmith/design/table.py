@@ -152,7 +152,8 @@ class Design(TransformerMixin, BaseEstimator):
             frame, kept, s = self._complete(frame, sample_weight)
             self._settle(formula, frame, summarise(frame, formula, s, numbers=self.missing == "indicator"), s)
             self.__dict__.pop("_schema", None)
-            return self._split(frame, s) if split and self._is_split(frame) else self._encode(frame, s), kept
+            split = split and self.is_split(frame.n_rows)
+            return self._split(frame, s) if split else self._encode(frame, s), kept
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: object = None) -> Design:
         """Learn from one more part of a table: the design is then that of all parts so far, exactly.
@@ -216,12 +217,23 @@ class Design(TransformerMixin, BaseEstimator):
         """
         return self._encode(self._again(X))
 
+    def transform_split(self, X: Any) -> ArrayOrCSR | SplitRows:
+        """Return `transform`, large tables in parts: numbers where they lie, categories as codes.
+
+        >>> import polars
+        >>> design = Design().fit(polars.DataFrame({"x": ["a", "b"]}))
+        >>> design.transform_split(polars.DataFrame({"x": ["b"]})).tolist()
+        [[1.0]]
+        """
+        frame = self._again(X)
+        return self._split(frame) if self.is_split(frame.n_rows) else self._encode(frame)
+
     def retrain(
         self, X: Any, sample_weight: object = None, *, part: bool = False, split: bool = False
     ) -> tuple[ArrayOrCSR | SplitRows, Indices | None]:
         """Return encoded rows to fit with once more, and the numbers of those kept if some were dropped.
 
-        Those that are ``part`` of the data may all be dropped. ``split`` as in `learn`.
+        Those that are ``part`` of the data may all be dropped. With ``split`` they come in parts, categories as codes.
 
         >>> import polars
         >>> design = Design(missing="drop").fit(polars.DataFrame({"x": ["a", "b", None]}))
@@ -229,9 +241,7 @@ class Design(TransformerMixin, BaseEstimator):
         [[1.0]]
         """
         frame, kept, s = self._complete(self._again(X), sample_weight, empty_ok=part)
-        if split and self._is_split(frame):
-            return self._split(frame, s), kept
-        return self._encode(frame, s, by_column=part), kept
+        return self._split(frame, s) if split else self._encode(frame, s, by_column=part), kept
 
     def is_like(self, other: Design) -> bool:
         """Whether two fitted designs make the same columns of every table.
@@ -408,10 +418,15 @@ class Design(TransformerMixin, BaseEstimator):
             f"{int(np.argmax(missing))}, and {MISSING_REMEDIES[self.missing]}"
         )
 
-    def _is_split(self, frame: Frame) -> bool:
-        """Whether rows are better kept in parts: there are categories, and the expanded rows would be large."""
+    def is_split(self, n_rows: int) -> bool:
+        """Whether so many rows are better kept in parts: there are categories, and expanded they would be large.
+
+        >>> import polars
+        >>> Design().fit(polars.DataFrame({"x": ["a", "b"]})).is_split(2)
+        False
+        """
         width = sum(term.width for term in self.terms_)
-        large = self.sparse_ or frame.n_rows * width >= SPLIT_ELEMENTS
+        large = self.sparse_ or n_rows * width >= SPLIT_ELEMENTS
         return large and any(factor.what == "levels" for term in self.terms_ for factor in term.factors)
 
     def _split(self, frame: Frame, s: Array | None = None) -> SplitRows:

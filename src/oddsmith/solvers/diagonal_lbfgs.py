@@ -51,12 +51,10 @@ class DiagonalLBFGS:
             steps = min(settings.diagonal_iterations, max_iter // 2 - len(recorder.records))
             if steps < 1:
                 break
-            if self.final_hessian:
-                distance = _newton_distance(objective, preconditioner)
-            elif factor is not None and self.hessian_passes:
-                distance = _gap_distance(objective, factor, tol)
-            else:
-                distance = to_certificate
+            distance = _newton_distance(preconditioner) if self.final_hessian else to_certificate
+            if factor is not None and self.hessian_passes:
+                end = _last_step_distance if self.final_hessian else _gap_distance
+                distance = end(objective, factor, tol)
             f, arrived = _search(objective, w, preconditioner, steps - 1, recorder, distance, self.hessian_passes)  # 1
             w = f.w
             if arrived:
@@ -80,19 +78,21 @@ Distance = Callable[[ObjectiveValue], float]
 """How far a point is from where a search may end: there, at most 1."""
 
 
-def _newton_distance(objective: Subsample, preconditioner: Preconditioner) -> Distance:
-    """Return the distance from where one Newton step gives all digits.
+def _newton_distance(preconditioner: Preconditioner) -> Distance:
+    """Return the distance from where one Newton step gives all digits."""
+    return lambda e: preconditioner.norm(e.gradient) / policy.POLICY.diagonal_near
 
-    After a Hessian that step is to need no evaluation to check it.
-    """
-    if isinstance(preconditioner, KroneckerSumPreconditioner):
-        return lambda e: preconditioner.norm(e.gradient) / policy.POLICY.diagonal_near
+
+def _last_step_distance(objective: Subsample, factor: Factor, tol: float) -> Distance:
+    """Return the distance from where Newton's step is the last, and needs no evaluation to check it."""
+    settings = policy.POLICY
 
     def distance(e: ObjectiveValue) -> float:
-        p = preconditioner.solve(e.gradient)
+        p = factor.solve(e.gradient)
+        decrement = math.sqrt(max(0.0, float(p @ e.gradient)))
         change = objective.self_concordance * math.sqrt(float(p @ p))
-        near = preconditioner.norm(e.gradient) / policy.POLICY.diagonal_near
-        return max(near, 2.0 * change / policy.POLICY.same_activation) if np.isfinite(change) else near
+        last = 2.0 * change / settings.same_activation if np.isfinite(change) else decrement / settings.diagonal_near
+        return min(last, decrement / (settings.newton_digits * tol))  # there Newton's method takes no step
 
     return distance
 
