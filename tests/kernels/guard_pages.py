@@ -11,12 +11,21 @@ from __future__ import annotations
 import ctypes
 import mmap
 import sys
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from oddsmith.kernels import native
-from oddsmith.kernels.native import CsrProblem, DenseProblem, EpochRows, Kernels, MomentsProblem, SgdProblem
+from oddsmith.kernels.native import (
+    CsrProblem,
+    DenseProblem,
+    EpochRows,
+    Kernels,
+    MomentsProblem,
+    SgdProblem,
+    TableProblem,
+)
 
 PAGE = mmap.PAGESIZE
 KINDS = {"float64": 0, "float32": 1, "float16": 2}
@@ -155,6 +164,39 @@ def csr(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     return "csr", problem, task
 
 
+def table(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    rng, task = room.rng, int(room.rng.integers(4))
+    n, m, f = room.size(1, 64, 128, 256), int(rng.integers(0, 4)), int(rng.integers(0, 4))
+    kinds = rng.integers(0, 7, m)
+    types = ("float64", "float32", "int64", "int32", "int16", "int8", "uint8")
+    columns = [room.put((9.0 * rng.random(n)).astype(types[kind])) for kind in kinds]
+    levels, code_kinds = rng.integers(1, 9, f), rng.integers(3, 6, f)
+    codes = [room.put(rng.integers(-1, L, n).astype(types[kind])) for L, kind in zip(levels, code_kinds, strict=True)]
+    starts = 1 + m + np.concatenate([[0], np.cumsum(levels)])  # the numbers come first
+    size = int(starts[-1])
+    places = [room.put(np.r_[size, np.arange(a, b)].astype(np.int32)) for a, b in pairwise(starts)]
+    values = [room.maybe(n) for _ in range(f)]
+    pointers = [
+        room.put(np.array([p or 0 for p in some], dtype=np.uint64)) for some in (columns, codes, values, places)
+    ]
+    problem = TableProblem(n=n, m=m, f=f, eliminated=-1, start=size + 1)
+    problem.columns, problem.codes, problem.values, problem.places = pointers
+    problem.column_kinds, problem.code_kinds = room.put(kinds), room.put(code_kinds)
+    problem.numbers, problem.center = room.put(np.arange(1, 1 + m)), room.normal(m)
+    problem.t, problem.s, problem.offset = room.codes(n, 2), room.weights(n), room.maybe(n)
+    problem.w, problem.inverse = room.normal(size + 1), room.maybe(size + 1)
+    problem.rows, problem.g, problem.squares = room.normal(n), room.zeros(size + 1), room.maybe(size + 1)
+    if task != 3 and rng.random() < 0.7:
+        e = int(rng.integers(-1, f)) if f else -1
+        gone = int(levels[e]) if e >= 0 else 0
+        if e >= 0:
+            problem.eliminated, problem.start, problem.levels = e, int(starts[e]), gone
+            problem.D, problem.B = room.zeros(gone + 1), room.zeros(gone + 1, size + 1 - gone)
+        problem.size, problem.A = size + 1 - gone, room.zeros(size + 1 - gone, size + 1 - gone)
+    print("table", f"task={task} n={n} m={m} f={f} eliminated={problem.eliminated}", flush=True)
+    return "table", problem, task
+
+
 def softmax(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     n, C = room.size(1, 8, 64, 128), room.size(2, 9)
     Y, value = room.zeros(n, C + 1) if room.rng.random() < 0.5 else None, ctypes.c_double()
@@ -209,7 +251,7 @@ def function(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     return "function", which, room.put(np.full(n, -1.0 if which == 0 else 1.0)), n, room.zeros(n)
 
 
-PROBLEMS = (*[dense] * 8, *[csr] * 3, softmax, moments, moments, perceptron, sgd, function)
+PROBLEMS = (*[dense] * 8, *[csr] * 3, *[table] * 3, softmax, moments, moments, perceptron, sgd, function)
 
 
 def main(rounds: int, seed: int) -> None:

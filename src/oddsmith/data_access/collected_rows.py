@@ -15,6 +15,7 @@ from oddsmith.engines import MemorySource, PartedSource
 from oddsmith.engines.partitioned import Parts
 from oddsmith.engines.scan import Wrapped
 from oddsmith.rows import CodeRows, ColumnRows, Rows, SparseRows, SplitRows
+from oddsmith.rows.codes import narrowest
 
 SHARE = 0.8
 """Part of the memory for a fit that its rows may take."""
@@ -73,7 +74,9 @@ def _detached(part: Rows) -> Rows:
     if isinstance(part, ColumnRows):
         return ColumnRows(tuple(np.array(array) for array in part.arrays), part.n_rows)
     if isinstance(part, CodeRows):
-        return replace(part, codes=np.array(part.codes), x=None if part.x is None else np.array(part.x))
+        # Each piece has a dictionary of its own: what they share is the column of each level.
+        M = part.shape[1]
+        return CodeRows(narrowest(part.places(), M), M, None, None if part.x is None else np.array(part.x))
     return part
 
 

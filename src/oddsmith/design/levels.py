@@ -14,7 +14,7 @@ from oddsmith.design.frame import KIND_WORDS, Coded, Frame
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
-from oddsmith.rows.codes import CODES, narrowest
+from oddsmith.rows.codes import CODES, CodeRows, narrowest
 
 CHUNK_ROWS = 1 << 20
 MISSING = "missing"
@@ -131,16 +131,23 @@ class Category:
         place = {level: i for i, level in enumerate(self.levels)}
         return np.array([*(place.get(level, -1) for level in coded.levels), place.get(None, -1)], dtype=np.intp)
 
-    def codes(self, coded: Coded, unseen: str, absent: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[Any]:
-        """Return `places` in a narrow type; the column's own codes, where they are the same."""
+    def code_rows(
+        self, coded: Coded, unseen: str, absent: npt.NDArray[np.bool_] | None = None, *, full: bool
+    ) -> CodeRows:
+        """Return the rows of the 0/1 columns (``full``: of all levels): the column's own codes, if all are known.
+
+        An unseen level is refused or the reference, as in ``absent`` rows.
+        """
         table, n = self.table(coded), len(self.levels)
-        known = len(coded.levels)
-        if known <= n and np.array_equal(table[:-1], np.arange(known)) and (known == n or table[-1] < 0):
-            if coded.codes.dtype in CODES and int(coded.codes.min(initial=0)) >= 0:
-                return coded.codes
-        if (table[:-1] < 0).any() or table[-1] < 0:  # looked at row by row
-            return narrowest(self.places(coded, unseen, absent), n)
-        return np.asarray(narrowest(table, n)[coded.codes])
+        missing = int(coded.codes.min(initial=0)) < 0
+        if (table[:-1] < 0).any() or missing or coded.codes.dtype not in CODES:
+            # Levels that are unknown, or only declared, are looked at row by row.
+            return CodeRows(narrowest(self.places(coded, unseen, absent), n), n, None if full else self.reference)
+        column = np.arange(n, dtype=np.int32)
+        if not full:
+            column[self.reference :] -= 1
+            column[self.reference] = -1
+        return CodeRows(coded.codes, len(table) - 1, None, None, column[table[:-1]], n - (not full))
 
     def places(self, coded: Coded, unseen: str, absent: npt.NDArray[np.bool_] | None = None) -> Indices:
         """Return which of `levels` each row has; an unseen one is refused or the reference, as in ``absent`` rows."""

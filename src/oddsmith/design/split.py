@@ -7,6 +7,7 @@ a row, so a code for each row holds them; numbers are arrays of their own; what 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -18,8 +19,8 @@ from oddsmith.protocols import Indices
 from oddsmith.rows import CodeRows, ColumnRows, Rows, SparseRows, SplitRows
 from oddsmith.rows.codes import narrowest
 
-Levels = Callable[[Factor], tuple[npt.NDArray[Any], int, int | None]]
-"""Codes of the rows (−1: no entry), number of levels, and the level without a column."""
+Levels = Callable[[Factor], CodeRows]
+"""The rows of the 0/1 columns of a category."""
 Numbers = Callable[[Factor], list[npt.NDArray[Any]]]
 """The columns of numbers of a factor."""
 
@@ -45,12 +46,10 @@ def split_rows(terms: Sequence[Term], n_rows: int, levels: Levels, numbers: Numb
 
 def _codes(category: list[Factor], levels: Levels, x: npt.NDArray[np.float64] | None) -> CodeRows:
     if len(category) == 1:
-        codes, count, dropped = levels(category[0])
-        return CodeRows(codes, count, dropped, x)
+        return replace(levels(category[0]), x=x)
     stride, at, present = 1, None, None
     for factor in category:
-        codes, count, dropped = levels(factor)
-        places = CodeRows(codes, count, dropped).places()
+        places = levels(factor).places()
         there = places >= 0
         at = stride * places if at is None else at + stride * places
         present = there if present is None else present & there

@@ -433,13 +433,12 @@ class Design(TransformerMixin, BaseEstimator):
         """Return the rows in parts, numbers where they lie and categories as codes."""
         absent = None if s is None else s == 0.0
 
-        def levels(factor: Factor) -> tuple[npt.NDArray[Any], int, int | None]:
+        def levels(factor: Factor) -> CodeRows:
             category = self.categories_[factor.of]
             coded = frame.coded(factor.of)
             if None not in category.levels and int(coded.codes.min(initial=0)) < 0:
                 raise self._missing_error(category.name, frame)
-            codes = category.codes(coded, self.unseen, absent)
-            return codes, len(category.levels), None if factor.full else category.reference
+            return category.code_rows(coded, self.unseen, absent, full=factor.full)
 
         def numbers(factor: Factor) -> list[npt.NDArray[Any]]:
             column = factor.of.column if factor.what == "numbers" else None
@@ -450,11 +449,7 @@ class Design(TransformerMixin, BaseEstimator):
             return list(np.ascontiguousarray(self._values(frame, factor, slice(0, frame.n_rows)).T))
 
         def values(factor: Factor, rows: slice) -> Any:
-            return (
-                CodeRows(*levels(factor)).places()[rows]
-                if factor.what == "levels"
-                else self._values(frame, factor, rows)
-            )
+            return levels(factor).places()[rows] if factor.what == "levels" else self._values(frame, factor, rows)
 
         return split_rows(self.terms_, frame.n_rows, levels, numbers, values)
 

@@ -91,9 +91,8 @@ class Layout:
 
 def _places(factor: CodeRows, first: int, nowhere: int) -> npt.NDArray[np.int32]:
     """Return the place in the sums of each level, by code + 1, where the factor's columns begin at ``first``."""
-    places = np.full(factor.levels + 1, nowhere, dtype=np.int32)
-    places[factor.entries()] = np.arange(first, first + factor.shape[1], dtype=np.int32)
-    return places
+    entries = factor.entries
+    return np.where(entries < 0, np.int32(nowhere), entries + np.int32(first))
 
 
 @dataclass(frozen=True, eq=False)

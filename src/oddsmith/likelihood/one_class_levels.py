@@ -62,12 +62,12 @@ def find_one_class_levels(source: MemorySource, *, intercept: bool) -> OneClassL
         for factor, (a, b) in factors:
             towards = _towards(factor, source.t, left)
             if towards.any():
-                found[1 + a : 1 + b] += towards[factor.entries()]
-                if factor.dropped is not None and intercept and (sign := towards[1 + factor.dropped]):
+                found[1 + a : 1 + b] += factor.by_column(towards)
+                if (sign := towards[factor.entries < 0][-1]) and intercept:  # the level without a column
                     found[0] += sign
                     found[1 + a : 1 + b] -= sign
-                elif factor.dropped is not None:
-                    towards[1 + factor.dropped] = 0.0
+                elif sign:
+                    towards[factor.entries < 0] = 0.0
                 gone |= left & (towards[factor.codes.astype(np.intp) + 1] != 0.0)
         if not gone.any():
             break
@@ -81,10 +81,16 @@ def find_one_class_levels(source: MemorySource, *, intercept: bool) -> OneClassL
 
 
 def _towards(factor: CodeRows, t: npt.NDArray[np.int32], left: npt.NDArray[np.bool_]) -> Array:
-    """Return the class (−1 or 1) of the levels that have rows of one class only, 0 for others, by code + 1."""
+    """Return the class (−1 or 1) of the levels that have rows of one class only, 0 for others, by code + 1.
+
+    Levels without a column of their own count as one.
+    """
     codes = factor.codes[left].astype(np.intp) + 1
     rows = np.bincount(codes, minlength=factor.levels + 1)
     ones = np.bincount(codes[t[left] == 1], minlength=factor.levels + 1)
+    nowhere = factor.entries < 0
+    nowhere[0] = False
+    rows[nowhere], ones[nowhere] = rows[nowhere].sum(), ones[nowhere].sum()
     towards = np.where(ones == rows, 1.0, 0.0) - np.where(ones == 0, 1.0, 0.0)
     towards[rows == 0] = 0.0
     towards[0] = 0.0  # rows without a level have no weight of their own

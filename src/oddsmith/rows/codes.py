@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,9 @@ class CodeRows(Rows):
     """``φ_nj = x_n [code_n is the level of column j]``: a column for each level but the one ``dropped``.
 
     Codes are 0 … ``levels`` − 1, and −1 for a row that has no level. ``x`` are numbers that stand in the level's column
-    (a product of a factor and a number), ones if it is None. Verbs gather and scatter: time in proportion to the rows,
-    however many levels there are.
+    (a product of a factor and a number), ones if it is None. Levels in another order than the columns have
+    ``level_columns``, the column of each (−1: none), of ``n_columns`` in all: codes of a table are read as they are.
+    Verbs gather and scatter: time in proportion to the rows, however many levels there are.
 
     >>> CodeRows(np.array([0, 2, 1], dtype=np.int8), 3, dropped=0).dense().tolist()
     [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
@@ -37,12 +38,16 @@ class CodeRows(Rows):
     levels: int
     dropped: int | None = None
     x: Array | None = None
+    level_columns: npt.NDArray[np.int32] | None = None
+    n_columns: int = 0
 
     def __post_init__(self) -> None:
         check_codes(self.codes, self.levels, "A factor")
 
     @property
     def shape(self) -> tuple[int, int]:
+        if self.level_columns is not None:
+            return len(self.codes), self.n_columns
         return len(self.codes), self.levels - (self.dropped is not None)
 
     @property
@@ -54,24 +59,31 @@ class CodeRows(Rows):
         """Bytes of a row."""
         return self.codes.itemsize + (0 if self.x is None else self.x.itemsize)
 
+    @property
+    def entries(self) -> npt.NDArray[np.int32]:
+        """The column of each entry of a table by code + 1, −1 where it has none."""
+        columns = self.level_columns
+        if columns is None:
+            columns = np.arange(self.levels, dtype=np.int32)
+            if self.dropped is not None:
+                columns[self.dropped + 1 :] -= 1
+                columns[self.dropped] = -1
+        return np.concatenate([np.array([-1], dtype=np.int32), columns])
+
     def places(self) -> Indices:
         """Return the column of each row's level, −1 where it has none."""
-        codes = self.codes.astype(np.intp)
-        if self.dropped is None:
-            return codes
-        return np.where(codes == self.dropped, -1, codes - (codes > self.dropped))
+        return np.asarray(self.entries[self.codes.astype(np.intp) + 1], dtype=np.intp)
 
     def table(self, w: Array) -> Array:
-        """Return ``w`` (M, or M × C) as a table by code + 1: 0 for rows without a level, and for the level dropped."""
-        nothing = np.zeros((1, *w.shape[1:]))
-        if self.dropped is None:
-            return np.concatenate([nothing, w])
-        return np.concatenate([nothing, w[: self.dropped], nothing, w[self.dropped :]])
+        """Return ``w`` (M, or M × C) as a table by code + 1: 0 where an entry has no column."""
+        return np.concatenate([w, np.zeros((1, *w.shape[1:]))])[self.entries]
 
-    def entries(self) -> Indices:
-        """Return the place of each column in such a table."""
-        places = np.arange(self.shape[1])
-        return places + 1 + (0 if self.dropped is None else places >= self.dropped)
+    def by_column(self, table: Array) -> Array:
+        """Return the entries of such a table as those of the columns (M)."""
+        entries, columns = self.entries, np.zeros(self.shape[1])
+        there = entries >= 0
+        columns[entries[there]] = table[there]
+        return columns
 
     def activations(self, W: Array) -> Array:
         A = np.asarray(self.table(np.asarray(W, dtype=np.float64))[self.codes.astype(np.intp) + 1])
@@ -85,7 +97,7 @@ class CodeRows(Rows):
 
     def _sums(self, r: Array) -> Array:
         sums = np.bincount(self.codes.astype(np.intp) + 1, weights=r, minlength=self.levels + 1)
-        return sums[self.entries()].astype(np.float64)
+        return self.by_column(sums.astype(np.float64))
 
     def gram(self, h: Array) -> Array:
         return np.diag(self.squares(h[:, None])[:, 0])
@@ -98,12 +110,10 @@ class CodeRows(Rows):
         return np.asarray(q if self.x is None else q * self.x**2)
 
     def take(self, rows: Indices) -> CodeRows:
-        x = None if self.x is None else self.x[rows]
-        return CodeRows(self.codes[rows], self.levels, self.dropped, x)
+        return replace(self, codes=self.codes[rows], x=None if self.x is None else self.x[rows])
 
     def slice(self, start: int, stop: int) -> CodeRows:
-        x = None if self.x is None else self.x[start:stop]
-        return CodeRows(self.codes[start:stop], self.levels, self.dropped, x)
+        return replace(self, codes=self.codes[start:stop], x=None if self.x is None else self.x[start:stop])
 
     def centred(self, center: Array) -> Rows:
         return CentredRows(self, center) if center.any() else self
@@ -128,9 +138,11 @@ class CodeRows(Rows):
     def example(cls, X: Array) -> CodeRows:
         """Return rows with a level by the largest number, and that number in its column."""
         n, M = X.shape
-        codes = (np.argmax(np.abs(X), axis=1) if M else np.full(n, -1)).astype(np.int16)
-        x = X[np.arange(n), codes] if M else np.zeros(n)
-        return cls(codes, M, None, np.ascontiguousarray(x, dtype=np.float64))
+        places = np.argmax(np.abs(X), axis=1) if M else np.full(n, -1)
+        x = X[np.arange(n), places] if M else np.zeros(n)
+        levels = np.arange(M - 1, -1, -1, dtype=np.int32)  # in reverse order
+        codes = np.where(places < 0, -1, M - 1 - places).astype(np.int16)
+        return cls(codes, M, None, np.ascontiguousarray(x, dtype=np.float64), levels, M)
 
 
 def narrowest(codes: npt.NDArray[Any], levels: int) -> npt.NDArray[Any]:

@@ -1,0 +1,109 @@
+"""Tables by code: the kernel of every instruction set gives the sums of the reference over the expanded columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.kernels.kernel_cases import LEVELS
+
+from oddsmith.block import Block
+from oddsmith.bordered import BorderedDiagonal
+from oddsmith.kernels import curvature as kernels
+from oddsmith.kernels import native, reference
+from oddsmith.kernels.reference import CurvatureParams
+from oddsmith.links import LINKS
+from oddsmith.rows import CodeRows, ColumnRows, SplitRows
+
+NUMBERS = (np.float64, np.float32, np.int64, np.int32, np.int16, np.int8, np.uint8, np.bool_, np.uint32)
+
+
+@st.composite
+def blocks(draw: Any) -> tuple[Block, CurvatureParams]:
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, C = draw(st.sampled_from([1, 2, 63, 128, 129, 300])), draw(st.sampled_from([1, 1, 2]))
+    parts: list[Any] = []
+    for _ in range(draw(st.integers(1, 4))):
+        if draw(st.booleans()):
+            kinds = draw(st.lists(st.sampled_from(NUMBERS), min_size=1, max_size=3))
+            parts.append(ColumnRows(tuple((5.0 * rng.random(n)).astype(kind) for kind in kinds), n))
+        else:
+            levels = draw(st.integers(1, 9))
+            codes = rng.integers(-1, levels, n).astype(draw(st.sampled_from([np.int8, np.int16, np.int32])))
+            x = rng.normal(size=n) if draw(st.booleans()) else None
+            if draw(st.booleans()):
+                columns = rng.permutation(levels).astype(np.int32) - 1  # in any order, one of them without a column
+                parts.append(CodeRows(codes, levels, None, x, columns, levels + 1))
+            else:
+                parts.append(CodeRows(codes, levels, draw(st.sampled_from([None, 0])), x))
+    Phi = SplitRows(tuple(parts))
+    M = Phi.shape[1]
+    center = np.concatenate([rng.normal(size=p.shape[1]) * isinstance(p, ColumnRows) for p in parts])
+    s = rng.choice([0.0, 0.5, 3.0], n) if draw(st.booleans()) else None
+    offset = rng.normal(size=(n, C)) if draw(st.booleans()) else None
+    link = LINKS["probit"] if C == 1 and draw(st.booleans()) else None
+    W, V = rng.normal(size=(2, C, M))
+    params = CurvatureParams(
+        W=W, b=rng.normal(size=C), center=center, V=V, v=rng.normal(size=C), inverse=rng.random(M) + 0.5, link=link
+    )
+    return Block(Phi, rng.integers(0, C + 1, n).astype(np.int32), s, offset), params
+
+
+def close(found: Any, expected: Any) -> None:
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11 * (1.0 + np.abs(expected).max(initial=0.0)))
+
+
+@pytest.mark.parametrize("level", [native.REFERENCE, *LEVELS])
+@settings(max_examples=40, deadline=None)
+@given(problem=blocks())
+def test_sums_equal_those_of_the_expanded_columns(problem: tuple[Block, CurvatureParams], level: str) -> None:
+    block, at = problem
+    dense = replace(block, Phi=block.Phi.dense())
+    factors = [
+        columns
+        for part, columns in zip(block.Phi.parts, block.Phi.ranges, strict=True)
+        if isinstance(part, CodeRows) and columns[0] < columns[1]
+    ]
+    with native.using(level):
+        for eliminated in (None, *factors) if len(at.b) == 1 else (None,):
+            value, g, H, longest = kernels.curvature(block, replace(at, eliminated=eliminated))
+            expected = reference.curvature(dense, at)
+            assert isinstance(H, np.ndarray if eliminated is None else BorderedDiagonal)
+            close(value, expected[0])
+            close(g, expected[1])
+            close(H if isinstance(H, np.ndarray) else H.toarray(), expected[2])
+            close(longest, expected[3])
+        close(kernels.curvature_product(block, at), reference.curvature_product(dense, at))
+        for found, wanted in zip(
+            kernels.curvature_diagonal(block, at), reference.curvature_diagonal(dense, at), strict=True
+        ):
+            close(found, wanted)
+        close(kernels.activations(block, at.W, at.b, at.center), (block.Phi.dense() - at.center) @ at.W.T + at.b)
+
+
+@settings(max_examples=40, deadline=None)
+@given(size=st.integers(1, 6), levels=st.integers(1, 9), seed=st.integers(0, 2**32 - 1))
+def test_a_bordered_matrix_is_the_whole_one(size: int, levels: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    G, start = rng.normal(size=(levels + size, size)), int(rng.integers(0, size + 1))
+    B, d = G[:levels], rng.random(levels) + 0.1
+    H = BorderedDiagonal(A=G.T @ G + B.T @ (B / d[:, None]), B=B, d=d, start=start)
+    whole, factor, b = H.toarray(), H.factor(), rng.normal(size=levels + size)
+    close(H @ b, whole @ b)
+    close(factor.solve(whole @ b), b)
+    close(factor.norm(b) ** 2, b @ np.linalg.solve(whole, b))
+    close(factor.log_det(), np.linalg.slogdet(whole)[1])
+    close(factor.inverse_diagonal(), np.linalg.inv(whole).diagonal())
+    least = np.linalg.eigvalsh(whole)[0]
+    assert 0.0 < factor.smallest_eigenvalue <= least * (1.0 + 1e-9)
+    unit = rng.random(levels + size) + 0.5
+    close(H.scaled(unit).toarray(), whole / np.outer(unit, unit))
+    fixed = rng.random(levels + size) < 0.3
+    cleared = np.where(fixed | fixed[:, None], 0.0, whole)
+    cleared[fixed, fixed] = 7.0
+    close(H.with_fixed(fixed, 7.0).toarray(), cleared)
+    close((H + H).plus_diagonal(unit).toarray(), 2.0 * whole + np.diag(unit))
