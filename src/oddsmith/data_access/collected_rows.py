@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,12 +47,13 @@ class CollectedRows:
 
 def collects(parts: Parts, design: Design, n_rows: int) -> bool:
     """Whether the rows are to be collected: files, of a table with categories that fits into the memory given."""
-    inside: Any = parts.innermost if isinstance(parts, Wrapped) else parts
-    memory = getattr(inside, "memory", None) if type(inside).__name__ == "FileParts" else None
-    if memory is None or not design.is_split(n_rows):
+    from oddsmith.engines.files import FileParts
+
+    inside = parts.innermost if isinstance(parts, Wrapped) else parts
+    if not isinstance(inside, FileParts) or not design.is_split(n_rows):
         return False
     entries = sum(max(1, term.entries) for term in design.terms_)
-    return bool(n_rows * (ENTRY_BYTES * entries + 4) <= SHARE * memory)
+    return n_rows * (ENTRY_BYTES * entries + 4) <= SHARE * inside.memory
 
 
 def collect(parts: Parts, encode: Callable[..., Block], K: int) -> MemorySource:

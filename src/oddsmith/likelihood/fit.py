@@ -177,7 +177,8 @@ def eliminated_columns(problem: Problem) -> tuple[int, int] | None:
     factors = [columns for part, columns in zip(rows.parts, rows.ranges, strict=True) if isinstance(part, CodeRows)]
     first, last = max(factors, key=lambda columns: columns[1] - columns[0], default=(0, 0))
     levels, rest = last - first, problem.M + 1 - (last - first)
-    affordable = rest <= settings.largest_hessian and float(levels) * rest <= settings.eliminated_elements
+    products, most = float(levels) * rest**2, settings.eliminated_products[problem.prior is None]
+    affordable = float(levels) * rest <= settings.eliminated_elements and products + rest**3 <= most
     return (first, last) if levels >= settings.eliminated_levels and affordable else None
 
 
