@@ -12,7 +12,6 @@ from tests.spark import why_no_spark
 SCRIPT = Path(__file__).with_name("spark_cluster.py")
 
 
-@pytest.mark.xdist_group("spark")
 @pytest.mark.skipif(bool(why_no_spark()), reason=why_no_spark())
 @pytest.mark.skipif(not Path("/proc").exists(), reason="executors are found through /proc")
 def test_an_executor_killed_in_mid_fit_changes_no_bit(tmp_path: Path) -> None:
