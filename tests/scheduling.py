@@ -11,8 +11,8 @@ from typing import Any
 
 from xdist.scheduler import LoadScopeScheduling
 
-# What is started once, for all its tests. Groups start in this order, those that take longest first; then comes every other
-# test alone, so that examples of a few milliseconds are left for the end and no worker waits for another.
+# What is started once, for all its tests. Groups start in this order, those that take longest first; then comes every
+# other test alone, so that examples of a few milliseconds are left for the end and no worker waits for another.
 GROUPS = {
     "cluster": r"tests/engines/test_spark_cluster\.",  # executors that are processes; not the session of the others
     "spark": r"[^\[]*::test_[^\[]*spark|tests/engines/test_spark_",  # one Java process
@@ -21,6 +21,7 @@ GROUPS = {
     "report": r"tests/report/test_browser\.",
     "dask": r"tests/engines/test_dask_",  # workers that are processes
     "sql": r"tests/export/test_sql\.",  # PostgreSQL
+    "contracts": r"tests/test_contracts\.",  # parses all sources
     "wheel": r"tests/lectures/test_wheel\.",
     "zoo": r"tests/persistence/test_round_trip\.",
 }
@@ -54,5 +55,3 @@ class GroupScheduling(LoadScopeScheduling):
         super().mark_test_complete(node, item_index, duration)
         if all(self.assigned_work[node][scope].values()):
             del self.assigned_work[node][scope]
-
-

@@ -59,9 +59,7 @@ def test_search_finds_nothing_where_there_is_nothing(site: Site, browser: Any) -
     page.close()
 
 
-def test_no_page_complains_or_asks_elsewhere_or_is_wider_than_a_phone(
-    site: Site, unindexed: str, browser: Any
-) -> None:
+def test_no_page_complains_or_asks_elsewhere_or_is_wider_than_a_phone(site: Site, unindexed: str, browser: Any) -> None:
     context = browser.new_context(viewport=PHONE)
     page = context.new_page()
     said: list[str] = []
