@@ -21,6 +21,7 @@ GROUPS = {
     "report": r"tests/report/test_browser\.",
     "dask": r"tests/engines/test_dask_",  # workers that are processes
     "sql": r"tests/export/test_sql\.",  # PostgreSQL
+    "loky": r"tests/models/test_multiclass\.py::test_fits_in_parallel",  # joblib's processes
     "contracts": r"tests/test_contracts\.",  # parses all sources
     "wheel": r"tests/lectures/test_wheel\.",
     "zoo": r"tests/persistence/test_round_trip\.",

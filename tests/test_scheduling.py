@@ -1,5 +1,6 @@
 """Tests that share a server, a browser or a session run on one worker; the others run on any."""
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,9 +27,12 @@ class Worker:
 
 
 def test_every_group_has_tests() -> None:
-    files = [path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py")]
-    found = {group_of(f"{file}::test_in_a_browser") for file in files}
-    assert set(GROUPS) <= found, "a group that no file belongs to"
+    found = {
+        group_of(f"{path.relative_to(ROOT).as_posix()}::{name}")
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    }
+    assert set(GROUPS) <= found, "a group that no test belongs to"
 
 
 @pytest.mark.parametrize(
