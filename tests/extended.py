@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 DIGITS = 50
 
+_ln = np.frompyfunc(Decimal.ln, 1, 1)
 _exp = np.frompyfunc(Decimal.exp, 1, 1)
 
 
@@ -36,10 +36,9 @@ class Exact:
     moving: Any = None
 
     def activations(self, W: Any) -> Any:
-        A = self.rows @ W.T
+        A = self.rows() @ W.T
         return A if self.offset is None else A + exact(self.offset)
 
-    @cached_property
     def rows(self) -> Any:
         return np.column_stack([exact(np.ones(len(self.X))), exact(self.X)])
 
@@ -47,9 +46,8 @@ class Exact:
         """Return the objective, to all digits."""
         A = self.activations(W)
         own = A[np.arange(len(A)), self.t]
-        ratios = _exp(A - own[:, None]).sum(axis=1)
-        # Logarithms of products rather than sums of logarithms, which take most of the time.
-        total = sum(Decimal(float(s)) * ratios[self.s == s].prod().ln() for s in np.unique(self.s))
+        loss = _ln(_exp(A - own[:, None]).sum(axis=1))
+        total = (exact(self.s) * loss).sum()
         if self.Q is not None:
             delta = W - exact(self.mean)
             total += (delta * (delta @ exact(self.Q))).sum() / 2
@@ -60,7 +58,7 @@ class Exact:
         E = _exp(A - A.max(axis=1, keepdims=True))
         R = E / E.sum(axis=1, keepdims=True)
         R[np.arange(len(A)), self.t] -= 1
-        g = (R * exact(self.s)[:, None]).T @ self.rows
+        g = (R * exact(self.s)[:, None]).T @ self.rows()
         if self.Q is not None:
             g = g + (W - exact(self.mean)) @ exact(self.Q)
         return g
