@@ -5,6 +5,7 @@
 #   make test-lowest   the same with the lowest supported versions     make test-lowest PYTHON=python3.11
 #   make lint          ruff, formatting, mypy
 #   make docs          build the documentation site into site/, run its examples, try it in a browser
+#   make site          build the documentation site only
 #   make gallery       make the figures of docs/gallery again
 #   make bench         compare with other libraries, in an environment of its own
 #   make kernels       compile the kernels again after a change of their sources in C
@@ -20,16 +21,18 @@ ARGS ?=
 # All paths are relative and every tool is run as a module, so that spaces in the folder's name, another
 # active environment or a PYTHONPATH make no difference.
 unexport PYTHONHOME PYTHONPATH
+# Tests start some hundred processes, which would compile every module of ours again.
+unexport PYTHONDONTWRITEBYTECODE
 SHELL := /bin/sh
 PIP := -m pip --disable-pip-version-check --quiet install
 # Each pytest worker has a core: a BLAS that starts threads of its own in each would only get in the way.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-lowest lint docs gallery bench bench-map kernels sanitize wheels clean
+.PHONY: help demo test test-lowest lint docs site gallery bench bench-map kernels sanitize wheels clean
 
 help:
-	@sed -n '3,13s/^# *//p' Makefile
+	@sed -n '3,14s/^# *//p' Makefile
 
 demo: .venv/.installed-run
 	.venv/bin/python -m oddsmith.demo $(ARGS)
@@ -42,10 +45,13 @@ lint: .venv/.installed-lint
 	.venv/bin/python -m ruff format --check .
 	.venv/bin/python -m mypy --strict src
 
-docs: .venv/.installed-docs
+site: .venv/.installed-docs
+	@mkdir -p build
 	.venv/bin/python docs/_site/assemble.py
-	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict
-	$(ONE_THREAD) .venv/bin/python -m pytest -n auto --dist loadgroup tests/docs $(ARGS)
+	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict >build/site.log 2>&1 || { cat build/site.log; exit 1; }
+
+docs: site
+	ODDSMITH_SITE=site $(ONE_THREAD) .venv/bin/python -m pytest -n auto --dist loadgroup tests/docs $(ARGS)
 
 gallery: .venv/.installed-run
 	$(ONE_THREAD) MPLBACKEND=Agg .venv/bin/python docs/gallery/build.py $(ARGS)
@@ -72,7 +78,7 @@ bench-map: .venv-bench/.installed-bench
 
 # Old libraries use what newer ones deprecate: there a deprecation is shown, not an error.
 test-lowest: .venv-lowest/.installed-test
-	$(ONE_THREAD) .venv-lowest/bin/python -m pytest -n auto -W default::DeprecationWarning \
+	$(ONE_THREAD) .venv-lowest/bin/python -m pytest -n auto --dist loadgroup -W default::DeprecationWarning \
 	    -W default::PendingDeprecationWarning $(ARGS)
 
 clean:

@@ -1,9 +1,12 @@
-"""What pytest collects: every docstring example in ``src``, and under ``tests`` the tests alone."""
+"""What pytest collects: every docstring example in ``src``, and under ``tests`` the tests alone. What runs together."""
 
 import doctest
 import inspect
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+
+import pytest
 
 TESTS = Path(__file__).parent / "tests"
 
@@ -25,3 +28,19 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
         return None
     is_test = collection_path.name.startswith("test_") or collection_path.name == "conftest.py"
     return None if is_test else True
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from tests.scheduling import GroupScheduling
+
+    return GroupScheduling(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        from tests.scheduling import sort_key
+
+        items.sort(key=lambda item: sort_key(item.nodeid))

@@ -25,6 +25,9 @@ from oddsmith.testing.sources import as_columns
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+# Java starts sooner: what runs for a moment is hardly compiled, and the classes of Spark are not verified.
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+
 
 def why_no_spark() -> str:
     """Return what Spark lacks on this machine, in a sentence; nothing if it can be used."""
@@ -41,8 +44,7 @@ def spark_session() -> SparkSession:
     # The executors' Python is this one.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings: dict[str, bool | float | int | str | None] = {
-        # Compiling what runs for a moment takes longer than running it.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": QUICK,
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",
         "spark.driver.memory": "1g",

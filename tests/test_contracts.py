@@ -4,6 +4,7 @@ import ast
 import inspect
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,18 +13,23 @@ import oddsmith
 
 SRC = Path(inspect.getfile(oddsmith)).parent
 FILES = sorted(SRC.rglob("*.py"))
-TREES = {str(path.relative_to(SRC)): ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """The source of every module, parsed by the worker that runs these tests, not by all that collect them."""
+    return {str(path.relative_to(SRC)): ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
 
 def classes() -> Iterator[tuple[str, ast.ClassDef]]:
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 yield name, node
 
 
 def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef):
                 yield name, node
@@ -36,10 +42,12 @@ def methods(node: ast.ClassDef) -> list[ast.FunctionDef]:
 def is_contract(node: ast.ClassDef) -> bool:
     bases = {ast.unparse(base).partition("[")[0] for base in node.bases}
     abstract = any("abstractmethod" in ast.unparse(mark) for part in methods(node) for mark in part.decorator_list)
-    return "Protocol" in bases or abstract or node.name in BASES
+    return "Protocol" in bases or abstract or node.name in base_names()
 
 
-BASES = {ast.unparse(base).partition("[")[0].rpartition(".")[2] for _, node in classes() for base in node.bases}
+@cache
+def base_names() -> set[str]:
+    return {ast.unparse(base).partition("[")[0].rpartition(".")[2] for _, node in classes() for base in node.bases}
 
 
 def test_public_methods_are_documented_in_their_class_or_in_its_contract() -> None:
@@ -106,7 +114,7 @@ def test_few_parameters_are_of_any_type() -> None:
 
 def test_rooms_probe_for_attributes_by_name_at_most_five_times() -> None:
     probes: Counter[str] = Counter()
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         for node in ast.walk(tree):
             if (
                 isinstance(node, ast.Call)
@@ -122,7 +130,7 @@ def test_no_class_rewrites_the_methods_of_its_subclasses() -> None:
 
 
 def test_solvers_know_neither_engines_nor_storages() -> None:
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         if name.startswith("solvers/"):
             for node in ast.walk(tree):
                 if isinstance(node, ast.ImportFrom) and node.module:

@@ -6,7 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oddsmith.numerics import SpdFactor, factor_spd, log1pexp, log_normaliser, log_softmax, sigmoid, softmax
+from oddsmith.numerics import (
+    SpdFactor,
+    coth_excess,
+    factor_spd,
+    inverse_mills,
+    log1mexp,
+    log1pexp,
+    log_normaliser,
+    log_softmax,
+    normal_density,
+    sigmoid,
+    softmax,
+)
 
 A = np.concatenate([-np.geomspace(745.0, 1e-8, 80), [0.0], np.geomspace(1e-8, 745.0, 80)])
 
@@ -19,6 +31,28 @@ def test_log1pexp_and_sigmoid_have_every_digit() -> None:
     np.testing.assert_allclose(log1pexp(A), expected, rtol=5e-16)
     normal = np.array(y) > 1e-300  # below, numbers have fewer digits
     np.testing.assert_allclose(sigmoid(A)[normal], np.array(y)[normal], rtol=5e-16)
+
+
+# Either side of where a series, or another form of the function, takes over.
+POSITIVE = np.concatenate([np.geomspace(1e-12, 30.0, 200), [0.02, np.nextafter(0.02, 0), np.log(2.0), 1.0]])
+
+
+@pytest.mark.parametrize(
+    ("function", "formula", "points"),
+    [
+        pytest.param(coth_excess, lambda x: x * mpmath.coth(x) - 1, POSITIVE, id="coth_excess"),
+        pytest.param(log1mexp, lambda x: mpmath.log(1 - mpmath.exp(-x)), POSITIVE, id="log1mexp"),
+        pytest.param(normal_density, mpmath.npdf, np.linspace(-8, 8, 161), id="normal_density"),
+        pytest.param(inverse_mills, lambda a: mpmath.npdf(a) / mpmath.ncdf(a), np.linspace(-30, 30, 241), id="mills"),
+    ],
+)
+def test_function_equals_its_formula_in_sixty_digits(function, formula, points: np.ndarray) -> None:
+    with mpmath.workdps(60):
+        expected = np.array([float(formula(mpmath.mpf(float(x)))) for x in points])
+    # The exponential of −a²/2 has the rounding of its argument, up to 450 here.
+    # One is subtracted from x coth(x), which is nearly one: the last digit of that is lost.
+    atol = 3e-16 if function is coth_excess else 0.0
+    np.testing.assert_allclose(function(points), expected, rtol=2e-13, atol=atol)
 
 
 @pytest.mark.parametrize("function", [log1pexp, sigmoid])

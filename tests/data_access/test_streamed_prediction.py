@@ -135,7 +135,6 @@ def test_dask_arrays_have_lazy_arrays() -> None:
     assert model.decide(lazy, reject=0.2).compute().tolist() == model.decide(X, reject=0.2).tolist()
 
 
-@pytest.mark.xdist_group("spark")
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning", "ignore::ResourceWarning")
 def test_spark_frames_have_lazy_columns_added() -> None:
     if missing := why_no_spark():

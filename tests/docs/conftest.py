@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -36,18 +38,47 @@ class Site:
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """Serves files and says nothing."""
+    """Serves files, which the browser may keep, and says nothing."""
+
+    def end_headers(self) -> None:
+        self.send_header("Cache-Control", "max-age=600")
+        super().end_headers()
 
     def log_message(self, format: str, *args: Any) -> None: ...
 
 
-@pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    folder, pages = tmp_path_factory.mktemp("site"), str(tmp_path_factory.mktemp("pages"))
-    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "ODDSMITH_PAGES": pages}
+class UnindexedHandler(Handler):
+    """Serves the site with nothing to search for: indexing all text again for each page takes longer than the page."""
+
+    def do_GET(self) -> None:
+        if self.path.endswith("/search_index.json"):
+            index = json.loads(Path(self.translate_path(self.path)).read_text(encoding="utf-8"))
+            body = json.dumps(index | {"docs": []}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+        else:
+            super().do_GET()
+
+
+@contextmanager
+def serve(folder: Path, handler: type[Handler] = Handler) -> Iterator[str]:
+    """Serve a folder on this machine, and return the address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+
+
+def build(folder: Path, pages: Path) -> str:
+    """Build the site into a folder, and return what was printed."""
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "ODDSMITH_PAGES": str(pages)}
     printed = ""
     for command in (
-        ["docs/_site/assemble.py", pages],
+        ["docs/_site/assemble.py", str(pages)],
         ["-m", "mkdocs", "build", "--strict", "-d", str(folder)],
     ):
         ended = subprocess.run(
@@ -55,8 +86,22 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         )
         assert ended.returncode == 0, ended.stdout + ended.stderr
         printed += ended.stdout + ended.stderr
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield Site(folder, printed, f"http://127.0.0.1:{server.server_port}/")
-    server.shutdown()
-    server.server_close()
+    return printed
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    if built := os.environ.get("ODDSMITH_SITE"):  # by `make site`, a moment ago
+        folder, printed = ROOT / built, (ROOT / "build" / "site.log").read_text(encoding="utf-8")
+    else:
+        folder = tmp_path_factory.mktemp("site")
+        printed = build(folder, tmp_path_factory.mktemp("pages"))
+    with serve(folder) as address:
+        yield Site(folder, printed, address)
+
+
+@pytest.fixture(scope="session")
+def unindexed(site: Site) -> Iterator[str]:
+    """The address of the site without its search: for looking at many pages."""
+    with serve(site.folder, UnindexedHandler) as address:
+        yield address

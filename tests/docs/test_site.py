@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -10,8 +9,6 @@ import pytest
 from tests.docs.conftest import Site
 
 import oddsmith
-
-pytestmark = pytest.mark.xdist_group("site")  # one worker builds it
 
 PHONE = {"width": 390, "height": 844}
 # One page of each kind; every page is opened, these are looked at closely.
@@ -62,7 +59,7 @@ def test_search_finds_nothing_where_there_is_nothing(site: Site, browser: Any) -
     page.close()
 
 
-def test_no_page_complains_or_asks_elsewhere_or_is_wider_than_a_phone(site: Site, browser: Any) -> None:
+def test_no_page_complains_or_asks_elsewhere_or_is_wider_than_a_phone(site: Site, unindexed: str, browser: Any) -> None:
     context = browser.new_context(viewport=PHONE)
     page = context.new_page()
     said: list[str] = []
@@ -72,29 +69,30 @@ def test_no_page_complains_or_asks_elsewhere_or_is_wider_than_a_phone(site: Site
     page.on("requestfailed", lambda found: None if found.failure == aborted else said.append(f"failed: {found.url}"))
     page.on("response", lambda answer: said.append(f"{answer.status}: {answer.url}") if answer.status >= 400 else None)
     elsewhere: list[str] = []
-    local = (site.address, "data:", "blob:")
+    local = (unindexed, "data:", "blob:")
     page.on("request", lambda request: None if request.url.startswith(local) else elsewhere.append(request.url))
-    # The search is tried above: indexing all text again for each page would take most of the time.
-    index = json.loads((site.folder / "search" / "search_index.json").read_text(encoding="utf-8")) | {"docs": []}
-    page.route("**/search_index.json", lambda route: route.fulfill(json=index))
     wide = []
     for path in site.pages():
-        page.goto(site.address + path)
+        page.goto(unindexed + path)
         if page.evaluate("document.documentElement.scrollWidth") > PHONE["width"]:
             wide.append(path)
     context.close()
     assert (said, elsewhere, wide) == ([], [], [])
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_are_accessible(site: Site, browser: Any, scheme: str) -> None:
+# What is written, and how it is marked up, is the same in both.
+COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
+
+
+@pytest.mark.parametrize(("scheme", "rules"), [("light", {}), ("dark", {"runOnly": COLOURS})], ids=["light", "dark"])
+def test_pages_are_accessible(unindexed: str, browser: Any, scheme: str, rules: dict[str, Any]) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     context = browser.new_context(color_scheme=scheme)
     page = context.new_page()
     faults = []
     for path in CLOSELY:
-        page.goto(site.address + path)
-        found = axe.run(page, options={"resultTypes": ["violations"]}).response["violations"]
+        page.goto(unindexed + path)
+        found = axe.run(page, options={"resultTypes": ["violations"], **rules}).response["violations"]
         faults += [
             (path, fault["id"], fault["nodes"][0]["html"][:200], len(fault["nodes"]))
             for fault in found

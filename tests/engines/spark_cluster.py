@@ -11,13 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from tests.spark import lay_out_spark
+from tests.spark import QUICK, lay_out_spark
 
 from oddsmith import LogisticRegression
 from oddsmith.engines import spark_files
 from oddsmith.engines.spark import SparkEngine
 
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS = {
     "spark.driver.extraJavaOptions": QUICK,
     "spark.driver.host": "127.0.0.1",
@@ -25,6 +24,9 @@ SETTINGS = {
     "spark.executor.extraJavaOptions": QUICK,
     "spark.executor.memory": "600m",
     "spark.log.level": "OFF",
+    "spark.python.daemon.module": "oddsmith.engines.spark_daemon",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }

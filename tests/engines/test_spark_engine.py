@@ -27,7 +27,6 @@ from oddsmith.statistics import Counts, Moments, MomentsParams
 from oddsmith.testing.folds import _Nearness, _same_bits
 
 pytestmark = [
-    pytest.mark.xdist_group("spark"),
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]

@@ -20,7 +20,6 @@ from oddsmith.engines.spark_files import file_partitions
 from oddsmith.errors import InvalidInputError
 
 pytestmark = [
-    pytest.mark.xdist_group("spark"),
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]

@@ -21,7 +21,6 @@ from oddsmith.errors import InvalidInputError
 from oddsmith.testing import all_models
 
 pytestmark = [
-    pytest.mark.xdist_group("spark"),
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]

@@ -80,7 +80,6 @@ def test_scores_of_files_and_dask_are_those_in_memory(
         assert_same(evaluate(model, data, y="label", replicates=100, **costs), expected)
 
 
-@pytest.mark.xdist_group("spark")
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning", "ignore::ResourceWarning")
 def test_scores_on_spark_are_those_in_memory(always_folded: None) -> None:
     if missing := why_no_spark():

@@ -48,6 +48,26 @@ def test_residuals_of_three_classes() -> None:
     assert f"row {int(np.argmax(found.cooks_distance))}:" in str(found)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_standardised_residuals_of_three_classes_divide_by_what_the_fit_leaves(weighted: bool) -> None:
+    """h is the trace of a row's block of the hat matrix V½ Z (ZᵀVZ)⁻¹ Zᵀ V½, formed whole; each of C logits has h/C."""
+    X, y, s = softmax_data()
+    s = s if weighted else np.ones_like(s)
+    model = LogisticRegression().fit(X, y, sample_weight=s)
+    found = model.diagnostics(X, y, sample_weight=s)
+    z = np.column_stack([np.ones(len(X)), (X - X.mean(axis=0)) / X.std(axis=0)])
+    P = model.predict_proba(X)[:, 1:]
+    Z = np.array([np.kron(np.eye(2), row) for row in z])  # N × 2 × 6
+    V = s[:, None, None] * np.array([np.diag(p) - np.outer(p, p) for p in P])
+    inverse = np.linalg.inv(np.einsum("nia,nij,njb->ab", Z, V, Z))
+    h = np.einsum("nij,njb,bc,nic->n", V, Z, inverse, Z)
+    np.testing.assert_allclose(found.leverage, h, rtol=1e-6)
+    left = np.sqrt(1.0 - h / 2)
+    np.testing.assert_allclose(found.standardized_pearson, found.pearson / left[:, None], rtol=1e-6)
+    np.testing.assert_allclose(found.standardized_deviance, found.deviance / left, rtol=1e-6)
+    assert np.all(np.abs(found.standardized_pearson) > np.abs(found.pearson))
+
+
 def test_diagnostics_do_not_depend_on_the_reference_or_on_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     from oddsmith.statistics import rowwise
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oddsmith import LogisticRegression
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.inference.covariance import read_covariance, sandwich
 from oddsmith.inference.summary import Summary, chi_square_p, normal_p, normal_quantile, wald_columns
@@ -153,3 +154,22 @@ def test_factors_that_need_more_rows_are_refused() -> None:
         sandwich(factor, np.eye(3), read_covariance(("sandwich", "HC1")), n=3, k=3)
     with pytest.raises(InvalidInputError, match="at least two"):
         sandwich(factor, np.eye(3), read_covariance(("cluster", [1, 2])), n=9, k=3, clusters=1)
+
+
+@pytest.mark.parametrize(
+    ("covariance", "options", "expected"),
+    [
+        ("information", {}, "maximum likelihood; errors from the information; 95% Wald intervals"),
+        ("sandwich", {"level": 0.9}, "maximum likelihood; robust errors (HC0 sandwich); 90% Wald intervals"),
+        (("sandwich", "HC1"), {}, "maximum likelihood; robust errors (HC1 sandwich); 95% Wald intervals"),
+        ("cluster", {}, "maximum likelihood; errors robust to 7 clusters (CR1); 95% Wald intervals"),
+    ],
+)
+def test_footer_says_how_errors_and_intervals_were_made(covariance: object, options: dict, expected: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = X[:, 0] + rng.logistic(size=60) > 0
+    given = ("cluster", np.arange(60) % 7) if covariance == "cluster" else covariance
+    robust = {} if covariance == "information" else {"X": X, "y": y}
+    found = LogisticRegression().fit(X, y).summary(covariance=given, **options, **robust)
+    assert found.remarks[0] == expected and expected in str(found)
