@@ -37,9 +37,9 @@ def blocks(draw: Any) -> tuple[Block, CurvatureParams]:
             x = rng.normal(size=n) if draw(st.booleans()) else None
             if draw(st.booleans()):
                 columns = rng.permutation(levels).astype(np.int32) - 1  # in any order, one of them without a column
-                parts.append(CodeRows(codes, levels, None, x, columns, levels + 1))
+                parts.append(CodeRows(codes, levels, x=x, level_columns=columns, n_columns=levels + 1))
             else:
-                parts.append(CodeRows(codes, levels, draw(st.sampled_from([None, 0])), x))
+                parts.append(CodeRows(codes, levels, dropped=draw(st.sampled_from([None, 0])), x=x))
     Phi = SplitRows(tuple(parts))
     M = Phi.shape[1]
     center = np.concatenate([rng.normal(size=p.shape[1]) * isinstance(p, ColumnRows) for p in parts])

@@ -34,10 +34,10 @@ def tables(draw: st.DrawFn) -> tuple[SplitRows, np.ndarray, np.ndarray | None]:
             arrays = (rng.normal(size=n) * 10.0 ** draw(st.integers(-3, 3)), rng.integers(0, 5, n), rng.random(n) < 0.5)
             parts.append(ColumnRows(arrays, n))
         elif kind == "one level":
-            parts.append(CodeRows(np.zeros(n, dtype=np.int8), 2, 0))
+            parts.append(CodeRows(np.zeros(n, dtype=np.int8), 2, dropped=0))
         else:
             x = rng.normal(size=n) if kind == "product" else None
-            parts.append(CodeRows(narrowest(codes, levels), levels, dropped, x))
+            parts.append(CodeRows(narrowest(codes, levels), levels, dropped=dropped, x=x))
     s = draw(st.sampled_from([None, rng.random(n), rng.integers(0, 3, n).astype(np.float64)]))
     return SplitRows(tuple(parts)), rng.integers(0, 2, n).astype(np.int32), s
 
@@ -108,7 +108,9 @@ def test_nested_factors_are_set_aside_as_in_r() -> None:
     """Counties within states: R leaves out the last county of each state but the first."""
     rng = np.random.default_rng(0)
     county = rng.integers(0, 12, 600)
-    rows = SplitRows((CodeRows(county.astype(np.int8) // 3, 4, 0), CodeRows(county.astype(np.int8), 12, 0)))
+    rows = SplitRows(
+        (CodeRows(county.astype(np.int8) // 3, 4, dropped=0), CodeRows(county.astype(np.int8), 12, dropped=0))
+    )
     t = (rng.random(600) < 0.5).astype(np.int32)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(policy, "POLICY", replace(policy.POLICY, eliminated_columns=1, eliminated_levels=1))

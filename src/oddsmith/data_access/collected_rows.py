@@ -76,7 +76,8 @@ def _detached(part: Rows) -> Rows:
     if isinstance(part, CodeRows):
         # Each piece has a dictionary of its own: what they share is the column of each level.
         M = part.shape[1]
-        return CodeRows(narrowest(part.places(), M), M, None, None if part.x is None else np.array(part.x))
+        x = None if part.x is None else np.array(part.x)
+        return CodeRows(narrowest(part.places(), M), M, x=x)
     return part
 
 

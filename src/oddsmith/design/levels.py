@@ -142,12 +142,14 @@ class Category:
         missing = int(coded.codes.min(initial=0)) < 0
         if (table[:-1] < 0).any() or missing or coded.codes.dtype not in CODES:
             # Levels that are unknown, or only declared, are looked at row by row.
-            return CodeRows(narrowest(self.places(coded, unseen, absent), n), n, None if full else self.reference)
+            places = narrowest(self.places(coded, unseen, absent), n)
+            return CodeRows(places, n, dropped=None if full else self.reference)
         column = np.arange(n, dtype=np.int32)
         if not full:
             column[self.reference :] -= 1
             column[self.reference] = -1
-        return CodeRows(coded.codes, len(table) - 1, None, None, column[table[:-1]], n - (not full))
+        columns = column[table[:-1]]
+        return CodeRows(coded.codes, len(columns), level_columns=columns, n_columns=n - (not full))
 
     def places(self, coded: Coded, unseen: str, absent: npt.NDArray[np.bool_] | None = None) -> Indices:
         """Return which of `levels` each row has; an unseen one is refused or the reference, as in ``absent`` rows."""

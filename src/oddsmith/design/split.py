@@ -56,7 +56,7 @@ def _codes(category: list[Factor], levels: Levels, x: npt.NDArray[np.float64] | 
         stride *= len(factor.names)
     assert at is not None and present is not None
     combined: Indices = np.where(present, at, -1)
-    return CodeRows(narrowest(combined, stride), stride, None, x)
+    return CodeRows(narrowest(combined, stride), stride, x=x)
 
 
 def _joined(parts: list[Rows], n_rows: int) -> list[Rows]:

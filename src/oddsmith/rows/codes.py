@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ CODES = (np.int8, np.int16, np.int32)
 
 
 @STORAGES.register("codes")
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CodeRows(Rows):
     """``φ_nj = x_n [code_n is the level of column j]``: a column for each level but the one ``dropped``.
 
@@ -34,8 +34,8 @@ class CodeRows(Rows):
     [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
     """
 
-    codes: npt.NDArray[Any]
-    levels: int
+    codes: npt.NDArray[Any] = field(kw_only=False)
+    levels: int = field(kw_only=False)
     dropped: int | None = None
     x: Array | None = None
     level_columns: npt.NDArray[np.int32] | None = None
@@ -142,7 +142,7 @@ class CodeRows(Rows):
         x = X[np.arange(n), places] if M else np.zeros(n)
         levels = np.arange(M - 1, -1, -1, dtype=np.int32)  # in reverse order
         codes = np.where(places < 0, -1, M - 1 - places).astype(np.int16)
-        return cls(codes, M, None, np.ascontiguousarray(x, dtype=np.float64), levels, M)
+        return cls(codes, M, x=np.ascontiguousarray(x, dtype=np.float64), level_columns=levels, n_columns=M)
 
 
 def narrowest(codes: npt.NDArray[Any], levels: int) -> npt.NDArray[Any]:
