@@ -317,3 +317,27 @@ def test_one_row_has_no_interval_by_the_bootstrap() -> None:
         found = evaluate(model, [[1.0]], [0])
     for name, score in found.scores.items():
         assert score.interval == "Wilson" or np.isnan(found.interval(name)).all(), name
+
+
+# ------------------------------------------------------------------------------------- degenerate probabilities
+
+
+@pytest.mark.parametrize("spread", [0.0, 1e-15, 1e-11, 1e-9, 1e-7])
+def test_probabilities_that_hardly_differ_have_no_calibration_slope(spread: float) -> None:
+    """Their slope was −4e8 or so: noise, divided by a spread that is next to nothing."""
+    rng = np.random.default_rng(0)
+    p, t = 0.3 + spread * rng.normal(size=200), rng.integers(0, 2, 200)
+    found = evaluate(Stated(np.array([0, 1])), np.column_stack([1 - p, p]), t, replicates=100)
+    assert np.isnan([found.calibration_slope, found.calibration_intercept]).all()
+    assert np.isfinite(found.log_loss)
+
+
+def test_an_exact_zero_counts_as_in_the_log_loss() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.integers(0, 11, 500) / 10
+    t = (rng.random(500) < 0.1 + 0.8 * p).astype(int)
+    found = evaluate(Stated(np.array([0, 1])), np.column_stack([1 - p, p]), t, replicates=100)
+    raised = np.clip(p, np.finfo(float).eps, 1 - np.finfo(float).eps)
+    logit = np.log(raised / (1 - raised))
+    expected = Theirs(C=np.inf, tol=1e-10, max_iter=1000).fit(logit[:, None] / 10, t).coef_.item() / 10
+    assert found.calibration_slope == pytest.approx(expected, rel=1e-4)

@@ -17,12 +17,16 @@ from scipy.special import expit, logit
 from scipy.stats import rankdata
 
 from oddsmith.decision.actions import REJECT, decide_by
-from oddsmith.decision.calibration import LinearMap, fit_linear, influence
+from oddsmith.decision.calibration import LinearMap, fit_linear, influence, root_mean_square
 from oddsmith.decision.loss import LossMatrix, RejectLike, read_reject
 from oddsmith.errors import InvalidInputError
 from oddsmith.evaluation.model_output import TINY, ModelOutput
-from oddsmith.numerics import Array
+from oddsmith.numerics import EPS, Array
 from oddsmith.protocols import Indices
+
+LEAST_SPREAD = 1e-6
+"""Standard deviation of log probabilities below which their slope says nothing: of a million rows, its standard error
+is above a thousand."""
 
 Sums = dict[str, Array]
 Formula = Callable[[Sums], Array]
@@ -251,12 +255,15 @@ def add_calibration(output: ModelOutput, collector: Collector) -> list[Score]:
     """Calibration slope and intercepts: the logistic recalibration of the labels on the log probabilities.
 
     Two classes: ``glm(t ~ logit(p))``. More: one slope, and an intercept for each class, which sum to zero. Replicates
-    take the estimate to first order, by what each row moves it by. Classes without rows are left out.
+    take the estimate to first order, by what each row moves it by. Classes without rows are left out. Probabilities
+    that are the same for all rows have no slope.
     """
     assert output.P is not None
     present = np.flatnonzero(np.bincount(output.t, minlength=output.K))
-    A, T = calibration_inputs(output, present)
-    found = fit_linear(A, T) if len(present) > 1 else LinearMap(np.nan, np.full(1, np.nan))
+    A, T = calibration_inputs(output, present, least_probability(output.P))
+    Z = A - A.mean(axis=1, keepdims=True)
+    unknown = LinearMap(np.nan, np.full(len(present), np.nan))
+    found = unknown if len(present) < 2 or root_mean_square(Z - Z.mean(axis=0)) <= LEAST_SPREAD else fit_linear(A, T)
     theta = np.append(found.slope, found.shift)
     moves = influence(A, T, found) if np.isfinite(theta).all() else np.zeros((len(A), len(theta)))
     theta, moves = against_first(theta, moves)
@@ -264,10 +271,15 @@ def add_calibration(output: ModelOutput, collector: Collector) -> list[Score]:
     return calibration_scores(theta, [output.classes.tolist()[k] for k in present], len(output.t))
 
 
-def calibration_inputs(output: ModelOutput, present: Indices) -> tuple[Array, Array]:
-    """Return the log probabilities of classes, and 1 for that of each row, 0 for others."""
+def calibration_inputs(output: ModelOutput, present: Indices, zero: float) -> tuple[Array, Array]:
+    """Return the log probabilities of classes, and 1 for that of each row, 0 for others; ``zero`` is for exact ones."""
     assert output.P is not None
-    return np.log(np.maximum(output.P[:, present], TINY)), (output.t[:, None] == present) * 1.0
+    return np.log(np.maximum(output.P[:, present], zero)), (output.t[:, None] == present) * 1.0
+
+
+def least_probability(P: Array) -> float:
+    """Return what takes the place of an exact zero: 2e-16, as in the log loss, or the smallest other probability."""
+    return max(TINY, float(P[P > 0].min(initial=EPS)))
 
 
 def calibration_scores(theta: Array, labels: list[Any], n: int) -> list[Score]:

@@ -323,7 +323,8 @@ def _recalibrated(
 ) -> ModelFormulas[Columns]:
     inner = model_formulas(w, model.model_, X)
     if inner.log_proba is not None:
-        A = w.apply("max", inner.log_proba, w.constant(LEAST_LOG))
+        floor = LEAST_LOG if isinstance(model.map_, IsotonicMap) else model.map_.floor
+        A = w.apply("max", inner.log_proba, w.constant(floor))
     elif w.width(inner.values) == 1:
         A = w.join(w.scale(inner.values, -0.5), w.scale(inner.values, 0.5))
     else:
