@@ -108,7 +108,7 @@ def test_the_isotonic_map_is_scikit_learns_for_each_class(K: int) -> None:
     if K == 2:
         Q[:, 0] = 1.0 - Q[:, 1]
     expected = Q / Q.sum(axis=1, keepdims=True)
-    found = fit_map(A, t, "isotonic")
+    found = fit_map(A, t, "isotonic", stated=True)
     np.testing.assert_allclose(np.exp(found(grid)), expected, atol=1e-12)
     assert found.x.dtype == found.y.dtype == np.float64 and len(found.x) < 500
 

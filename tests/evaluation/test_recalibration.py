@@ -101,8 +101,8 @@ def test_the_map_is_plain_arrays_and_travels_in_the_file_of_the_model(method: st
     X, y = rows(3, 600, 0)
     model = recalibrate(NaiveBayes().fit(X, y), *rows(3, 600, 1), method)
     for value in vars(model.map_).values():
-        assert isinstance(value, float | np.ndarray)
-        assert np.asarray(value).dtype.kind in "fi"
+        assert isinstance(value, bool | float | np.ndarray)
+        assert np.asarray(value).dtype.kind in "bfi"
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     assert repr(model).startswith("RecalibratedClassifier(")
@@ -211,5 +211,5 @@ def test_folds_without_a_class_are_left_out() -> None:
         with pytest.warns(OddsmithWarning, match=r"2 of 3 folds have no training rows of some class \(0, 3\)"):
             model = RecalibratedClassifier(inner, cv=KFold(3)).fit(X, y)
         np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
-    with pytest.raises(InvalidInputError, match="No fold has training rows of every class .*cv=5"):
+    with pytest.raises(InvalidInputError, match=r"No fold has training rows of every class .*cv=5"):
         RecalibratedClassifier(cv=KFold(2)).fit(X[:6], y[:6])

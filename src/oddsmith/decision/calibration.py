@@ -112,18 +112,19 @@ class IsotonicMap:
     """``p'_k ∝ g_k(p_k)`` with increasing step functions g_k, joined by straight lines.
 
     ``x`` and ``y`` are the knots of all classes one after another, ``ends`` where those of each class end. For two
-    classes there are those of the second only.
+    classes there are those of the second only. With ``raw``, g_k are functions of the values of a decision function (of
+    two classes: of their difference) in place of p_k.
     """
 
     x: Array
     y: Array
     ends: npt.NDArray[np.intp]
+    raw: bool = False
 
     def __call__(self, A: Array) -> Array:
         """Return log probabilities, N × K."""
-        P = softmax(A)
         starts = np.append(0, self.ends[:-1])
-        columns = P[:, 1:] if len(self.ends) == 1 else P
+        columns = _isotonic_inputs(A, self.raw)
         Q = np.column_stack(
             [np.interp(p, self.x[i:j], self.y[i:j]) for p, i, j in zip(columns.T, starts, self.ends, strict=True)]
         )
@@ -133,6 +134,13 @@ class IsotonicMap:
         Q = np.where(total > 0, Q, 1.0) / np.where(total > 0, total, Q.shape[1])
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(Q))
+
+
+def _isotonic_inputs(A: Array, raw: bool) -> Array:
+    """Return what isotonic functions are of, a column for each: probabilities, or values of the decision function."""
+    if raw:
+        return A if A.shape[1] > 2 else A[:, 1:] - A[:, :1]
+    return softmax(A)[:, 1:] if A.shape[1] == 2 else softmax(A)
 
 
 CalibrationMap: TypeAlias = LinearMap | IsotonicMap
@@ -167,7 +175,7 @@ def fit_map(
     shifts = method == "logistic"
     if not stated:
         if method == "isotonic":
-            return _fit_isotonic(A, t, s)
+            return _fit_isotonic(A, t, s, raw=True)
         return replace(_fit_increasing(A, _platt_targets(A.shape[1], t, s), s, shifts=shifts), floor=-2.0 * HUGE)
     floor = zero_floor(A, t, s)
     maps: list[CalibrationMap] = [LinearMap(1.0, np.zeros(A.shape[1]), floor)]
@@ -409,11 +417,11 @@ def _directions(K: int, *, slope: bool, shifts: bool) -> Array:
     return B[:, np.append(slope, np.full(K - 1, shifts))]
 
 
-def _fit_isotonic(A: Array, t: npt.NDArray[Any], s: Array) -> IsotonicMap:
+def _fit_isotonic(A: Array, t: npt.NDArray[Any], s: Array, *, raw: bool = False) -> IsotonicMap:
     A, t, s = A[s > 0], t[s > 0], s[s > 0]
-    P, xs, ys = softmax(A), [], []
-    for k in [1] if P.shape[1] == 2 else range(P.shape[1]):
-        values, inverse = np.unique(P[:, k], return_inverse=True)
+    xs, ys = [], []
+    for k, column in enumerate(_isotonic_inputs(A, raw).T, start=int(A.shape[1] == 2)):
+        values, inverse = np.unique(column, return_inverse=True)
         weight = np.bincount(inverse, weights=s)
         share = np.bincount(inverse, weights=s * (t == k)) / weight
         fitted = isotonic_regression(share, sample_weight=weight, y_min=0.0, y_max=1.0)
@@ -422,4 +430,4 @@ def _fit_isotonic(A: Array, t: npt.NDArray[Any], s: Array) -> IsotonicMap:
         inner[1:-1] = (fitted[1:-1] == fitted[:-2]) & (fitted[1:-1] == fitted[2:])
         xs.append(values[~inner])
         ys.append(fitted[~inner])
-    return IsotonicMap(np.concatenate(xs), np.concatenate(ys), np.cumsum([len(x) for x in xs]))
+    return IsotonicMap(np.concatenate(xs), np.concatenate(ys), np.cumsum([len(x) for x in xs]), raw)

@@ -64,8 +64,8 @@ def recalibrate(
     inside = np.unique(t if s is None else t[s > 0])
     if len(inside) < 2:
         raise InvalidInputError(
-            f"All rows are of class {model.classes_.tolist()[inside[0]]!r}: nothing can be calibrated on them. Give rows of "
-            "every class."
+            f"All rows are of class {model.classes_.tolist()[inside[0]]!r}: nothing can be calibrated on them. Give "
+            "rows of every class."
         )
     found = fit_map(A, t, method, s, stated=states_probabilities(model))
     return RecalibratedClassifier.around(model, found, method=method)

@@ -161,7 +161,7 @@ class RowSumsParams:
 
 @dataclass(frozen=True)
 class RowSums(PassStatistic):
-    """The sums of the first pass, by group; counts of true against predicted classes, and of the values of each class.
+    """The sums of the first pass, by group; counts of classes by decision, and of the values of each class.
 
     ``spread`` is Σ z zᵀ over the rows' centred log probabilities, K × K, and ``total`` is Σ z; ``least`` is what takes
     the place of a probability of zero.
@@ -185,12 +185,13 @@ class RowSums(PassStatistic):
             A = sums.calibration_inputs(output, np.arange(K), EPS)[0]
             Z = A - A.mean(axis=1, keepdims=True)
             spread, total = Z.T @ Z, Z.sum(axis=0)
+        confusion = output.confusion()
         if params.loss is not None:
-            sums.add_costs(output, collector, params.loss, params.reject)
+            confusion = sums.add_costs(output, collector, params.loss, params.reject)
         counts = {}
         if output.values is not None:
             counts = {k: ValueCounts.of(output.values[:, k], output.t == k, params.most) for k in output.positives}
-        return cls(collector.sums, output.confusion(), counts, spread, total, Least(least))
+        return cls(collector.sums, confusion, counts, spread, total, Least(least))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -369,7 +370,9 @@ class StreamedEvaluation:
         by_group = first.sums | {name: value for name, value in last.sums.items() if name != "n"}
         scores = [score for score in sums.MEANS if score.name in by_group]
         if self.encoder.ranks:
-            scores.append(sums.auc_score(list(areas), [area for area, _ in areas.values()]))
+            found_areas = {k: area for k, (area, _) in areas.items()}
+            influence = sums.group_influence(by_group, found_areas)
+            scores.append(sums.auc_score(list(found_areas.values()), influence))
         if found is not None:
             scores += sums.bin_scores(positives, K)
             G = last.sums.get("calibration")
@@ -378,7 +381,9 @@ class StreamedEvaluation:
             scores += sums.calibration_scores(theta, [classes.tolist()[k] for k in present], n)
         bound = float(np.mean([b for _, b in areas.values()])) if areas else 0.0
         rng, bounds = np.random.default_rng(self.settings.seed), {"auc": bound} if bound else {}
-        return scoring.conclude(scores, by_group, classes, first.confusion, self.settings, rng, bounds)
+        decisions = None if self.loss is None else sums.decision_labels(self.loss, self.settings.reject)
+        counted = scoring.Counted(classes, first.confusion, decisions)
+        return scoring.conclude(scores, by_group, counted, self.settings, rng, bounds)
 
     def _calibration(self, first: RowSums, present: Indices, n: int) -> LinearMap:
         """Return the logistic recalibration, by a pass for each iteration."""
