@@ -1,7 +1,7 @@
 """scikit-learn's own tests of calibration, read from the installed package and run on ours through a thin shim.
 
-Nothing of theirs is copied: the file is read, and ``sklearn.calibration`` in it is replaced by the classes below. Tests that
-ask for what is different on purpose are expected to fail, each with its reason; docs/recalibration.md lists the reasons.
+Nothing of theirs is copied: the file is read, and ``sklearn.calibration`` in it is replaced by the classes below. Tests
+that ask for what is different on purpose are expected to fail, each with its reason; docs/recalibration.md has them.
 """
 
 import sys

@@ -98,8 +98,8 @@ def inverted_interval(weight: Array, gap: Array, drawn: Array, power: int, level
     If the true gaps are c · shape, the score is distributed as ``Σ weight |c · shape + noise|^power``, with the noise
     of the replicates (their gaps less those found). The interval has the scores of all c ≥ 0 for which the value found
     is neither too large nor too small: a test turned round. Zero is in it unless the value found is more than noise
-    explains. A value found that is smaller than noise alone makes it says little about c: the test for the upper edge is
-    that of ``P_c(score ≤ value) / P_0(score ≤ value)`` (A. Read, Presentation of search results: the CLs technique,
+    explains. A value found that is smaller than noise alone makes it says little about c: the test for the upper edge
+    is that of ``P_c(score ≤ value) / P_0(score ≤ value)`` (A. Read, Presentation of search results: the CLs technique,
     J. Phys. G 28, 2002), and the value found is always inside. The shape is not known: it is taken to be that of the
     gaps found, and that of equal gaps, and the outer edges count.
     """

@@ -147,8 +147,8 @@ def evaluate(
     bootstrap, shifted resolution and uncertainty, which chance moves to one side: the interval is moved back by that
     ================== =========================================================================================
 
-    The calibration slope is NaN where all rows have the same probabilities, and infinite where the classes are separated;
-    a probability of zero counts as 2e-16 there, or as the smallest other one.
+    The calibration slope is NaN where all rows have the same probabilities, and infinite where the classes are
+    separated; a probability of zero counts as 2e-16 there, or as the smallest other one.
 
     Cost: the model's predictions, O(N log N) for each class, and some tenths of a second for the bootstrap, whatever N.
     Of files and clusters the predictions are made once and kept within ``memory``; then there are six to eight passes

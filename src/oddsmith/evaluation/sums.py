@@ -35,8 +35,8 @@ Formula = Callable[[Sums], Array]
 class Score:
     """A score as a function of sums (R × … → R), and what its interval is made by.
 
-    ``most`` is the largest value that it can have, ``error`` its standard error where there is a formula. A score ``Σ weight · |difference|^power`` has ``gaps``, a function
-    that returns weights and differences, R × cells each.
+    ``most`` is the largest value that it can have, ``error`` its standard error where there is a formula. A score
+    ``Σ weight · |difference|^power`` has ``gaps``, a function that returns weights and differences, R × cells each.
     """
 
     name: str
