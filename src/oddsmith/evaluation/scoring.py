@@ -72,6 +72,9 @@ class Evaluation(Table):
             return self.scores[name].value if name in self.scores else np.nan
         raise AttributeError(name)
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def interval(self, name: str) -> tuple[float, float]:
         """Return the interval of a score."""
         if name not in self.scores:

@@ -84,6 +84,8 @@ class CoefficientDisplay(Display):
     @classmethod
     def from_summary(cls, summary: Summary, *, intercept: bool = False) -> Self:
         """Take a summary that was made before."""
+        if not summary.has_errors:
+            raise InvalidInputError(f"This summary has no intervals to draw ({summary.remarks[0]}).")
         table = summary.to_dict()
         kept = [i for i, term in enumerate(table["term"]) if intercept or term != INTERCEPT]
         if not kept:

@@ -76,7 +76,7 @@ class ProfileDisplay(Display):
         ax: AxesLike = None,
         **rows: ArrayLike,
     ) -> Self:
-        """Draw the profile of a term of a fitted model (``(class, term)`` for more than two classes) with the rows of its fit.
+        """Draw the profile of a term of a fitted model (``(class, term)`` for more than two classes), with its rows.
 
         ``rows`` are ``sample_weight`` and ``offset``, if the fit had them.
         """

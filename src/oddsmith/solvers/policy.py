@@ -41,6 +41,8 @@ class Policy:
     # Which solver.
     largest_hessian: int = 2500
     """Weights up to which a Hessian is formed: 50 MB and 1.3 s of Cholesky at the limit."""
+    largest_summary: int = 5000
+    """Weights up to which a summary forms the Hessian that the fit did without (3,201 weights: 10 s on one core)."""
     sparse_columns: int = 400
     """Columns of sparse rows with a prior from which products beat the Hessian (5,000 × 2,000: 5.2 s → 41 ms; with 800,
     a factor of 400 levels takes 2.4 times as long)."""
