@@ -804,7 +804,8 @@ def test_clusters_may_be_a_column_of_the_table() -> None:
     for X, target in ((whole, None), (whole, "low")):
         found = formula.summary(X, target, covariance=("cluster", "clinic"))
         assert "errors robust to 5 clusters" in str(found)
-    kept = LogisticRegression().fit(data.drop(columns="clinic"), y)
+    numbers = data.drop(columns="clinic")
+    kept = LogisticRegression().fit(numbers, y)
     by_name = kept.summary(covariance=("cluster", "ward"))  # the table is still in memory
     np.testing.assert_array_equal(by_name.std_error, kept.summary(covariance=("cluster", data["ward"])).std_error)
     with pytest.raises(UnknownNameError, match=r"column for the clusters 'wrad'.*'ward'"):

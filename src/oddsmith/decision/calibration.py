@@ -279,7 +279,7 @@ def fit_linear(
     if scale <= max(FLAT * largest, 1.0 / HUGE):
         return LinearMap(np.nan, np.full(K, np.nan))
     Z = (Z - center) / scale
-    where = Coordinates(scale, center)
+    where = MapCoordinates(scale, center)
     return solve_linear(lambda theta: cross_entropy(Z, T, s, theta), where, shifts=shifts, slope=slope, finite=finite)
 
 
@@ -294,7 +294,7 @@ def root_mean_square(Z: Array) -> float:
 
 
 @dataclass(frozen=True)
-class Coordinates:
+class MapCoordinates:
     """The search sees activations less ``center`` (K), divided by ``scale``."""
 
     scale: float
@@ -314,7 +314,7 @@ class Coordinates:
 
 def solve_linear(
     entropy: Callable[[Array], Entropy],
-    where: Coordinates,
+    where: MapCoordinates,
     *,
     shifts: bool = True,
     slope: bool = True,
@@ -326,7 +326,7 @@ def solve_linear(
 
     >>> A, T = np.log([[0.9, 0.1], [0.6, 0.4], [0.6, 0.4], [0.1, 0.9]]), np.eye(2)[[0, 0, 1, 1]]
     >>> Z = A - A.mean(axis=1, keepdims=True)
-    >>> found = solve_linear(lambda theta: cross_entropy(Z, T, np.ones(4), theta), Coordinates(1.0, np.zeros(2)))
+    >>> found = solve_linear(lambda theta: cross_entropy(Z, T, np.ones(4), theta), MapCoordinates(1.0, np.zeros(2)))
     >>> bool(np.isclose(found.slope, fit_linear(A, T).slope))
     True
     """

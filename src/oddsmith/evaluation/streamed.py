@@ -18,7 +18,7 @@ import numpy as np
 from oddsmith.block import Block
 from oddsmith.data_access.streamed_prediction import model_inputs, open_pieces, select_columns, with_types
 from oddsmith.data_access.training_stream import PassCounter
-from oddsmith.decision.calibration import Coordinates, LinearMap, cross_entropy, gradients, moves_by, solve_linear
+from oddsmith.decision.calibration import LinearMap, MapCoordinates, cross_entropy, gradients, moves_by, solve_linear
 from oddsmith.decision.loss import LossMatrix, RejectLike, read_loss
 from oddsmith.design.data_summary import locate_errors
 from oddsmith.design.inputs import as_table
@@ -159,7 +159,7 @@ class RowSumsParams:
     most: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RowSums(PassStatistic):
     """The sums of the first pass, by group; counts of classes by decision, and of the values of each class.
 
@@ -191,7 +191,8 @@ class RowSums(PassStatistic):
         counts = {}
         if output.values is not None:
             counts = {k: ValueCounts.of(output.values[:, k], output.t == k, params.most) for k in output.positives}
-        return cls(collector.sums, confusion, counts, spread, total, Least(least))
+        moments = {"spread": spread, "total": total}
+        return cls(sums=collector.sums, confusion=confusion, counts=counts, least=Least(least), **moments)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +201,7 @@ class CrossEntropyParams:
 
     encoder: PredictionEncoder
     present: Indices
-    where: Coordinates
+    where: MapCoordinates
     zero: float
     theta: Array
 
@@ -264,7 +265,7 @@ class RankSums(PassStatistic):
             A, T = sums.calibration_inputs(output, params.present, params.zero)
             collector.add("calibration", *gradients(A, T, params.found).T)
             theta = np.append(params.found.slope, params.found.shift)
-            where = Coordinates(1.0, np.zeros(len(params.present)))
+            where = MapCoordinates(1.0, np.zeros(len(params.present)))
             at = CrossEntropyParams(
                 encoder=params.encoder, present=params.present, where=where, zero=params.zero, theta=theta
             )
@@ -395,7 +396,7 @@ class StreamedEvaluation:
         scale = float(np.sqrt(max(0.0, (np.trace(S) - S.sum() / K) / K)))
         if K < 2 or scale <= sums.LEAST_SPREAD:
             return LinearMap(np.nan, np.full(K, np.nan))
-        where = Coordinates(scale, center)
+        where = MapCoordinates(scale, center)
 
         def entropy(theta: Array) -> tuple[float, Array, Array]:
             at = CrossEntropyParams(

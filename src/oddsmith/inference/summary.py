@@ -49,7 +49,7 @@ def wald_columns(estimate: Array, error: Array, level: float) -> dict[str, Array
     return dict(zip(FREQUENTIST, values, strict=True))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Summary(ColumnTable):
     """Estimates with errors and intervals, a row per weight, and the likelihood of the model.
 

@@ -62,11 +62,6 @@ class ReportTable(Table):
     show ``most_rows``, and how many more there are. In an interpreter the table is its own ``repr``.
     """
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if "__repr__" not in vars(cls):  # else a dataclass writes one of its own
-            cls.__repr__ = ReportTable.__repr__  # type: ignore[method-assign]
-
     def __repr__(self) -> str:
         return str(self)
 
