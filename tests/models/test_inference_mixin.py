@@ -870,3 +870,22 @@ def test_a_model_of_many_weights_lists_its_estimates(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("oddsmith.likelihood.fitted_state.Machine.here", lambda: SimpleNamespace(memory=1e9))
     with pytest.raises(UnavailableError, match=r"Hessian of 9,001 weights: 2.59 GB, and 1 GB are free"):
         model.summary()
+
+
+def test_the_footer_names_the_errors() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 1))
+    y = X[:, 0] + rng.normal(size=80) > 0
+    model = ProbitRegression().fit(X, y)
+    ids = np.arange(80) % 9
+    for covariance, words in {
+        "information": "errors from the information",
+        "observed": "errors from the observed information",
+        "sandwich": "robust errors (HC0 sandwich)",
+        ("sandwich", "HC1"): "robust errors (HC1 sandwich)",
+    }.items():
+        remark = f"maximum likelihood; {words}; 95% Wald intervals"
+        assert remark in model.summary(X, y, covariance=covariance).remarks
+    for factor, shown in ((), "CR1"), (("CR0",), "CR0"), (("CR1S",), "CR1S"):
+        remark = f"maximum likelihood; errors robust to 9 clusters ({shown}); 90% Wald intervals"
+        assert remark in model.summary(X, y, covariance=("cluster", ids, *factor), level=0.9).remarks
