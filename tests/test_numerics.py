@@ -165,3 +165,12 @@ def test_rows_that_must_stay_stay() -> None:
     S = np.ones((3, 3))
     assert factor_spd(S).aliased.tolist() == [1, 2]
     assert factor_spd(S, may_alias=np.array([True, False, True])).aliased.tolist() == [2]
+
+
+def test_coth_excess_has_every_digit_on_both_sides_of_its_series() -> None:
+    """Against fifty digits; below 0.02 it is a series of three terms."""
+    x = np.concatenate([[1e-8, 1e-4], np.linspace(0.005, 0.0199999, 40), [0.02, 0.021, 0.1, 1.0, 30.0]])
+    with mpmath.workdps(50):
+        exact = [float(mpmath.mpf(v) * mpmath.coth(mpmath.mpf(v)) - 1) for v in x.tolist()]
+    np.testing.assert_allclose(coth_excess(x), exact, rtol=3e-12)
+    np.testing.assert_allclose(coth_excess(x[x < 0.02]), np.array(exact)[x < 0.02], rtol=1e-13)

@@ -14,5 +14,5 @@ two = penguins.filter(pyarrow.compute.is_in(penguins["species"], pyarrow.array([
 
 model = GaussianClassifier("shared").fit(two, y="species")
 error = bayes_error(model)
-display = ClassDensityDisplay.from_estimator(model).plot()
+display = ClassDensityDisplay.from_estimator(model)
 figure = display.figure_

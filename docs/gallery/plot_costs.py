@@ -20,7 +20,7 @@ loss = [[0, 1], [10, 0]]
 
 model = LogisticRegression().fit(train, y="diagnosis")
 left, right = new_axes(1, 2, (7.0, 3.4))
-cost = CostDisplay.from_estimator({"": model}, test, "diagnosis", loss).plot(left)
+cost = CostDisplay.from_estimator({"": model}, test, "diagnosis", loss, ax=left)
 lowest = int(np.argmin(cost.curves[""].cost))
 best = float(cost.curves[""].threshold[lowest])
 left.plot(
@@ -39,5 +39,5 @@ left.legend(loc="upper center", frameon=False)
 p, ill = model.predict_proba(test.drop_columns("diagnosis"))[:, 1], np.array(test["diagnosis"]) == "malignant"
 costs = [np.where(ill, 10.0 * (p <= cut), p > cut) for cut in (1 / 11, best)]
 difference, error = np.mean(costs[0] - costs[1]), np.std(costs[0] - costs[1]) / np.sqrt(len(p))
-risk = RiskCoverageDisplay.from_estimator({"": model}, test, "diagnosis").plot(right)
+risk = RiskCoverageDisplay.from_estimator({"": model}, test, "diagnosis", ax=right)
 figure = left.figure

@@ -10,5 +10,5 @@ from oddsmith.plots import DecisionRegionDisplay
 table = load_dataset("penguins").select(["species", "bill_length_mm", "flipper_length_mm"]).drop_null()
 
 model = LogisticRegression().fit(table, y="species")
-display = DecisionRegionDisplay.from_estimator(model, table, "species").plot()
+display = DecisionRegionDisplay.from_estimator(model, table, "species")
 figure = display.figure_

@@ -14,7 +14,7 @@ X = np.vstack([rng.normal([1.7, 0.1], 0.6, (30, 2)), rng.normal([4.0, 2.4], 0.6,
 y = np.repeat(["negative", "positive"], 30)
 
 model = LogisticRegression(prior=2.0).fit(X, y)
-display = DecisionRegionDisplay.from_estimator(model, X, y, limits=((-1.4, 6.2), (-1.9, 4.0))).plot()
+display = DecisionRegionDisplay.from_estimator(model, X, y, limits=((-1.4, 6.2), (-1.9, 4.0)))
 points = np.array([[5.4, 1.2], [0.6, 2.4], [3.2, -1.4], [0.0, 0.0]])
 distances = model.distance(points)
 feet = points - distances[:, None] * model.boundary_.normal

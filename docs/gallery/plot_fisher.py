@@ -12,6 +12,6 @@ X, y = table.drop_columns("cultivar"), table["cultivar"].to_numpy()
 
 fisher = FisherDiscriminant().fit(X, y)
 Z = fisher.transform(X)
-display = DecisionRegionDisplay.from_estimator(GaussianClassifier("shared").fit(Z, y), Z, y).plot()
+display = DecisionRegionDisplay.from_estimator(GaussianClassifier("shared").fit(Z, y), Z, y)
 display.ax_.set(xlabel="first direction", ylabel="second direction")
 figure = display.figure_

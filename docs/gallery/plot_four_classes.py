@@ -14,5 +14,5 @@ X = np.vstack([rng.normal(centre, 0.9, (50, 2)) for centre in centres])
 y = np.repeat(["north-west", "north-east", "south-east", "south-west"], 50)
 
 model = LogisticRegression(prior=2.0).fit(X, y)
-display = DecisionRegionDisplay.from_estimator(model, X, y).plot()
+display = DecisionRegionDisplay.from_estimator(model, X, y)
 figure = display.figure_

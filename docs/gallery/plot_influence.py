@@ -14,5 +14,5 @@ y = rng.random(120) < 1 / (1 + np.exp(-1.5 * X[:, 0] + X[:, 1]))
 X[0], y[0] = [3.0, 1.2], False
 
 model = LogisticRegression().fit(X, np.where(y, "yes", "no"))
-display = InfluenceDisplay.from_estimator(model, X, np.where(y, "yes", "no")).plot()
+display = InfluenceDisplay.from_estimator(model, X, np.where(y, "yes", "no"))
 figure = display.figure_

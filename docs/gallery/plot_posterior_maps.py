@@ -10,5 +10,5 @@ from oddsmith.plots import PosteriorMapDisplay
 table = load_dataset("penguins").select(["species", "bill_length_mm", "flipper_length_mm"]).drop_null()
 
 model = LogisticRegression().fit(table, y="species")
-display = PosteriorMapDisplay.from_estimator(model, table, "species").plot()
+display = PosteriorMapDisplay.from_estimator(model, table, "species")
 figure = display.figure_

@@ -23,7 +23,7 @@ for row, (name, prior) in enumerate({"maximum likelihood": None, "prior of σ = 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SeparationWarning)  # this is what the figure is about
         model = LogisticRegression(prior, basis=Polynomial(2)).fit(X, y)
-    maps[name] = PosteriorMapDisplay.from_estimator(model, X, y).plot(axes[3 * row : 3 * row + 3])
+    maps[name] = PosteriorMapDisplay.from_estimator(model, X, y, ax=axes[3 * row : 3 * row + 3])
     axes[3 * row].set_ylabel(f"{name}\nx1")
 for ax in axes:
     ax.label_outer()

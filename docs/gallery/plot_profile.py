@@ -14,5 +14,5 @@ X = rng.normal(size=(25, 1))
 y = rng.random(25) < 1 / (1 + np.exp(-1.0 - 2.0 * X[:, 0]))
 
 model = LogisticRegression().fit(X, y)
-display = ProfileDisplay.from_estimator(model, X, y, "x0").plot()
+display = ProfileDisplay.from_estimator(model, X, y, "x0")
 figure = display.figure_

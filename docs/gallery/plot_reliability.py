@@ -16,5 +16,5 @@ train, test = slice(0, 2000), slice(2000, None)
 
 models = {"naive Bayes": NaiveBayes(), "logistic": LogisticRegression()}
 models = {name: model.fit(X[train], y[train]) for name, model in models.items()}
-display = ReliabilityDisplay.from_estimator(models, X[test], y[test]).plot()
+display = ReliabilityDisplay.from_estimator(models, X[test], y[test])
 figure = display.figure_

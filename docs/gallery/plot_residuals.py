@@ -16,7 +16,7 @@ y = np.where(rng.random(800) < 1 / (1 + np.exp(0.5 - X[:, 0] - 1.2 * X[:, 0] ** 
 axes = np.reshape(new_axes(2, 2, (7.0, 5.0), sharey="row", sharex=True), (2, 2))
 linear = LogisticRegression().fit(X, y)
 quadratic = LogisticRegression(basis=Polynomial(2)).fit(X, y)
-missed = ResidualDisplay.from_estimator(linear, X, y).plot(axes[:, 0])
+missed = ResidualDisplay.from_estimator(linear, X, y, ax=axes[:, 0])
 fitted = ResidualDisplay.from_estimator(quadratic, X, y).plot(axes[:, 1], legend=False)
 for ax in axes.ravel():
     ax.label_outer()

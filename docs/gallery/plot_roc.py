@@ -18,6 +18,6 @@ models = {
     "quadratic": LogisticRegression(prior=1.0, basis=Polynomial(2)).fit(X[:600], labels[:600]),
 }
 left, right = new_axes(1, 2, (6.6, 3.9))
-roc = RocDisplay.from_estimator(models, X[600:], labels[600:]).plot(left)
-precision = PrecisionRecallDisplay.from_estimator(models, X[600:], labels[600:]).plot(right)
+roc = RocDisplay.from_estimator(models, X[600:], labels[600:], ax=left)
+precision = PrecisionRecallDisplay.from_estimator(models, X[600:], labels[600:], ax=right)
 figure = left.figure

@@ -14,5 +14,5 @@ X = np.vstack([rng.normal([-1.0, -0.5], 0.7, (25, 2)), rng.normal([1.0, 0.5], 0.
 y = np.repeat(["no", "yes"], 25)
 
 model = LogisticRegression(prior=3.0).fit(X, y)
-display = UncertaintyMapDisplay.from_estimator(model, X, y, limits=((-5, 5), (-4, 4))).plot()
+display = UncertaintyMapDisplay.from_estimator(model, X, y, limits=((-5, 5), (-4, 4)))
 figure = display.figure_

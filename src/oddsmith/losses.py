@@ -139,3 +139,9 @@ def softmax_rows(A: Array, t: Codes) -> RowLosses:
     value = log_total - xp.sum(xp.where(hit[:, 1:], A, 0.0), axis=1)
     value = xp.where(near < 0.5, -xp.log1p(-xp.minimum(near, 0.5)), value)
     return SoftmaxRows(value, xp.where(hit, -others, P)[:, 1:], P)
+
+
+def curvatures(rows: RowLosses) -> Array:
+    """Return the curvature of each row's loss between its activations, n × C × C."""
+    C = rows.gradient.shape[1]
+    return np.stack([np.stack([rows.curvature(j, k) for k in range(C)], axis=-1) for j in range(C)], axis=1)

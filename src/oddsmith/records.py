@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from html import escape
-from typing import Any
+from itertools import islice
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,8 @@ class Table:
     """A mixin: whatever has ``to_dict()`` (column → list) also prints, renders and becomes a data frame."""
 
     title: str = ""
+    most_rows: ClassVar[int] = 1000
+    """Rows that a notebook shows."""
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Return the columns as lists."""
@@ -58,8 +61,14 @@ class Table:
         return "\n".join([self.title, *lines] if self.title else lines)
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(name)}</th>" for name in self.to_dict())
-        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in self._rows())
+        columns, rows = self.to_dict(), []
+        for row in islice(self._rows(), self.most_rows):
+            rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>")
+        head, body = "".join(f"<th>{escape(name)}</th>" for name in columns), "".join(rows)
+        total = len(next(iter(columns.values()), ()))
+        if total > self.most_rows:
+            note = f"The first {self.most_rows:,} of {total:,} rows: to_pandas() has them all."
+            body += f'<tr><td colspan="{len(columns)}" style="text-align:left">{note}</td></tr>'
         caption = f"<caption>{escape(self.title)}</caption>" if self.title else ""
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 

@@ -206,6 +206,20 @@ def test_decisions_follow_the_loss_and_reject(run: Any, fitted: Path) -> None:
     assert np.allclose(rejecting["expected_loss"][rejecting["decision"].isna()], 0.01, rtol=1e-14)
 
 
+def test_the_confusion_table_follows_the_loss(run: Any, fitted: Path) -> None:
+    Path("loss.csv").write_text("class,tag,leave\nAdelie,0,1\nChinstrap,0,9\nGentoo,1,0\n")
+    given = ("evaluate", fitted, "penguins", "-t", "species", "--loss", "loss.csv", "--reject", "0.01")
+    shown = run(*given).out
+    assert "Rows by true class, columns by decision under the loss" in shown
+    assert [word for word in ("tag", "leave", "no decision") if word not in shown] == []
+    found = json.loads(run(*given, "--json").out)["confusion"]
+    assert run("decide", *given[1:3], *given[5:], "--keep", "species", "-o", "d.csv").code == 0
+    counts = pandas.crosstab(*(pandas.read_csv("d.csv").fillna("reject")[name] for name in ("species", "decision")))
+    assert found["decisions"] == ["tag", "leave", "reject"]
+    assert found["counts"] == counts[found["decisions"]].loc[found["classes"]].to_numpy().tolist()
+    assert "columns by prediction" in run(*given[:5]).out
+
+
 def test_evaluation_and_comparison_as_json(run: Any, fitted: Path) -> None:
     scores = json.loads(run("evaluate", fitted, "penguins", "-t", "species", "--json").out)
     assert scores["rows"] == 344 and scores["scores"]["accuracy"]["value"] > 0.97

@@ -1,6 +1,7 @@
 """Small functions of evaluation on numbers that can be checked by hand."""
 
 import numpy as np
+import pytest
 
 from oddsmith import GaussianClassifier
 from oddsmith.evaluation import bootstrap
@@ -67,3 +68,17 @@ def test_counts_of_values_keep_their_order_and_merge() -> None:
     assert both.drop > 0
     assert both.counts.tolist() == [[0, 2], [2, 0]]
     assert ValueCounts.of(np.array([0.1, 0.4, 0.4, 0.9]), SIDES, 9).area() == (0.875, 0.0)
+
+
+def test_the_upper_edge_of_a_small_value_allows_for_how_small_it_is() -> None:
+    """At the upper edge, a score this small is 0.025 times as probable as with no gaps at all."""
+    rng = np.random.default_rng(0)
+    weight, gap = np.full(8, 1 / 8), np.full(8, 0.05)
+    noise = 0.08 * rng.normal(size=(4000, 8))
+    low, high = bootstrap.inverted_interval(weight, gap, gap + noise, 1, 0.95)
+
+    def share(c: float) -> float:
+        return float((np.abs(c * gap + noise).mean(axis=1) < 0.05).mean())
+
+    assert low == 0.0 and 0.05 < share(0.0) < 0.5, "smaller than chance alone makes it, mostly"
+    assert share(high / 0.05) == pytest.approx(0.025 * share(0.0), abs=1e-3) and high > 0.05

@@ -7,11 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_digits, load_iris, make_classification
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression as Theirs
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
 
 from oddsmith import (
+    FisherDiscriminant,
     GaussianClassifier,
     LogisticRegression,
     NaiveBayes,
@@ -95,8 +101,8 @@ def test_the_map_is_plain_arrays_and_travels_in_the_file_of_the_model(method: st
     X, y = rows(3, 600, 0)
     model = recalibrate(NaiveBayes().fit(X, y), *rows(3, 600, 1), method)
     for value in vars(model.map_).values():
-        assert isinstance(value, float | np.ndarray)
-        assert np.asarray(value).dtype.kind in "fi"
+        assert isinstance(value, bool | float | np.ndarray)
+        assert np.asarray(value).dtype.kind in "bfi"
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     assert repr(model).startswith("RecalibratedClassifier(")
@@ -139,3 +145,71 @@ def test_bad_input_is_refused_in_words() -> None:
             RecalibratedClassifier(**parameters).fit(X, y)
     with pytest.raises(InvalidInputError, match="Class 'oak' has 1 row"):
         RecalibratedClassifier().fit(X, np.append(y[:-1], "oak"))
+
+
+# ----------------------------------------------------------------------------------- models and rows of other makers
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_separated_classes_keep_finite_probabilities(method: str) -> None:
+    X, y = load_iris(return_X_y=True)
+    X, y = X[:100], y[:100]
+    fitted = RecalibratedClassifier(FisherDiscriminant(), method).fit(X, y)
+    around = recalibrate(FisherDiscriminant().fit(X, y), X, y, method)
+    for model in (fitted, around):
+        assert np.isfinite(model.predict_proba(X)).all() and model.score(X, y) == 1.0
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_zeros_of_a_forest_do_not_spoil_the_map(method: str) -> None:
+    X, y = make_classification(1500, 10, n_informative=5, n_classes=4, flip_y=0.3, random_state=0)
+    forest = RandomForestClassifier(10, random_state=0).fit(X[:500], y[:500])
+    assert (forest.predict_proba(X) == 0.0).mean() > 0.05
+    FrozenEstimator = pytest.importorskip("sklearn.frozen").FrozenEstimator
+    sigmoid = CalibratedClassifierCV(FrozenEstimator(forest), method="sigmoid").fit(X[500:1000], y[500:1000])
+    better = recalibrate(forest, X[500:1000], y[500:1000], method)
+    before, theirs, after = (evaluate(m, X[1000:], y[1000:], replicates=100) for m in (forest, sigmoid, better))
+    assert after.brier < before.brier and after.brier < 1.03 * theirs.brier
+    assert after.log_loss < before.log_loss - 1.0
+
+
+def test_naive_bayes_that_is_sure_beyond_all_reason_is_calibrated() -> None:
+    """Its log probabilities go down to −8e9; scikit-learn's sigmoid and temperature come to 1.98 and 3.80."""
+    X, y = load_digits(return_X_y=True)
+    model = NaiveBayes().fit(X[:600], y[:600])
+    for method in ("logistic", "temperature"):
+        better = recalibrate(model, X[600:1200], y[600:1200], method)
+        assert evaluate(better, X[1200:], y[1200:], replicates=100).log_loss < 0.9
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_weight_of_two_is_the_row_twice(method: str) -> None:
+    X, y = rows(2, 200, 0)
+    s = np.random.default_rng(0).integers(0, 3, 200)
+    for model in (NaiveBayes().fit(X, y), LinearSVC().fit(X, y)):
+        weighted = recalibrate(model, X, y, method, sample_weight=s)
+        repeated = recalibrate(model, X.repeat(s, axis=0), y.repeat(s), method)
+        np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-8)
+    with pytest.raises(InvalidInputError, match="All rows are of class 'ash'"):
+        recalibrate(model, X, y, method, sample_weight=y == "ash")
+
+
+def test_weights_reach_the_map_of_a_model_that_takes_none() -> None:
+    X, y = rows(2, 300, 0)
+    s = np.where(y == "ash", 3.0, 1.0)
+    with pytest.warns(OddsmithWarning, match="KNeighborsClassifier.fit takes no sample_weight"):
+        weighted = RecalibratedClassifier(KNeighborsClassifier()).fit(X, y, sample_weight=s)
+    plain = RecalibratedClassifier(KNeighborsClassifier()).fit(X, y)
+    assert weighted.predict_proba(X)[:, 0].mean() > plain.predict_proba(X)[:, 0].mean() + 0.05
+    np.testing.assert_allclose(weighted.class_prior_[0], s[y == "ash"].sum() / s.sum())
+
+
+def test_folds_without_a_class_are_left_out() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(12, 5)), np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3])
+    for inner in (DecisionTreeClassifier(random_state=7), LinearSVC(), NaiveBayes()):
+        with pytest.warns(OddsmithWarning, match=r"2 of 3 folds have no training rows of some class \(0, 3\)"):
+            model = RecalibratedClassifier(inner, cv=KFold(3)).fit(X, y)
+        np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+    with pytest.raises(InvalidInputError, match=r"No fold has training rows of every class .*cv=5"):
+        RecalibratedClassifier(cv=KFold(2)).fit(X[:6], y[:6])

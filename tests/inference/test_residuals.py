@@ -77,3 +77,55 @@ def test_diagnostics_do_not_depend_on_the_reference_or_on_blocks(monkeypatch: py
     two = LogisticRegression(reference=1).fit(X, y, sample_weight=s).diagnostics(X, y, sample_weight=s)
     for name in ("leverage", "cooks_distance", "deviance", "pearson"):
         np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-6, atol=1e-9)
+
+
+def test_standardised_residuals_of_a_one_way_layout_have_a_closed_form() -> None:
+    """With a weight for each level and class, p is the share of the class in the level, of n rows.
+
+    A row moves its own share by 1/n, so the variance of t − p is p (1 − p) (1 − 1/n).
+    """
+    rng = np.random.default_rng(3)
+    level = np.repeat([0, 1, 2], [12, 20, 31])
+    y = rng.integers(0, 4, len(level))
+    y[:4], y[12:16], y[32:36] = np.arange(4), np.arange(4), np.arange(4)  # every class in every level
+    X = np.eye(3)[level][:, 1:]
+    found = LogisticRegression(tol=1e-14).fit(X, y).diagnostics(X, y)
+    n = np.bincount(level)[level]
+    P = np.array([[np.mean(y[level == g] == k) for k in range(4)] for g in range(3)])[level]
+    left = np.sqrt(1.0 - 1.0 / n)
+    np.testing.assert_allclose(found.leverage, 3.0 / n, rtol=1e-7)
+    pearson = (np.eye(4)[y] - P) / np.sqrt(P * (1 - P))
+    np.testing.assert_allclose(found.standardized_pearson, pearson / left[:, None], rtol=1e-6)
+    deviance = np.sqrt(-2 * np.log(P[np.arange(len(y)), y]))
+    np.testing.assert_allclose(found.standardized_deviance, deviance / left, rtol=1e-6)
+
+
+def test_leverages_and_standardised_residuals_of_softmax_are_those_of_the_whole_hat_matrix() -> None:
+    """The hat matrix of all rows and contrasts, formed: W^½ Z (Zᵀ W Z)⁻¹ Zᵀ W^½, of 2 N rows."""
+    X, y, s = softmax_data(40)
+    model = LogisticRegression().fit(X, y, sample_weight=s)
+    found = model.diagnostics(X, y, sample_weight=s)
+    P, N = model.predict_proba(X), len(X)
+    Z = np.column_stack([np.ones(N), (X - X.mean(axis=0)) / X.std(axis=0)])
+    big, root = np.zeros((2 * N, 6)), np.zeros((2 * N, 2 * N))
+    for i in range(N):
+        rows = slice(2 * i, 2 * i + 2)
+        big[rows] = np.kron(np.eye(2), Z[i])
+        w, U = np.linalg.eigh(s[i] * (np.diag(P[i, 1:]) - np.outer(P[i, 1:], P[i, 1:])))
+        root[rows, rows] = (U * np.sqrt(w)) @ U.T
+    half = root @ big
+    hat = half @ np.linalg.solve(half.T @ half, half.T)
+    leverage = np.diag(hat).reshape(N, 2).sum(axis=1)
+    np.testing.assert_allclose(found.leverage, leverage, rtol=1e-6)
+    pearson = np.sqrt(s)[:, None] * (np.eye(3)[y] - P) / np.sqrt(P * (1 - P))
+    np.testing.assert_allclose(found.standardized_pearson, pearson / np.sqrt(1 - leverage / 2)[:, None], rtol=1e-6)
+
+
+def test_a_notebook_shows_the_head_of_many_rows() -> None:
+    X, y, _ = softmax_data(700)
+    found = LogisticRegression().fit(X, y).diagnostics(X, y)
+    page = found._repr_html_()
+    assert page.count("<tr>") == 1 + 10 + 1 and "The first 10 of 700 rows: to_pandas() has them all." in page
+    assert repr(found) == str(found) and str(found).startswith("700 rows: leverage up to")
+    few = LogisticRegression().fit(X[:8], [0, 1, 0, 1, 0, 1, 1, 0]).diagnostics(X[:8], [0, 1, 0, 1, 0, 1, 1, 0])
+    assert few._repr_html_().count("<tr>") == 1 + 8 and "The first" not in few._repr_html_()

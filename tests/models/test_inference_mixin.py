@@ -1,6 +1,7 @@
 """Inference of fitted models against R (glm, confint, sandwich, drop1, brglm2, multinom) and statsmodels."""
 
 import warnings
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,13 @@ from oddsmith import (
     likelihood_ratio_test,
 )
 from oddsmith.design.table import Design
-from oddsmith.errors import InvalidInputError, InvalidTypeError, SeparationWarning, UnknownNameError
+from oddsmith.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    SeparationWarning,
+    UnavailableError,
+    UnknownNameError,
+)
 from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.links import LINKS
 from oddsmith.testing import check_model
@@ -425,6 +432,8 @@ def test_map_fit_reports_a_posterior() -> None:
         "credible_lower",
         "credible_upper",
         "odds_ratio",
+        "odds_lower",
+        "odds_upper",
     }
     p = model.predict_proba(Z)[:, 1]
     one = np.column_stack([np.ones(len(Z)), Z])
@@ -740,3 +749,143 @@ def test_penalised_profiles_end_on_their_highest_branch(seed: int, j: int) -> No
         for start in starts
     ]
     assert 2.0 * (min(found) - penalised(best, Z, y)) == pytest.approx(3.841458820694124, abs=1e-5)
+
+
+# ------------------------------------------------ corrections by leverage, clusters by name, odds, many weights
+
+
+@pytest.mark.parametrize("factor", ["HC0", "HC1", "HC2", "HC3"])
+@pytest.mark.parametrize("case", cases("robust_*"), ids=str)
+def test_errors_corrected_by_leverages_equal_r_sandwich(case: Case, factor: str) -> None:
+    model = LogisticRegression(link=case.expected["link"], tol=1e-14)
+    given = {"sample_weight": case.weights}
+    model.fit(table(case), labels(case), **given)
+    found = model.summary(table(case), labels(case), **given, covariance=("sandwich", factor))
+    np.testing.assert_allclose(found.std_error, case.expected["std_errors"][factor], rtol=1e-6)
+    assert f"robust errors ({factor} sandwich)" in str(found)
+
+
+def test_hc3_of_softmax_is_the_spread_of_one_step_without_each_row() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 2))
+    y = (X @ rng.normal(size=(2, 3)) + rng.gumbel(size=(50, 3))).argmax(axis=1)
+    model = LogisticRegression(reference=0, tol=1e-14).fit(X, y)
+    Z, P = np.column_stack([np.ones(50), X]), model.predict_proba(X)
+
+    def information(rows: Any) -> Any:
+        return sum(np.kron(np.diag(P[i, 1:]) - np.outer(P[i, 1:], P[i, 1:]), np.outer(Z[i], Z[i])) for i in rows)
+
+    steps = []
+    for i in range(50):
+        score = np.kron(np.array([y[i] == 1, y[i] == 2]) - P[i, 1:], Z[i])
+        steps.append(np.linalg.solve(information(set(range(50)) - {i}), score))
+    found = model.summary(X, y, covariance=("sandwich", "HC3"))
+    np.testing.assert_allclose(found.std_error, np.sqrt((np.array(steps) ** 2).sum(axis=0)), rtol=1e-6)
+    with pytest.raises(InvalidInputError, match=r"HC2 is for two classes. Use \('sandwich', 'HC3'\)"):
+        model.summary(X, y, covariance=("sandwich", "HC2"))
+
+
+def test_clusters_may_be_a_column_of_the_table() -> None:
+    case = cases("inference_birthwt")[0]
+    data = table(case).assign(ward=np.arange(len(case.X)) % 17, clinic=[f"c{i % 5}" for i in range(len(case.X))])
+    y = labels(case)
+    plain = data[list(case.feature_names)]
+    model = LogisticRegression().fit(plain, y)
+    for name in ("ward", "clinic"):
+        by_name = model.summary(data, y, covariance=("cluster", name, "CR1S"))
+        by_value = model.summary(plain, y, covariance=("cluster", data[name].to_numpy(), "CR1S"))
+        np.testing.assert_array_equal(by_name.std_error, by_value.std_error)
+        assert f"errors robust to {data[name].nunique()} clusters (CR1S)" in str(by_name)
+        one = model.test_linear("age = 0", None, data, y, covariance=("cluster", name))
+        other = model.test_linear("age = 0", None, plain, y, covariance=("cluster", data[name].to_numpy()))
+        assert one.statistic == other.statistic
+    whole = data.assign(low=y)
+    formula = LogisticRegression(design=Design("low ~ age + smoke")).fit(whole)
+    for X, target in ((whole, None), (whole, "low")):
+        found = formula.summary(X, target, covariance=("cluster", "clinic"))
+        assert "errors robust to 5 clusters" in str(found)
+    numbers = data.drop(columns="clinic")
+    kept = LogisticRegression().fit(numbers, y)
+    by_name = kept.summary(covariance=("cluster", "ward"))  # the table is still in memory
+    np.testing.assert_array_equal(by_name.std_error, kept.summary(covariance=("cluster", data["ward"])).std_error)
+    with pytest.raises(UnknownNameError, match=r"column for the clusters 'wrad'.*'ward'"):
+        model.summary(data, y, covariance=("cluster", "wrad"))
+    with pytest.raises(InvalidInputError, match="no table to take it from"):
+        LogisticRegression().fit(case.X, y).summary(case.X, y, covariance=("cluster", "ward"))
+
+
+@pytest.mark.parametrize("intervals", ["wald", "profile"])
+def test_the_odds_ratio_has_the_interval_of_the_estimate(intervals: str) -> None:
+    case = cases("inference_birthwt")[0]
+    found = fitted(case).summary(table(case), labels(case), intervals=intervals)
+    np.testing.assert_array_equal(found.odds_lower, np.exp(found.lower))
+    np.testing.assert_array_equal(found.odds_upper, np.exp(found.upper))
+    if intervals == "profile":
+        ends = np.exp(case.expected["profile_interval"])
+        np.testing.assert_allclose(np.column_stack([found.odds_lower, found.odds_upper]), ends, rtol=1e-6)
+    assert "odds ratio  odds 2.5%  odds 97.5%" in str(found)
+    posterior = fitted(case, prior=1.0).summary()
+    np.testing.assert_array_equal(posterior.odds_upper, np.exp(posterior.credible_upper))
+    assert "odds_lower" not in ProbitRegression().fit(case.X, case.y).summary().to_dict()
+
+
+def test_tiny_p_values_float_labels_and_the_interpreter() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=60_000)
+    y = np.where(x + 0.7 * rng.logistic(size=60_000) > 0, 1.0, 0.0)
+    found = LogisticRegression().fit(x[:, None], y).summary()
+    assert found.p_value[1] == 0.0 and "<1e-300" in str(found) and " 0.0000" not in str(found).splitlines()[5]
+    assert repr(found) == str(found) and "<1e-300" in found.to_markdown()
+    labels = rng.integers(1, 4, 300) * 1.0
+    several = LogisticRegression().fit(rng.normal(size=(300, 2)), labels).summary()
+    assert [line.split()[0] for line in str(several).splitlines()[4:13]] == ["1"] * 3 + ["2"] * 3 + ["3"] * 3
+
+
+def test_a_model_of_many_weights_lists_its_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
+    from scipy import sparse
+
+    rng = np.random.default_rng(0)
+    X = sparse.random(400, 9000, density=0.01, format="csr", random_state=0)
+    y = (np.asarray(X[:, :4000].sum(axis=1)).ravel() + rng.normal(size=400) > 20).astype(int)
+    model = LogisticRegression(prior=1.0).fit(X, y)
+    found = model.summary()
+    assert not found.has_errors and found.term[0] == "(intercept)" and len(found.term) == 9001
+    assert (np.diff(np.abs(found.estimate[1:])) <= 0).all() and np.isnan(found.posterior_sd).all()
+    place = {name: i for i, name in enumerate(found.term.tolist())}
+    np.testing.assert_allclose(found.estimate[[place[f"x{j}"] for j in range(9000)]], model.coef_[0], rtol=1e-12)
+    shown = str(found)
+    assert shown.count("\n") < 70 and "… and 8,951 more rows: to_pandas() has them all" in shown
+    assert (
+        "no standard errors: there are 9,001 weights, and up to 5,000 have some" in shown
+        and "posterior sd" not in shown
+    )
+    # Fewer weights, but a fit that needed no Hessian, and whose rows are gone.
+    monkeypatch.setattr("oddsmith.models.inference_mixin.POLICY", SimpleNamespace(largest_summary=20_000))
+    rows = X.copy()
+    gone = LogisticRegression(prior=1.0).fit(rows, y)
+    del rows
+    assert "its rows are gone; pass them as X and y" in str(gone.summary())
+    with pytest.raises(UnavailableError, match="Hessian"):
+        gone.summary(covariance="sandwich")
+    monkeypatch.setattr("oddsmith.likelihood.fitted_state.Machine.here", lambda: SimpleNamespace(memory=1e9))
+    with pytest.raises(UnavailableError, match=r"Hessian of 9,001 weights: 2.59 GB, and 1 GB are free"):
+        model.summary()
+
+
+def test_the_footer_names_the_errors() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 1))
+    y = X[:, 0] + rng.normal(size=80) > 0
+    model = ProbitRegression().fit(X, y)
+    ids = np.arange(80) % 9
+    for covariance, words in {
+        "information": "errors from the information",
+        "observed": "errors from the observed information",
+        "sandwich": "robust errors (HC0 sandwich)",
+        ("sandwich", "HC1"): "robust errors (HC1 sandwich)",
+    }.items():
+        remark = f"maximum likelihood; {words}; 95% Wald intervals"
+        assert remark in model.summary(X, y, covariance=covariance).remarks
+    for factor, shown in ((), "CR1"), (("CR0",), "CR0"), (("CR1S",), "CR1S"):
+        remark = f"maximum likelihood; errors robust to 9 clusters ({shown}); 90% Wald intervals"
+        assert remark in model.summary(X, y, covariance=("cluster", ids, *factor), level=0.9).remarks

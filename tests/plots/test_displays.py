@@ -73,7 +73,9 @@ MAKE: dict[str, Callable[[], Display]] = {
 
 @pytest.fixture(scope="module")
 def displays() -> dict[str, Display]:
-    return {name: make() for name, make in MAKE.items()}
+    made = {name: make() for name, make in MAKE.items()}
+    plt.close("all")
+    return made
 
 
 def test_every_public_display_is_tested() -> None:
@@ -85,7 +87,6 @@ def test_every_public_display_is_tested() -> None:
 def test_display_draws_on_new_axes_and_on_given_ones_alike(name: str, displays: dict[str, Display]) -> None:
     before = dict(matplotlib.rcParams)
     display = displays[name]
-    assert not plt.get_fignums(), "from_… computes, plot draws"
     assert display.plot() is display
     assert plt.get_fignums() == [display.figure_.number]
     first = [ax.get_xlabel() for ax in display.axes_], [len(ax.get_children()) for ax in display.axes_]
@@ -299,3 +300,30 @@ def test_names_from_the_data_are_text_and_never_markup() -> None:
     for d in made:
         d.figure_.canvas.draw()  # a formula that cannot be read would raise
     assert [text.get_text().strip() for text in made[0].ax_.get_legend().get_texts()] == ["\\$\\wrong{\\$", "_b"]
+
+
+ESTIMATOR_DISPLAYS = [name for name in plots.__all__ if hasattr(getattr(plots, name), "from_estimator")]
+
+
+def test_displays_made_from_an_estimator_are_drawn_at_once() -> None:
+    assert len(ESTIMATOR_DISPLAYS) > 10
+    for name in ESTIMATOR_DISPLAYS:
+        assert "ax" in inspect.signature(getattr(plots, name).from_estimator).parameters, name
+    for name, make in MAKE.items():
+        plt.close("all")
+        display = make()
+        drawn = name not in {"LaplaceDisplay", "LinkDisplay", "PathDisplay", "WidthDisplay"}
+        assert len(plt.get_fignums()) == drawn, name
+        if drawn:
+            assert display.figure_.axes and any(ax.has_data() for ax in display.figure_.axes), name
+            display.plot()
+            assert len(plt.get_fignums()) == 1, "the drawing that nobody asked for twice is closed"
+
+
+def test_a_display_is_drawn_on_the_axes_given() -> None:
+    plt.close("all")
+    figure, ax = plt.subplots()
+    display = plots.RocDisplay.from_estimator(logistic(), X, TWO, ax=ax)
+    assert display.ax_ is ax and plt.get_fignums() == [figure.number]
+    plots.RocDisplay.from_estimator(logistic(), X, TWO, ax=ax).plot()
+    assert len(plt.get_fignums()) == 2, "axes that were given stay"

@@ -29,6 +29,6 @@ if [ "${1:-}" = data ]; then
     need ggplot2 palmerpenguins
     Rscript --vanilla data.R
 fi
-for script in glm.R multinom.R discriminant.R links.R inference.R firth.R splines.R calibration.R design.R; do
+for script in glm.R multinom.R discriminant.R links.R inference.R firth.R splines.R calibration.R auc.R robust.R design.R; do
     Rscript --vanilla "$script"
 done

@@ -226,11 +226,15 @@ def test_dozens_of_classes_make_a_page_that_can_be_opened() -> None:
 
 
 @pytest.mark.parametrize("K", [2, 6])
-def test_a_value_above_its_interval_is_explained(K: int) -> None:
+@pytest.mark.parametrize("calibrated", [True, False])
+def test_an_interval_from_zero_is_explained_and_holds_its_value(K: int, calibrated: bool) -> None:
     rng = np.random.default_rng(0)
     t = np.arange(300) % K
     X = rng.normal(size=(300, 2)) + t[:, None] * np.array([0.5, -0.3])
-    page = Page(make_report(LogisticRegression(prior=1.0).fit(X, t), X, t))
+    model = LogisticRegression(prior=1.0 if calibrated else 0.02).fit(X, t)
+    page = Page(make_report(model, X, t))
     facts = [text.replace("−", "-") for text in page.facts("calibration").values() if " to " in text]
-    above = any(value(text) > float(text.split(" to ")[1].rstrip(")")) for text in facts)
-    assert above == (K == 6) == ("may lie below the value" in page.section("calibration").text)
+    ends = [(float(text.split("(")[1].split(" to ")[0]), float(text.split(" to ")[1].rstrip(")"))) for text in facts]
+    assert all(low <= value(text) <= high for text, (low, high) in zip(facts, ends, strict=True))
+    assert any(low == 0.0 for low, _ in ends) == calibrated
+    assert calibrated == ("chance explains the value" in page.section("calibration").text)

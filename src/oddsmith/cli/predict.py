@@ -108,6 +108,7 @@ def evaluate(
     from oddsmith.cli.data import check_column, load_model, open_data
     from oddsmith.cli.spec_parser import read_costs
     from oddsmith.data_access.streamed_prediction import expected_types, model_inputs
+    from oddsmith.decision.actions import REJECT
     from oddsmith.evaluation import scoring
 
     fitted = load_model(model)
@@ -128,15 +129,18 @@ def evaluate(
         _warn_weighted(fitted)
     if as_json:
         scores = {name: vars(score) for name, score in result.scores.items()}
-        confusion = {"classes": result.classes, "counts": result.confusion}
+        decided = ["reject" if label is REJECT else label for label in result.decisions]
+        confusion = {"classes": result.classes, "decisions": decided, "counts": result.confusion}
         print_json({"rows": result.n_rows, "level": level, "scores": scores, "confusion": confusion, "warnings": texts})
         return
     print_line(f"{type(fitted).__name__} on {result.n_rows:,} rows of {opened.name}, {level:.0%} intervals", "bold")
     print_table(result.to_dict(), optional=("interval",))
     print_line("")
-    print_line("Rows by true class, columns by prediction", "bold")
+    by = "prediction" if loss is None and reject is None else "decision under the loss"
+    print_line(f"Rows by true class, columns by {by}", "bold")
     names = [str(label) for label in result.classes.tolist()]
-    counts = {f"{name} ": result.confusion[:, k].tolist() for k, name in enumerate(names)}
+    decided = ["no decision" if label is REJECT else str(label) for label in result.decisions]
+    counts = {f"{name} ": result.confusion[:, k].tolist() for k, name in enumerate(decided)}
     print_table({"": names, **counts}, headers=str.strip)
 
 

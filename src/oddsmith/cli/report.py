@@ -44,7 +44,12 @@ def summary(model: options.ModelFile, level: options.Level = 0.95, as_json: opti
     else:
         print_line(found.title, "bold")
         cells = dict(zip(columns, map(list, zip(*found._cells()[2], strict=True)), strict=True))
-        shrinking = ("posterior_sd", "std_error", "z", "odds_ratio")
+        # Of a model without errors there are the largest estimates, and no empty columns.
+        cells = {name: texts[: found.most_rows] for name, texts in cells.items() if any(texts)}
+        columns = {name: columns[name][: found.most_rows] for name in cells}
+        if found.most_rows < len(found.term):
+            notes = (f"… and {len(found.term) - found.most_rows:,} more rows: --json has them all", *notes)
+        shrinking = ("posterior_sd", "std_error", "z", "odds_ratio", "odds_lower", "odds_upper")
         print_table(columns, headers=found._header, optional=shrinking, group="class", formatted=cells)
     for line in notes:
         print_line(line)

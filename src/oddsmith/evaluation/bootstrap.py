@@ -1,11 +1,11 @@
-"""Bootstrap intervals of scores that are functions of sums over groups of rows."""
+"""Intervals of scores: by the bootstrap, for functions of sums over groups of rows, and by formula."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import expit, logit, ndtr, ndtri
 
 from oddsmith.evaluation.sums import Sums
 from oddsmith.numerics import Array
@@ -98,14 +98,16 @@ def inverted_interval(weight: Array, gap: Array, drawn: Array, power: int, level
     If the true gaps are c · shape, the score is distributed as ``Σ weight |c · shape + noise|^power``, with the noise
     of the replicates (their gaps less those found). The interval has the scores of all c ≥ 0 for which the value found
     is neither too large nor too small: a test turned round. Zero is in it unless the value found is more than noise
-    explains. The shape is not known: it is taken to be that of the gaps found, and that of equal gaps, and the outer
-    edges count.
+    explains. A value found that is smaller than noise alone makes it says little about c: the test for the upper edge
+    is that of ``P_c(score ≤ value) / P_0(score ≤ value)`` (A. Read, Presentation of search results: the CLs technique,
+    J. Phys. G 28, 2002), and the value found is always inside. The shape is not known: it is taken to be that of the
+    gaps found, and that of equal gaps, and the outer edges count.
     """
     noise = drawn - gap
     value = float((weight * np.abs(gap) ** power).sum())
     flat = np.sign(gap) * (value / weight.sum()) ** (1.0 / power)
     lower, upper = np.transpose([_scales(weight, shape, noise, power, value, level) for shape in (gap, flat)])
-    return value * float(lower.min()) ** power, value * float(upper.max()) ** power
+    return value * min(1.0, float(lower.min())) ** power, value * max(1.0, float(upper.max())) ** power
 
 
 def _scales(weight: Array, shape: Array, noise: Array, power: int, value: float, level: float) -> tuple[float, float]:
@@ -126,7 +128,15 @@ def _scales(weight: Array, shape: Array, noise: Array, power: int, value: float,
             low, high = (middle, high) if share_below(middle) > target else (low, middle)
         return (low + high) / 2
 
-    return solve(0.5 + level / 2), solve(0.5 - level / 2)
+    return solve(0.5 + level / 2), solve((0.5 - level / 2) * share_below(0.0))
+
+
+def log_odds_interval(share: float, error: float, level: float) -> tuple[float, float]:
+    """Return the interval of a share with this standard error, on the scale of its log odds: it stays inside (0, 1)."""
+    if not 0.0 < share < 1.0:
+        return np.nan, np.nan
+    half = float(ndtri(0.5 + level / 2)) * error / (share * (1.0 - share))
+    return float(expit(logit(share) - half)), float(expit(logit(share) + half))
 
 
 def wilson_interval(share: float, n: float, level: float) -> tuple[float, float]:

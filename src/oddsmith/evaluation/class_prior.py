@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.decision.calibration import activations
+from oddsmith.decision.calibration import LEAST_LOG, activations
 from oddsmith.decision.class_prior import ClassPrior, PerClass, estimate_prior, read_class_prior
 from oddsmith.errors import ConvergenceWarning, InvalidInputError, InvalidTypeError
 from oddsmith.evaluation.model_output import provides
@@ -68,9 +68,8 @@ def estimate_class_prior(
             f"{type(model).__name__} does not keep the class shares of its training rows. Give them as "
             "trained={class: share}."
         )
-    found = estimate_prior(
-        activations(model, X_new), read_class_prior(given, classes), classes, tol=TOLERANCE, max_iter=max_iter
-    )
+    A = np.maximum(activations(model, X_new), LEAST_LOG)
+    found = estimate_prior(A, read_class_prior(given, classes), classes, tol=TOLERANCE, max_iter=max_iter)
     if found.gap > TOLERANCE:
         warnings.warn(
             f"EM stopped after {found.n_iter} iterations, at most {found.gap:.3g} below the largest log likelihood. "

@@ -5,21 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from oddsmith.decision.calibration import activations, fit_map
-from oddsmith.design.inputs import split_target
+from oddsmith.decision.calibration import activations, fit_map, states_probabilities
+from oddsmith.design.inputs import read_weights, split_target
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.evaluation.model_output import class_codes, provides
 from oddsmith.models.recalibrated import RecalibratedClassifier
 from oddsmith.protocols import ClassifierLike
 
 
-def recalibrate(model: ClassifierLike, X: Any, y: Any, method: str = "logistic") -> RecalibratedClassifier:
+def recalibrate(
+    model: ClassifierLike, X: Any, y: Any, method: str = "logistic", *, sample_weight: npt.ArrayLike | None = None
+) -> RecalibratedClassifier:
     """Return a classifier around ``model`` whose probabilities agree with these rows.
 
     ``p'_k ∝ exp(slope · log p_k + shift_k)`` (``"logistic"``: Platt's map for two classes), the same without shifts
     (``"temperature"``), or increasing functions of p_k (``"isotonic"``), of largest likelihood (isotonic: of least
-    squares). The map is in plain arrays inside the model that is returned.
+    squares). A weak prior keeps slope and shifts finite where the classes are separated; see
+    `oddsmith.decision.calibration.fit_map`. On these rows the log loss never becomes larger than that of the model's
+    own probabilities. The map is in plain arrays inside the model that is returned.
 
     Parameters
     ----------
@@ -30,7 +35,9 @@ def recalibrate(model: ClassifierLike, X: Any, y: Any, method: str = "logistic")
         Rows that the model was **not** fitted to: on those it was, it looks better than it is. To use the same
         rows for both, fold by fold, fit a `RecalibratedClassifier`.
     method : "logistic", "temperature" or "isotonic"
-        Two parameters for two classes; one; or as many as the rows read_output for (a thousand rows are few for it).
+        Two parameters for two classes; one; or as many as the rows call for (a thousand rows are few for it).
+    sample_weight : array of length N, optional
+        Counts rows: a weight of 2 is the row twice.
 
     Cost: one prediction, and a Newton iteration of K parameters or a sort for each class.
 
@@ -53,9 +60,12 @@ def recalibrate(model: ClassifierLike, X: Any, y: Any, method: str = "logistic")
     A = activations(model, X)
     if len(A) != len(t):
         raise InvalidInputError(f"X has {len(A)} rows and y {len(t)} labels: give one label for each row.")
-    if len(np.unique(t)) < 2:
+    s = read_weights(sample_weight, len(t))
+    inside = np.unique(t if s is None else t[s > 0])
+    if len(inside) < 2:
         raise InvalidInputError(
-            f"All rows are of class {model.classes_.tolist()[t[0]]!r}: nothing can be calibrated on them. Give rows of "
-            "every class."
+            f"All rows are of class {model.classes_.tolist()[inside[0]]!r}: nothing can be calibrated on them. Give "
+            "rows of every class."
         )
-    return RecalibratedClassifier.around(model, fit_map(A, t, method), method=method)
+    found = fit_map(A, t, method, s, stated=states_probabilities(model))
+    return RecalibratedClassifier.around(model, found, method=method)

@@ -45,8 +45,10 @@ class Evaluation(Table):
     ----------
     scores : mapping from name to Estimate
     classes : array
-    confusion : array, K × K
-        Rows by true class, columns by predicted class.
+    confusion : array, K × number of decisions
+        Rows by true class, columns by ``decisions``.
+    decisions : list
+        The predicted classes; with a loss its actions, and `REJECT` last where rows may be rejected.
     n_rows : int
     level : float
         Of the intervals.
@@ -57,6 +59,7 @@ class Evaluation(Table):
     scores: Mapping[str, Estimate]
     classes: Labels
     confusion: Indices
+    decisions: list[Any]
     n_rows: int
     level: float
     bounds: Mapping[str, float] = field(default_factory=dict)
@@ -68,6 +71,9 @@ class Evaluation(Table):
                 return np.array(several)
             return self.scores[name].value if name in self.scores else np.nan
         raise AttributeError(name)
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def interval(self, name: str) -> tuple[float, float]:
         """Return the interval of a score."""
@@ -126,14 +132,26 @@ def evaluate(
     replicates : int
         Of the bootstrap.
     seed : int
-        Seed of the bootstrap.
+        Random seed of the bootstrap.
     **how
         For files and clusters, as for `scan`: ``memory``, ``progress`` and so on.
 
-    Intervals are by the bootstrap over rows (BCa; above 4,096 rows over as many random groups of rows), for the
-    accuracy Wilson's. Calibration error and reliability, which noise makes larger, have the values that a test does
-    not reject; resolution and uncertainty, which are off to one side too, theirs around an estimate without that.
-    An AUC of 1 has the exact bound ``α/2 ^ (1 / rows of the smaller side)``.
+    The column ``interval`` names how an interval was made:
+
+    ================== =========================================================================================
+    bootstrap          rows are drawn again with replacement; corrected for bias and skewness (BCa). Above 4,096 rows,
+                       as many random groups of rows are drawn
+    DeLong             AUC: its standard error after DeLong, DeLong and Clarke-Pearson (1988), applied to the log odds
+                       of the AUC, so that the interval stays below 1
+    exact              an AUC of 1 has the lower bound ``α/2 ^ (1 / rows of the smaller side)``
+    Wilson             shares: from the shares that a test does not reject
+    bootstrap test     calibration error and reliability, which chance makes larger than they are: from the values with
+                       which the one found agrees. Zero is inside unless chance does not explain the value found
+    bootstrap, shifted resolution and uncertainty, which chance moves to one side: the interval is moved back by that
+    ================== =========================================================================================
+
+    The calibration slope is NaN where all rows have the same probabilities, and infinite where the classes are
+    separated; a probability of zero counts as 2e-16 there, or as the smallest other one.
 
     Cost: the model's predictions, O(N log N) for each class, and some tenths of a second for the bootstrap, whatever N.
     Of files and clusters the predictions are made once and kept within ``memory``; then there are six to eight passes
@@ -190,28 +208,39 @@ def measure(output: ModelOutput, settings: Settings, name: str) -> Evaluation:
     rng = np.random.default_rng(settings.seed)
     collector = Collector(*bootstrap.assign_groups(len(output.t), rng))
     sums.add_losses(output, collector)
+    counted = Counted(output.classes, output.confusion())
     if settings.has_costs:
         check_costs(output.P is not None, name)
-        sums.add_costs(output, collector, read_loss(settings.loss, output.classes), settings.reject)
+        loss = read_loss(settings.loss, output.classes)
+        confusion = sums.add_costs(output, collector, loss, settings.reject)
+        counted = Counted(output.classes, confusion, sums.decision_labels(loss, settings.reject))
     scores = [score for score in sums.MEANS if score.name in collector.sums]
     if output.values is not None:
-        scores.append(sums.add_auc(output, collector))
+        scores.append(sums.add_auc(output))
     if output.P is not None:
         scores += sums.add_bins(output, collector, settings.bins) + sums.add_calibration(output, collector)
-    return conclude(scores, collector.sums, output.classes, output.confusion(), settings, rng)
+    return conclude(scores, collector.sums, counted, settings, rng)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Rows by true class and decision; the decisions are the classes if None are given."""
+
+    classes: Labels
+    confusion: Indices
+    decisions: list[Any] | None = None
 
 
 def conclude(
     scores: list[Score],
     by_group: Sums,
-    classes: Labels,
-    confusion: Indices,
+    counted: Counted,
     settings: Settings,
     rng: np.random.Generator,
     bounds: Mapping[str, float] | None = None,
 ) -> Evaluation:
     """Return the scores with their intervals, from sums over groups of rows."""
-    counts = confusion.sum(axis=1)
+    classes, counts = counted.classes, counted.confusion.sum(axis=1)
     if np.count_nonzero(counts) < 2:
         warnings.warn(
             f"All rows are of class {classes.tolist()[int(counts.argmax())]!r}: AUC and calibration slope say nothing "
@@ -230,7 +259,8 @@ def conclude(
     return Evaluation(
         scores=ordered,
         classes=classes,
-        confusion=confusion,
+        confusion=counted.confusion,
+        decisions=classes.tolist() if counted.decisions is None else counted.decisions,
         n_rows=int(counts.sum()),
         level=settings.level,
         bounds=dict(bounds or {}),
@@ -247,24 +277,37 @@ def check_costs(has_probabilities: bool, name: str) -> None:
 
 
 def _estimate(score: Score, resampled: Resampled, counts: Indices, level: float) -> Estimate:
-    value, replicates = float(score.formula(resampled.whole)[0]), score.formula(resampled.drawn)
+    value = float(score.formula(resampled.whole)[0])
     how, n = score.interval, int(counts.sum())
     if how == "Wilson":
-        edges = bootstrap.wilson_interval(value, n, level)
-    elif n < 2:
-        edges = np.nan, np.nan  # one row, resampled, is the same row
-    elif how == "reflected bootstrap":
+        return Estimate(value, *bootstrap.wilson_interval(value, n, level), how)
+    if n < 2:
+        return Estimate(value, np.nan, np.nan, how)  # one row, resampled, is the same row
+    if how == "DeLong":
+        return Estimate(value, *_auc_interval(score, value, counts, level))
+    replicates = score.formula(resampled.drawn)
+    if how == "bootstrap, shifted" and np.isfinite(score.most):
         edges = bootstrap.reflected_interval(value, replicates, level, score.most)
-    elif how == "centred bootstrap":
+    elif how == "bootstrap, shifted":
         edges = bootstrap.centred_interval(value, replicates, level)
     elif score.gaps is not None:
         weight, gap = score.gaps(resampled.whole)
         edges = bootstrap.inverted_interval(weight[0], gap[0], score.gaps(resampled.drawn)[1], score.power, level)
-    elif score.name == "auc" and value in (0.0, 1.0):
-        how, edges = "exact", _perfect_auc(counts, value, level)
     else:
         edges = bootstrap.bca_interval(value, replicates, score.formula(resampled.without), level)
     return Estimate(value, *edges, how)
+
+
+def _auc_interval(score: Score, value: float, counts: Indices, level: float) -> tuple[float, float, str]:
+    """Return DeLong's interval on the scale of log odds, where that is finite, and its name.
+
+    A side of a single row has no variance to estimate: then it is the largest that there can be, ``A (1 − A)``.
+    """
+    if value in (0.0, 1.0):
+        return *_perfect_auc(counts, value, level), "exact"
+    sides = np.minimum(counts, counts.sum() - counts)
+    error = score.error if sides[sides > 0].min(initial=2) > 1 else float(np.sqrt(value * (1.0 - value)))
+    return *bootstrap.log_odds_interval(value, error, level), score.interval
 
 
 def _perfect_auc(counts: Indices, value: float, level: float) -> tuple[float, float]:

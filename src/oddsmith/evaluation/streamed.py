@@ -18,7 +18,7 @@ import numpy as np
 from oddsmith.block import Block
 from oddsmith.data_access.streamed_prediction import model_inputs, open_pieces, select_columns, with_types
 from oddsmith.data_access.training_stream import PassCounter
-from oddsmith.decision.calibration import FLAT, LinearMap, cross_entropy, gradients, moves_by, solve_linear
+from oddsmith.decision.calibration import LinearMap, MapCoordinates, cross_entropy, gradients, moves_by, solve_linear
 from oddsmith.decision.loss import LossMatrix, RejectLike, read_loss
 from oddsmith.design.data_summary import locate_errors
 from oddsmith.design.inputs import as_table
@@ -33,7 +33,7 @@ from oddsmith.evaluation.scoring import Evaluation, Settings
 from oddsmith.evaluation.sums import Collector, Sums
 from oddsmith.evaluation.value_counts import ValueCounts, keys_of, rounded, values_of
 from oddsmith.models.base import Classifier
-from oddsmith.numerics import Array
+from oddsmith.numerics import EPS, Array
 from oddsmith.protocols import ClassifierLike, Indices, Labels
 from oddsmith.rows import as_rows
 from oddsmith.statistic import Shape
@@ -120,7 +120,18 @@ def added(one: Any, other: Any) -> Any:
     """Return the sum of two values: numbers, arrays and tuples by ``+``, mappings by their keys."""
     if isinstance(one, dict):
         return {name: added(value, other[name]) for name, value in one.items()}
-    return one.merge(other) if isinstance(one, ValueCounts) else one + other
+    return one.merge(other) if isinstance(one, ValueCounts | Least) else one + other
+
+
+@dataclass(frozen=True)
+class Least:
+    """The smallest of some numbers."""
+
+    value: float
+
+    def merge(self, other: Least) -> Least:
+        """Return the smaller one."""
+        return min(self, other, key=lambda least: least.value)
 
 
 @dataclass(frozen=True)
@@ -148,43 +159,50 @@ class RowSumsParams:
     most: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RowSums(PassStatistic):
-    """The sums of the first pass, by group; counts of true against predicted classes, and of the values of each class.
+    """The sums of the first pass, by group; counts of classes by decision, and of the values of each class.
 
-    ``spread`` is Σ z zᵀ over the rows' centred log probabilities, K × K.
+    ``spread`` is Σ z zᵀ over the rows' centred log probabilities, K × K, and ``total`` is Σ z; ``least`` is what takes
+    the place of a probability of zero.
     """
 
     sums: Sums
     confusion: Indices
     counts: dict[int, ValueCounts]
     spread: Array
+    total: Array
+    least: Least
 
     @classmethod
     def of(cls, block: Block, params: RowSumsParams) -> Self:
         output, group = params.encoder.read(block)
         K, collector = output.K, Collector(group, params.encoder.groups)
         sums.add_losses(output, collector)
-        spread = np.zeros((K, K))
+        spread, total, least = np.zeros((K, K)), np.zeros(K), EPS
         if output.P is not None:
-            A = sums.calibration_inputs(output, np.arange(K))[0]
+            least = sums.least_probability(output.P)
+            A = sums.calibration_inputs(output, np.arange(K), EPS)[0]
             Z = A - A.mean(axis=1, keepdims=True)
-            spread = Z.T @ Z
+            spread, total = Z.T @ Z, Z.sum(axis=0)
+        confusion = output.confusion()
         if params.loss is not None:
-            sums.add_costs(output, collector, params.loss, params.reject)
+            confusion = sums.add_costs(output, collector, params.loss, params.reject)
         counts = {}
         if output.values is not None:
             counts = {k: ValueCounts.of(output.values[:, k], output.t == k, params.most) for k in output.positives}
-        return cls(collector.sums, output.confusion(), counts, spread)
+        moments = {"spread": spread, "total": total}
+        return cls(sums=collector.sums, confusion=confusion, counts=counts, least=Least(least), **moments)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CrossEntropyParams:
-    """Where the cross entropy of the classes ``present`` is taken: (slope, shifts), of values over ``scale``."""
+    """Where the cross entropy of the classes ``present`` is taken: (slope, shifts), in the coordinates ``where``."""
 
     encoder: PredictionEncoder
     present: Indices
-    scale: float
+    where: MapCoordinates
+    zero: float
     theta: Array
 
 
@@ -204,8 +222,9 @@ class CrossEntropy(PassStatistic):
         for first in range(0, block.n_rows, TILE):
             rows = slice(first, first + TILE)
             output = params.encoder.read(Block(block.X[rows], block.t[rows]))[0]
-            A, T = sums.calibration_inputs(output, params.present)
-            Z = np.asfortranarray(A - A.mean(axis=1, keepdims=True)) / params.scale  # sums over classes add columns
+            A, T = sums.calibration_inputs(output, params.present, params.zero)
+            Z = np.asfortranarray(A - A.mean(axis=1, keepdims=True))  # sums over classes add columns
+            Z = (Z - params.where.center) / params.where.scale
             total = total.merge(cls(*cross_entropy(Z, np.asfortranarray(T), np.ones(len(Z)), params.theta), len(Z)))
         return total
 
@@ -218,6 +237,7 @@ class RankSumsParams:
     ranked: dict[int, tuple[ValueCounts, Array]]
     bins: dict[int, tuple[Array, Indices]]
     present: Indices
+    zero: float
     found: LinearMap | None
 
 
@@ -242,10 +262,14 @@ class RankSums(PassStatistic):
             sums.add_cells(collector, output, k, cell, len(used))
         H = np.zeros((len(params.present) + 1, len(params.present) + 1))
         if params.found is not None:
-            A, T = sums.calibration_inputs(output, params.present)
+            A, T = sums.calibration_inputs(output, params.present, params.zero)
             collector.add("calibration", *gradients(A, T, params.found).T)
             theta = np.append(params.found.slope, params.found.shift)
-            H = CrossEntropy.of(block, CrossEntropyParams(params.encoder, params.present, 1.0, theta)).H
+            where = MapCoordinates(1.0, np.zeros(len(params.present)))
+            at = CrossEntropyParams(
+                encoder=params.encoder, present=params.present, where=where, zero=params.zero, theta=theta
+            )
+            H = CrossEntropy.of(block, at).H
         return cls(collector.sums, H)
 
 
@@ -327,7 +351,7 @@ class StreamedEvaluation:
             raise InvalidInputError("There are no rows.")
         ranked = {k: counts for k, counts in first.counts.items() if 0 < totals[k] < n}
         areas = {k: counts.area() for k, counts in ranked.items()}
-        found = self._calibration(first.spread, present, n) if proba else None
+        found = self._calibration(first, present, n) if proba else None
         bins = {}
         for k, counts in (first.counts if proba else {}).items():
             edges = counts.edges(self.settings.bins)
@@ -335,14 +359,21 @@ class StreamedEvaluation:
         finite = found is not None and np.isfinite([found.slope, *found.shift]).all()
         placed = {k: (counts, counts.placements()) for k, counts in ranked.items()}
         params = RankSumsParams(
-            encoder=self.encoder, ranked=placed, bins=bins, present=present, found=found if finite else None
+            encoder=self.encoder,
+            ranked=placed,
+            bins=bins,
+            present=present,
+            zero=first.least.value,
+            found=found if finite else None,
         )
         last = self._fold(RankSums, params)
         _check_rows(int(last.sums["n"].sum()), n)
         by_group = first.sums | {name: value for name, value in last.sums.items() if name != "n"}
         scores = [score for score in sums.MEANS if score.name in by_group]
         if self.encoder.ranks:
-            scores.append(sums.auc_score(list(areas), [area for area, _ in areas.values()]))
+            found_areas = {k: area for k, (area, _) in areas.items()}
+            influence = sums.group_influence(by_group, found_areas)
+            scores.append(sums.auc_score(list(found_areas.values()), influence))
         if found is not None:
             scores += sums.bin_scores(positives, K)
             G = last.sums.get("calibration")
@@ -351,22 +382,31 @@ class StreamedEvaluation:
             scores += sums.calibration_scores(theta, [classes.tolist()[k] for k in present], n)
         bound = float(np.mean([b for _, b in areas.values()])) if areas else 0.0
         rng, bounds = np.random.default_rng(self.settings.seed), {"auc": bound} if bound else {}
-        return scoring.conclude(scores, by_group, classes, first.confusion, self.settings, rng, bounds)
+        decisions = None if self.loss is None else sums.decision_labels(self.loss, self.settings.reject)
+        counted = scoring.Counted(classes, first.confusion, decisions)
+        return scoring.conclude(scores, by_group, counted, self.settings, rng, bounds)
 
-    def _calibration(self, spread: Array, present: Indices, n: int) -> LinearMap:
+    def _calibration(self, first: RowSums, present: Indices, n: int) -> LinearMap:
         """Return the logistic recalibration, by a pass for each iteration."""
         K = len(present)
-        S = spread[np.ix_(present, present)]  # centred over all classes; those of these are
-        scale = float(np.sqrt(max(0.0, (np.trace(S) - S.sum() / K) / (n * K))))
-        if K < 2 or scale <= FLAT:
+        # Log probabilities are centred over all classes; here over those that are present.
+        center = first.total[present] / n
+        S = first.spread[np.ix_(present, present)] / n - np.outer(center, center)
+        center = center - center.mean()
+        scale = float(np.sqrt(max(0.0, (np.trace(S) - S.sum() / K) / K)))
+        if K < 2 or scale <= sums.LEAST_SPREAD:
             return LinearMap(np.nan, np.full(K, np.nan))
+        where = MapCoordinates(scale, center)
 
         def entropy(theta: Array) -> tuple[float, Array, Array]:
-            found = self._fold(CrossEntropy, CrossEntropyParams(self.encoder, present, scale, theta))
+            at = CrossEntropyParams(
+                encoder=self.encoder, present=present, where=where, zero=first.least.value, theta=theta
+            )
+            found = self._fold(CrossEntropy, at)
             _check_rows(found.n, n)
             return found.value, found.g, found.H
 
-        return solve_linear(entropy, scale, K)
+        return solve_linear(entropy, where)
 
 
 def _check_rows(now: int, before: int) -> None:

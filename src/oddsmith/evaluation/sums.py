@@ -13,16 +13,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, logit
 from scipy.stats import rankdata
 
 from oddsmith.decision.actions import REJECT, decide_by
-from oddsmith.decision.calibration import LinearMap, fit_linear, influence
+from oddsmith.decision.calibration import LinearMap, fit_linear, influence, root_mean_square
 from oddsmith.decision.loss import LossMatrix, RejectLike, read_reject
 from oddsmith.errors import InvalidInputError
 from oddsmith.evaluation.model_output import TINY, ModelOutput
-from oddsmith.numerics import Array
+from oddsmith.numerics import EPS, Array
 from oddsmith.protocols import Indices
+
+LEAST_SPREAD = 1e-6
+"""Standard deviation of log probabilities below which their slope says nothing: of a million rows, its standard error
+is above a thousand."""
 
 Sums = dict[str, Array]
 Formula = Callable[[Sums], Array]
@@ -32,14 +35,15 @@ Formula = Callable[[Sums], Array]
 class Score:
     """A score as a function of sums (R × … → R), and what its interval is made by.
 
-    ``most`` is the largest value that it can have. A score ``Σ weight · |difference|^power`` has ``gaps``, a function
-    that returns weights and differences, R × cells each.
+    ``most`` is the largest value that it can have, ``error`` its standard error where there is a formula. A score
+    ``Σ weight · |difference|^power`` has ``gaps``, a function that returns weights and differences, R × cells each.
     """
 
     name: str
     formula: Formula
     interval: str = "bootstrap"
     most: float = np.inf
+    error: float = np.nan
     gaps: Callable[[Sums], tuple[Array, Array]] | None = None
     power: int = 1
 
@@ -93,37 +97,55 @@ def brier_losses(output: ModelOutput) -> Array:
     return np.asarray((output.P**2).sum(axis=1) - 2.0 * own + 1.0)
 
 
-def add_costs(output: ModelOutput, collector: Collector, loss: LossMatrix, reject: RejectLike) -> None:
-    """Sum what the model's decisions cost: as it expects, and on these rows."""
+def add_costs(output: ModelOutput, collector: Collector, loss: LossMatrix, reject: RejectLike) -> Indices:
+    """Sum what the model's decisions cost: as it expects, and on these rows.
+
+    Returns the number of rows by true class (rows) and decision (columns, see `decision_labels`).
+    """
     assert output.P is not None
     P = output.P
     actions = decide_by(P, loss, reject)
     expected, realised = np.empty(len(P)), np.empty(len(P))
+    counts = np.zeros((output.K, len(decision_labels(loss, reject))), dtype=np.intp)
     for a, action in enumerate(loss.actions.tolist()):
         chosen = actions == action
+        counts[:, a] = np.bincount(output.t[chosen], minlength=output.K)
         expected[chosen] = P[chosen] @ loss.values[:, a]
         realised[chosen] = loss.values[output.t[chosen], a]
     if reject is not None:
         cost, out = read_reject(reject, loss.classes), actions == REJECT
         expected[out], realised[out] = P[out] @ cost, cost[output.t[out]]
+        counts[:, -1] = np.bincount(output.t[out], minlength=output.K)
         collector.add("rejected", out * 1.0)
     collector.add("expected_cost", expected)
     collector.add("realised_cost", realised)
+    return counts
 
 
-def add_auc(output: ModelOutput, collector: Collector) -> Score:
+def decision_labels(loss: LossMatrix, reject: RejectLike) -> list[Any]:
+    """Return what can be decided: the actions of a loss, and `REJECT` last where rows may be rejected."""
+    return [*loss.actions.tolist(), *([] if reject is None else [REJECT])]
+
+
+def add_auc(output: ModelOutput) -> Score:
     """Area under the ROC curve; for more than two classes the mean of those of each class against the rest.
 
     With placement values (the share of the other side that a row is on the right side of), AUC is the mean over the
-    positive rows and also over the negative ones, and a resampled AUC is to first order the sum of both resampled means
-    less the AUC (DeLong). It is resampled on the scale of its log odds, so that it stays below 1.
+    positive rows and also over the negative ones; their variances give its standard error (DeLong).
     """
-    present, areas = [], []
+    present, areas, influence = [], [], np.zeros(len(output.t))
     for k, positive, place in class_placements(output):
-        add_placements(collector, k, positive, place, place)
+        area = float(place[positive].mean())
+        for side in (positive, ~positive):
+            influence[side] += side_influence(place[side] - area, int(side.sum()))
         present.append(k)
-        areas.append(float(place[positive].mean()))
-    return auc_score(present, areas)
+        areas.append(area)
+    return auc_score(areas, influence / max(1, len(present)))
+
+
+def side_influence(difference: Array, n: float) -> Array:
+    """Return what rows, or sums of rows, move an AUC by: ``difference`` of placements, of a side with ``n`` rows."""
+    return np.asarray(difference / np.sqrt(n * max(n - 1.0, 1.0)))
 
 
 def auc_of(output: ModelOutput) -> float:
@@ -147,21 +169,21 @@ def add_placements(collector: Collector, k: int, own: npt.NDArray[np.bool_], up:
     collector.add(f"auc{k}", inside * up, (1.0 - inside) * down, inside, 1.0 - inside)
 
 
-def auc_score(present: list[int], areas: list[float]) -> Score:
-    """The mean of the areas of classes, from the sums of their placement values."""
+def auc_score(areas: list[float], influence: Array) -> Score:
+    """The mean of the areas of classes; ``influence`` is what each row, or group of rows, moves it by."""
     area = float(np.mean(areas)) if areas else np.nan
+    error = float(np.sqrt(influence @ influence))
+    return Score(name="auc", formula=lambda sums: np.full(len(sums["n"]), area), interval="DeLong", error=error)
 
-    def formula(sums: Sums) -> Array:
-        total = np.zeros(len(sums["n"]))
-        for k, a in zip(present, areas, strict=True):
-            up, down, n1, n0 = sums[f"auc{k}"].T
-            with np.errstate(divide="ignore", invalid="ignore"):
-                total += up / n1 + down / n0 - a
-        if not 0.0 < area < 1.0:
-            return np.full(len(total), area)
-        return np.asarray(expit(logit(area) + (total / len(present) - area) / (area * (1.0 - area))))
 
-    return Score(name="auc", formula=formula)
+def group_influence(sums: Sums, areas: dict[int, float]) -> Array:
+    """Return what each group of rows moves the AUC by, from the sums of `add_placements`."""
+    total = np.zeros(len(sums["n"]))
+    for k, area in areas.items():
+        up, down, n1, n0 = sums[f"auc{k}"].T
+        for place, n in ((up, n1), (down, n0)):
+            total += side_influence(place - area * n, float(n.sum()))
+    return total / max(1, len(areas))
 
 
 def placements(values: Array, positive: npt.NDArray[np.bool_]) -> Array:
@@ -238,12 +260,12 @@ def bin_scores(classes: list[int], K: int) -> list[Score]:
     def resolution(sums: Sums) -> Array:
         return reliability(sums) + uncertainty(sums) - mean_of("brier")(sums)
 
-    most, inverted = 0.25 if K == 2 else 1.0 - 1.0 / K, "inverted bootstrap"
+    most, inverted, shifted = 0.25 if K == 2 else 1.0 - 1.0 / K, "bootstrap test", "bootstrap, shifted"
     return [
         Score(name="calibration_error", formula=calibration_error, interval=inverted, gaps=mean_gaps),
         Score(name="brier_reliability", formula=reliability, interval=inverted, gaps=gaps, power=2),
-        Score(name="brier_resolution", formula=resolution, interval="centred bootstrap"),
-        Score(name="brier_uncertainty", formula=uncertainty, interval="reflected bootstrap", most=most),
+        Score(name="brier_resolution", formula=resolution, interval=shifted),
+        Score(name="brier_uncertainty", formula=uncertainty, interval=shifted, most=most),
     ]
 
 
@@ -251,12 +273,15 @@ def add_calibration(output: ModelOutput, collector: Collector) -> list[Score]:
     """Calibration slope and intercepts: the logistic recalibration of the labels on the log probabilities.
 
     Two classes: ``glm(t ~ logit(p))``. More: one slope, and an intercept for each class, which sum to zero. Replicates
-    take the estimate to first order, by what each row moves it by. Classes without rows are left out.
+    take the estimate to first order, by what each row moves it by. Classes without rows are left out. Probabilities
+    that are the same for all rows have no slope.
     """
     assert output.P is not None
     present = np.flatnonzero(np.bincount(output.t, minlength=output.K))
-    A, T = calibration_inputs(output, present)
-    found = fit_linear(A, T) if len(present) > 1 else LinearMap(np.nan, np.full(1, np.nan))
+    A, T = calibration_inputs(output, present, least_probability(output.P))
+    Z = A - A.mean(axis=1, keepdims=True)
+    unknown = LinearMap(np.nan, np.full(len(present), np.nan))
+    found = unknown if len(present) < 2 or root_mean_square(Z - Z.mean(axis=0)) <= LEAST_SPREAD else fit_linear(A, T)
     theta = np.append(found.slope, found.shift)
     moves = influence(A, T, found) if np.isfinite(theta).all() else np.zeros((len(A), len(theta)))
     theta, moves = against_first(theta, moves)
@@ -264,10 +289,15 @@ def add_calibration(output: ModelOutput, collector: Collector) -> list[Score]:
     return calibration_scores(theta, [output.classes.tolist()[k] for k in present], len(output.t))
 
 
-def calibration_inputs(output: ModelOutput, present: Indices) -> tuple[Array, Array]:
-    """Return the log probabilities of classes, and 1 for that of each row, 0 for others."""
+def calibration_inputs(output: ModelOutput, present: Indices, zero: float) -> tuple[Array, Array]:
+    """Return the log probabilities of classes, and 1 for that of each row, 0 for others; ``zero`` is for exact ones."""
     assert output.P is not None
-    return np.log(np.maximum(output.P[:, present], TINY)), (output.t[:, None] == present) * 1.0
+    return np.log(np.maximum(output.P[:, present], zero)), (output.t[:, None] == present) * 1.0
+
+
+def least_probability(P: Array) -> float:
+    """Return what takes the place of an exact zero: 2e-16, as in the log loss, or the smallest other probability."""
+    return max(TINY, float(P[P > 0].min(initial=EPS)))
 
 
 def calibration_scores(theta: Array, labels: list[Any], n: int) -> list[Score]:

@@ -323,13 +323,17 @@ def _recalibrated(
 ) -> ModelFormulas[Columns]:
     inner = model_formulas(w, model.model_, X)
     if inner.log_proba is not None:
-        A = w.apply("max", inner.log_proba, w.constant(LEAST_LOG))
+        floor = LEAST_LOG if isinstance(model.map_, IsotonicMap) else model.map_.floor
+        A = w.apply("max", inner.log_proba, w.constant(floor))
     elif w.width(inner.values) == 1:
         A = w.join(w.scale(inner.values, -0.5), w.scale(inner.values, 0.5))
     else:
         A = inner.values
     if isinstance(model.map_, IsotonicMap):
-        P = _isotonic(w, model.map_, model.shift_, w.let(w.softmax(A)[0]))
+        inputs = A if model.map_.raw else w.softmax(A)[0]
+        if w.width(A) == 2:
+            inputs = _values(w, A) if model.map_.raw else w.pick(inputs, [1])
+        P = _isotonic(w, model.map_, model.shift_, w.let(inputs))
         L = w.safe_log(P)
     else:
         shift = model.map_.shift + model.shift_
@@ -338,14 +342,13 @@ def _recalibrated(
     return ModelFormulas(values=_values(w, L), proba=P, log_proba=L)
 
 
-def _isotonic(w: FormulaWriter[Columns], isotonic: IsotonicMap, shift: Array, P: Columns) -> Columns:
+def _isotonic(w: FormulaWriter[Columns], isotonic: IsotonicMap, shift: Array, inputs: Columns) -> Columns:
     """Return the probabilities after straight lines between the knots, divided by their sum."""
     ends, parts = isotonic.ends, []
-    columns = [1] if len(ends) == 1 else range(len(ends))
-    for k, i, j in zip(columns, np.append(0, ends[:-1]), ends, strict=True):
+    for k, i, j in zip(range(len(ends)), np.append(0, ends[:-1]), ends, strict=True):
         x, y = isotonic.x[i:j], isotonic.y[i:j]
         C = np.stack([np.r_[y[0], y], np.r_[0.0, np.diff(y) / np.diff(x), 0.0]])
-        parts.append(w.piecewise(w.pick(P, [k]), x, np.r_[x[0], x], C[:, :, None]))
+        parts.append(w.piecewise(w.pick(inputs, [k]), x, np.r_[x[0], x], C[:, :, None]))
     Q = w.let(w.join(*parts))
     if len(parts) == 1:
         Q = w.join(w.apply("-", w.constant(1.0), Q), Q)

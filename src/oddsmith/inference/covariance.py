@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 
+from oddsmith.design.inputs import as_table
 from oddsmith.engines import MemorySource, one_blas_thread
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.inference.fit_record import FitRecord, each_tile
+from oddsmith.losses import curvatures
 from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.protocols import Indices
 from oddsmith.statistics import ScoreScatter
 from oddsmith.statistics.rowwise import WeightPoint
 
 NAMES = ("information", "observed", "sandwich", "cluster")
-FACTORS = {"sandwich": ("HC0", "HC1"), "cluster": ("CR1", "CR0", "CR1S")}
-"""Small-sample factors of the robust covariances, the default first."""
+FACTORS = {"sandwich": ("HC0", "HC1", "HC2", "HC3"), "cluster": ("CR1", "CR0", "CR1S")}
+"""Small-sample corrections of the robust covariances, the default first."""
+LEVERAGES = ("HC2", "HC3")
+"""Corrections by the leverage of each row."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ class CovarianceKind:
 
 
 def read_covariance(covariance: object) -> CovarianceKind:
-    """Read ``"information"``, ``"sandwich"``, ``("sandwich", "HC1")``, ``("cluster", ids)`` or with a factor."""
+    """Read ``"information"``, ``"sandwich"``, ``("sandwich", "HC3")``, ``("cluster", ids)`` or with a factor."""
     parts = covariance if isinstance(covariance, tuple) else (covariance,)
     name = parts[0] if parts and isinstance(parts[0], str) else repr(covariance)
     if name not in NAMES:
@@ -57,8 +62,9 @@ def read_covariance(covariance: object) -> CovarianceKind:
     known, needed = FACTORS.get(name, ()), 2 if name == "cluster" else 1
     if not needed <= len(parts) <= needed + bool(known):
         raise InvalidTypeError(
-            "covariance must be 'information', 'observed', 'sandwich', ('sandwich', 'HC1') or ('cluster', ids), ids "
-            f"holding the cluster of each row; found a {type(covariance).__name__} of {len(parts)}, {name!r} first."
+            "covariance must be 'information', 'observed', 'sandwich', ('sandwich', 'HC3') or ('cluster', ids), ids "
+            "holding the cluster of each row or naming a column of X; found a "
+            f"{type(covariance).__name__} of {len(parts)}, {name!r} first."
         )
     if not known:
         return CovarianceKind(name)
@@ -66,6 +72,31 @@ def read_covariance(covariance: object) -> CovarianceKind:
     if factor not in known:
         raise UnknownNameError("sandwich" if name == "sandwich" else "factor for clusters", factor, known)
     return CovarianceKind(name, factor, _codes(parts[1]) if name == "cluster" else None)
+
+
+def names_clusters(covariance: object) -> TypeGuard[tuple[str, str]]:
+    """Whether clusters are asked for by the name of a column."""
+    is_cluster = isinstance(covariance, tuple) and len(covariance) > 1 and covariance[0] == "cluster"
+    return is_cluster and isinstance(covariance[1], str)  # type: ignore[index]
+
+
+def name_clusters(covariance: tuple[str, str], X: object) -> tuple[object, ...]:
+    """Return ``("cluster", ids)`` with the values of the column of the table ``X`` that ``ids`` names.
+
+    >>> import pyarrow
+    >>> name_clusters(("cluster", "ward"), pyarrow.table({"age": [40, 50], "ward": ["a", "b"]}))
+    ('cluster', array(['a', 'b'], dtype=object))
+    """
+    table = None if X is None else as_table(X)
+    if table is None:
+        raise InvalidInputError(
+            f"The clusters are to be the column {covariance[1]!r}, and there is no table to take it from. Pass the "
+            "table of the fit as X, or the cluster of each row in place of the name."
+        )
+    if covariance[1] not in table.columns:
+        raise UnknownNameError("column for the clusters", covariance[1], table.columns)
+    ids = np.asarray(table.get_column(covariance[1]).to_list(), dtype=object)
+    return (covariance[0], ids, *covariance[2:])
 
 
 def _codes(ids: object) -> Indices:
@@ -89,7 +120,11 @@ def covariance(fit: FitRecord, kind: CovarianceKind) -> Array:
         if not kind.needs_rows:
             V = bread.solve(np.eye(len(state.kept)))
             return (V + V.T) / 2.0
-        if kind.codes is None:
+        if kind.factor in LEVERAGES:
+            V = bread.solve(np.eye(len(state.kept)))
+            meat, value = leverage_scatter(fit, (V + V.T) / 2.0, kind.factor)
+            clusters = 0
+        elif kind.codes is None:
             sums = fit.problem.engine.fold(ScoreScatter, fit.problem.source, fit.at)
             meat, value, clusters = sums.meat, sums.value, 0
         else:
@@ -97,6 +132,30 @@ def covariance(fit: FitRecord, kind: CovarianceKind) -> Array:
         state.require_same_rows(-value)
         n, kept = float(state.class_weight.sum()), state.kept
         return sandwich(bread, meat[np.ix_(kept, kept)], kind, n=n, k=len(kept), clusters=clusters)
+
+
+def leverage_scatter(fit: FitRecord, V: Array, factor: str) -> tuple[Array, float]:
+    """Return ``Σ s g gᵀ`` of scores corrected by leverages, and ``Σ s ℓ``; ``V`` is the inverse information.
+
+    A row's score is ``r ⊗ z`` with the residuals r of its contrasts, and its hat matrix is ``h = V(a) B`` with the
+    variance B of its activations. HC3 takes ``(I − h)⁻¹ r``, by how much the weights change without the row; HC2 (two
+    classes) takes ``r / √(1 − h)``. A row of weight 2 counts as two rows, each with the leverage of one.
+    """
+    state = fit.state
+    S = np.zeros((state.x.size, state.x.size))
+    S[np.ix_(state.kept, state.kept)] = V
+    if factor == "HC2" and state.K > 2:
+        raise InvalidInputError("The correction HC2 is for two classes. Use ('sandwich', 'HC3').")
+    meat, value = np.zeros_like(S), 0.0
+    for tile in fit.tiles():
+        C = tile.A.shape[1]
+        left = np.eye(C) - curvatures(tile.rows) @ tile.spread(S)
+        r = tile.rows.gradient
+        r = np.asarray(r / np.sqrt(left[:, 0]) if factor == "HC2" else np.linalg.solve(left, r[:, :, None])[:, :, 0])
+        G = ((r @ fit.at.T)[:, :, None] * tile.Z[:, None, :]).reshape(len(r), -1) * np.sqrt(tile.s)[:, None]
+        meat += G.T @ G
+        value += tile.loss
+    return meat, value
 
 
 def cluster_scatter(source: MemorySource, at: WeightPoint, codes: Indices) -> tuple[Array, float, int]:
@@ -126,6 +185,7 @@ def sandwich(bread: SpdFactor, meat: Array, kind: CovarianceKind, *, n: float, k
     |---|---|---|
     | HC0 | 1 | ``vcovHC(type = "HC0")`` |
     | HC1 | n / (n − k) | ``vcovHC(type = "HC1")`` |
+    | HC2, HC3 | 1 (scores by `leverage_scatter`) | ``vcovHC(type = "HC2")``, ``vcovHC(type = "HC3")`` |
     | CR0 | 1 | ``vcovCL(type = "HC0", cadjust = FALSE)`` |
     | CR1 | G / (G − 1) | ``vcovCL(type = "HC0")`` |
     | CR1S | G / (G − 1) · (n − 1) / (n − k) | ``vcovCL(type = "HC1")`` |

@@ -45,14 +45,9 @@ class ReportedWeights:
     @classmethod
     def of(cls, state: FittedState, names: Sequence[str], labels: list[Any]) -> ReportedWeights:
         """Return the weights of a fit whose columns and classes have these names."""
-        W = state.weights()
+        W, inside = shown_weights(state)
         R, P = W.shape
-        shown = np.ones((R, P), dtype=bool)
-        shown[:, 0] = state.free[:, 0].any()
-        reference = state.reference if R > 1 else None
-        if reference is not None:
-            shown[reference] = False
-        inside, terms = np.flatnonzero(shown), [INTERCEPT, *names]
+        reference, terms = state.reference if R > 1 else None, [INTERCEPT, *names]
         return cls(
             classes=None if R == 1 else [labels[i // P] for i in inside],
             terms=[terms[i % P] for i in inside],
@@ -70,6 +65,16 @@ class ReportedWeights:
     def errors(self, V: Array) -> Array:
         """Return the standard errors if the solver's weights have covariance ``V``; NaN for aliased ones."""
         return np.where(self.aliased, np.nan, standard_errors(self.J, V))
+
+
+def shown_weights(state: FittedState) -> tuple[Array, npt.NDArray[np.intp]]:
+    """Return the weights, R × P, and the places of those that tables show: no reference class, no intercept of zero."""
+    W = state.weights()
+    shown = np.ones(W.shape, dtype=bool)
+    shown[:, 0] = state.free[:, 0].any()
+    if len(W) > 1 and state.reference is not None:
+        shown[state.reference] = False
+    return W, np.flatnonzero(shown)
 
 
 def standard_errors(J: Array, V: Array) -> Array:

@@ -9,9 +9,9 @@ import numpy as np
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.inference.covariance import CovarianceKind, covariance
-from oddsmith.inference.fit_record import FitRecord
+from oddsmith.inference.fit_record import INTERCEPT, FitRecord, shown_weights
 from oddsmith.inference.profile import profile_ends
-from oddsmith.inference.summary import POSTERIOR, Summary, wald_columns
+from oddsmith.inference.summary import FREQUENTIST, POSTERIOR, Summary, wald_columns
 from oddsmith.numerics import Array
 from oddsmith.priors import split_prior
 
@@ -27,7 +27,7 @@ def check_intervals(intervals: str) -> str:
 
 def summarize(fit: FitRecord, kind: CovarianceKind, intervals: str, level: float) -> Summary:
     """Return estimates, standard errors, tests and intervals of a fit; see ``LogisticRegression.summary``."""
-    state, weights = fit.state, fit.weights
+    weights = fit.weights
     is_posterior = split_prior(fit.fitted_prior)[0] is not None
     if is_posterior and (kind.needs_rows or intervals != "wald"):
         raise InvalidInputError(
@@ -46,8 +46,38 @@ def summarize(fit: FitRecord, kind: CovarianceKind, intervals: str, level: float
     names: dict[str, Any] = {} if weights.classes is None else {"class": weights.classes}
     table = {**names, "term": weights.terms, **columns}
     if fit.link is None:
+        prefix = "credible_" if is_posterior else ""
         with np.errstate(over="ignore"):
             table["odds_ratio"] = np.exp(columns["estimate"])
+            table |= {f"odds_{end}": np.exp(columns[f"{prefix}{end}"]) for end in ("lower", "upper")}
+    return _summary(fit, table, _remarks(fit, kind, intervals, level), level)
+
+
+def list_estimates(fit: FitRecord, reason: str, level: float) -> Summary:
+    """Return the estimates alone, the intercepts first and then the largest, with the reason why there are no errors.
+
+    Memory O(weights): nothing of the size of their covariance is formed.
+    """
+    W, inside = shown_weights(fit.state)
+    P = W.shape[1]
+    free = np.asarray(fit.state.free.any(axis=0))
+    estimate = np.where(free[inside % P], W.ravel()[inside], np.nan)
+    size = np.where(inside % P == 0, np.inf, np.nan_to_num(np.abs(estimate)))
+    order = np.argsort(-size, kind="stable")
+    inside, estimate = inside[order], estimate[order]
+    names: dict[str, Any] = {} if len(W) == 1 else {"class": [fit.classes[i // P] for i in inside]}
+    terms = [INTERCEPT, *fit.names]
+    shown = POSTERIOR if split_prior(fit.fitted_prior)[0] is not None else FREQUENTIST
+    table = {**names, "term": [terms[i % P] for i in inside], **{name: np.full(len(inside), np.nan) for name in shown}}
+    table["estimate"] = estimate
+    if fit.link is None:
+        with np.errstate(over="ignore"):
+            table["odds_ratio"] = np.exp(estimate)
+    return _summary(fit, table, (reason, "the largest estimates come first"), level)
+
+
+def _summary(fit: FitRecord, table: dict[str, Any], remarks: tuple[str, ...], level: float) -> Summary:
+    state = fit.state
     labels, reference = fit.classes, state.reference
     what = f"{fit.model_name} ({fit.link_name}) of {labels[1]!r} against {labels[0]!r}"
     if len(labels) > 2:
@@ -64,7 +94,7 @@ def summarize(fit: FitRecord, kind: CovarianceKind, intervals: str, level: float
         aliased=tuple(fit.aliased),
         certificate=fit.certificate,
         plan=fit.plan,
-        remarks=_remarks(fit, kind, intervals, level),
+        remarks=remarks,
         level=level,
     )
 

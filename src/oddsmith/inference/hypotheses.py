@@ -24,7 +24,7 @@ from oddsmith.solvers.base import ObjectiveValue
 TESTS = ("likelihood-ratio", "score", "wald")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ChiSquareTest(ReportTable):
     """A test statistic that is χ² with ``df`` degrees of freedom if the hypothesis holds.
 
@@ -51,7 +51,7 @@ class ChiSquareTest(ReportTable):
         return {"test": [self.test], "statistic": [self.statistic], "df": [self.df], "p_value": [self.p_value]}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DropOne(ColumnTable):
     """What the model loses with each term: a row for the model itself, then one per term (or group of columns).
 

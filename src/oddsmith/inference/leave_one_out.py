@@ -15,7 +15,7 @@ from oddsmith.errors import SeparationWarning
 from oddsmith.inference.fit_record import FitRecord, each_tile
 from oddsmith.inference.posterior import laplace_posterior
 from oddsmith.links import Link, probabilities
-from oddsmith.losses import RowLosses, row_losses
+from oddsmith.losses import RowLosses, curvatures, row_losses
 from oddsmith.numerics import Array, log_normaliser, sigmoid
 from oddsmith.priors import Quadratic
 from oddsmith.protocols import Indices
@@ -74,12 +74,6 @@ class LeaveOneOut(Table):
             f"leave-one-out log loss {self.log_loss:.6g} ± {self.std_error:.2g} over {len(self.loss)} rows; effective "
             f"weights {self.leverage.sum():.4g}; most influential row {most} ({self.influence[most]:.3g})"
         )
-
-
-def curvatures(rows: RowLosses) -> Array:
-    """Return the curvature of each row's loss between its activations, n × C × C."""
-    C = rows.gradient.shape[1]
-    return np.stack([np.stack([rows.curvature(j, k) for k in range(C)], axis=-1) for j in range(C)], axis=1)
 
 
 def leave_out(rows: RowLosses, B: Array, s: Array) -> tuple[Array, Array, Array, npt.NDArray[np.bool_]]:

@@ -23,7 +23,7 @@ from oddsmith.statistics.rowwise import Tile, WeightPoint
 PLACES = ("average", "mean", "median", "zero")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MarginalEffects(ColumnTable):
     """The effect of each column on the probability of each class (of the second, where there are two).
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from oddsmith.engines import one_blas_thread
 from oddsmith.inference.covariance import CovarianceKind, covariance
 from oddsmith.inference.fit_record import FitRecord
-from oddsmith.inference.leave_one_out import curvatures
+from oddsmith.losses import curvatures
 from oddsmith.numerics import Array
 from oddsmith.records import Table
 from oddsmith.statistics.rowwise import Tile
@@ -35,9 +35,11 @@ class Diagnostics(Table):
     cooks_distance : array of length N
         ``Δᵀ I Δ / k`` with Δ the change of the k weights, by one step of Newton's method, when the row is left out.
 
-    Rows of weight 0 have leverage and residuals 0.
+    Rows of weight 0 have leverage and residuals 0. Print shows the five rows of the largest distance, a notebook the
+    first ten rows.
     """
 
+    most_rows: ClassVar[int] = 10
     fitted: Array
     pearson: Array
     deviance: Array
@@ -52,11 +54,14 @@ class Diagnostics(Table):
     def to_dict(self) -> dict[str, list[Any]]:
         """Return a row per row of the data; what has a column per class is numbered."""
         result: dict[str, list[Any]] = {}
-        for name in self.__dataclass_fields__:
+        for name in (field.name for field in fields(self)):
             values = getattr(self, name)
             for k, column in enumerate(values.T if values.ndim == 2 else [values]):
                 result[name if values.ndim == 1 else f"{name}_{k}"] = column.tolist()
         return result
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         most = np.argsort(-self.cooks_distance, kind="stable")[:5]

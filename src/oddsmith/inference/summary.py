@@ -49,14 +49,16 @@ def wald_columns(estimate: Array, error: Array, level: float) -> dict[str, Array
     return dict(zip(FREQUENTIST, values, strict=True))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Summary(ColumnTable):
     """Estimates with errors and intervals, a row per weight, and the likelihood of the model.
 
     Columns are attributes too (arrays): ``term`` (the intercept first, called ``(intercept)``), before it ``class`` for
     more than two classes, then ``estimate``, ``std_error``, ``z``, ``p_value``, ``lower``, ``upper``, and
-    ``odds_ratio`` where the link is the logit. After a fit with a Gaussian prior there are ``posterior_sd``,
-    ``credible_lower`` and ``credible_upper`` instead, and neither z nor p. Columns set aside as aliased hold NaN.
+    ``odds_ratio`` with its interval (``odds_lower``, ``odds_upper``) where the link is the logit. After a fit with a
+    Gaussian prior there are ``posterior_sd``, ``credible_lower`` and ``credible_upper`` instead, and neither z nor p.
+    Columns set aside as aliased hold NaN. Where there are no standard errors (``has_errors``) rows are ordered by the
+    size of the estimate, and print shows the first 50.
 
     Attributes
     ----------
@@ -106,6 +108,17 @@ class Summary(ColumnTable):
     def is_posterior(self) -> bool:
         """Whether this is about a posterior rather than an estimator."""
         return "posterior_sd" in self.columns
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether there are standard errors; a model of very many weights has estimates alone."""
+        errors = np.asarray(self.columns["posterior_sd" if self.is_posterior else "std_error"], dtype=np.float64)
+        return bool(len(self.aliased) == len(errors) or not np.isnan(errors).all())
+
+    @property
+    def most_rows(self) -> int:  # type: ignore[override]
+        """Rows that print shows."""
+        return 1000 if self.has_errors else 50
 
     @property
     def deviance(self) -> float:

@@ -15,6 +15,10 @@ DECIMALS = 6
 """A column that would need more decimals to show three digits of its smallest number gets them cell by cell."""
 
 IN_UNITS = ("estimate", "effect", "std_error", "posterior_sd", "lower", "upper")
+ODDS = ("odds_ratio", "odds_lower", "odds_upper")
+NAMES = ("class", "term")
+LEAST_P = 1e-300
+"""A p-value below this is given as a bound: it may have underflowed."""
 
 
 def choose_format(values: Sequence[float]) -> str:
@@ -27,14 +31,22 @@ def choose_format(values: Sequence[float]) -> str:
 
 def format_column(name: str, values: Sequence[Any], form: str = "") -> list[str]:
     """Return the cells of a column: numbers to a common number of decimals, p-values as they are usually given."""
+    if name in NAMES:
+        return [f"{v:g}" if isinstance(v, float | np.floating) else str(v) for v in values]
     if not all(isinstance(v, float | np.floating) for v in values):
         return ["" if v is None else str(v) for v in values]
     if name == "p_value":
-        return ["" if np.isnan(v) else f"{v:.4f}" if v >= 1e-4 or v == 0.0 else f"{v:.1e}" for v in values]
+        return [_p_value(float(v)) for v in values]
     if name == "z":
         return ["" if np.isnan(v) else f"{v:.2f}" for v in values]
-    chosen = form or (".4g" if name == "odds_ratio" else choose_format(values))
+    chosen = ".4g" if name in ODDS else form or choose_format(values)
     return [_number(float(v), chosen) for v in values]
+
+
+def _p_value(p: float) -> str:
+    if np.isnan(p):
+        return ""
+    return f"<{LEAST_P:g}" if p < LEAST_P else f"{p:.4f}" if p >= 1e-4 else f"{p:.1e}"
 
 
 def _number(value: float, form: str) -> str:
@@ -46,8 +58,12 @@ def _number(value: float, form: str) -> str:
 class ReportTable(Table):
     """A `Table` with a footer, for reading: also ``to_markdown()`` and ``to_latex()``.
 
-    ``_header`` gives columns another name in print, and ``notes`` are the lines below it.
+    ``_header`` gives columns another name in print, and ``notes`` are the lines below it. A terminal and a notebook
+    show ``most_rows``, and how many more there are. In an interpreter the table is its own ``repr``.
     """
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def _header(self, name: str) -> str:
         return name.replace("_", " ")
@@ -56,6 +72,15 @@ class ReportTable(Table):
     def notes(self) -> tuple[str, ...]:
         """Lines below the table."""
         return ()
+
+    def _shown(self) -> tuple[list[str], list[bool], list[list[str]], tuple[str, ...]]:
+        """Return what a terminal and a notebook show: without empty columns and with so many rows, and the notes."""
+        header, text, rows = self._cells()
+        more = len(rows) - self.most_rows
+        notes = (f"… and {more:,} more rows: to_pandas() has them all", *self.notes) if more > 0 else self.notes
+        full = [j for j in range(len(header)) if text[j] or not rows or any(row[j] for row in rows)]
+        kept = [[row[j] for j in full] for row in rows[: self.most_rows]]
+        return [header[j] for j in full], [text[j] for j in full], kept, notes
 
     def _cells(self) -> tuple[list[str], list[bool], list[list[str]]]:
         """Return the header, which columns are text, and the rows."""
@@ -66,12 +91,15 @@ class ReportTable(Table):
         cells = [
             format_column(name, values, shared if name.endswith(IN_UNITS) else "") for name, values in columns.items()
         ]
-        text = [not all(isinstance(v, int | float | np.number) for v in values) for values in columns.values()]
+        text = [
+            name in NAMES or not all(isinstance(v, int | float | np.number) for v in values)
+            for name, values in columns.items()
+        ]
         header = [self._header(name) for name in columns]
         return header, text, [list(row) for row in zip(*cells, strict=True)]
 
     def __str__(self) -> str:
-        header, text, rows = self._cells()
+        header, text, rows, shown = self._shown()
         widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
 
         def line(row: list[str]) -> str:
@@ -80,11 +108,11 @@ class ReportTable(Table):
 
         rule = "─" * (sum(widths) + 2 * len(widths) - 2)
         parts = [self.title] if self.title else []
-        notes = [fill(n, 120, subsequent_indent="  ") if n.startswith("plan: ") else n for n in self.notes]
+        notes = [fill(n, 120, subsequent_indent="  ") if n.startswith("plan: ") else n for n in shown]
         return "\n".join([*parts, rule, line(header), rule, *map(line, rows), rule, *notes])
 
     def _repr_html_(self) -> str:
-        header, text, rows = self._cells()
+        header, text, rows, notes = self._shown()
 
         def row(cells: list[str], tag: str = "td") -> str:
             inside = zip(cells, ["left" if left else "right" for left in text], strict=True)
@@ -92,7 +120,7 @@ class ReportTable(Table):
 
         body = "".join(map(row, rows))
         caption = f"<caption>{escape(self.title)}</caption>" if self.title else ""
-        foot = "".join(f'<tr><td colspan="{len(header)}">{escape(note)}</td></tr>' for note in self.notes)
+        foot = "".join(f'<tr><td colspan="{len(header)}">{escape(note)}</td></tr>' for note in notes)
         return (
             f"<table>{caption}<thead>{row(header, 'th')}</thead><tbody>{body}</tbody>"
             f'<tfoot style="text-align:left">{foot}</tfoot></table>'
@@ -138,7 +166,8 @@ class ColumnTable(ReportTable):
 
     def _header(self, name: str) -> str:
         if name.endswith(("lower", "upper")):
-            return f"{50 * (1 + self.level * (-1 if name.endswith('lower') else 1)):.4g}%"
+            odds = "odds " if name.startswith("odds_") else ""
+            return f"{odds}{50 * (1 + self.level * (-1 if name.endswith('lower') else 1)):.4g}%"
         return {"term": "", "p_value": "p"}.get(name, super()._header(name))
 
     def to_dict(self) -> dict[str, list[Any]]:

@@ -19,6 +19,7 @@ from oddsmith.likelihood.coordinates import Coordinates
 from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.priors import Quadratic
 from oddsmith.solvers import policy
+from oddsmith.solvers.plan import Machine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +61,15 @@ class FittedState:
             raise UnavailableError(
                 "The intercepts of this model were moved by with_class_prior or undo_resampling: its weights are not "
                 "those of the fit, which this is about. Ask the model as it was fitted."
+            )
+
+    def require_memory(self) -> None:
+        """Raise if the Hessian, its factor and its inverse would not fit into memory."""
+        needed, there = 4 * 8.0 * self.x.size**2, Machine.here().memory
+        if needed > there:
+            raise UnavailableError(
+                f"This needs the Hessian of {self.x.size:,} weights: {needed / 1e9:.3g} GB, and {there / 1e9:.3g} GB "
+                "are free. Use fewer columns."
             )
 
     def require_same_rows(self, log_likelihood: float, decrement: float = 0.0, near: float = np.inf) -> None:
@@ -111,7 +121,9 @@ class FittedState:
 
     def weights(self) -> Array:
         """Return the reported weights, R × P, intercept first."""
-        W: Array = self.gauge @ self.x @ self.to_user.T
+        center, scale = self.coordinates.center, self.coordinates.scale
+        x = np.column_stack([self.x[:, 0] - self.x[:, 1:] @ (center / scale), self.x[:, 1:] / scale])  # to_user @ x
+        W: Array = self.gauge @ x
         return W + self.common if self.K > 2 and self.reference is None else W
 
     def objective_hessian(self, *, expected: bool = False) -> Array:

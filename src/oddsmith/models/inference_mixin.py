@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from oddsmith.design.fitted_basis import in_deviations
+from oddsmith.design.inputs import as_table
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, UnavailableError
 from oddsmith.likelihood.fit import with_hessian
@@ -16,8 +17,10 @@ from oddsmith.models.estimator import Estimator
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
 from oddsmith.records import Certificate
+from oddsmith.solvers.policy import POLICY
 
 if TYPE_CHECKING:  # a fit needs none of these: each method imports what it calls
+    from oddsmith.inference.covariance import CovarianceKind
     from oddsmith.inference.fit_record import FitRecord
     from oddsmith.inference.hypotheses import ChiSquareTest, DropOne
     from oddsmith.inference.margins import MarginalEffects
@@ -92,6 +95,7 @@ class InferenceMixin(Estimator):
         data = self._training_data(given)
         if data is None:
             raise UnavailableError(missing_rows_message(self._learned))
+        self._learned.require_memory()
         _, problem = self._problem(*data)
         with one_blas_thread():
             self._learned = with_hessian(problem, *self._against_first(), self._learned, self.certificate_.gap)
@@ -140,12 +144,16 @@ class InferenceMixin(Estimator):
         covariance : str or tuple
             ``"information"``: the inverse of the expected information, as ``summary(glm)`` in R; ``"observed"``: of
             the observed (the same for the logit). ``"sandwich"``: robust, HC0; ``("sandwich", "HC1")`` times
-            n / (n − k). ``("cluster", ids)``: robust to dependence inside clusters, times G / (G − 1); with a third
-            entry ``"CR0"`` without that factor, with ``"CR1S"`` also times (n − 1) / (n − k). Weights count rows: n is
-            their sum.
+            n / (n − k), ``"HC2"`` and ``"HC3"`` corrected by leverages. ``("cluster", ids)``: robust to dependence
+            inside clusters, times G / (G − 1), with the cluster of each row or the name of a column of ``X``; with a
+            third entry ``"CR0"`` without that factor, with ``"CR1S"`` also times (n − 1) / (n − k). Weights count rows:
+            n is their sum.
         intervals : "wald", "profile" or "confint"
             Estimate ± z · error; where the likelihood-ratio test begins to reject, an end may be ±∞; the same
             interpolated from a grid, right to about four digits, as ``confint(glm)`` in R prints it.
+
+        Where errors cannot be had (more than 5,000 weights, or a large fit whose rows are gone) there are estimates
+        alone, the largest first, and a remark that says why.
 
         Cost: O(C³M³); one pass for robust errors, about six for each profile interval.
 
@@ -155,12 +163,46 @@ class InferenceMixin(Estimator):
         >>> summary.estimate.round(4).tolist(), summary.std_error.round(4).tolist()
         ([-3.0351, 1.214], [2.5457, 0.9126])
         """
-        from oddsmith.inference.covariance import read_covariance
-        from oddsmith.inference.fit_summary import check_intervals, summarize
+        from oddsmith.inference.fit_summary import check_intervals, list_estimates, summarize
         from oddsmith.inference.summary import check_level
 
-        level, kind, intervals = check_level(level), read_covariance(covariance), check_intervals(intervals)
-        return summarize(self._fit_record(X, y, sample_weight, offset), kind, intervals, level)
+        level, intervals = check_level(level), check_intervals(intervals)
+        kind, X = self._covariance(covariance, X, (y, sample_weight, offset))
+        rows = (X, y, sample_weight, offset)
+        reason = "" if kind.needs_rows or intervals != "wald" else self._why_no_errors(rows)
+        if reason:
+            return list_estimates(self._fit_record(*rows, hessian=False), reason, level)
+        return summarize(self._fit_record(*rows), kind, intervals, level)
+
+    def _covariance(self, covariance: object, X: Any, others: tuple[object, ...]) -> tuple[CovarianceKind, Any]:
+        """Read which covariance is asked for; clusters may be a column of the table, which the fit need not have had.
+
+        Returns the rows as the fit had them: a table with the columns of the model, and with ``others`` by name.
+        """
+        from oddsmith.inference.covariance import name_clusters, names_clusters, read_covariance
+
+        if not names_clusters(covariance):
+            return read_covariance(covariance), X
+        recalled = self._recall() if X is None and self._recall is not None else None
+        kind = read_covariance(name_clusters(covariance, X if recalled is None else recalled[0]))
+        table = None if X is None else as_table(X)
+        known = vars(self).get("feature_names_in_")
+        if table is not None and known is not None and "design_" not in vars(self):  # a design looks for its columns
+            kept = {*known.tolist(), *(name for name in others if isinstance(name, str))}
+            X = table.select([name for name in table.columns if name in kept]).to_native()
+        return kind, X
+
+    def _why_no_errors(self, given: tuple[Any, ...]) -> str:
+        """Return why this fit has no Hessian and gets none for a summary, or nothing."""
+        self._check_fitted()
+        state, most = self._learned, POLICY.largest_summary
+        if state is None or state.hessian is not None:
+            return ""
+        if state.x.size > most:
+            return f"no standard errors: there are {state.x.size:,} weights, and up to {most:,} have some"
+        if self._training_data(given) is None:
+            return "no standard errors: the fit needed no Hessian, and its rows are gone; pass them as X and y"
+        return ""
 
     def test_linear(
         self,
@@ -187,10 +229,9 @@ class InferenceMixin(Estimator):
         >>> test.df, round(test.statistic, 4), round(test.p_value, 4)
         (1, 1.7697, 0.1834)
         """
-        from oddsmith.inference.covariance import read_covariance
         from oddsmith.inference.hypotheses import linear_test
 
-        kind = read_covariance(covariance)
+        kind, X = self._covariance(covariance, X, (y, sample_weight, offset))
         return linear_test(self._fit_record(X, y, sample_weight, offset), R, r, kind)
 
     def drop_one(

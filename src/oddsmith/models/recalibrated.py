@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.validation import has_fit_parameter
 
 from oddsmith.data_access.dispatch import streams
-from oddsmith.decision.calibration import LEAST_LOG, METHODS, CalibrationMap, LinearMap, activations, fit_map
+from oddsmith.decision.calibration import (
+    LEAST_LOG,
+    METHODS,
+    CalibrationMap,
+    LinearMap,
+    activations,
+    fit_map,
+    states_probabilities,
+)
 from oddsmith.decision.class_prior import shift_log_proba
-from oddsmith.design.inputs import read_labels, split_target
-from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.design.inputs import check_class_weights, read_labels, read_weights, split_target
+from oddsmith.errors import InvalidInputError, OddsmithWarning, UnknownNameError
 from oddsmith.models.base import MODELS, Classifier, HasPredictive, all_or_nothing, training_prior
 from oddsmith.models.wrapper_mixin import WrapperMixin, fit_copy, take
 from oddsmith.numerics import Array
@@ -122,7 +132,8 @@ class RecalibratedClassifier(WrapperMixin, Classifier):
     def fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> RecalibratedClassifier:
         """Fit model and map to rows ``X`` and labels ``y`` (or the name of a column of ``X``).
 
-        ``sample_weight`` counts rows, and is for models that take it.
+        ``sample_weight`` counts rows. A model whose ``fit`` takes none is fitted without (with a warning): the map
+        alone is weighted then.
 
         >>> RecalibratedClassifier().fit([[x] for x in range(12)], list("aaabaabbabbb")).predict([[9.0]]).tolist()
         ['b']
@@ -134,17 +145,62 @@ class RecalibratedClassifier(WrapperMixin, Classifier):
         rows = self._input(X, reset=True)
         classes, t = read_labels(y, rows.shape[0])
         s = self._read_weights(sample_weight, t, classes)
+        inner = s if s is None or has_fit_parameter(model, "sample_weight") else None
         tested, parts = [], []
-        for train, test in self._folds(t, s, classes):
-            fitted = fit_copy(model, rows, train, classes[t[train]], s)
+        for train, test in self._complete_folds(t, s, classes):
+            fitted = fit_copy(model, rows, train, classes[t[train]], inner)
             tested.append(test)
             parts.append(activations(fitted, take(rows, test)))
         seen = np.concatenate(tested)
-        calibration = fit_map(np.concatenate(parts), t[seen], self.method, None if s is None else s[seen])
+        weights = None if s is None else s[seen]
+        stated = states_probabilities(fitted)
+        calibration = fit_map(np.concatenate(parts), t[seen], self.method, weights, stated=stated)
         weight = np.bincount(t, weights=s, minlength=len(classes))
-        fitted = fit_copy(model, rows, None, classes[t], s)
+        fitted = fit_copy(model, rows, None, classes[t], inner)
         self._assign(fitted, calibration, np.zeros(len(classes)), weight / weight.sum())
         return self
+
+    def _read_weights(self, sample_weight: object, t: npt.NDArray[np.int32], classes: Labels) -> Array | None:
+        s = read_weights(sample_weight, len(t))
+        if s is None:
+            return None
+        check_class_weights(np.bincount(t, weights=s, minlength=len(classes)).astype(np.float64), classes)
+        model = self._template()
+        if not has_fit_parameter(model, "sample_weight"):
+            warnings.warn(
+                f"{type(model).__name__}.fit takes no sample_weight: the model is fitted without the weights, and only "
+                "its calibration uses them.",
+                OddsmithWarning,
+                stacklevel=4,
+            )
+        return s
+
+    def _complete_folds(
+        self, t: npt.NDArray[np.int32], s: Array | None, classes: Labels
+    ) -> Iterator[tuple[Indices, Indices]]:
+        """Yield the folds whose training rows are of every class; the others have no model of all classes."""
+        lacking: list[object] = []
+        folds = left = 0
+        for train, test in self._folds(t, s, classes):
+            folds += 1
+            weight = np.bincount(t[train], weights=None if s is None else s[train], minlength=len(classes))
+            if weight.min() > 0 and len(test):
+                yield train, test
+                continue
+            left += 1
+            lacking += [label for label in classes[weight == 0].tolist() if label not in lacking]
+        if not left:
+            return
+        names = ", ".join(map(repr, lacking[:8]))
+        advice = "A number as cv, such as cv=5, keeps the shares of the classes in every fold."
+        if left == folds:
+            raise InvalidInputError(f"No fold has training rows of every class (missing: {names}). {advice}")
+        warnings.warn(
+            f"{left} of {folds} folds have no training rows of some class ({names}): their rows do not count in the "
+            f"calibration. {advice}",
+            OddsmithWarning,
+            stacklevel=4,
+        )
 
     def _folds(self, t: npt.NDArray[np.int32], s: Array | None, classes: Labels) -> Iterator[tuple[Indices, Indices]]:
         """Yield the rows to train on and to test on, fold by fold."""
@@ -211,7 +267,7 @@ class RecalibratedClassifier(WrapperMixin, Classifier):
             return super()._probabilities(X, predictive)
         with np.errstate(divide="ignore"):
             L = np.log(self._inner.predictive(X).mean)
-        return np.asarray(np.exp(self._mapped(np.maximum(L, LEAST_LOG))))
+        return np.asarray(np.exp(self._mapped(L)))
 
     def _mapped(self, A: Array) -> Array:
         return shift_log_proba(self.map_(A), self.shift_)

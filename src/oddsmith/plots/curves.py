@@ -61,9 +61,9 @@ class RocDisplay(CurveDisplay):
     """
 
     @classmethod
-    def from_estimator(cls, models: Models, X: Any, y: Any, *, label: object = None) -> Self:
-        """Compute the curve of a fitted classifier, or of several ``{name: model}``, for the class ``label``."""
-        return cls({name: compute.roc_curve(model, X, y, label) for name, model in named(models).items()})
+    def from_estimator(cls, models: Models, X: Any, y: Any, *, label: object = None, ax: AxesLike = None) -> Self:
+        """Draw the curve of a fitted classifier, or of several ``{name: model}``, for the class ``label``."""
+        return cls({n: compute.roc_curve(model, X, y, label) for n, model in named(models).items()})._drawn(ax)
 
     def plot(self, ax: AxesLike = None) -> Self:
         """Draw the curves and the diagonal of a guess; the legend has the areas."""
@@ -87,13 +87,13 @@ class PrecisionRecallDisplay(CurveDisplay):
     share: float | None = None
 
     @classmethod
-    def from_estimator(cls, models: Models, X: Any, y: Any, *, label: object = None) -> Self:
-        """Compute the curve of a fitted classifier, or of several ``{name: model}``, for the class ``label``."""
+    def from_estimator(cls, models: Models, X: Any, y: Any, *, label: object = None, ax: AxesLike = None) -> Self:
+        """Draw the curve of a fitted classifier, or of several ``{name: model}``, for the class ``label``."""
         several = named(models)
         curves = {name: compute.precision_recall_curve(model, X, y, label) for name, model in several.items()}
         classes = np.asarray(next(iter(several.values())).classes_)
         positive = 1 if label is None else classes.tolist().index(label)
-        return cls(curves, float(np.mean(class_codes(split_target(X, y)[1], classes) == positive)))
+        return cls(curves, float(np.mean(class_codes(split_target(X, y)[1], classes) == positive)))._drawn(ax)
 
     def plot(self, ax: AxesLike = None) -> Self:
         """Draw the curves as the steps that they are; the legend has the average precisions."""
@@ -118,9 +118,13 @@ class ReliabilityDisplay(CurveDisplay):
     """
 
     @classmethod
-    def from_estimator(cls, models: Models, X: Any, y: Any, *, bins: int = 10, level: float = 0.95) -> Self:
-        """Compute the diagram of a fitted classifier, or of several ``{name: model}`` for two classes."""
-        return cls({n: compute.reliability_curve(m, X, y, bins=bins, level=level) for n, m in named(models).items()})
+    def from_estimator(
+        cls, models: Models, X: Any, y: Any, *, bins: int = 10, level: float = 0.95, ax: AxesLike = None
+    ) -> Self:
+        """Draw the diagram of a fitted classifier, or of several ``{name: model}`` for two classes."""
+        several = named(models)
+        curves = {n: compute.reliability_curve(m, X, y, bins=bins, level=level) for n, m in several.items()}
+        return cls(curves)._drawn(ax)
 
     def plot(self, ax: AxesLike = None, *, band: bool = True) -> Self:
         """Draw frequency over probability, the band of the frequency, and the diagonal of a calibrated model."""
@@ -154,9 +158,9 @@ class CostDisplay(CurveDisplay):
     """
 
     @classmethod
-    def from_estimator(cls, models: Models, X: Any, y: Any, loss: LossLike = None) -> Self:
-        """Compute the curve of a fitted classifier, or of several ``{name: model}``; ``loss`` as in ``decide``."""
-        return cls({name: compute.cost_curve(model, X, y, loss) for name, model in named(models).items()})
+    def from_estimator(cls, models: Models, X: Any, y: Any, loss: LossLike = None, *, ax: AxesLike = None) -> Self:
+        """Draw the curve of a fitted classifier, or of several ``{name: model}``; ``loss`` as in ``decide``."""
+        return cls({name: compute.cost_curve(model, X, y, loss) for name, model in named(models).items()})._drawn(ax)
 
     def plot(self, ax: AxesLike = None) -> Self:
         """Draw the costs as the steps that they are, and the threshold that is right if the probabilities are."""
@@ -186,9 +190,10 @@ class RiskCoverageDisplay(CurveDisplay):
     """
 
     @classmethod
-    def from_estimator(cls, models: Models, X: Any, y: Any, loss: LossLike = None) -> Self:
-        """Compute the curve of a fitted classifier, or of several ``{name: model}``; ``loss`` as in ``decide``."""
-        return cls({name: compute.risk_coverage_curve(model, X, y, loss) for name, model in named(models).items()})
+    def from_estimator(cls, models: Models, X: Any, y: Any, loss: LossLike = None, *, ax: AxesLike = None) -> Self:
+        """Draw the curve of a fitted classifier, or of several ``{name: model}``; ``loss`` as in ``decide``."""
+        curves = {name: compute.risk_coverage_curve(model, X, y, loss) for name, model in named(models).items()}
+        return cls(curves)._drawn(ax)
 
     def plot(self, ax: AxesLike = None) -> Self:
         """Draw risk over coverage; the legend has the areas."""

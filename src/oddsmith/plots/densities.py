@@ -56,9 +56,15 @@ class ClassDensityDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, model: ClassifierLike, X: Any = None, *, limits: Limits = None, resolution: int = 400
+        cls,
+        model: ClassifierLike,
+        X: Any = None,
+        *,
+        limits: Limits = None,
+        resolution: int = 400,
+        ax: AxesLike = None,
     ) -> Self:
-        """Evaluate a fitted generative model of one column; limits are those of ``X``, or of samples of the model."""
+        """Draw a fitted generative model of one column; limits are those of ``X``, or of samples of the model."""
         if not isinstance(model, GaussianClassifier | NaiveBayes):
             raise InvalidTypeError(
                 f"{type(model).__name__} has no class densities. Use a generative model, such as GaussianClassifier."
@@ -82,7 +88,8 @@ class ClassDensityDisplay(Display):
         joint = np.exp(model.log_density(rows)) * model.class_prior_
         P = np.asarray(model.predict_proba(rows))
         classes = np.asarray(model.classes_).tolist()
-        return cls(x=x, joint=joint, posterior=P, boundaries=_crossings(x, P), classes=classes, name=names[0])
+        found = {"x": x, "joint": joint, "posterior": P, "boundaries": _crossings(x, P)}
+        return cls(**found, classes=classes, name=names[0])._drawn(ax)
 
     def plot(self, ax: AxesLike = None) -> Self:
         """Draw densities times priors above, the posterior below; the hatched area is the probability of error."""

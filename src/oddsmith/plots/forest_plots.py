@@ -64,19 +64,28 @@ class CoefficientDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, model: ClassifierLike, X: Any = None, y: Any = None, *, intercept: bool = False, **options: Any
+        cls,
+        model: ClassifierLike,
+        X: Any = None,
+        y: Any = None,
+        *,
+        intercept: bool = False,
+        ax: AxesLike = None,
+        **options: Any,
     ) -> Self:
-        """Take the summary of a fitted model; ``options`` go to ``model.summary`` (``level``, ``intervals``, …)."""
+        """Draw the summary of a fitted model; ``options`` go to ``model.summary`` (``level``, ``intervals``, …)."""
         if not isinstance(model, LogisticRegression):
             raise InvalidTypeError(
                 f"{type(model).__name__} has no summary(), where estimates and intervals come from. Use "
                 "LogisticRegression or ProbitRegression."
             )
-        return cls.from_summary(model.summary(X, y, **options), intercept=intercept)
+        return cls.from_summary(model.summary(X, y, **options), intercept=intercept)._drawn(ax)
 
     @classmethod
     def from_summary(cls, summary: Summary, *, intercept: bool = False) -> Self:
         """Take a summary that was made before."""
+        if not summary.has_errors:
+            raise InvalidInputError(f"This summary has no intervals to draw ({summary.remarks[0]}).")
         table = summary.to_dict()
         kept = [i for i, term in enumerate(table["term"]) if intercept or term != INTERCEPT]
         if not kept:
@@ -178,9 +187,9 @@ class ComparisonDisplay(Display):
         return cls(models=list(table["model"]), verdicts=list(table["verdict"]), by=comparison.by, **columns)
 
     @classmethod
-    def from_models(cls, models: object, X: Any, y: Any, **options: Any) -> Self:
-        """Compare models and take the result; arguments as in `compare`."""
-        return cls.from_comparison(compare(models, X, y, **options))
+    def from_models(cls, models: object, X: Any, y: Any, *, ax: AxesLike = None, **options: Any) -> Self:
+        """Compare models and draw the result; arguments as in `compare`."""
+        return cls.from_comparison(compare(models, X, y, **options))._drawn(ax)
 
     def plot(self, ax: AxesLike = None) -> Self:
         """Draw the models from top to bottom, the best first, with their accuracies beside them."""

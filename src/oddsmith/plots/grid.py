@@ -17,7 +17,7 @@ from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.evaluation.model_output import class_codes
 from oddsmith.models.base import Classifier
 from oddsmith.numerics import Array
-from oddsmith.plots.style import Display, Panel, plain, scatter_classes
+from oddsmith.plots.style import AxesLike, Display, Panel, plain, scatter_classes
 from oddsmith.protocols import ClassifierLike, Indices
 
 Columns = Sequence[str | int]  # Names or numbers of columns.
@@ -107,8 +107,9 @@ class PlaneDisplay(Display):
         at: Mapping[Any, Any] | None = None,
         limits: npt.ArrayLike | None = None,
         resolution: int | None = None,
+        ax: AxesLike = None,
     ) -> Self:
-        """Let a fitted classifier, ours or scikit-learn's, predict a grid of points.
+        """Draw what a fitted classifier, ours or scikit-learn's, predicts for a grid of points.
 
         Parameters
         ----------
@@ -122,13 +123,15 @@ class PlaneDisplay(Display):
         limits : ((left, right), (bottom, top)), optional
         resolution : int
             Points along each axis.
+        ax : matplotlib axes, optional
+            Where to draw; default: a new figure.
         """
         cls._check(model)
         points = cls.resolution if resolution is None else resolution
         plane = make_plane(model, X, y, columns=columns, at=at, limits=limits, resolution=points)
         samples: dict[str, Any] = {} if plane.codes is None else {"points": plane.points, "codes": plane.codes}
         classes, found = np.asarray(model.classes_).tolist(), cls._predictions(model, plane)
-        return cls(x=plane.x, y=plane.y, classes=classes, names=plane.names, **samples, **found)
+        return cls(x=plane.x, y=plane.y, classes=classes, names=plane.names, **samples, **found)._drawn(ax)
 
     @classmethod
     def _check(cls, model: ClassifierLike) -> None:

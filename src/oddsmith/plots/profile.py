@@ -73,9 +73,10 @@ class ProfileDisplay(Display):
         *,
         level: float = 0.95,
         points: int = 60,
+        ax: AxesLike = None,
         **rows: ArrayLike,
     ) -> Self:
-        """Profile a term of a fitted model (``(class, term)`` for more than two classes) with the rows of its fit.
+        """Draw the profile of a term of a fitted model (``(class, term)`` for more than two classes), with its rows.
 
         ``rows`` are ``sample_weight`` and ``offset``, if the fit had them.
         """
@@ -107,7 +108,7 @@ class ProfileDisplay(Display):
         found: dict[str, Any] = {"estimate": estimate, "cutoff": cutoff, "level": float(level)}
         found |= {"lower": ends[0], "upper": ends[1], "wald_lower": estimate - half, "wald_upper": estimate + half}
         name = term if isinstance(term, str) else " ".join(map(str, term))
-        return cls(term=name, **curves, **found)
+        return cls(term=name, **curves, **found)._drawn(ax)
 
     def plot(self, ax: AxesLike = None) -> Self:
         """Draw the profile, Wald's parabola, and the intervals where they cross the quantile."""

@@ -71,9 +71,17 @@ class ResidualDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, model: ClassifierLike, X: Any, y: Any, *, label: object = None, bins: int | None = None, **rows: ArrayLike
+        cls,
+        model: ClassifierLike,
+        X: Any,
+        y: Any,
+        *,
+        label: object = None,
+        bins: int | None = None,
+        ax: AxesLike = None,
+        **rows: ArrayLike,
     ) -> Self:
-        """Take the diagnostics of a fit with its rows; ``label`` names the class where there are more than two.
+        """Draw the diagnostics of a fit with its rows; ``label`` names the class where there are more than two.
 
         There are about √N bins unless ``bins`` says otherwise. ``rows``: ``sample_weight`` and ``offset`` of the fit.
         """
@@ -93,7 +101,8 @@ class ResidualDisplay(Display):
         limit = 2.0 * np.sqrt(np.bincount(cell, weights=fitted * (1.0 - fitted))) / count
         classes = [str(labels[1 - k]) if len(labels) == 2 else f"not {labels[k]}", str(labels[k])]
         bin_means = {"middle": middle, "mean": mean, "limit": limit}
-        return cls(fitted=fitted, residual=residual, codes=t.astype(np.intp), classes=classes, **bin_means)
+        shown = cls(fitted=fitted, residual=residual, codes=t.astype(np.intp), classes=classes, **bin_means)
+        return shown._drawn(ax)
 
     def plot(self, ax: AxesLike = None, *, legend: bool = True) -> Self:
         """Draw single rows above and the means of bins, with two standard errors, below."""
@@ -152,8 +161,13 @@ class InfluenceDisplay(Display):
     what: str = "standardised Pearson residual"
 
     @classmethod
-    def from_estimator(cls, model: ClassifierLike, X: Any, y: Any, **rows: ArrayLike) -> Self:
-        """Take the diagnostics of a fit with its rows; rows have the names of the table's index, else their numbers."""
+    def from_estimator(cls, model: ClassifierLike, X: Any, y: Any, *, ax: AxesLike = None, **rows: ArrayLike) -> Self:
+        """Draw the diagnostics of a fit with its rows; rows have the names of the table's index, else their numbers."""
+        return cls.computed(model, X, y, **rows)._drawn(ax)
+
+    @classmethod
+    def computed(cls, model: ClassifierLike, X: Any, y: Any, **rows: ArrayLike) -> Self:
+        """Take the diagnostics of a fit with its rows, and draw nothing yet."""
         found, classes = _diagnose(model, X, y, rows), np.asarray(model.classes_)
         two = found.standardized_pearson.ndim == 1
         return cls(

@@ -120,15 +120,23 @@ def figure_of(ax: Axes) -> Figure:
 
 
 class Display:
-    """What every display shares: it holds plain arrays, draws on request and returns itself.
+    """What every display shares: it holds plain arrays, draws them and returns itself.
 
+    ``from_estimator(…, ax=None)`` computes and draws; the constructors that take what was computed before do not draw.
     ``plot(ax=None)`` draws on new axes or those given (as many as there are panels) and sets ``ax_`` (the first),
-    ``axes_`` (all) and ``figure_``. Nothing is shown or saved.
+    ``axes_`` (all) and ``figure_``; a figure that ``from_estimator`` made is closed then. Nothing is shown or saved.
     """
 
     ax_: Axes
     axes_: npt.NDArray[Any]
     figure_: Figure
+    _own_figure: Figure | None = None
+
+    def _drawn(self, ax: AxesLike) -> Self:
+        """Draw at once, and remember the figure if it is a new one: the next drawing takes its place."""
+        self.plot(ax)
+        self._own_figure = self.figure_ if ax is None else None
+        return self
 
     @contextmanager
     def _canvas(
@@ -137,6 +145,11 @@ class Display:
         """Yield axes in our look, one for each panel: those given, or those of a new figure."""
         from matplotlib.axes import Axes
 
+        if self._own_figure is not None:
+            import matplotlib.pyplot as plt
+
+            plt.close(self._own_figure)
+            self._own_figure = None
         with style():
             given = new_axes(-(-panels // columns), columns, size, **layout) if ax is None else ax
             axes = list(np.ravel(np.asarray(given, dtype=object)))

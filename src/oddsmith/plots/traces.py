@@ -47,8 +47,8 @@ class TraceDisplay(Display):
     traces: dict[str, dict[str, Array]]
 
     @classmethod
-    def from_estimator(cls, models: ClassifierLike | Mapping[str, ClassifierLike]) -> Self:
-        """Take the traces of a fitted model, or of several, ``{name: model}``."""
+    def from_estimator(cls, models: ClassifierLike | Mapping[str, ClassifierLike], *, ax: AxesLike = None) -> Self:
+        """Draw the traces of a fitted model, or of several, ``{name: model}``."""
         traces = {}
         for name, model in named(models).items():
             if not hasattr(model, "trace_"):
@@ -56,7 +56,7 @@ class TraceDisplay(Display):
                     f"{name!r} has no trace_: either it is not fitted, or its fit is a solve without iterations."
                 )
             traces[name] = {c: np.asarray(v) for c, v in model.trace_.to_dict().items() if c in AXIS}
-        return cls(traces)
+        return cls(traces)._drawn(ax)
 
     def plot(
         self,

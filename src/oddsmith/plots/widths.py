@@ -51,8 +51,8 @@ class WidthDisplay(Display):
         return cls(curve["width"], {name: curve[name] for name in CRITERIA}, errors, chosen)
 
     @classmethod
-    def from_estimator(cls, model: ClassifierLike) -> Self:
-        """Take the widths that a fit with ``GaussianPrior(scale="loo")`` or ``"cv"`` tried."""
+    def from_estimator(cls, model: ClassifierLike, *, ax: AxesLike = None) -> Self:
+        """Draw the widths that a fit with ``GaussianPrior(scale="loo")`` or ``"cv"`` tried."""
         selection = getattr(model, "selection_", None)
         if selection is None:
             raise InvalidTypeError(
@@ -66,7 +66,7 @@ class WidthDisplay(Display):
             )
         method = selection.method
         width, loss, error = (np.asarray(selection.table[c], np.float64) for c in ("width", "log_loss", "std_error"))
-        return cls(width, {method: loss}, {method: error}, {method: float(selection.width)})
+        return cls(width, {method: loss}, {method: error}, {method: float(selection.width)})._drawn(ax)
 
     def plot(self, ax: AxesLike = None) -> Self:
         """Draw the evidence, if there is one, above the losses, which have a band of one standard error."""

@@ -192,7 +192,7 @@ class ReportContext:
             return "Left out: the classes are separated, so there is no estimate that a row could move."
         labels = self.answers.classes[self.t]
         try:
-            display = InfluenceDisplay.from_estimator(self.model, self.rows, labels, **self.arguments)
+            display = InfluenceDisplay.computed(self.model, self.rows, labels, **self.arguments)
         except OddsmithError as error:
             return f"Left out: {error}"
         names = row_names(self.rows, range(len(self.t)) if self.kept is None else self.kept.tolist())

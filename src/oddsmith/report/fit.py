@@ -121,7 +121,9 @@ def summarise(context: ReportContext) -> Summary | None:
     # A large fit forms its Hessian when it is asked for, from the rows.
     for rows in ({}, {"X": context.rows, "y": labels, **context.arguments}):
         with suppress(OddsmithError):
-            return context.model.summary(level=context.level, **rows)
+            found = context.model.summary(level=context.level, **rows)
+            if found.has_errors:
+                return found
     return None
 
 

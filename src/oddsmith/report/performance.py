@@ -37,9 +37,10 @@ SCORE_NAMES = {
 }
 SQUARE: dict[str, Any] = {"width": 400, "height": 380}
 CHANCE = (
-    "Chance alone makes reliability and calibration error of some rows larger than zero. Their intervals are of what "
-    "remains without it, so they may lie below the value."
+    "Chance alone makes reliability and calibration error larger than zero. An interval from 0 says that chance explains "
+    "the value."
 )
+CHANCY = ("calibration_error", "brier_reliability")
 NO_PROBABILITIES = (
     "{} gives no probabilities, so {} does not apply. oddsmith.recalibrate(model, X, y) gives it some, from rows that "
     "it has not seen."
@@ -94,8 +95,8 @@ def calibration_section(context: ReportContext) -> Markup:
     pairs = _score_facts(context, names)
     pairs.insert(1, ("log loss of the class shares alone", number(context.alone["log_loss"])))
     words = tag("p", SCORED[context.scored]), tag("p", f"{_slope_text(context)} {_mean_text(context)}")
-    above = any(context.scores.scores[name].value > context.scores.scores[name].upper for name in names)
-    note = tag("p", CHANCE, class_="note") if above else ""
+    explained = any(context.scores.scores[name].lower == 0.0 for name in names if name in CHANCY)
+    note = tag("p", CHANCE, class_="note") if explained else ""
     return join([*words, tag("div", picture, tag("div", facts(pairs), note), class_="pair")])
 
 

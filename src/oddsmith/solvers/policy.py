@@ -51,6 +51,8 @@ class Policy:
     factors of 3,000 and 2,000 levels: 17 s → 0.4 s), but without a prior its certificate is an estimate."""
     table_hessian_passes: float = 8.0
     """Passes for the gradient that a Hessian of a table costs (flights: 25 ms against 3.5)."""
+    largest_summary: int = 5000
+    """Weights up to which a summary forms the Hessian that the fit did without (3,201 weights: 10 s on one core)."""
     sparse_columns: int = 400
     """Columns of sparse rows with a prior from which products beat the Hessian (5,000 × 2,000: 5.2 s → 41 ms; with 800,
     a factor of 400 levels takes 2.4 times as long)."""
