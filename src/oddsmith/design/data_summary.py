@@ -14,6 +14,7 @@ from scipy import sparse
 
 from oddsmith.block import Block
 from oddsmith.design import inputs
+from oddsmith.design.class_weight import multiply
 from oddsmith.design.inputs import ArrayOrCSR, Codes, as_array, as_table, take_rows
 from oddsmith.design.labels import code_labels, union_of_classes
 from oddsmith.design.levels import TableSchema
@@ -259,6 +260,7 @@ class BlockEncoder:
     """Makes blocks of pieces: columns by a learned ``design`` (None: numbers as they are), labels as class codes.
 
     Values that are missing or infinite are refused, with the name of the piece, unless ``missing`` ones are allowed.
+    Weights are multiplied by the ``class_weight`` of each row's class, where there is one.
 
     >>> encode = BlockEncoder(roles=Roles(), classes=np.array(["a", "b"]))
     >>> block = encode(Piece(np.eye(2), ["b", "a"]))
@@ -272,6 +274,7 @@ class BlockEncoder:
     names: tuple[str, ...] | None = None
     missing: bool = False
     dtype: str = "float64"
+    class_weight: Array | None = None
 
     def __call__(self, piece: Piece) -> Block:
         kept: Indices | None = None
@@ -285,7 +288,8 @@ class BlockEncoder:
             else:
                 rows, kept = self.design.retrain(table, s if s is None or s.any() else None, part=True)
             t = self._codes(self.roles.labels(piece, n, kept) if n else ())
-            return Block(as_rows(rows), t, take_rows(s, kept), take_rows(offset, kept))
+            s = multiply(take_rows(s, kept), t, self.class_weight)
+            return Block(as_rows(rows), t, s, take_rows(offset, kept))
 
     def _codes(self, labels: Sequence[object]) -> Codes:
         if not len(labels):

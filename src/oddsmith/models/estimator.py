@@ -12,6 +12,7 @@ from oddsmith.data_access.dispatch import streams
 from oddsmith.design.fitted_basis import expanded, has_basis, input_names
 from oddsmith.design.inputs import check_finite, check_fitted, feature_names, read_rows
 from oddsmith.errors import InvalidInputError
+from oddsmith.models.foreign_parameters import checked_names, translate
 from oddsmith.numerics import Array, log_softmax, softmax
 from oddsmith.protocols import Labels
 
@@ -26,6 +27,21 @@ class Estimator(BaseEstimator):
     n_features_in_: int
     basis_: Expansion
     basis: object = None
+    class_weight: object = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let the constructor of a model refuse parameters of other libraries with what they are called here."""
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            cls.__init__ = checked_names(cls.__init__)  # type: ignore[method-assign]
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters by name; those of parts as ``model__prior``."""
+        known = self._get_param_names()
+        for name, value in params.items():
+            if name.partition("__")[0] not in known:
+                raise InvalidInputError(translate(type(self), name, value, known))
+        return super().set_params(**params)
 
     def _names(self) -> Labels:
         """Return the names of the columns that have weights: those of the basis, or of the data (``x0``, ``x1`` …)."""

@@ -62,7 +62,7 @@ class FisherDiscriminant(
     shrinkage : float from 0 to 1, or "oas"
         The covariance within becomes ``(1 − shrinkage) S_W/N + shrinkage · Tr(S_W/N)/D · I``, for few rows and many
         columns. ``"oas"`` estimates how much (oracle approximating shrinkage).
-    basis, threads, design
+    basis, threads, design, class_weight
         As in `LogisticRegression`; with a basis, "columns" are its functions.
 
     Attributes
@@ -110,9 +110,10 @@ class FisherDiscriminant(
         basis: object = None,
         threads: int | None = None,
         design: object = None,
+        class_weight: object = None,
     ) -> None:
         self.n_components, self.class_prior, self.shrinkage = n_components, class_prior, shrinkage
-        self.basis, self.threads, self.design = basis, threads, design
+        self.basis, self.threads, self.design, self.class_weight = basis, threads, design, class_weight
 
     def _fit_sums(self, source: Source) -> Moments:
         moments = within(self._fold(source, Gram, source.shape))

@@ -69,7 +69,7 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
         Missing values (NaN, null) are integrated out: probabilities are those given the values that a row has.
         ``predict``, whose bare label would not show that, refuses such rows unless this is ``"marginalise"`` or the
         covariance has independent columns.
-    basis, threads, design
+    basis, threads, design, class_weight
         As in `LogisticRegression`; with a basis, "columns" are its functions.
 
     Attributes
@@ -126,9 +126,11 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
         basis: object = None,
         threads: int | None = None,
         design: object = None,
+        class_weight: object = None,
     ) -> None:
         self.covariance, self.class_prior, self.shrinkage = covariance, class_prior, shrinkage
         self.missing, self.basis, self.threads, self.design = missing, basis, threads, design
+        self.class_weight = class_weight
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

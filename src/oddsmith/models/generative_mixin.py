@@ -22,6 +22,7 @@ from oddsmith.decision.class_prior import PerClass, read_class_prior
 from oddsmith.densities.class_sums import Folded, Solution
 from oddsmith.densities.gaussian import QuadraticForm
 from oddsmith.densities.rows import RowMatrix, by_rows
+from oddsmith.design.class_weight import weigh_classes
 from oddsmith.design.fitted_basis import has_basis
 from oddsmith.design.fitted_design import through_design
 from oddsmith.design.inputs import Codes, as_table, read_labels, read_weights
@@ -36,7 +37,7 @@ from oddsmith.protocols import Labels
 
 ReadLabels: TypeAlias = Callable[[object, int], tuple[Labels, Codes]]
 
-FITTED = ("classes_", "n_features_in_", "feature_names_in_", "design_", "basis_", "_folded", "_solution", "_table")
+FITTED = ("classes_", "n_features_in_", "feature_names_in_", "design_", "basis_", "_folded", "_solution", "_table", "class_weight_")
 """What a copy with other parameters takes over from a fitted model."""
 
 
@@ -83,7 +84,7 @@ class GenerativeMixin(PosteriorMixin):
         stream, self._table = open_stream(X, y, sample_weight, None, how), None
         with one_blas_thread():
             if stream is None:
-                folded = self._fold_rows(X, y, sample_weight, read_labels, reset=True)
+                folded = self._fold_rows(X, y, sample_weight, read_labels, reset=True, partial=False)
             else:
                 folded = self._fold_stream(stream)
             self._folded, self.classes_ = folded, folded.classes
@@ -91,12 +92,15 @@ class GenerativeMixin(PosteriorMixin):
         self._warn()
         return self
 
-    def _fold_rows(self, X: object, y: object, sample_weight: object, read: ReadLabels, *, reset: bool) -> Folded:
+    def _fold_rows(
+        self, X: object, y: object, sample_weight: object, read: ReadLabels, *, reset: bool, partial: bool = True
+    ) -> Folded:
         """Return what rows in memory add up to; the columns are learned from them if ``reset``."""
         X, y, sample_weight, _ = through_design(self, self.design, X, y, sample_weight, reset=reset)
         rows, plan = self._read(X, sample_weight, reset=reset)
         classes, t = read(y, rows.shape[0])
         s, table = read_weights(sample_weight, rows.shape[0]), as_table(X)
+        s = weigh_classes(self, classes, t, s, partial=partial)
         self._table = None if table is None else table.implementation
         return self._fold(rows, plan, classes, t, s)
 

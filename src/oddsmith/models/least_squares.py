@@ -45,7 +45,7 @@ class LeastSquaresClassifier(MergeMixin, GeometryMixin, Classifier):
     prior : None, number or GaussianPrior
         None is plain least squares; a number σ is ``GaussianPrior(scale=σ)``. A mean or covariance for all classes
         together has a row (a block) for each of the K classes, for ``"fisher"`` one in all.
-    basis, fit_intercept, threads, design
+    basis, fit_intercept, threads, design, class_weight
         As in `LogisticRegression`; with a basis, "columns" are its functions.
 
     Attributes
@@ -87,9 +87,10 @@ class LeastSquaresClassifier(MergeMixin, GeometryMixin, Classifier):
         fit_intercept: bool = True,
         threads: int | None = None,
         design: object = None,
+        class_weight: object = None,
     ) -> None:
         self.targets, self.prior, self.basis, self.fit_intercept = targets, prior, basis, fit_intercept
-        self.threads, self.design = threads, design
+        self.threads, self.design, self.class_weight = threads, design, class_weight
 
     def _check_parameters(self) -> None:
         if self.targets not in TARGETS:

@@ -14,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from oddsmith import errors
 from oddsmith.data_access.dispatch import streams
 from oddsmith.data_access.training_data import read_data, refuse_pieces
+from oddsmith.design.class_weight import weigh_classes
 from oddsmith.design.fitted_basis import learn_basis, learn_rows, split_basis, through_basis, whole
 from oddsmith.design.fitted_design import through_design
 from oddsmith.design.inputs import check_class_weights, check_finite, read_offset, read_rows, read_weights
@@ -105,6 +106,10 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
     design : Design, optional
         How the columns of a table become numbers; default: categories and dates by `Design()`, numbers as they are. It
         is learned with the model and kept in it (``design_``).
+    class_weight : None, "balanced" or {class: weight}
+        Factors of the sample weights by class; ``"balanced"`` is N / (K N_k), which gives every class the same total. The
+        intercept moves, and probabilities are those of a population with such class shares (``class_prior_``): see
+        ``with_class_prior``. For unequal costs of errors, a loss matrix (``decide``) is usually better.
 
     Attributes
     ----------
@@ -155,11 +160,12 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         warm_start: bool = False,
         threads: int | None = None,
         design: object = None,
+        class_weight: object = None,
     ) -> None:
         self.prior, self.link, self.basis = prior, link, basis
         self.fit_intercept, self.reference = fit_intercept, reference
         self.solver, self.tol, self.max_iter, self.seed, self.warm_start = solver, tol, max_iter, seed, warm_start
-        self.threads, self.design = threads, design
+        self.threads, self.design, self.class_weight = threads, design, class_weight
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -381,10 +387,11 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         check_finite(rows, vars(self).get("feature_names_in_"))
         rows = whole(learn_rows(self, rows, sample_weight, reset=first))
         n, K = rows.shape[0], len(known)
-        s = read_weights(sample_weight, n)
+        t = encode_labels(known, y, n)
+        s = weigh_classes(self, known, t, read_weights(sample_weight, n), partial=True)
         problem = Problem(
             engine=MemoryEngine(self.threads),
-            source=MemorySource(rows, encode_labels(known, y, n), K, s),
+            source=MemorySource(rows, t, K, s),
             prior=as_prior(self.prior),
             intercept=bool(self.fit_intercept),
             reference=self._reference_code(known),

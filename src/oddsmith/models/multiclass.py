@@ -48,8 +48,10 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
     _sides: Callable[[int], list[Sides]]
     _combine: Callable[[Array], Array]
 
-    def __init__(self, model: object = None, *, basis: object = None, n_jobs: int | None = None) -> None:
-        self.model, self.basis, self.n_jobs = model, basis, n_jobs
+    def __init__(
+        self, model: object = None, *, basis: object = None, n_jobs: int | None = None, class_weight: object = None
+    ) -> None:
+        self.model, self.basis, self.n_jobs, self.class_weight = model, basis, n_jobs, class_weight
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: object = None, **how: object) -> Self:
@@ -201,6 +203,9 @@ class OneVsRest(Reduction):
     n_jobs : int, optional
         Fits at the same time, on threads; -1 for all cores. Within ``joblib.parallel_config(backend="loky")``: on
         processes.
+    class_weight : None, "balanced" or {class: weight}
+        Weights of the K classes, for parts that take ``sample_weight``. Those of a part, ``OneVsRest(LogisticRegression(
+        class_weight="balanced"))``, are of its two classes.
 
     Attributes
     ----------
@@ -287,7 +292,7 @@ class OneVsOne(Reduction):
 
     Parameters
     ----------
-    model, basis, n_jobs
+    model, basis, n_jobs, class_weight
         As in `OneVsRest`; a copy of the model is fitted for each pair.
 
     Attributes

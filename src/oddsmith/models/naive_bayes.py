@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import clone
 
 from oddsmith.data_access.shards import fit_shards
-from oddsmith.data_access.training_stream import Stream
+from oddsmith.data_access.training_stream import Stream, learn_stream_class_weight
 from oddsmith.densities import mixed_columns
 from oddsmith.densities.class_sums import Folded, on_classes
 from oddsmith.densities.families import CategoricalColumns
@@ -68,7 +69,7 @@ class NaiveBayes(GenerativeMixin, Classifier):
         α, added to every count; 0 is maximum likelihood.
     variance_smoothing : number of at least 0
         Share of the largest variance of a Gaussian column that is added to all variances.
-    basis, threads
+    basis, threads, class_weight
         As in `LogisticRegression`; with a basis, "columns" are its functions.
 
     Attributes
@@ -123,10 +124,11 @@ class NaiveBayes(GenerativeMixin, Classifier):
         variance_smoothing: float = 1e-9,
         basis: object = None,
         threads: int | None = None,
+        class_weight: object = None,
     ) -> None:
         self.features, self.class_prior = features, class_prior
         self.smoothing, self.variance_smoothing = smoothing, variance_smoothing
-        self.basis, self.threads = basis, threads
+        self.basis, self.threads, self.class_weight = basis, threads, class_weight
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -172,12 +174,19 @@ class NaiveBayes(GenerativeMixin, Classifier):
             raise InvalidInputError(
                 "NaiveBayes takes no basis for data in pieces. Leave it out, or use GaussianClassifier('diagonal')."
             )
-        shard: NaiveBayes = fit_shards(self, stream)
+        shard: NaiveBayes = fit_shards(self._with_known_weights(stream), stream)
         for name in ("feature_names_in_", "n_features_in_", "basis_"):
             self.__dict__.pop(name, None)
             if name in vars(shard):
                 setattr(self, name, vars(shard)[name])
         return shard._fitted_sums()
+
+    def _with_known_weights(self, stream: Stream) -> NaiveBayes:
+        """Return the model to fit to each piece: class weights that need the counts of all rows are known before."""
+        if self.class_weight is None:
+            self.__dict__.pop("class_weight_", None)
+            return self
+        return clone(self).set_params(class_weight=learn_stream_class_weight(self, stream))
 
     def _join(self, a: Folded, b: Folded) -> Folded:
         classes, i, j = union_of_classes(a.classes, b.classes)

@@ -36,7 +36,8 @@ class ProbitRegression(LogisticRegression):
         warm_start: bool = False,
         threads: int | None = None,
         design: object = None,
+        class_weight: object = None,
     ) -> None:
         super().__init__(prior, link="probit", basis=basis, fit_intercept=fit_intercept, reference=reference)
         self.solver, self.tol, self.max_iter, self.seed, self.warm_start = solver, tol, max_iter, seed, warm_start
-        self.threads, self.design = threads, design
+        self.threads, self.design, self.class_weight = threads, design, class_weight

@@ -41,6 +41,9 @@ class RecalibratedClassifier(WrapperMixin, Classifier):
         Number of folds (fewer where a class has fewer rows), or the folds as scikit-learn has them.
     seed : int
         Seed of the folds.
+    class_weight : None, "balanced" or {class: weight}
+        Class weights of both model and map. ``RecalibratedClassifier(LogisticRegression(class_weight="balanced"))`` has
+        weights in the model only: the map brings its probabilities back to the frequencies of the classes.
 
     Attributes
     ----------
@@ -74,8 +77,16 @@ class RecalibratedClassifier(WrapperMixin, Classifier):
     class_prior_: Array | None
     _inner: Any
 
-    def __init__(self, model: object = None, method: str = "logistic", *, cv: object = 5, seed: int = 0) -> None:
-        self.model, self.method, self.cv, self.seed = model, method, cv, seed
+    def __init__(
+        self,
+        model: object = None,
+        method: str = "logistic",
+        *,
+        cv: object = 5,
+        seed: int = 0,
+        class_weight: object = None,
+    ) -> None:
+        self.model, self.method, self.cv, self.seed, self.class_weight = model, method, cv, seed, class_weight
 
     @classmethod
     def around(
