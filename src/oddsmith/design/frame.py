@@ -265,13 +265,13 @@ def read_columns(estimator: BaseEstimator, X: object, *, reset: bool) -> Columns
     if table is not None and len(table) and len(table.columns):
         names, kinds = tuple(map(str, table.columns)), [_number_kind(dtype) for dtype in table.schema.values()]
         arrays = [] if all(kinds) else [arrow_array(column) for column in table.iter_columns()]
-        with as_input_errors():
+        with as_input_errors(inputs.explain_rows):
             validate_data(estimator, inputs._with_names(table), reset=reset, skip_check_array=True)
         if arrays:
             return _columns(names, arrays)
         return Columns(names, np.array(kinds, dtype="<U7"), inputs.column_major(table))
     values: Any = X
-    with as_input_errors():
+    with as_input_errors(inputs.explain_rows):
         if table is None and not sparse.issparse(X):
             # Lists that mix words and numbers keep both.
             mixed = isinstance(X, list | tuple) and np.asarray(X).dtype.kind in "US"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -89,8 +90,18 @@ def as_table(X: object) -> nw.DataFrame[Any] | None:
             "predict_proba, decision_function, decide and evaluate take it; for all else read a part of it that is "
             "small enough into a table."
         )
-    with as_input_errors():
-        table: object = nw.from_native(X, eager_only=True, pass_through=True)
+    with as_input_errors(explain_rows):
+        table: object = nw.from_native(X, pass_through=True)
+        if isinstance(table, nw.LazyFrame):
+            raise InvalidTypeError(
+                f"X is a {type(X).__name__} of {type(X).__module__.partition('.')[0]}, whose rows are not computed yet. "
+                "Pass X.collect(), or the files that it reads: fit('rows.parquet', y='label')."
+            )
+        if isinstance(X, Mapping):
+            raise InvalidTypeError(
+                f"X is a {type(X).__name__}, and a table or a matrix is expected. Make a data frame of it: "
+                "pandas.DataFrame(X), polars.DataFrame(X) or pyarrow.table(X)."
+            )
         if not isinstance(table, nw.DataFrame):
             return None
         twice = [name for name, count in Counter(table.columns).items() if count > 1]
@@ -132,7 +143,7 @@ def read_rows(estimator: BaseEstimator, X: object, *, reset: bool) -> Any:
         estimator.n_features_in_ = X.shape[1]
         return X
     table = as_table(X)
-    with as_input_errors():
+    with as_input_errors(explain_rows):
         if table is None:
             options = {"accept_sparse": "csr", "ensure_all_finite": False, "estimator": type(estimator).__name__}
             rows = check_array(X, dtype=[np.float64, np.float32], **options)
@@ -147,6 +158,39 @@ def read_rows(estimator: BaseEstimator, X: object, *, reset: bool) -> Any:
             rows.sum_duplicates()
         validate_data(estimator, X if table is None else _with_names(table), reset=reset, skip_check_array=True)
     return rows
+
+
+UNREADABLE = {
+    "np.matrix is not supported": "X is an np.matrix, which is not supported. Pass np.asarray(X).",
+    "Complex data not supported": "Complex data not supported: X holds complex numbers. Pass real and imaginary parts as "
+    "columns of their own, or one of them.",
+    "could not convert string": "X holds text where numbers are expected ({}). Pass a data frame, whose categories become "
+    "columns, or encode text as numbers first.",
+    "float() argument must be": "X holds values that are no numbers ({}). Pass an array of numbers or a data frame.",
+    "inhomogeneous": "The rows of X have different lengths ({}). Give every row the same columns.",
+    "setting an array element": "X holds sequences where numbers are expected ({}). Give every row the same columns.",
+    "int too large to convert": "X holds a whole number that no float64 can hold ({}). Rescale the column.",
+    "Expected unique column names": "Two columns have the same name ({}). Give every column a name of its own.",
+    "Cannot cast": "X holds values that are no numbers ({}). Pass an array of numbers or a data frame.",
+    "ufunc": "X holds values that are no numbers ({}). Pass an array of numbers or a data frame.",
+}
+"""What other libraries say of rows that they cannot read, and the sentence for it."""
+
+
+def explain_rows(text: str) -> str:
+    """Return the sentence for another library's words on rows.
+
+    >>> explain_rows("could not convert string to float: 'good film'")[:62]
+    "X holds text where numbers are expected (could not convert str"
+    """
+    first = " ".join(text.split("\n")[:2]).rstrip(". ")
+    found = [sentence for words, sentence in UNREADABLE.items() if words in text]
+    return found[0].format(first) if found else text
+
+
+def _explain_numbers(what: str, text: str) -> str:
+    """Return the sentence for weights or offsets that are no numbers."""
+    return f"{what} holds values that are no numbers ({text}); expected a number for each row."
 
 
 def _with_names(table: nw.DataFrame[Any]) -> Any:
@@ -399,7 +443,12 @@ def read_weights(sample_weight: object, n_rows: int) -> Array | None:
     """Return checked weights in float64, or None for all ones."""
     if sample_weight is None:
         return None
-    with as_input_errors():
+    if isinstance(sample_weight, str):
+        advice = "For rows in memory pass the weights themselves, such as table['weight']."
+        if sample_weight == "balanced":
+            advice = "Weights by class are a parameter of the model: LogisticRegression(class_weight='balanced')."
+        raise InvalidTypeError(f"sample_weight is the text {sample_weight!r}; expected a weight for each row. {advice}")
+    with as_input_errors(partial(_explain_numbers, "sample_weight")):
         if np.isscalar(sample_weight):
             sample_weight = np.full(n_rows, sample_weight)
         s = np.asarray(as_array(sample_weight), dtype=np.float64)
@@ -421,7 +470,7 @@ def read_offset(offset: object, n_rows: int, K: int) -> Array | None:
     """Return offsets of activations against class 0, n × (K−1), or None; given are n for two classes, else n × K."""
     if offset is None:
         return None
-    with as_input_errors():
+    with as_input_errors(partial(_explain_numbers, "offset")):
         o = np.asarray(as_array(offset), dtype=np.float64)
     expected = (n_rows,) if K == 2 else (n_rows, K)
     if o.shape != expected:

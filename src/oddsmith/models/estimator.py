@@ -86,6 +86,23 @@ class PosteriorMixin(Estimator):
         return log_softmax(self._activations(X))
 
 
+def linear_activations(rows: Any, W: Array, b: Array) -> Array:
+    """Return ``rows @ Wᵀ + b``; refuse rows of which that is no finite number.
+
+    >>> linear_activations(np.array([[1.0], [2.0]]), np.array([[3.0]]), np.array([1.0])).tolist()
+    [[4.0], [7.0]]
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        A = np.asarray(rows @ W.T + b)
+    finite = np.isfinite(A)
+    if not finite.all():
+        raise InvalidInputError(
+            f"Row {int(np.argmin(finite.all(axis=1)))} has values so large that its activation leaves the range of "
+            "floating point. They are unlike those of the fit: correct them, or leave the row out."
+        )
+    return A
+
+
 def per_class(A: Array) -> Array:
     """Return activations as N × K: those of two classes are log odds, to which class 0 adds zeros."""
     return np.column_stack([np.zeros(len(A)), A]) if A.ndim == 1 else A

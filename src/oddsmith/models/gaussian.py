@@ -21,7 +21,7 @@ from oddsmith.densities.covariance_checks import (
     shrink,
 )
 from oddsmith.densities.gaussian import LOG_2PI, GaussianDensities, QuadraticForm
-from oddsmith.densities.rows import RowMatrix, by_rows, has_missing, infinite_error
+from oddsmith.densities.rows import RowMatrix, by_rows, has_missing, infinite_error, overflow_error
 from oddsmith.design.fitted_basis import as_source, has_basis, learn_basis, learn_rows
 from oddsmith.design.inputs import Codes, feature_names, nonfinite_error, read_rows
 from oddsmith.design.labels import union_of_classes
@@ -179,10 +179,12 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
     def _fold_source(self, source: Source, classes: Labels, explain: Callable[[], InvalidInputError]) -> Folded:
         K, D, engine = len(classes), source.shape.M, engine_of(source, self.threads)
         if self._columnwise():
-            stat: Features | Moments = engine.fold(Features, source, FeaturesParams(K=K, moments=range(D)))
+            statistic, params = Features, FeaturesParams(K=K, moments=range(D))
         else:
-            stat = engine.fold(Moments, source, self._moments_params(classes))
-        if not (np.isfinite(stat.mean).all() and (self._columnwise() or np.isfinite(stat.scatter).all())):
+            statistic, params = Moments, self._moments_params(classes)
+        with np.errstate(over="ignore", invalid="ignore"):
+            stat = engine.fold(statistic, source, params)
+        if not (np.isfinite(stat.mean).all() and np.isfinite(stat.scatter).all()):
             raise explain()
         return Folded(classes, stat)
 
@@ -205,7 +207,7 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
         if self._columnwise():
             return infinite_error(rows, self._names())
         if not has_missing(rows, self._names):
-            return InvalidInputError(OVERFLOW)
+            return overflow_error(rows, self._names())
         return InvalidInputError(
             f"{self._missing_value(rows)} A full covariance needs complete rows: drop or fill those that are not, or "
             "use covariance='diagonal' or NaiveBayes, which fit what there is. (At prediction missing values are fine.)"

@@ -191,11 +191,13 @@ class GenerativeMixin(PosteriorMixin):
         solution = self._solved()
         A = by_rows(solution.densities.activations, self._rows(X, deciding=deciding), self.threads)
         A += np.log(solution.prior)
-        impossible = np.isneginf(A)
-        if impossible.any() and impossible.all(axis=1).any():
+        impossible = ~(A > -np.inf)
+        if impossible.any() and (impossible.all(axis=1) | np.isnan(A).any(axis=1)).any():
+            row = int(np.argmax(impossible.all(axis=1) | np.isnan(A).any(axis=1)))
             raise InvalidInputError(
-                f"Row {int(np.argmax(impossible.all(axis=1)))} has density zero under every class, so no posterior "
-                "exists. Use smoothing > 0, or leave such rows out."
+                f"Row {row} has density zero under every class, so no posterior exists: it is far outside the range of "
+                "the training rows, or holds counts that no class has. Use smoothing > 0 for counts, or leave such rows "
+                "out."
             )
         return A
 

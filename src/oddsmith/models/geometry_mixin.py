@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.data_access.dispatch import streams
-from oddsmith.models.estimator import Estimator
+from oddsmith.models.estimator import Estimator, linear_activations
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
 from oddsmith.records import Boundary
@@ -87,7 +87,7 @@ class GeometryMixin(Estimator):
         [-3.0, 0.5]
         """
         rows, (W, b, pairs) = self._rows(X, deciding=True), self._hyperplanes()
-        d = np.asarray(rows @ W.T + b) / lengths(W)
+        d = linear_activations(rows, W, b) / lengths(W)
         return d[:, 0] if len(pairs) == 1 else d
 
     @streams
@@ -100,7 +100,7 @@ class GeometryMixin(Estimator):
         [-3.0, 0.0]
         """
         rows, (W, b) = self._rows(X), self._linear_functions()
-        A = np.asarray(rows @ W.T + b)
+        A = linear_activations(rows, W, b)
         return A[:, 0] if A.shape[1] == 1 else A
 
 

@@ -28,7 +28,7 @@ from oddsmith.likelihood.problem import Problem
 from oddsmith.links import LINKS
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.bayesian_mixin import BayesianMixin
-from oddsmith.models.estimator import check_count, per_class
+from oddsmith.models.estimator import check_count, linear_activations, per_class
 from oddsmith.models.geometry_mixin import GeometryMixin
 from oddsmith.numerics import Array, log_softmax, softmax
 from oddsmith.priors import GaussianPrior, JeffreysPrior, as_prior, split_prior
@@ -357,7 +357,7 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
             warnings.warn(separation_message(verdict, self.classes_), errors.SeparationWarning, stacklevel=5)
         elif not self.certificate_.converged:
             what = f"The fit stopped after {self.n_iter_} iterations"
-            then = remedy(self.solver, self.max_iter)
+            then = remedy(self.solver, self.max_iter, self.n_iter_)
             if rounded:
                 what = "Some column is so far from zero, against its spread, that its weight is rounded too much"
                 then = "Subtract a constant near its mean from such a column."
@@ -435,7 +435,7 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
     def _activation(self, X: Any, offset: object) -> Array:
         """Return ``φᵀw + w₀`` (+ offset): length N for two classes, N × K for more."""
         rows = self._rows(X)
-        A = np.asarray(rows @ self.coef_.T + self.intercept_)
+        A = linear_activations(rows, self.coef_, self.intercept_)
         if offset is not None:
             added = read_offset(offset, len(A), len(self.classes_))
             assert added is not None

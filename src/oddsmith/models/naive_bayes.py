@@ -163,8 +163,9 @@ class NaiveBayes(GenerativeMixin, Classifier):
     def _fold(self, rows: RowMatrix, plan: ColumnPlan, classes: Labels, t: Codes, s: Array | None) -> Folded:
         K = len(classes)
         params = mixed_columns.params_of(plan, K)
-        stat = MemoryEngine(self.threads).fold(Features, as_source(rows, t, K, s), params)
-        if not (np.isfinite(stat.mean).all() and np.isfinite(stat.total).all()):
+        with np.errstate(over="ignore", invalid="ignore"):
+            stat = MemoryEngine(self.threads).fold(Features, as_source(rows, t, K, s), params)
+        if not all(np.isfinite(part).all() for part in (stat.mean, stat.scatter, stat.total)):
             raise infinite_error(rows, plan.all_names())
         check_domain(rows, plan, stat.outside)
         return Folded(classes, stat, plan)

@@ -11,7 +11,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, has_fit_parameter, validate_data
 
 from oddsmith.design.class_weight import weigh_classes
-from oddsmith.design.inputs import _with_names, as_table, check_class_weights, read_weights
+from oddsmith.design.inputs import _with_names, as_table, check_class_weights, explain_rows, read_weights
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.models.estimator import Estimator
 from oddsmith.models.logistic import LogisticRegression
@@ -71,7 +71,7 @@ class WrapperMixin(Estimator):
     def _input(self, X: object, *, reset: bool) -> Any:
         """Return rows for the model, which checks values: tables as they are, all else as an array or CSR matrix."""
         table = as_table(X)
-        with as_input_errors():
+        with as_input_errors(explain_rows):
             if table is None:
                 name = type(self).__name__
                 X = check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False, estimator=name)
