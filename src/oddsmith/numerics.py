@@ -135,7 +135,8 @@ def log_softmax(A: Array) -> Array:
     >>> log_softmax(np.array([[0.0, 1000.0]])).tolist()
     [[-1000.0, 0.0]]
     """
-    shifted = A - A.max(axis=1, keepdims=True)
+    with np.errstate(over="ignore"):  # a difference of -inf is a probability of 0
+        shifted = A - A.max(axis=1, keepdims=True)
     result: Array = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
     return result
 
@@ -146,7 +147,8 @@ def softmax(A: Array) -> Array:
     >>> softmax(np.array([[0.0, 1000.0]])).tolist()
     [[0.0, 1.0]]
     """
-    E = np.exp(A - A.max(axis=1, keepdims=True))
+    with np.errstate(over="ignore"):  # a difference of -inf is a probability of 0
+        E = np.exp(A - A.max(axis=1, keepdims=True))
     result: Array = E / E.sum(axis=1, keepdims=True)
     return result
 

@@ -311,6 +311,11 @@ def arrow_array(column: nw.Series[Any]) -> pa.Array:
     """Return a column as one array of Arrow; NaN stands for a missing value, as null does."""
     try:
         array = column.to_arrow()
+    except pa.ArrowNotImplementedError as error:
+        raise InvalidInputError(
+            f"Column {column.name!r} is of type {column.dtype}, which is neither numbers, truth values nor categories "
+            f"({str(error).rstrip('.')}). Turn it into one of these, or leave it out."
+        ) from None
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise InvalidInputError(
             f"Column {column.name!r} holds values of different types ({str(error).rstrip('.')}). Make them all of one."

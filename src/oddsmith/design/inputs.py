@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -183,6 +184,11 @@ def explain_rows(text: str) -> str:
     >>> explain_rows("could not convert string to float: 'good film'")[:62]
     "X holds text where numbers are expected (could not convert str"
     """
+    shape = re.match(r"Expected 2D array, got \w+ array instead", text)
+    if shape is not None:
+        return (
+            f"{shape.group()}. Reshape your data: X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is one row."
+        )
     first = " ".join(text.split("\n")[:2]).rstrip(". ")
     found = [sentence for words, sentence in UNREADABLE.items() if words in text]
     return found[0].format(first) if found else text
@@ -480,10 +486,21 @@ def read_offset(offset: object, n_rows: int, K: int) -> Array | None:
     return np.ascontiguousarray(o[:, None] if K == 2 else o[:, 1:] - o[:, :1])
 
 
+LEAST_SHARE = 1e-100
+"""Least share of all weight that a class has, least total, and inverse of the largest: squares must stay in range."""
+
+
 def check_class_weights(weight: Array, classes: Labels) -> None:
     """Refuse a class whose rows all have weight zero."""
     if (weight <= 0).any():
         empty = classes.tolist()[int(np.argmax(weight <= 0))]
         raise InvalidInputError(
             f"All rows of class {empty!r} have sample weight 0. Leave these rows out, or give them weight."
+        )
+    total = float(weight.sum())
+    if weight.min() < LEAST_SHARE * total or not LEAST_SHARE < total < 1.0 / LEAST_SHARE:
+        lightest, heaviest = classes.tolist()[int(weight.argmin())], classes.tolist()[int(weight.argmax())]
+        raise InvalidInputError(
+            f"The weights of the rows add up to {weight.min():.3g} in class {lightest!r} and to {weight.max():.3g} in class "
+            f"{heaviest!r}, which is out of range. Give weights near one, and classes that differ by less."
         )

@@ -108,6 +108,12 @@ def per_class(A: Array) -> Array:
     return np.column_stack([np.zeros(len(A)), A]) if A.ndim == 1 else A
 
 
+def check_seed(seed: object) -> None:
+    """Refuse what is no random seed: None or a whole number of at least 0."""
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
+        raise InvalidInputError(f"seed must be None or a whole number of at least 0, found {seed!r}.")
+
+
 def check_count(name: str, value: object, *, optional: bool = False) -> None:
     """Refuse what is not a whole number of at least 1 (or None, if that is an option)."""
     if not (isinstance(value, int | np.integer) and value >= 1) and not (optional and value is None):

@@ -264,6 +264,11 @@ def directions(Sigma: Array, means: Array, share: Array) -> Directions:
     if not kept.any():
         raise InvalidInputError("No column of X varies: there is no direction to project on.")
     B = linalg.solve_triangular(factor.L, (apart[:, kept] / d).T, lower=True, check_finite=False)  # 2
+    if not np.isfinite(B).all():
+        raise InvalidInputError(
+            "The class means are so far apart, against the spread within the classes, that their distance leaves the "
+            "range of floating point. Rescale the columns, or leave out those that are nearly constant."
+        )
     U, singular, _ = linalg.svd(B, full_matrices=False, check_finite=False)
     n = min(K - 1, len(d))
     W = np.zeros((len(kept), n))

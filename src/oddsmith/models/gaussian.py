@@ -30,7 +30,7 @@ from oddsmith.engines.base import Source
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.likelihood.messages import column_list
 from oddsmith.models.base import MODELS, Classifier
-from oddsmith.models.generative_mixin import GenerativeMixin
+from oddsmith.models.generative_mixin import GenerativeMixin, with_posterior
 from oddsmith.models.geometry_mixin import GeometryMixin
 from oddsmith.models.merge_mixin import LARGEST_SCATTER
 from oddsmith.numerics import Array
@@ -304,11 +304,13 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
         densities, rows = self._densities, self._rows(X)
         A = by_rows(densities.activations, rows, self.threads) + np.log(solution.prior)
         if not densities.is_linear or (not has_basis(self) and has_missing(rows, self._names)):
-            return A + 0.5 * LOG_2PI * len(self._names())
+            return with_posterior(A + 0.5 * LOG_2PI * len(self._names()))
         # The functions of single classes are large where the data is far from zero; what they differ by is not.
         center = densities.centred()[2]
         common = densities.precision_times(center[None])[0]
-        return np.asarray(A + np.asarray(rows @ common - 0.5 * (common @ center))[:, None])
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = np.asarray(A + np.asarray(rows @ common - 0.5 * (common @ center))[:, None])
+        return with_posterior(values)
 
     def _hyperplanes(self) -> tuple[Array, Array, list[Any]]:
         if not self._densities.is_linear:

@@ -25,7 +25,7 @@ from oddsmith.densities.rows import RowMatrix, by_rows
 from oddsmith.design.class_weight import weigh_classes
 from oddsmith.design.fitted_basis import has_basis
 from oddsmith.design.fitted_design import through_design
-from oddsmith.design.inputs import Codes, as_table, read_labels, read_weights
+from oddsmith.design.inputs import Codes, as_table, check_class_weights, read_labels, read_weights
 from oddsmith.design.labels import read_some_labels
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, NotFittedError
@@ -172,6 +172,7 @@ class GenerativeMixin(PosteriorMixin):
             raise InvalidInputError(
                 f"There are no rows of class {label!r}, or none of positive weight. Add rows of it, or leave it out."
             )
+        check_class_weights(weight, folded.classes)
         given = self.class_prior
         prior = weight / weight.sum() if given is None else read_class_prior(given, folded.classes)
         return Solution(prior, self._estimate(folded))
@@ -191,15 +192,7 @@ class GenerativeMixin(PosteriorMixin):
         solution = self._solved()
         A = by_rows(solution.densities.activations, self._rows(X, deciding=deciding), self.threads)
         A += np.log(solution.prior)
-        impossible = ~(A > -np.inf)
-        if impossible.any() and (impossible.all(axis=1) | np.isnan(A).any(axis=1)).any():
-            row = int(np.argmax(impossible.all(axis=1) | np.isnan(A).any(axis=1)))
-            raise InvalidInputError(
-                f"Row {row} has density zero under every class, so no posterior exists: it is far outside the range of "
-                "the training rows, or holds counts that no class has. Use smoothing > 0 for counts, or leave such rows "
-                "out."
-            )
-        return A
+        return with_posterior(A)
 
     @streams
     def predict(self, X: Any) -> Labels:
@@ -229,7 +222,7 @@ class GenerativeMixin(PosteriorMixin):
         if len(prior) == 2:
             A = self._activations(X)
             return A[:, 1] - A[:, 0]
-        return self.log_density(X) + np.log(prior)
+        return with_posterior(self.log_density(X) + np.log(prior))
 
     @streams
     def log_density(self, X: Any) -> Array:
@@ -299,3 +292,17 @@ class GenerativeMixin(PosteriorMixin):
         """The number of parameters estimated: those of the densities, and K − 1 class priors unless given."""
         estimated = len(self.classes_) - 1 if self.class_prior is None else 0
         return int(self._solved().densities.n_parameters) + estimated
+
+
+def with_posterior(A: Array) -> Array:
+    """Return the log joint densities of rows and classes, N × K; refuse rows of which no posterior exists."""
+    if np.isfinite(A).all():
+        return A
+    bad = np.isneginf(A).all(axis=1) | np.isnan(A).any(axis=1) | np.isposinf(A).any(axis=1)
+    if bad.any():
+        raise InvalidInputError(
+            f"Row {int(np.argmax(bad))} has density zero under every class, so no posterior exists: it is far outside the "
+            "range of the training rows, or holds counts that no class has. Use smoothing > 0 for counts, or leave such "
+            "rows out."
+        )
+    return A

@@ -28,7 +28,7 @@ from oddsmith.likelihood.problem import Problem
 from oddsmith.links import LINKS
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.bayesian_mixin import BayesianMixin
-from oddsmith.models.estimator import check_count, linear_activations, per_class
+from oddsmith.models.estimator import check_count, check_seed, linear_activations, per_class
 from oddsmith.models.geometry_mixin import GeometryMixin
 from oddsmith.numerics import Array, log_softmax, softmax
 from oddsmith.priors import GaussianPrior, JeffreysPrior, as_prior, split_prior
@@ -259,6 +259,7 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
             raise errors.InvalidInputError(f"tol must be a number between 0 and 1, found {self.tol!r}.")
         check_count("max_iter", self.max_iter)
         check_count("threads", self.threads, optional=True)
+        check_seed(self.seed)
 
     def _check_pieces(self, X: Any) -> None:
         """Refuse data in pieces where the fit needs single rows."""

@@ -22,6 +22,7 @@ from oddsmith.design.fitted_basis import has_basis, learn_rows, whole
 from oddsmith.design.fitted_design import through_design
 from oddsmith.design.inputs import Encoded, read_labels, read_rows
 from oddsmith.engines import one_blas_thread
+from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing, is_probabilistic
 from oddsmith.models.geometry_mixin import GeometryMixin, lengths, pairwise
 from oddsmith.models.wrapper_mixin import Trainable, WrapperMixin, fit_copy
@@ -30,6 +31,7 @@ from oddsmith.protocols import Indices, Labels, ProbabilisticClassifierLike
 
 LEAST_PROBABILITY = 1e-9
 CHUNK_NUMBERS = 1 << 22
+LARGEST_MARGIN = 1e300
 
 
 def _parts_are_probabilistic(model: Reduction) -> bool:
@@ -65,6 +67,10 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
         ['c']
         """
         model = self._template()
+        if self.n_jobs is not None and (type(self.n_jobs) is bool or not isinstance(self.n_jobs, int | np.integer)):
+            raise InvalidTypeError(f"n_jobs must be None or a whole number, found {self.n_jobs!r}.")
+        if self.n_jobs == 0:
+            raise InvalidInputError("n_jobs=0 is no number of jobs. Use 1, or -1 for all cores.")
         stream = open_stream(X, y, sample_weight, None, how)
         if stream is not None:
             self.classes_, self.class_prior_, self._parts = fit_views(self, stream, model)
@@ -163,6 +169,11 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
             if value is None or len(np.atleast_1d(value)) != 1:
                 kind = type(part).__name__
                 raise AttributeError(f"{kind} is not linear: {type(self).__name__} has no {name} with it.")
+        if len({np.shape(value) for value in values}) > 1:
+            raise AttributeError(
+                f"The parts of this {type(self).__name__} have different columns, so it has no {name}. Give the basis to "
+                f"{type(self).__name__} itself, which learns one for all parts."
+            )
         return values
 
     def distance(self, X: Any) -> Array:
@@ -365,6 +376,7 @@ class OneVsOne(Reduction):
             return np.asarray(np.log(np.maximum(self.predict_proba(X), TINY)))
         margin = np.zeros((rows.shape[0], len(self.classes_)))
         for (i, j), value in zip(combinations(range(margin.shape[1]), 2), self._values(rows).T, strict=True):
+            value = np.clip(value, -LARGEST_MARGIN, LARGEST_MARGIN)
             margin[:, j] += value
             margin[:, i] -= value
         return self.votes(X) + margin / (3.0 * (np.abs(margin) + 1.0))

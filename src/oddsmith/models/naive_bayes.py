@@ -260,6 +260,11 @@ class NaiveBayes(GenerativeMixin, Classifier):
                 raise AttributeError(f"The log odds are no function of numbers, since {name!r} has categories.")
             diagonal[:, part.columns], w[:, part.columns], constant = part.form()
             w0 = w0 + constant
+        if not all(np.isfinite(part).all() for part in (diagonal, w, w0)):
+            raise AttributeError(
+                "Some value has probability zero in a class (smoothing=0), so the log odds are no finite function of the "
+                "columns. Use smoothing > 0."
+            )
         if K > 2:
             return diagonal, w, w0
         return diagonal[1:] - diagonal[:1], w[1:] - w[:1], w0[1:] - w0[:1]

@@ -19,7 +19,7 @@ from oddsmith.design.inputs import check_finite, feature_names, read_labels, rea
 from oddsmith.errors import ConvergenceWarning, InvalidInputError
 from oddsmith.kernels.perceptron import Walk, correct, margins, rounding, run_epoch
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
-from oddsmith.models.estimator import check_count
+from oddsmith.models.estimator import check_count, check_seed
 from oddsmith.models.geometry_mixin import GeometryMixin
 from oddsmith.numerics import Array
 from oddsmith.records import WEIGHTS, Trace, records_weights
@@ -149,6 +149,7 @@ class PerceptronClassifier(GeometryMixin, Classifier):
         if not (isinstance(step, int | float | np.number) and np.isfinite(step) and step > 0):
             raise InvalidInputError(f"step_size must be a positive number, found {step!r}.")
         check_count("max_epochs", self.max_epochs)
+        check_seed(self.seed)
 
     def _walk(
         self, Phi: RowMatrix, t: npt.NDArray[np.int32], K: int, factors: Array | None

@@ -12,8 +12,9 @@ from oddsmith.data_access.dispatch import streams
 from oddsmith.decision.calibration import LEAST_LOG, METHODS, CalibrationMap, LinearMap, activations, fit_map
 from oddsmith.decision.class_prior import shift_log_proba
 from oddsmith.design.inputs import read_labels, split_target
-from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.errors import InvalidInputError, UnknownNameError, as_input_errors
 from oddsmith.models.base import MODELS, Classifier, HasPredictive, all_or_nothing, training_prior
+from oddsmith.models.estimator import check_seed
 from oddsmith.models.wrapper_mixin import WrapperMixin, fit_copy, take
 from oddsmith.numerics import Array
 from oddsmith.protocols import ClassifierLike, Indices, Labels
@@ -152,6 +153,11 @@ class RecalibratedClassifier(WrapperMixin, Classifier):
             parts.append(activations(fitted, take(rows, test)))
         seen = np.concatenate(tested)
         calibration = fit_map(np.concatenate(parts), t[seen], self.method, None if s is None else s[seen])
+        if isinstance(calibration, LinearMap) and not np.isfinite([calibration.slope, *calibration.shift]).all():
+            raise InvalidInputError(
+                "The map of the scores has no finite optimum: on these rows they separate the classes. Give the model a "
+                "prior, use more rows, or leave it as it is."
+            )
         weight = np.bincount(t, weights=s, minlength=len(classes))
         fitted = fit_copy(model, rows, None, classes[t], s)
         self._assign(fitted, calibration, np.zeros(len(classes)), weight / weight.sum())
@@ -162,7 +168,11 @@ class RecalibratedClassifier(WrapperMixin, Classifier):
         from sklearn.model_selection import StratifiedKFold, check_cv  # slow to load, and rarely needed
 
         if not isinstance(self.cv, int | np.integer):
-            yield from check_cv(self.cv).split(np.zeros(len(t)), t)
+            with as_input_errors():
+                splits = list(check_cv(self.cv).split(np.zeros(len(t)), t))
+            if not splits:
+                raise InvalidInputError(f"cv={self.cv!r:.60} has no folds; expected a number, or at least one of them.")
+            yield from splits
             return
         if isinstance(self.cv, bool) or self.cv < 2:
             raise InvalidInputError(f"cv must be a whole number of at least 2 or a splitter, found {self.cv!r}.")
@@ -174,6 +184,7 @@ class RecalibratedClassifier(WrapperMixin, Classifier):
                 f"Class {label!r} has {counts.min()} row: a model that has not seen it cannot know it, so it needs two "
                 "at least. Leave it out, or fit the model and call recalibrate(model, X, y) with other rows."
             )
+        check_seed(self.seed)
         folds = min(int(self.cv), int(counts.min()))
         splitter = StratifiedKFold(folds, shuffle=True, random_state=self.seed)
         for train, test in splitter.split(np.zeros(len(inside)), t[inside]):

@@ -106,7 +106,8 @@ class QuadraticModel:
         """Return log alphas below and above which a scale makes no difference."""
         diagonal = np.diag(self.H)
         # A constant column has no curvature, and any scale will do.
-        diagonal = np.where(diagonal > EPS * diagonal.max(), diagonal, diagonal.max())
+        largest = float(diagonal.max()) or 1.0
+        diagonal = np.where(diagonal > EPS * largest, diagonal, largest)
         ratio = np.log(diagonal) - np.log(np.where(self.q > 0, self.q, 1.0))
         low, high = np.full(len(self.sizes), np.inf), np.full(len(self.sizes), -np.inf)
         np.minimum.at(low, self.group[self.q > 0], ratio[self.q > 0])
