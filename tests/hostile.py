@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -580,10 +581,39 @@ def check_predictions(problem: Problem, rows: Any) -> None:
     assert not np.isnan(numbers(L)).any(), "predict_log_proba holds NaN"
 
 
+def check_further(problem: Problem) -> None:
+    """Call what else the model has: other priors, densities, samples, geometry, inference, a file."""
+    model, rows = problem.model, problem.X
+    model.score(rows, problem.y)
+    if hasattr(model, "with_class_prior"):
+        K = len(model.classes_)
+        other = model.with_class_prior(dict.fromkeys(model.classes_.tolist(), 1.0 / K))
+        assert np.isfinite(numbers(other.predict_proba(rows))).all(), "with_class_prior gives NaN"
+        model.decide(rows, loss=1.0 - np.eye(K), reject=0.1)
+    if hasattr(model, "log_density"):
+        assert not np.isnan(numbers(model.log_density(rows))).any(), "log_density holds NaN"
+        with suppress(OddsmithError):
+            model.sample(3, seed=0)
+    if hasattr(model, "boundary_"):
+        model.distance(rows)
+    if isinstance(model, oddsmith.LogisticRegression):
+        for ask in (model.summary, lambda: model.predictive(rows), lambda: model.log_evidence_, lambda: model.posterior_.mean):
+            with suppress(OddsmithError):
+                ask()
+        given = {name: value for name, value in problem.fit.items() if name in ("sample_weight", "offset")}
+        with suppress(OddsmithError):
+            model.leave_one_out(rows, problem.y, **given)  # NaN for a row without which there is no optimum
+    with suppress(OddsmithError), tempfile.TemporaryDirectory() as folder:
+        model.save(f"{folder}/m.odds")
+        loaded = oddsmith.load(f"{folder}/m.odds")
+        assert np.array_equal(loaded.predict(rows), model.predict(rows)), "a loaded model predicts otherwise"
+
+
 STEPS: tuple[tuple[str, Callable[[Problem], None]], ...] = (
     ("fit", check_fit),
     ("predict the rows of the fit", lambda problem: check_predictions(problem, problem.X)),
     ("predict other rows", lambda problem: check_predictions(problem, problem.new)),
+    ("further methods", check_further),
 )
 
 

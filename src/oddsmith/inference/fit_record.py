@@ -74,7 +74,8 @@ class ReportedWeights:
 
 def standard_errors(J: Array, V: Array) -> Array:
     """Return the roots of the diagonal of ``J V Jᵀ``."""
-    return np.asarray(np.sqrt(np.maximum(((J @ V) * J).sum(axis=1), 0.0)))
+    with np.errstate(over="ignore"):  # an error larger than any number is infinite
+        return np.asarray(np.sqrt(np.maximum(((J @ V) * J).sum(axis=1), 0.0)))
 
 
 @dataclass(frozen=True, kw_only=True)

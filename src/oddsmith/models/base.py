@@ -17,7 +17,7 @@ from oddsmith.data_access.dispatch import streams
 from oddsmith.design.fitted_basis import takes_sparse
 from oddsmith.design.inputs import restored_on_error, split_target
 from oddsmith.engines.scan import is_elsewhere
-from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.models.estimator import Estimator
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
@@ -121,7 +121,8 @@ class Classifier(ClassifierMixin, Estimator):
 
             return accuracy(self, X, y, sample_weight)
         X, y = split_target(X, y)
-        return float(super().score(X, y, sample_weight))
+        with as_input_errors():
+            return float(super().score(X, y, sample_weight))
 
     @streams
     def decide(self, X: Any, loss: LossLike = None, reject: RejectLike = None, predictive: bool = False) -> Labels:

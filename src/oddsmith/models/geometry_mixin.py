@@ -70,7 +70,8 @@ class GeometryMixin(Estimator):
         """
         W, b, pairs = self._hyperplanes()
         length = lengths(W)
-        normal, offset = W / length[:, None], b / length
+        with np.errstate(over="ignore"):  # a hyperplane may lie farther off than any number
+            normal, offset = W / length[:, None], b / length
         if len(pairs) == 1:
             return Boundary(pairs, normal[0], float(offset[0]), float(-offset[0]))
         return Boundary(pairs, normal, offset, -offset)
