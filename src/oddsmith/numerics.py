@@ -7,13 +7,14 @@ other array libraries later; the linear algebra is NumPy and SciPy.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, special
 from scipy.linalg.lapack import dpocon, dpotrf, dpotrs, dtrtri, dtrtrs
+
+from oddsmith.caching import cached_property
 
 Array = npt.NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)

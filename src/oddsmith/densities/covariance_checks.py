@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
 
+from oddsmith.caching import cached_property
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import EPS, Array, SpdFactor, factor_spd
 from oddsmith.protocols import Indices, Labels

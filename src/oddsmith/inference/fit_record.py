@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from oddsmith.caching import cached_property
 from oddsmith.design.formula import Expression, plain_column
 from oddsmith.design.table import Design
 from oddsmith.design.terms import Factor, Term

@@ -88,7 +88,8 @@ class GeometryMixin(Estimator):
         [-3.0, 0.5]
         """
         rows, (W, b, pairs) = self._rows(X, deciding=True), self._hyperplanes()
-        d = linear_activations(rows, W, b) / lengths(W)
+        with np.errstate(over="ignore"):  # a row may lie farther off than any number
+            d = linear_activations(rows, W, b) / lengths(W)
         return d[:, 0] if len(pairs) == 1 else d
 
     @streams

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, optimize
 
+from oddsmith.caching import cached_property
 from oddsmith.numerics import EPS, Array, SpdFactor, factor_spd
 from oddsmith.priors import GaussianPrior
 from oddsmith.records import Table

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
+from oddsmith.caching import cached_property
 from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.records import Certificate
 from oddsmith.solvers import policy

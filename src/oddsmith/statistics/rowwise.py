@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from oddsmith.caching import cached_property
 from oddsmith.block import Block
 from oddsmith.links import Link
 from oddsmith.losses import RowLosses, row_losses

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from oddsmith.caching import cached_property
 from oddsmith.block import Block
 from oddsmith.numerics import Array
 
