@@ -2,7 +2,8 @@
 
 A problem ends well in one of two ways: a fit whose every prediction is a finite number, or an error of this library,
 which is a sentence. Anything else is a finding: another library's exception, a warning of NumPy, NaN, infinity where a
-number is promised, probabilities that do not sum to one. A problem is made from its number alone, so it can be run again:
+number is promised, probabilities that do not sum to one. A problem is made from its number alone, so it can be run
+again:
 
     python -m tests.hostile 20000              # problems 0 … 19,999
     python -m tests.hostile 20000 --start 512  # from 512 on
@@ -38,7 +39,25 @@ from oddsmith.models import MODELS
 
 Rng = np.random.Generator
 
-SCALES = (1e-320, 1e-308, 1e-200, 1e-155, 1e-100, 1e-30, 1e-8, 1.0, 1.0, 1.0, 1e8, 1e30, 1e100, 1e153, 1e155, 1e200, 1e308)
+SCALES = (
+    1e-320,
+    1e-308,
+    1e-200,
+    1e-155,
+    1e-100,
+    1e-30,
+    1e-8,
+    1.0,
+    1.0,
+    1.0,
+    1e8,
+    1e30,
+    1e100,
+    1e153,
+    1e155,
+    1e200,
+    1e308,
+)
 SLOW = 3.0
 """Seconds beyond which a problem is a finding."""
 STUCK = 20
@@ -229,7 +248,20 @@ def as_ragged(rng: Rng, X: np.ndarray) -> Any:
 def as_wrong_shape(rng: Rng, X: np.ndarray) -> Any:
     return pick(
         rng,
-        (X[:, 0], X[None], X[:0], X[:, :0], np.float64(1.0), np.empty((0, 0)), X.ravel(), X[:, 0].tolist(), [], None, "", ()),
+        (
+            X[:, 0],
+            X[None],
+            X[:0],
+            X[:, :0],
+            np.float64(1.0),
+            np.empty((0, 0)),
+            X.ravel(),
+            X[:, 0].tolist(),
+            [],
+            None,
+            "",
+            (),
+        ),
     )
 
 
@@ -317,7 +349,18 @@ def as_arrow(rng: Rng, X: np.ndarray) -> Any:
 CONTAINERS: tuple[Callable[[Rng, np.ndarray], Any], ...] = (
     *(none,) * 14,
     *(as_objects, as_integers, as_float16, as_bool, as_texts, as_complex, as_matrix, as_masked, as_dates, as_fortran),
-    *(as_view, as_readonly, as_sparse, as_sparse, as_sparse, as_wild_sparse, as_list, as_ragged, as_wrong_shape, as_other),
+    *(
+        as_view,
+        as_readonly,
+        as_sparse,
+        as_sparse,
+        as_sparse,
+        as_wild_sparse,
+        as_list,
+        as_ragged,
+        as_wrong_shape,
+        as_other,
+    ),
     *(as_pandas, as_pandas, as_polars, as_arrow),
 )
 
@@ -431,7 +474,26 @@ def offsets(rng: Rng, n: int, K: int) -> dict[str, Any]:
 # Models and their parameters
 
 
-ODD = (None, 0, -1, 1, 2, 0.5, 1e-300, 1e300, float("nan"), float("inf"), "auto", "x", True, False, [], {}, object(), (1, 2))
+ODD = (
+    None,
+    0,
+    -1,
+    1,
+    2,
+    0.5,
+    1e-300,
+    1e300,
+    float("nan"),
+    float("inf"),
+    "auto",
+    "x",
+    True,
+    False,
+    [],
+    {},
+    object(),
+    (1, 2),
+)
 
 CHOICES: dict[str, tuple[Any, ...]] = {
     "prior": (
@@ -469,11 +531,28 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "tol": (1e-8, 1e-2, 1e-15, 0.999),
     "max_iter": (200, 1, 2, 5),
     "max_epochs": (200, 1, 3),
-    "covariance": ("shared", "separate", "diagonal", "spherical", "shared-diagonal", "shared-spherical", {0: "a", 1: "a"}),
+    "covariance": (
+        "shared",
+        "separate",
+        "diagonal",
+        "spherical",
+        "shared-diagonal",
+        "shared-spherical",
+        {0: "a", 1: "a"},
+    ),
     "shrinkage": (0.0, 0.1, 1.0, "oas", 1e-300),
     "class_prior": (None, [0.5, 0.5], {0: 0.3, 1: 0.7}, [0.2, 0.3, 0.5], [1e-300, 1.0], [0.0, 1.0]),
     "class_weight": (None, None, "balanced", {0: 2.0}, {"a": 3}, {0: 1e300, 1: 1e-300}, {0: 0}),
-    "features": ("auto", "gaussian", "bernoulli", "categorical", "poisson", "multinomial", {0: "poisson"}, ["gaussian"]),
+    "features": (
+        "auto",
+        "gaussian",
+        "bernoulli",
+        "categorical",
+        "poisson",
+        "multinomial",
+        {0: "poisson"},
+        ["gaussian"],
+    ),
     "smoothing": (1.0, 0.0, 1e-300, 1e300),
     "variance_smoothing": (1e-9, 0.0, 1e-300, 1e300),
     "n_components": (None, 1, 2, 100),
@@ -597,7 +676,12 @@ def check_further(problem: Problem) -> None:
     if hasattr(model, "boundary_"):
         model.distance(rows)
     if isinstance(model, oddsmith.LogisticRegression):
-        for ask in (model.summary, lambda: model.predictive(rows), lambda: model.log_evidence_, lambda: model.posterior_.mean):
+        for ask in (
+            model.summary,
+            lambda: model.predictive(rows),
+            lambda: model.log_evidence_,
+            lambda: model.posterior_.mean,
+        ):
             with suppress(OddsmithError):
                 ask()
         given = {name: value for name, value in problem.fit.items() if name in ("sample_weight", "offset")}

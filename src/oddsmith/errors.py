@@ -100,7 +100,7 @@ def did_you_mean(text: object, names: Iterable[object]) -> str:
 
 @contextmanager
 def as_input_errors(explain: Callable[[str], str] = str) -> Iterator[None]:
-    """Give errors raised inside (by scikit-learn's validation, say) their place in this tree, with ``explain(text)``."""
+    """Give errors raised inside (by scikit-learn, say) their place in this tree; ``explain`` words them."""
     try:
         yield
     except OddsmithError:

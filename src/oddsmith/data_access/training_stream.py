@@ -118,8 +118,8 @@ def read_stream(
     read = roles if learned is None else replace(roles, features=tuple(map(str, learned.feature_names_in_)))
     limits = parts.innermost
     dtype = (limits.dtype if isinstance(limits, Limits) else None) or "float64"
-    how = {"missing": missing, "dtype": dtype, "class_weight": factors}
-    encode = BlockEncoder(roles=read, classes=classes, design=learned, names=names, **how)
+    encode = BlockEncoder(roles=read, classes=classes, design=learned, names=names, missing=missing, dtype=dtype)
+    encode = replace(encode, class_weight=factors)
     mean = None if summary.offset_sum is None else np.atleast_1d(summary.offset_sum) / summary.weight.sum()
     counted = summary.n_present == summary.n_rows == float(summary.weight.sum())
     weighted = roles.weight is not None or factors is not None or not counted

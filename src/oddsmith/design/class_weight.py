@@ -51,8 +51,8 @@ def read_class_weight(given: object, classes: Labels, weight: Array, *, partial:
     if bad:
         label, value = bad[0]
         raise InvalidInputError(
-            f"class_weight gives class {label!r} the weight {value!r:.60}; expected a positive number. To leave a class "
-            "out, leave its rows out."
+            f"class_weight gives class {label!r} the weight {value!r:.60}; expected a positive number. To leave a "
+            "class out, leave its rows out."
         )
     return np.array(values, dtype=np.float64)
 

@@ -304,8 +304,8 @@ def read_formula(text: object, columns: Iterable[str]) -> Formula:
     terms = [factors for factors in found if factors]
     if not terms:
         raise InvalidInputError(
-            f"The formula {text!r} has no columns on its right side. Of the model with a constant alone, every fit keeps "
-            "the log likelihood: summary().null_log_likelihood. Name a column."
+            f"The formula {text!r} has no columns on its right side. Of the model with a constant alone, every fit "
+            "keeps the log likelihood: summary().null_log_likelihood. Name a column."
         )
     # As in R: factors in the order in which they are written, terms by degree.
     order = {text: place for place, text in reversed(list(enumerate(written)))}

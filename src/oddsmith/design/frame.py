@@ -27,6 +27,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
 from oddsmith.design import inputs
+from oddsmith.design.foreign_errors import explain_rows
 from oddsmith.design.inputs import ArrayOrCSR, arrow_numbers, as_table, column_numbers
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.numerics import Array
@@ -265,13 +266,13 @@ def read_columns(estimator: BaseEstimator, X: object, *, reset: bool) -> Columns
     if table is not None and len(table) and len(table.columns):
         names, kinds = tuple(map(str, table.columns)), [_number_kind(dtype) for dtype in table.schema.values()]
         arrays = [] if all(kinds) else [arrow_array(column) for column in table.iter_columns()]
-        with as_input_errors(inputs.explain_rows):
+        with as_input_errors(explain_rows):
             validate_data(estimator, inputs._with_names(table), reset=reset, skip_check_array=True)
         if arrays:
             return _columns(names, arrays)
         return Columns(names, np.array(kinds, dtype="<U7"), inputs.column_major(table))
     values: Any = X
-    with as_input_errors(inputs.explain_rows):
+    with as_input_errors(explain_rows):
         if table is None and not sparse.issparse(X):
             # Lists that mix words and numbers keep both.
             mixed = isinstance(X, list | tuple) and np.asarray(X).dtype.kind in "US"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
+from oddsmith.design.foreign_errors import explain_numbers, explain_rows
 from oddsmith.engines.arrow_matrix import copy_numbers, matrix_of
 from oddsmith.engines.scan import is_elsewhere
 from oddsmith.errors import InvalidInputError, InvalidTypeError, NeedsMemoryError, NotFittedError, as_input_errors
@@ -95,8 +95,8 @@ def as_table(X: object) -> nw.DataFrame[Any] | None:
         table: object = nw.from_native(X, pass_through=True)
         if isinstance(table, nw.LazyFrame):
             raise InvalidTypeError(
-                f"X is a {type(X).__name__} of {type(X).__module__.partition('.')[0]}, whose rows are not computed yet. "
-                "Pass X.collect(), or the files that it reads: fit('rows.parquet', y='label')."
+                f"X is a {type(X).__name__} of {type(X).__module__.partition('.')[0]}, whose rows are not computed "
+                "yet. Pass X.collect(), or the files that it reads: fit('rows.parquet', y='label')."
             )
         if isinstance(X, Mapping):
             raise InvalidTypeError(
@@ -159,44 +159,6 @@ def read_rows(estimator: BaseEstimator, X: object, *, reset: bool) -> Any:
             rows.sum_duplicates()
         validate_data(estimator, X if table is None else _with_names(table), reset=reset, skip_check_array=True)
     return rows
-
-
-UNREADABLE = {
-    "np.matrix is not supported": "X is an np.matrix, which is not supported. Pass np.asarray(X).",
-    "Complex data not supported": "Complex data not supported: X holds complex numbers. Pass real and imaginary parts as "
-    "columns of their own, or one of them.",
-    "could not convert string": "X holds text where numbers are expected ({}). Pass a data frame, whose categories become "
-    "columns, or encode text as numbers first.",
-    "float() argument must be": "X holds values that are no numbers ({}). Pass an array of numbers or a data frame.",
-    "inhomogeneous": "The rows of X have different lengths ({}). Give every row the same columns.",
-    "setting an array element": "X holds sequences where numbers are expected ({}). Give every row the same columns.",
-    "int too large to convert": "X holds a whole number that no float64 can hold ({}). Rescale the column.",
-    "Expected unique column names": "Two columns have the same name ({}). Give every column a name of its own.",
-    "Cannot cast": "X holds values that are no numbers ({}). Pass an array of numbers or a data frame.",
-    "ufunc": "X holds values that are no numbers ({}). Pass an array of numbers or a data frame.",
-}
-"""What other libraries say of rows that they cannot read, and the sentence for it."""
-
-
-def explain_rows(text: str) -> str:
-    """Return the sentence for another library's words on rows.
-
-    >>> explain_rows("could not convert string to float: 'good film'")[:62]
-    "X holds text where numbers are expected (could not convert str"
-    """
-    shape = re.match(r"Expected 2D array, got \w+ array instead", text)
-    if shape is not None:
-        return (
-            f"{shape.group()}. Reshape your data: X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is one row."
-        )
-    first = " ".join(text.split("\n")[:2]).rstrip(". ")
-    found = [sentence for words, sentence in UNREADABLE.items() if words in text]
-    return found[0].format(first) if found else text
-
-
-def _explain_numbers(what: str, text: str) -> str:
-    """Return the sentence for weights or offsets that are no numbers."""
-    return f"{what} holds values that are no numbers ({text}); expected a number for each row."
 
 
 def _with_names(table: nw.DataFrame[Any]) -> Any:
@@ -454,7 +416,7 @@ def read_weights(sample_weight: object, n_rows: int) -> Array | None:
         if sample_weight == "balanced":
             advice = "Weights by class are a parameter of the model: LogisticRegression(class_weight='balanced')."
         raise InvalidTypeError(f"sample_weight is the text {sample_weight!r}; expected a weight for each row. {advice}")
-    with as_input_errors(partial(_explain_numbers, "sample_weight")):
+    with as_input_errors(partial(explain_numbers, "sample_weight")):
         if np.isscalar(sample_weight):
             sample_weight = np.full(n_rows, sample_weight)
         s = np.asarray(as_array(sample_weight), dtype=np.float64)
@@ -476,7 +438,7 @@ def read_offset(offset: object, n_rows: int, K: int) -> Array | None:
     """Return offsets of activations against class 0, n × (K−1), or None; given are n for two classes, else n × K."""
     if offset is None:
         return None
-    with as_input_errors(partial(_explain_numbers, "offset")):
+    with as_input_errors(partial(explain_numbers, "offset")):
         o = np.asarray(as_array(offset), dtype=np.float64)
     expected = (n_rows,) if K == 2 else (n_rows, K)
     if o.shape != expected:
@@ -501,6 +463,6 @@ def check_class_weights(weight: Array, classes: Labels) -> None:
     if weight.min() < LEAST_SHARE * total or not LEAST_SHARE < total < 1.0 / LEAST_SHARE:
         lightest, heaviest = classes.tolist()[int(weight.argmin())], classes.tolist()[int(weight.argmax())]
         raise InvalidInputError(
-            f"The weights of the rows add up to {weight.min():.3g} in class {lightest!r} and to {weight.max():.3g} in class "
-            f"{heaviest!r}, which is out of range. Give weights near one, and classes that differ by less."
+            f"The weights of the rows add up to {weight.min():.3g} in class {lightest!r} and to {weight.max():.3g} in "
+            f"class {heaviest!r}, which is out of range. Give weights near one, and classes that differ by less."
         )

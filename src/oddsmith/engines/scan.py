@@ -105,8 +105,8 @@ def _refuse_texts(data: object) -> None:
         )
     if not isinstance(data, str | PathLike) and not any(map(os.path.exists, texts[:8])):
         raise InvalidInputError(
-            f"X is a list of {len(texts)} texts ({texts[0]!r:.60} …), which would be paths of files, and there are none "
-            "such. For documents make columns of their words first: "
+            f"X is a list of {len(texts)} texts ({texts[0]!r:.60} …), which would be paths of files, and there are "
+            "none such. For documents make columns of their words first: "
             "make_pipeline(TfidfVectorizer(), LogisticRegression(prior=1.0)).fit(X, y), with scikit-learn's vectorizer."
         )
 

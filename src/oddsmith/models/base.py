@@ -35,8 +35,8 @@ MODELS: Registry[type[Any]] = Registry("model")
 
 
 OUT_OF_RANGE = (
-    "The numbers of this fit leave the range of floating point ({}). Bring columns, weights and offsets to a scale near "
-    "one (basis=Standardize() does that for columns)."
+    "The numbers of this fit leave the range of floating point ({}). Bring columns, weights and offsets to a scale "
+    "near one (basis=Standardize() does that for columns)."
 )
 
 

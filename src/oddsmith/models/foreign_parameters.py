@@ -14,12 +14,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 SUM = (
     "In scikit-learn and here the loss is a sum over rows, so the number of rows changes nothing; the intercept has no "
-    "penalty here, nor there but with solver='liblinear'. Without a prior there is no penalty at all, where scikit-learn "
-    "has C=1, prior=1.0."
+    "penalty here, nor there but with solver='liblinear'. Without a prior there is no penalty at all, where "
+    "scikit-learn has C=1, prior=1.0."
 )
 MEAN = (
-    "The loss here is a sum over rows: where another library penalises the mean (alpha of SGDClassifier, lambda of glmnet, "
-    "regParam of Spark), N times that number is 1/σ² for N rows. The intercept has no penalty."
+    "The loss here is a sum over rows: where another library penalises the mean (alpha of SGDClassifier, lambda of "
+    "glmnet, regParam of Spark), N times that number is 1/σ² for N rows. The intercept has no penalty."
 )
 PRIORS = "prior=1.0 or GaussianPrior(1.0) (ridge), or prior=None, the default, for none."
 
@@ -66,8 +66,8 @@ EVERYWHERE: Mapping[str, str | Callable[[object], str]] = {
     "seed": "Nothing is random in this fit.",
     "n_jobs": "It is threads=; by default all cores are used, and the result does not depend on their number.",
     "threads": "This model runs on one thread; n_jobs= of OneVsRest fits its parts side by side.",
-    "verbose": "Nothing is printed. trace_ and certificate_ hold every iteration; progress=True is an option of fit for files.",
-    "multi_class": "More than two classes are the softmax; OneVsRest(LogisticRegression()) fits one model for each class.",
+    "verbose": "Nothing is printed. trace_ holds every iteration; progress=True is an option of fit for files.",
+    "multi_class": "More than two classes are the softmax; OneVsRest(LogisticRegression()) fits one for each class.",
     "estimator": "It is model=, the first argument.",
     "base_estimator": "It is model=, the first argument.",
     "dual": "The solver is chosen by the size of the data (solver='auto'); all of them end at the same optimum.",
@@ -92,7 +92,7 @@ EVERYWHERE: Mapping[str, str | Callable[[object], str]] = {
     "tol": "There is no tolerance: the solution is in closed form, or ends when no row is wrong.",
     "ensemble": "One map is learned from all folds, as with ensemble=False.",
     "sample_weight": "It is an argument of fit: fit(X, y, sample_weight=…).",
-    "categorical_features": "Categories of a table are found by their type; design=Design(…) says how they become numbers.",
+    "categorical_features": "Categories of a table are found by type; design=Design(…) says how they become numbers.",
     "family": "It is link=, 'logit' or another; the classes are Bernoulli or categorical.",
 }
 

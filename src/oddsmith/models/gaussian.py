@@ -179,7 +179,8 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
     def _fold_source(self, source: Source, classes: Labels, explain: Callable[[], InvalidInputError]) -> Folded:
         K, D, engine = len(classes), source.shape.M, engine_of(source, self.threads)
         if self._columnwise():
-            statistic, params = Features, FeaturesParams(K=K, moments=range(D))
+            statistic: Any = Features
+            params: Any = FeaturesParams(K=K, moments=range(D))
         else:
             statistic, params = Moments, self._moments_params(classes)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -37,7 +37,17 @@ from oddsmith.protocols import Labels
 
 ReadLabels: TypeAlias = Callable[[object, int], tuple[Labels, Codes]]
 
-FITTED = ("classes_", "n_features_in_", "feature_names_in_", "design_", "basis_", "_folded", "_solution", "_table", "class_weight_")
+FITTED = (
+    "classes_",
+    "n_features_in_",
+    "feature_names_in_",
+    "design_",
+    "basis_",
+    "_folded",
+    "_solution",
+    "_table",
+    "class_weight_",
+)
 """What a copy with other parameters takes over from a fitted model."""
 
 
@@ -301,8 +311,8 @@ def with_posterior(A: Array) -> Array:
     bad = np.isneginf(A).all(axis=1) | np.isnan(A).any(axis=1) | np.isposinf(A).any(axis=1)
     if bad.any():
         raise InvalidInputError(
-            f"Row {int(np.argmax(bad))} has density zero under every class, so no posterior exists: it is far outside the "
-            "range of the training rows, or holds counts that no class has. Use smoothing > 0 for counts, or leave such "
-            "rows out."
+            f"Row {int(np.argmax(bad))} has density zero under every class, so no posterior exists: it is far outside "
+            "the range of the training rows, or holds counts that no class has. Use smoothing > 0 for counts, or leave "
+            "such rows out."
         )
     return A

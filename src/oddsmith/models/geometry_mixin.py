@@ -31,7 +31,8 @@ def pairwise(coef: Array, intercept: Array, classes: Labels) -> tuple[Array, Arr
         return coef, intercept, [(labels[0], labels[1])]
     i, j = np.array(list(combinations(range(len(labels)), 2))).T
     pairs = [(labels[a], labels[b]) for a, b in zip(i, j, strict=True)]
-    return coef[j] - coef[i], intercept[j] - intercept[i], pairs
+    with np.errstate(invalid="ignore"):  # of two intercepts that are infinite there is no difference
+        return coef[j] - coef[i], intercept[j] - intercept[i], pairs
 
 
 class GeometryMixin(Estimator):

@@ -107,8 +107,8 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         How the columns of a table become numbers; default: categories and dates by `Design()`, numbers as they are. It
         is learned with the model and kept in it (``design_``).
     class_weight : None, "balanced" or {class: weight}
-        Factors of the sample weights by class; ``"balanced"`` is N / (K N_k), which gives every class the same total. The
-        intercept moves, and probabilities are those of a population with such class shares (``class_prior_``): see
+        Factors of the sample weights by class; ``"balanced"`` is N / (K N_k), which gives every class the same total.
+        The intercept moves, and probabilities are those of a population with such class shares (``class_prior_``): see
         ``with_class_prior``. For unequal costs of errors, a loss matrix (``decide``) is usually better.
 
     Attributes

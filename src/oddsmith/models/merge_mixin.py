@@ -251,8 +251,8 @@ def check_alike(one: Estimator, other: Estimator) -> None:
     other._check_fitted()
     if isinstance(one.class_weight, str) and one.class_weight == BALANCED:
         raise InvalidInputError(
-            "Models with class_weight='balanced' cannot be merged: each was weighted by the class counts of its own rows. "
-            "Give all of them the same dictionary, class_weight={class: weight}."
+            "Models with class_weight='balanced' cannot be merged: each was weighted by the class counts of its own "
+            "rows. Give all of them the same dictionary, class_weight={class: weight}."
         )
     its = other.get_params(deep=False)
     for name, value in one.get_params(deep=False).items():

@@ -169,10 +169,10 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
             if value is None or len(np.atleast_1d(value)) != 1:
                 kind = type(part).__name__
                 raise AttributeError(f"{kind} is not linear: {type(self).__name__} has no {name} with it.")
-        if len({np.shape(value) for value in values}) > 1:
+        if len({np.asarray(value).shape for value in values}) > 1:
             raise AttributeError(
-                f"The parts of this {type(self).__name__} have different columns, so it has no {name}. Give the basis to "
-                f"{type(self).__name__} itself, which learns one for all parts."
+                f"The parts of this {type(self).__name__} have different columns, so it has no {name}. Give the basis "
+                f"to {type(self).__name__} itself, which learns one for all parts."
             )
         return values
 
@@ -188,7 +188,8 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
         """
         self._check_fitted()
         W, _, pairs = self._hyperplanes()
-        d: Array = self._differences(self._values(self._rows(X))) / lengths(W)
+        with np.errstate(over="ignore"):  # a row may lie farther off than any number
+            d: Array = self._differences(self._values(self._rows(X))) / lengths(W)
         return d[:, 0] if len(pairs) == 1 else d
 
     def _differences(self, values: Array) -> Array:
@@ -215,8 +216,8 @@ class OneVsRest(Reduction):
         Fits at the same time, on threads; -1 for all cores. Within ``joblib.parallel_config(backend="loky")``: on
         processes.
     class_weight : None, "balanced" or {class: weight}
-        Weights of the K classes, for parts that take ``sample_weight``. Those of a part, ``OneVsRest(LogisticRegression(
-        class_weight="balanced"))``, are of its two classes.
+        Weights of the K classes, for parts that take ``sample_weight``. Those of a part,
+        ``OneVsRest(LogisticRegression( class_weight="balanced"))``, are of its two classes.
 
     Attributes
     ----------

@@ -187,7 +187,8 @@ class NaiveBayes(GenerativeMixin, Classifier):
         if self.class_weight is None:
             self.__dict__.pop("class_weight_", None)
             return self
-        return clone(self).set_params(class_weight=learn_stream_class_weight(self, stream))
+        known: NaiveBayes = clone(self).set_params(class_weight=learn_stream_class_weight(self, stream))
+        return known
 
     def _join(self, a: Folded, b: Folded) -> Folded:
         classes, i, j = union_of_classes(a.classes, b.classes)
@@ -262,8 +263,8 @@ class NaiveBayes(GenerativeMixin, Classifier):
             w0 = w0 + constant
         if not all(np.isfinite(part).all() for part in (diagonal, w, w0)):
             raise AttributeError(
-                "Some value has probability zero in a class (smoothing=0), so the log odds are no finite function of the "
-                "columns. Use smoothing > 0."
+                "Some value has probability zero in a class (smoothing=0), so the log odds are no finite function of "
+                "the columns. Use smoothing > 0."
             )
         if K > 2:
             return diagonal, w, w0

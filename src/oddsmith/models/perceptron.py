@@ -204,12 +204,13 @@ class PerceptronClassifier(GeometryMixin, Classifier):
 
     def _too_large(self, Phi: RowMatrix) -> InvalidInputError:
         """Return the error for rows whose margins are no finite numbers."""
-        sizes = abs(Phi).max(axis=0)
+        matrix: Any = Phi
+        sizes = abs(matrix).max(axis=0)
         sizes = sizes.toarray().ravel() if sparse.issparse(sizes) else np.asarray(sizes)
         largest = max(int(np.argmax(sizes)) - int(len(sizes) > len(self._names())), 0)
         return InvalidInputError(
-            f"Column {str(self._names()[largest])!r} has values up to {sizes.max():.3g}: its squares leave the range of "
-            "floating point. Divide it by a power of ten, or use basis=Standardize()."
+            f"Column {str(self._names()[largest])!r} has values up to {sizes.max():.3g}: its squares leave the range "
+            "of floating point. Divide it by a power of ten, or use basis=Standardize()."
         )
 
     def _warn(self, n_rows: int) -> None:
@@ -228,7 +229,7 @@ class PerceptronClassifier(GeometryMixin, Classifier):
         )
 
 
-def _times(Phi: RowMatrix, factors: Array, bias: float) -> RowMatrix:
+def _times(Phi: Any, factors: Array, bias: float) -> Any:
     """Return rows times their weights, with the constant as their first column.
 
     A row times a positive number is wrong where the row is, and corrects by so much more.

@@ -155,8 +155,8 @@ class RecalibratedClassifier(WrapperMixin, Classifier):
         calibration = fit_map(np.concatenate(parts), t[seen], self.method, None if s is None else s[seen])
         if isinstance(calibration, LinearMap) and not np.isfinite([calibration.slope, *calibration.shift]).all():
             raise InvalidInputError(
-                "The map of the scores has no finite optimum: on these rows they separate the classes. Give the model a "
-                "prior, use more rows, or leave it as it is."
+                "The map of the scores has no finite optimum: on these rows they separate the classes. Give the model "
+                "a prior, use more rows, or leave it as it is."
             )
         weight = np.bincount(t, weights=s, minlength=len(classes))
         fitted = fit_copy(model, rows, None, classes[t], s)

@@ -11,7 +11,8 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, has_fit_parameter, validate_data
 
 from oddsmith.design.class_weight import weigh_classes
-from oddsmith.design.inputs import _with_names, as_table, check_class_weights, explain_rows, read_weights
+from oddsmith.design.foreign_errors import explain_rows
+from oddsmith.design.inputs import _with_names, as_table, check_class_weights, read_weights
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.models.estimator import Estimator
 from oddsmith.models.logistic import LogisticRegression

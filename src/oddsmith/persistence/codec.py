@@ -243,9 +243,7 @@ class Decoder:
             "long bytes": lambda node: self._once(
                 node["long bytes"], lambda name: self._tensors[name].tobytes(), "bytes"
             ),
-            "table": lambda node: self._once(
-                node["table"], lambda name: unpack_table(self._tensors[name]), "table"
-            ),
+            "table": lambda node: self._once(node["table"], lambda name: unpack_table(self._tensors[name]), "table"),
             "range": lambda node: range(*node["range"]),
             "value": lambda node: VALUES[node["value"]],
             "complex": lambda node: complex(*self._items(node["complex"])),
@@ -289,7 +287,9 @@ class Decoder:
         if depth > DEEPEST:
             raise ModelFileError("Its parts are nested too deeply.")
         if self._parts > MOST_PARTS:
-            raise ModelFileError(f"It has more than {MOST_PARTS:,} parts, shared ones counted as often as they are met.")
+            raise ModelFileError(
+                f"It has more than {MOST_PARTS:,} parts, shared ones counted as often as they are met."
+            )
 
     def _same(self, node: dict[str, Any]) -> Any:
         parts, height = self._extents[node["same"]]
@@ -305,10 +305,10 @@ class Decoder:
         buffer = np.frombuffer(bytearray.fromhex(node["scalar"]), dtype=np.uint8)
         return arrays.from_bytes(buffer, {"dtype": node["dtype"], "shape": [], "order": "C"})[()]
 
-    def _array(self, node: dict[str, Any]) -> npt.NDArray[Any]:
+    def _array(self, node: dict[str, Any]) -> Any:
         return self._once(node["array"], lambda name: arrays.from_bytes(self._tensors[name], node))
 
-    def _texts(self, node: dict[str, Any]) -> npt.NDArray[Any]:
+    def _texts(self, node: dict[str, Any]) -> Any:
         lengths, shape = self._tensors[node["lengths"]], arrays.as_shape(node["shape"])
         kind = np.dtype(object) if node["objects"] else STRINGS
         return self._once(

@@ -100,7 +100,7 @@ def _data_points(context: ReportContext) -> Iterator[Point]:
             "the model in use. Give offset, too."
         )
         yield False, text, "discrimination"
-    total = None if learned is None else sample_weight_sum(model, learned.class_weight)
+    total = 0.0 if learned is None else sample_weight_sum(model, learned.class_weight)
     if context.weights is None and learned is not None and not np.isclose(total, learned.n_rows):
         text = "The model was fitted with weights, and every row counts once here: give sample_weight, too."
         yield False, text, "data"

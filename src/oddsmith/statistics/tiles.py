@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from oddsmith.caching import cached_property
 from oddsmith.block import Block
+from oddsmith.caching import cached_property
 from oddsmith.numerics import Array
 
 Codes = npt.NDArray[np.intp]
