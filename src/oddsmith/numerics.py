@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy import linalg, special
 from scipy.linalg.lapack import dpocon, dpotrf, dpotrs, dtrtri, dtrtrs
 
-from oddsmith.caching import cached_property
+from oddsmith.cached_property import cached_property
 
 Array = npt.NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)

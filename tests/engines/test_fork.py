@@ -10,7 +10,7 @@ PARENT = """
 import os, sys, threading, time, warnings
 import numpy as np
 import oddsmith
-from oddsmith.caching import cached_property
+from oddsmith.cached_property import cached_property
 from oddsmith.engines import memory
 
 warnings.simplefilter("ignore")

@@ -8,7 +8,7 @@ from numbers import Real
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.caching import cached_property
+from oddsmith.cached_property import cached_property
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import EPS, Array, SpdFactor, factor_spd
 from oddsmith.protocols import Indices, Labels

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import gammaln, xlogy
 
-from oddsmith.caching import cached_property
+from oddsmith.cached_property import cached_property
 from oddsmith.densities.gaussian import LOG_2PI
 from oddsmith.densities.rows import RowMatrix, dense, stored, tiles
 from oddsmith.numerics import Array

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg, sparse
 
-from oddsmith.caching import cached_property
+from oddsmith.cached_property import cached_property
 from oddsmith.densities.rows import RowMatrix, dense, tiles
 from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.protocols import Indices

@@ -69,10 +69,10 @@ def learn_class_weight(
     Without ``reset`` they are those of the fit, whatever the rows here.
     """
     if not reset:
-        found = getattr(model, "class_weight_", None)
+        found = vars(model).get("class_weight_")
         factors = {} if found is None else dict(zip(model.classes_.tolist(), found.tolist(), strict=True))
         return None if found is None else np.array([factors.get(label, 1.0) for label in classes.tolist()])
-    learned = read_class_weight(getattr(model, "class_weight", None), classes, weight, partial=partial)
+    learned = read_class_weight(vars(model).get("class_weight"), classes, weight, partial=partial)
     model.__dict__.pop("class_weight_", None)
     if learned is not None:
         model.class_weight_ = learned
@@ -87,7 +87,7 @@ def sample_weight_sum(model: BaseEstimator, weight: Array) -> float:
     >>> sample_weight_sum(model, np.array([2.0, 6.0]))
     4.0
     """
-    factors = getattr(model, "class_weight_", None)
+    factors = vars(model).get("class_weight_")
     return float((weight if factors is None else weight / factors).sum())
 
 
@@ -107,7 +107,7 @@ def weigh_classes(
     >>> weigh_classes(model, np.array(["a", "b"]), t, None).round(3).tolist()
     [0.667, 0.667, 0.667, 2.0]
     """
-    if reset and getattr(model, "class_weight", None) is None:
+    if reset and vars(model).get("class_weight") is None:
         model.__dict__.pop("class_weight_", None)
         return s
     weight = np.bincount(t, weights=s, minlength=len(classes)).astype(np.float64)

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from oddsmith.block import Block
-from oddsmith.caching import cached_property
+from oddsmith.cached_property import cached_property
 from oddsmith.engines.base import ENGINES, Progress, S, merged
 from oddsmith.engines.dask_collections import Client, Collection, Lazy, aligned, checked_rows, dask_package, is_frame
 from oddsmith.engines.dask_collections import partitions as list_partitions

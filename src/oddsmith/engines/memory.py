@@ -383,9 +383,8 @@ def _blas_controller() -> ThreadpoolController:
 def _take_control() -> None:
     """Let any thread set the number of BLAS threads: threadpoolctl (from 3.7 on) obeys the first that did alone."""
     for library in _blas_controller().lib_controllers:
-        clear = getattr(library, "clear_controlling_thread", None)
-        if clear is not None:
-            clear(force=True)
+        with suppress(AttributeError):  # not every library, and not every version, has it
+            library.clear_controlling_thread(force=True)
 
 
 BLAS_ALONE_NUMBERS = 4096

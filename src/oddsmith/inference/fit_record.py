@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.caching import cached_property
+from oddsmith.cached_property import cached_property
 from oddsmith.design.formula import Expression, plain_column
 from oddsmith.design.table import Design
 from oddsmith.design.terms import Factor, Term

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.caching import cached_property
+from oddsmith.cached_property import cached_property
 from oddsmith.errors import InvalidInputError, UnavailableError
 from oddsmith.likelihood.coordinates import Coordinates
 from oddsmith.numerics import Array, SpdFactor, factor_spd

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from oddsmith.caching import cached_property
+from oddsmith.cached_property import cached_property
 from oddsmith.engines import AnySource, Engine, MemorySource, PartedSource, Progress, engine_of
 from oddsmith.engines.memory import RunSource, available_cores, in_slices, parallel_map
 from oddsmith.errors import InvalidInputError

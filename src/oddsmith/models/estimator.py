@@ -12,11 +12,12 @@ from oddsmith.data_access.dispatch import streams
 from oddsmith.design.fitted_basis import expanded, has_basis, input_names
 from oddsmith.design.inputs import check_finite, check_fitted, feature_names, read_rows
 from oddsmith.errors import InvalidInputError
-from oddsmith.models.foreign_parameters import checked_names, translate
+from oddsmith.models.foreign_parameters import translate
 from oddsmith.numerics import Array, log_softmax, softmax
 from oddsmith.protocols import Labels
 
 if TYPE_CHECKING:
+    from oddsmith.densities.rows import RowMatrix
     from oddsmith.design.basis import Expansion
 
 
@@ -28,12 +29,6 @@ class Estimator(BaseEstimator):
     basis_: Expansion
     basis: object = None
     class_weight: object = None
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Let the constructor of a model refuse parameters of other libraries with what they are called here."""
-        super().__init_subclass__(**options)
-        if "__init__" in vars(cls):
-            cls.__init__ = checked_names(cls.__init__)  # type: ignore[method-assign]
 
     def set_params(self, **params: Any) -> Any:
         """Set parameters by name; those of parts as ``model__prior``."""
@@ -86,7 +81,7 @@ class PosteriorMixin(Estimator):
         return log_softmax(self._activations(X))
 
 
-def linear_activations(rows: Any, W: Array, b: Array) -> Array:
+def linear_activations(rows: RowMatrix, W: Array, b: Array) -> Array:
     """Return ``rows @ Wᵀ + b``; refuse rows of which that is no finite number.
 
     >>> linear_activations(np.array([[1.0], [2.0]]), np.array([[3.0]]), np.array([1.0])).tolist()

@@ -20,6 +20,7 @@ from oddsmith.engines.base import Source
 from oddsmith.errors import InvalidInputError, SeparationWarning
 from oddsmith.models.base import MODELS, Classifier
 from oddsmith.models.estimator import PosteriorMixin, check_count, per_class
+from oddsmith.models.foreign_parameters import checked_names
 from oddsmith.models.geometry_mixin import GeometryMixin
 from oddsmith.models.merge_mixin import MergeMixin
 from oddsmith.numerics import Array, factor_spd, null_vectors, smallest_norm, without_traces
@@ -101,6 +102,7 @@ class FisherDiscriminant(
     ((150, 1), 0.987, [0.991])
     """
 
+    @checked_names
     def __init__(
         self,
         n_components: int | None = None,

@@ -30,6 +30,7 @@ from oddsmith.engines.base import Source
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.likelihood.messages import column_list
 from oddsmith.models.base import MODELS, Classifier
+from oddsmith.models.foreign_parameters import checked_names
 from oddsmith.models.generative_mixin import GenerativeMixin, with_posterior
 from oddsmith.models.geometry_mixin import GeometryMixin
 from oddsmith.models.merge_mixin import LARGEST_SCATTER
@@ -116,6 +117,7 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
     34
     """
 
+    @checked_names
     def __init__(
         self,
         covariance: str | Mapping[Any, Any] = "shared",

@@ -11,6 +11,7 @@ from oddsmith.engines.base import Source
 from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.models.base import MODELS, Classifier
 from oddsmith.models.estimator import check_count
+from oddsmith.models.foreign_parameters import checked_names
 from oddsmith.models.geometry_mixin import GeometryMixin
 from oddsmith.models.merge_mixin import MergeMixin
 from oddsmith.numerics import Array, factor_spd, null_vectors, smallest_norm, without_traces
@@ -78,6 +79,7 @@ class LeastSquaresClassifier(MergeMixin, GeometryMixin, Classifier):
     True
     """
 
+    @checked_names
     def __init__(
         self,
         targets: str = "one-hot",

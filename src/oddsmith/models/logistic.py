@@ -29,6 +29,7 @@ from oddsmith.links import LINKS
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.bayesian_mixin import BayesianMixin
 from oddsmith.models.estimator import check_count, check_seed, linear_activations, per_class
+from oddsmith.models.foreign_parameters import checked_names
 from oddsmith.models.geometry_mixin import GeometryMixin
 from oddsmith.numerics import Array, log_softmax, softmax
 from oddsmith.priors import GaussianPrior, JeffreysPrior, as_prior, split_prior
@@ -145,6 +146,7 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
 
     _sgd_state: OnlineState | None = None
 
+    @checked_names
     def __init__(
         self,
         prior: object = None,

@@ -24,6 +24,7 @@ from oddsmith.design.inputs import Encoded, read_labels, read_rows
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing, is_probabilistic
+from oddsmith.models.foreign_parameters import checked_names
 from oddsmith.models.geometry_mixin import GeometryMixin, lengths, pairwise
 from oddsmith.models.wrapper_mixin import Trainable, WrapperMixin, fit_copy
 from oddsmith.numerics import Array
@@ -50,6 +51,7 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
     _sides: Callable[[int], list[Sides]]
     _combine: Callable[[Array], Array]
 
+    @checked_names
     def __init__(
         self, model: object = None, *, basis: object = None, n_jobs: int | None = None, class_weight: object = None
     ) -> None:

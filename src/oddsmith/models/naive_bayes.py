@@ -26,6 +26,7 @@ from oddsmith.design.labels import union_of_classes
 from oddsmith.engines import MemoryEngine
 from oddsmith.errors import InvalidInputError, OddsmithWarning
 from oddsmith.models.base import MODELS, Classifier
+from oddsmith.models.foreign_parameters import checked_names
 from oddsmith.models.generative_mixin import GenerativeMixin
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
@@ -115,6 +116,7 @@ class NaiveBayes(GenerativeMixin, Classifier):
     ['yes', 'no']
     """
 
+    @checked_names
     def __init__(
         self,
         features: str | Sequence[str] | Mapping[Any, str] = "auto",

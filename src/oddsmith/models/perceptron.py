@@ -20,6 +20,7 @@ from oddsmith.errors import ConvergenceWarning, InvalidInputError
 from oddsmith.kernels.perceptron import Walk, correct, margins, rounding, run_epoch
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.estimator import check_count, check_seed
+from oddsmith.models.foreign_parameters import checked_names
 from oddsmith.models.geometry_mixin import GeometryMixin
 from oddsmith.numerics import Array
 from oddsmith.records import WEIGHTS, Trace, records_weights
@@ -100,6 +101,7 @@ class PerceptronClassifier(GeometryMixin, Classifier):
     (True, [0, 1, 1, 0])
     """
 
+    @checked_names
     def __init__(
         self,
         step_size: float = 1.0,

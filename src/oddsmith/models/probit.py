@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from oddsmith.models.base import MODELS
+from oddsmith.models.foreign_parameters import checked_names
 from oddsmith.models.logistic import LogisticRegression
 from oddsmith.solvers import Solver
 
@@ -22,6 +23,7 @@ class ProbitRegression(LogisticRegression):
     [[0.349, 0.651]]
     """
 
+    @checked_names
     def __init__(
         self,
         prior: object = None,

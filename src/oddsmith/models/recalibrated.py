@@ -15,6 +15,7 @@ from oddsmith.design.inputs import read_labels, split_target
 from oddsmith.errors import InvalidInputError, UnknownNameError, as_input_errors
 from oddsmith.models.base import MODELS, Classifier, HasPredictive, all_or_nothing, training_prior
 from oddsmith.models.estimator import check_seed
+from oddsmith.models.foreign_parameters import checked_names
 from oddsmith.models.wrapper_mixin import WrapperMixin, fit_copy, take
 from oddsmith.numerics import Array
 from oddsmith.protocols import ClassifierLike, Indices, Labels
@@ -78,6 +79,7 @@ class RecalibratedClassifier(WrapperMixin, Classifier):
     class_prior_: Array | None
     _inner: Any
 
+    @checked_names
     def __init__(
         self,
         model: object = None,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.caching import cached_property
+from oddsmith.cached_property import cached_property
 from oddsmith.design.basis.base import seen_through
 from oddsmith.engines import AnySource
 from oddsmith.engines.memory import RunSource

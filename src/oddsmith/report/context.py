@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.special import entr
 
-from oddsmith.caching import cached_property
+from oddsmith.cached_property import cached_property
 from oddsmith.data_access.streamed_prediction import columns_of
 from oddsmith.decision.actions import decide_by
 from oddsmith.decision.loss import LossLike, LossMatrix, read_loss, read_probabilities, read_reject

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from oddsmith.caching import cached_property
+from oddsmith.cached_property import cached_property
 from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.records import Certificate
 from oddsmith.solvers import policy

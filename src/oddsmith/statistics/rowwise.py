@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.block import Block
-from oddsmith.caching import cached_property
+from oddsmith.cached_property import cached_property
 from oddsmith.links import Link
 from oddsmith.losses import RowLosses, row_losses
 from oddsmith.numerics import Array, log_normaliser, sigmoid

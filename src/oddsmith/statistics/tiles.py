@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from oddsmith.block import Block
-from oddsmith.caching import cached_property
+from oddsmith.cached_property import cached_property
 from oddsmith.numerics import Array
 
 Codes = npt.NDArray[np.intp]
