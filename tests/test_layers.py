@@ -13,20 +13,8 @@ SRC = Path(oddsmith.__file__).parent
 
 # Each room may import from those before it, and from itself.
 LAYERS = (
-    *(
-        "errors",
-        "registry",
-        "protocols",
-        "records",
-        "numerics",
-        "bordered",
-        "links",
-        "losses",
-        "priors",
-        "rows",
-        "block",
-    ),
-    *("statistic", "kernels", "statistics", "engines", "design", "solvers"),
+    *("errors", "cached_property", "registry", "protocols", "records", "numerics", "bordered", "links", "losses"),
+    *("priors", "rows", "block", "statistic", "kernels", "statistics", "engines", "design", "solvers"),
     *("likelihood", "densities", "inference", "prior_selection", "decision", "data_access", "models", "evaluation"),
     *("persistence", "export", "federated", "data", "plots", "report", "lectures", "lab", "cli", "testing", "demo"),
 )

@@ -9,7 +9,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
@@ -99,13 +99,13 @@ def did_you_mean(text: object, names: Iterable[object]) -> str:
 
 
 @contextmanager
-def as_input_errors() -> Iterator[None]:
-    """Give errors raised inside (by scikit-learn's validation, say) their place in this tree."""
+def as_input_errors(explain: Callable[[str], str] = str) -> Iterator[None]:
+    """Give errors raised inside (by scikit-learn, say) their place in this tree; ``explain`` words them."""
     try:
         yield
     except OddsmithError:
         raise
-    except ValueError as error:
-        raise InvalidInputError(str(error)) from None
+    except (ValueError, OverflowError) as error:
+        raise InvalidInputError(explain(str(error))) from None
     except TypeError as error:
-        raise InvalidTypeError(str(error)) from None
+        raise InvalidTypeError(explain(str(error))) from None

@@ -7,13 +7,14 @@ other array libraries later; the linear algebra is NumPy and SciPy.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, special
 from scipy.linalg.lapack import dpocon, dpotrf, dpotrs, dtrtri, dtrtrs
+
+from oddsmith.cached_property import cached_property
 
 Array = npt.NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
@@ -135,7 +136,8 @@ def log_softmax(A: Array) -> Array:
     >>> log_softmax(np.array([[0.0, 1000.0]])).tolist()
     [[-1000.0, 0.0]]
     """
-    shifted = A - A.max(axis=1, keepdims=True)
+    with np.errstate(over="ignore"):  # a difference of -inf is a probability of 0
+        shifted = A - A.max(axis=1, keepdims=True)
     result: Array = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
     return result
 
@@ -146,7 +148,8 @@ def softmax(A: Array) -> Array:
     >>> softmax(np.array([[0.0, 1000.0]])).tolist()
     [[0.0, 1.0]]
     """
-    E = np.exp(A - A.max(axis=1, keepdims=True))
+    with np.errstate(over="ignore"):  # a difference of -inf is a probability of 0
+        E = np.exp(A - A.max(axis=1, keepdims=True))
     result: Array = E / E.sum(axis=1, keepdims=True)
     return result
 

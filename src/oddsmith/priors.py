@@ -193,7 +193,7 @@ class GaussianPrior:
             sigma = float(self.scale)  # type: ignore[arg-type]
             if not (np.isfinite(sigma) and sigma > 1e-100):
                 raise InvalidInputError(
-                    f"The scale of a GaussianPrior must be a positive number, found {self.scale!r}. "
+                    f"The scale of a GaussianPrior must be a positive number (above 1e-100), found {self.scale!r}. "
                     "For no prior (maximum likelihood) use prior=None."
                 )
             return np.concatenate([[0.0], np.full(M, sigma**-2.0)])

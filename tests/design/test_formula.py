@@ -152,7 +152,6 @@ HOSTILE = [
     "I(x << 3)",
     "I(x is z)",
     "I(1 < x < 2)",
-    "I(x ^ 2)",
     "{x; z}",
     "{import os}",
     "np.log(x)",

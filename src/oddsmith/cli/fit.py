@@ -34,6 +34,7 @@ def fit(
     prior: Annotated[str | None, options.option(PRIOR)] = None,
     formula: Annotated[str | None, options.option(FORMULA)] = None,
     weights: options.Weights = None,
+    class_weight: options.ClassWeight = None,
     missing: options.Missing = None,
     unseen: options.Unseen = None,
     ignore: options.Ignore = None,
@@ -54,7 +55,8 @@ def fit(
     from oddsmith.cli.model_spec import ModelSpec
     from oddsmith.cli.table_fit import ColumnRoles, fit_table
 
-    spec = ModelSpec(model=model, basis=basis, prior=prior, formula=formula, missing=missing, unseen=unseen)
+    policies = {"basis": basis, "prior": prior, "formula": formula, "missing": missing, "unseen": unseen}
+    spec = ModelSpec(model=model, class_weight=class_weight, **policies)
     estimator = spec.build()
     for path in (output, report):
         check_output(path, *data)

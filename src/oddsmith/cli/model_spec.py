@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from oddsmith.cli.spec_parser import make, read_basis, read_call, read_prior, split_list
+from oddsmith.cli.spec_parser import make, read_basis, read_call, read_class_weight, read_prior, split_list
 from oddsmith.errors import InvalidInputError
 from oddsmith.models import MODELS
 
@@ -22,7 +22,7 @@ SCALED = "standardize(center=False)"
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSpec:
-    """A model as text: the values of --model, --basis, --prior, --formula, --missing and --unseen."""
+    """A model as text: the values of --model, --basis, --prior, --formula, --missing, --unseen and --class-weight."""
 
     model: str
     basis: str | None = None
@@ -30,6 +30,7 @@ class ModelSpec:
     formula: str | None = None
     missing: str | None = None
     unseen: str | None = None
+    class_weight: str | None = None
 
     def arguments(self) -> list[str]:
         """Return the options that give this specification to ``oddsmith fit``.
@@ -38,7 +39,7 @@ class ModelSpec:
         ['--model', 'logistic', '--prior', '1.0']
         """
         given = {name: value for name, value in vars(self).items() if value is not None}
-        return [word for name, value in given.items() for word in (f"--{name}", value)]
+        return [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", value)]
 
     def _parameters(self) -> Mapping[str, inspect.Parameter]:
         return inspect.signature(MODELS[read_call(self.model, "model")[0]]).parameters
@@ -71,6 +72,8 @@ class ModelSpec:
             given["design"] = Design(**policies)
         if given and "model" in takes:  # one of these for each class, or each pair of classes
             given = {"model": make("logistic", MODELS, {"prior": 1.0, **given})}
+        if self.class_weight is not None:
+            given["class_weight"] = read_class_weight(self.class_weight)
         return make(self.model, MODELS, given)
 
 

@@ -40,6 +40,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 TARGET = option("The column with the classes.", "--target", "-t", metavar="COLUMN")
 Target = Annotated[str, TARGET]
 Basis = Annotated[str | None, option("Basis functions, in order: standardize,polynomial(2).")]
+_CLASS_WEIGHT = "Weights of the classes: balanced, or {'no': 1, 'yes': 5}."
+ClassWeight = Annotated[str | None, option(_CLASS_WEIGHT, metavar="WEIGHTS")]
 Weights = Annotated[str | None, option("The column that counts rows.", metavar="COLUMN")]
 _MISSING = "Missing values: error (if not given), drop (fit without these rows) or indicator (mean and a 0/1 column)."
 Missing = Annotated[str | None, option(_MISSING)]

@@ -146,11 +146,13 @@ def evaluate(
 
 def _warn_weighted(model: Classifier) -> None:
     """Warn that rows count once here, if the model was fitted with weights."""
+    from oddsmith.design.class_weight import sample_weight_sum
     from oddsmith.errors import OddsmithWarning
     from oddsmith.models.logistic import LogisticRegression
 
     learned = model._learned if isinstance(model, LogisticRegression) else None
-    if learned is not None and abs(float(learned.class_weight.sum()) - learned.n_rows) > 1e-9 * learned.n_rows:
+    total = 0.0 if learned is None else sample_weight_sum(model, learned.class_weight)
+    if learned is not None and abs(total - learned.n_rows) > 1e-9 * learned.n_rows:
         text = "The model was fitted with weights, and these scores count every row once. "
         warnings.warn(f"{text}Write the rows out by their weights to have them counted.", OddsmithWarning, stacklevel=2)
 

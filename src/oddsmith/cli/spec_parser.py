@@ -75,7 +75,7 @@ def make(text: str, registry: Registry[type[Any]], defaults: dict[str, Any] | No
     signature = inspect.signature(kind)
     for key in {**named, **(defaults or {})}:
         if key not in signature.parameters:
-            raise UnknownNameError(f"argument of {registry.kind} {name!r}:", key, signature.parameters)
+            raise _unknown_argument(kind, registry.kind, name, key, named)
     try:
         bound = signature.bind_partial(*arguments, **named).arguments
     except TypeError as error:
@@ -85,6 +85,16 @@ def make(text: str, registry: Registry[type[Any]], defaults: dict[str, Any] | No
     if twice is not None:
         raise InvalidInputError(f"{twice!r} is given twice: in {text!r} and by --{twice}. Give it once.")
     return kind(*arguments, **named, **(defaults or {}))
+
+
+def _unknown_argument(kind: type[Any], what: str, name: str, key: str, named: dict[str, Any]) -> Exception:
+    """Return the error for an argument that a class does not have; one of another library says what it is here."""
+    from oddsmith.models.foreign_parameters import is_foreign, translate
+
+    known = list(inspect.signature(kind).parameters)
+    if what == "model" and key in named and is_foreign(key):
+        return InvalidInputError(translate(kind, key, named[key], known))
+    return UnknownNameError(f"argument of {what} {name!r}:", key, known)
 
 
 def read_basis(text: str) -> list[Any]:
@@ -121,6 +131,26 @@ def read_prior(text: str) -> Any:
     if not 0 < scale < float("inf"):
         raise InvalidInputError(f"--prior {text}: the width of a prior is a positive number, or evidence, loo or cv.")
     return scale
+
+
+def read_class_weight(text: str) -> Any:
+    """Return class weights from ``balanced`` or a dictionary; labels that are numbers stand without quotes.
+
+    >>> read_class_weight("balanced"), read_class_weight("{'yes': 5}"), read_class_weight("{0: 1, 1: 5}")
+    ('balanced', {'yes': 5}, {0: 1, 1: 5})
+    """
+    word = text.strip()
+    if not word.startswith("{"):
+        if word != "balanced":
+            raise UnknownNameError("--class-weight", word, ["balanced", "{'yes': 5}"])
+        return word
+    try:
+        return dict(ast.literal_eval(word))
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        raise InvalidInputError(
+            f"--class-weight {text} cannot be read. Write balanced, or weights by class: {{'no': 1, 'yes': 5}}; labels "
+            "that are numbers stand without quotes."
+        ) from None
 
 
 def read_loss(text: str, classes: Iterable[Any]) -> Any:

@@ -15,6 +15,7 @@ from oddsmith.data_access.checkpoint import with_journal
 from oddsmith.data_access.collected_rows import collect, collects
 from oddsmith.data_access.training_data import TrainingData
 from oddsmith.design import inputs
+from oddsmith.design.class_weight import learn_class_weight
 from oddsmith.design.data_summary import BlockEncoder, DataSummary, DataSummaryParams, Roles, concatenate_samples
 from oddsmith.design.fitted_design import as_design, check_intercept, keep_design
 from oddsmith.design.formula import read_formula
@@ -121,18 +122,22 @@ def read_stream(
     classes: Labels = summary.classes if reset else model.classes_
     found = dict(zip(summary.classes.tolist(), summary.weight.tolist(), strict=True))
     class_weight = np.array([found.get(label, 0.0) for label in classes.tolist()])
+    factors = learn_class_weight(model, classes, class_weight, reset=reset)
     names = None if roles.features is None else tuple(map(str, roles.features))
     read = roles if learned is None else replace(roles, features=tuple(map(str, learned.feature_names_in_)))
     limits = parts.innermost
     dtype = (limits.dtype if isinstance(limits, Limits) else None) or "float64"
     encode = BlockEncoder(roles=read, classes=classes, design=learned, names=names, missing=missing, dtype=dtype)
+    encode = replace(encode, class_weight=factors)
+    weight = class_weight if factors is None else factors * class_weight
     if split and learned is not None and collects(parts, learned, summary.n_rows):
         rows = collect(parts, replace(encode, split=True), len(classes))
         columns = learned.get_feature_names_out()
-        return TrainingData(classes, rows, class_weight, lambda: inputs.check_finite(rows.X, columns))
+        return TrainingData(classes, rows, weight, lambda: inputs.check_finite(rows.X, columns))
     mean = None if summary.offset_sum is None else np.atleast_1d(summary.offset_sum) / summary.weight.sum()
     counted = summary.n_present == summary.n_rows == float(summary.weight.sum())
-    weighted = roles.weight is not None or not counted or any(part.rows.s is not None for part in summary.drawn)
+    weighted = roles.weight is not None or factors is not None or not counted
+    weighted = weighted or any(part.rows.s is not None for part in summary.drawn)
     source = PartedSource(
         parts,
         encode,
@@ -145,7 +150,17 @@ def read_stream(
         offset_mean=mean if mean is None or len(classes) == 2 else mean[1:] - mean[0],
         drawn=_encode_sample(summary, encode) if summary.drawn else None,
     )
-    return TrainingData(classes, source, class_weight)
+    return TrainingData(classes, source, weight)
+
+
+def learn_stream_class_weight(model: BaseEstimator, stream: Stream) -> dict[Any, float]:
+    """Return the class weights of a model that is fitted piece by piece: one pass, for the classes and their counts."""
+    roles = find_roles(stream)
+    summary = _summarise(roles.select(stream.parts), roles, None, False, 0)
+    inputs.check_class_weights(summary.weight, summary.classes)
+    factors = learn_class_weight(model, summary.classes, summary.weight)
+    assert factors is not None
+    return dict(zip(summary.classes.tolist(), factors.tolist(), strict=True))
 
 
 def find_roles(stream: Stream, design: Design | None = None, features: Iterable[object] | None = None) -> Roles:

@@ -45,7 +45,7 @@ def read_class_prior(class_prior: PerClass, classes: Labels) -> Array:
         raise InvalidInputError(
             f"class_prior must be positive and sum to 1, found {prior.tolist()} with the sum {prior.sum():g}."
         )
-    return prior
+    return prior.copy()  # the caller's array stays the caller's
 
 
 def read_rates(rates: PerClass, classes: Labels) -> Array:

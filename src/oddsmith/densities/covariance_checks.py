@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
 
+from oddsmith.cached_property import cached_property
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import EPS, Array, SpdFactor, factor_spd
 from oddsmith.protocols import Indices, Labels
@@ -71,7 +71,7 @@ def shrink(S: Array, shrinkage: float | str, n: float) -> tuple[Array, float]:
     D, level = len(diagonal), float(diagonal.mean())
     if shrinkage == "oas":
         # In units of the level, so that squares of tiny or huge variances stay in range.
-        square = float((S**2).sum() / level**2) / D**2 if level > 0 else 0.0
+        square = float(((S / level) ** 2).sum()) / D**2 if level > 0 else 0.0
         excess = (n + 1.0) * (square - 1.0 / D)
         share = min(1.0, (square + 1.0) / excess) if excess > 0 else 1.0
     else:

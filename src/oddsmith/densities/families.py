@@ -8,13 +8,13 @@ or as CSR matrices; a missing value adds nothing, since its density integrates t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from scipy import sparse
 from scipy.special import gammaln, xlogy
 
+from oddsmith.cached_property import cached_property
 from oddsmith.densities.gaussian import LOG_2PI
 from oddsmith.densities.rows import RowMatrix, dense, stored, tiles
 from oddsmith.numerics import Array

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, sparse
 
+from oddsmith.cached_property import cached_property
 from oddsmith.densities.rows import RowMatrix, dense, tiles
 from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.protocols import Indices

@@ -147,6 +147,8 @@ def encode(columns: Columns, plan: ColumnPlan, *, extend: bool) -> tuple[RowMatr
             f"Column {plan.name(categorical[0])!r} is categorical, but the zeros of a sparse matrix are no "
             "categories. Pass a dense array or a table."
         )
+    if columns.rows is not None:  # functions of a basis are made once for all columns
+        columns = replace(columns, rows=whole(columns.rows))
     rows, levels, unknown = np.empty((columns.n_rows, len(plan)), order="F"), dict(plan.levels), {}
     for j in range(len(plan)):
         if plan.family(j) != "categorical":

@@ -69,11 +69,16 @@ def by_rows(function: Callable[[RowMatrix], Array], rows: RowMatrix, threads: in
     n = rows.shape[0]
     elements = len(stored(rows)) if sparse.issparse(rows) else n * rows.shape[1]
     count = min(n, -(-elements // SLICE_ELEMENTS))
+
+    def quiet(some: RowMatrix) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):  # the caller looks at what comes out
+            return function(some)
+
     if count < 2:
-        return function(whole(rows))
+        return quiet(whole(rows))
     edges = [n * i // count for i in range(count + 1)]
     with one_blas_thread(), ThreadPoolExecutor(threads or available_cores()) as pool:
-        return np.concatenate(list(pool.map(lambda ends: function(rows[slice(*ends)]), pairwise(edges))))
+        return np.concatenate(list(pool.map(lambda ends: quiet(rows[slice(*ends)]), pairwise(edges))))
 
 
 def has_missing(rows: RowMatrix, names: Callable[[], npt.NDArray[Any] | list[str]]) -> bool:
@@ -88,15 +93,29 @@ def has_missing(rows: RowMatrix, names: Callable[[], npt.NDArray[Any] | list[str
 
 
 def infinite_error(rows: RowMatrix, names: npt.NDArray[Any] | list[str]) -> InvalidInputError:
-    """Return the error that names the first column with infinite values."""
+    """Return the error that names the first column with infinite values, or the largest if sums of them are."""
+    rows = whole(rows)
     if sparse.issparse(rows):
         entries = sparse.coo_array(rows)
         cells = np.column_stack([entries.row, entries.col])[np.isinf(entries.data)]
     else:
         cells = np.argwhere(np.isinf(np.asarray(rows)))
+    if not len(cells):
+        return overflow_error(rows, names)
     column = int(cells[0, 1])
     inside = cells[cells[:, 1] == column, 0]
     return InvalidInputError(
         f"Input X contains infinity (inf): column {str(names[column])!r} has {len(inside)} infinite values, the first "
         f"in row {int(inside.min())}. Replace them by finite numbers, or by NaN if they stand for missing values."
+    )
+
+
+def overflow_error(rows: RowMatrix, names: npt.NDArray[Any] | list[str]) -> InvalidInputError:
+    """Return the error that names the column of largest values, whose sums or squares are too large."""
+    sizes: Any = abs(whole(rows))
+    largest = sizes.max(axis=0).toarray().ravel() if sparse.issparse(sizes) else np.nanmax(sizes, axis=0, initial=0.0)
+    j = int(np.argmax(largest))
+    return InvalidInputError(
+        f"Column {str(names[j])!r} has values up to {largest[j]:.3g}: its sums or squares leave the range of floating "
+        "point. Divide it by a power of ten."
     )

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from oddsmith.block import Block
 from oddsmith.design import inputs
+from oddsmith.design.class_weight import multiply
 from oddsmith.design.inputs import ArrayOrCSR, Codes, as_array, as_table, take_rows
 from oddsmith.design.labels import code_labels, union_of_classes
 from oddsmith.design.levels import TableSchema
@@ -260,6 +261,7 @@ class BlockEncoder:
 
     Values that are missing or infinite are refused, with the name of the piece, unless ``missing`` ones are allowed.
     With ``split`` rows come in parts, categories as codes.
+    Weights are multiplied by the ``class_weight`` of each row's class, where there is one.
 
     >>> encode = BlockEncoder(roles=Roles(), classes=np.array(["a", "b"]))
     >>> block = encode(Piece(np.eye(2), ["b", "a"]))
@@ -274,6 +276,7 @@ class BlockEncoder:
     missing: bool = False
     dtype: str = "float64"
     split: bool = False
+    class_weight: Array | None = None
 
     def __call__(self, piece: Piece) -> Block:
         kept: Indices | None = None
@@ -288,7 +291,8 @@ class BlockEncoder:
                 present = s if s is None or s.any() else None
                 rows, kept = self.design.retrain(table, present, part=True, split=self.split)
             t = self._codes(self.roles.labels(piece, n, kept) if n else ())
-            return Block(as_rows(rows), t, take_rows(s, kept), take_rows(offset, kept))
+            s = multiply(take_rows(s, kept), t, self.class_weight)
+            return Block(as_rows(rows), t, s, take_rows(offset, kept))
 
     def _codes(self, labels: Sequence[object]) -> Codes:
         if not len(labels):

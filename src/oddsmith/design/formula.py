@@ -134,7 +134,7 @@ def parse(text: str) -> ast.expr:
         return quoted.setdefault(match.group(), f"{prefix}{len(quoted)}")
 
     try:
-        tree = ast.parse(QUOTED.sub(stand_in, text).strip(), mode="eval").body
+        tree = ast.parse(_with_powers(QUOTED.sub(stand_in, text)).strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise _refuse(text, "it cannot be read") from None
     nodes = list(ast.walk(tree))
@@ -145,6 +145,15 @@ def parse(text: str) -> ast.expr:
         if isinstance(node, ast.Name):
             node.id = names.get(node.id, node.id)
     return tree
+
+
+def _with_powers(text: str) -> str:
+    """Return an expression with the powers of R, ``x^2``, as those of Python, but for texts in quotes.
+
+    >>> _with_powers("x^2 + (y == 'a^b')")
+    "x**2 + (y == 'a^b')"
+    """
+    return re.sub(r"('[^']*'|\"[^\"]*\")|\^", lambda match: match.group(1) or "**", text)
 
 
 def column_name(node: ast.Name) -> str:
@@ -288,12 +297,16 @@ def read_formula(text: object, columns: Iterable[str]) -> Formula:
         raise InvalidInputError(
             f"%in% in the formula {text!r} has other meanings elsewhere than in R. Write a:b instead."
         )
+    text = _translated(text)
     sides, written = _parsed(text, columns)
     left, right = getattr(sides, "lhs", None), getattr(sides, "rhs", sides)
     found = list(map(_factors, _terms(right, text)))
     terms = [factors for factors in found if factors]
     if not terms:
-        raise InvalidInputError(f"The formula {text!r} has no columns on its right side.")
+        raise InvalidInputError(
+            f"The formula {text!r} has no columns on its right side. Of the model with a constant alone, every fit "
+            "keeps the log likelihood: summary().null_log_likelihood. Name a column."
+        )
     # As in R: factors in the order in which they are written, terms by degree.
     order = {text: place for place, text in reversed(list(enumerate(written)))}
     inside = [tuple(sorted(dict.fromkeys(term), key=lambda f: order.get(f.text, len(order)))) for term in terms]
@@ -303,6 +316,22 @@ def read_formula(text: object, columns: Iterable[str]) -> Formula:
             f"The formula {text!r} has {formula.target!r} on both sides: labels cannot explain themselves."
         )
     return formula
+
+
+def _translated(text: str) -> str:
+    """Return a formula with R's ``factor(x)`` and ``as.factor(x)`` as ``C(x)``; refuse ``offset(x)``.
+
+    >>> _translated("low ~ as.factor(race) + `factor(x)`")
+    'low ~ C(race) + `factor(x)`'
+    """
+    outside = QUOTED.sub("", text)
+    found = re.search(r"(?<![\w.])offset\s*\(([^()]*)\)", outside)
+    if found is not None:
+        raise InvalidInputError(
+            f"{found.group()} in the formula: an offset is an argument of fit here. Leave it out of the formula, and "
+            f"write fit(table, offset=table[{found.group(1).strip()!r}])."
+        )
+    return re.sub(r"(`[^`]*`)|(?<![\w.])(?:as\.)?factor\s*\(", lambda match: match.group(1) or "C(", text)
 
 
 def _check_size(text: str) -> None:

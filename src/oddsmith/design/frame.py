@@ -27,6 +27,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
 from oddsmith.design import inputs
+from oddsmith.design.foreign_errors import explain_rows
 from oddsmith.design.inputs import ArrayOrCSR, arrow_numbers, as_table, column_numbers
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.numerics import Array
@@ -312,13 +313,13 @@ def read_columns(estimator: BaseEstimator, X: object, *, reset: bool) -> Columns
     if table is not None and len(table) and len(table.columns):
         names, kinds = tuple(map(str, table.columns)), [_number_kind(dtype) for dtype in table.schema.values()]
         arrays = [] if all(kinds) else [arrow_array(column) for column in table.iter_columns()]
-        with as_input_errors():
+        with as_input_errors(explain_rows):
             validate_data(estimator, inputs._with_names(table), reset=reset, skip_check_array=True)
         if arrays:
             return _columns(names, arrays)
         return Columns(names, np.array(kinds, dtype="<U7"), inputs.column_major(table))
     values: Any = X
-    with as_input_errors():
+    with as_input_errors(explain_rows):
         if table is None and not sparse.issparse(X):
             # Lists that mix words and numbers keep both.
             mixed = isinstance(X, list | tuple) and np.asarray(X).dtype.kind in "US"
@@ -358,6 +359,11 @@ def arrow_array(column: nw.Series[Any]) -> pa.Array:
     """Return a column as one array of Arrow; NaN stands for a missing value, as null does."""
     try:
         array = column.to_arrow()
+    except pa.ArrowNotImplementedError as error:
+        raise InvalidInputError(
+            f"Column {column.name!r} is of type {column.dtype}, which is neither numbers, truth values nor categories "
+            f"({str(error).rstrip('.')}). Turn it into one of these, or leave it out."
+        ) from None
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise InvalidInputError(
             f"Column {column.name!r} holds values of different types ({str(error).rstrip('.')}). Make them all of one."

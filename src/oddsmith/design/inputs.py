@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,6 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
+from oddsmith.design.foreign_errors import explain_numbers, explain_rows
 from oddsmith.engines.arrow_matrix import copy_numbers, matrix_of
 from oddsmith.engines.scan import is_elsewhere
 from oddsmith.errors import InvalidInputError, InvalidTypeError, NeedsMemoryError, NotFittedError, as_input_errors
@@ -90,8 +92,18 @@ def as_table(X: object) -> nw.DataFrame[Any] | None:
             "predict_proba, decision_function, decide and evaluate take it; for all else read a part of it that is "
             "small enough into a table."
         )
-    with as_input_errors():
-        table: object = nw.from_native(X, eager_only=True, pass_through=True)
+    with as_input_errors(explain_rows):
+        table: object = nw.from_native(X, pass_through=True)
+        if isinstance(table, nw.LazyFrame):
+            raise InvalidTypeError(
+                f"X is a {type(X).__name__} of {type(X).__module__.partition('.')[0]}, whose rows are not computed "
+                "yet. Pass X.collect(), or the files that it reads: fit('rows.parquet', y='label')."
+            )
+        if isinstance(X, Mapping):
+            raise InvalidTypeError(
+                f"X is a {type(X).__name__}, and a table or a matrix is expected. Make a data frame of it: "
+                "pandas.DataFrame(X), polars.DataFrame(X) or pyarrow.table(X)."
+            )
         if not isinstance(table, nw.DataFrame):
             return None
         twice = [name for name, count in Counter(table.columns).items() if count > 1]
@@ -135,7 +147,7 @@ def read_rows(estimator: BaseEstimator, X: object, *, reset: bool, split: bool =
         estimator.n_features_in_ = X.shape[1]
         return X
     table = as_table(X)
-    with as_input_errors():
+    with as_input_errors(explain_rows):
         if table is None:
             options = {"accept_sparse": "csr", "ensure_all_finite": False, "estimator": type(estimator).__name__}
             rows = check_array(X, dtype=[np.float64, np.float32], **options)
@@ -412,7 +424,12 @@ def read_weights(sample_weight: object, n_rows: int) -> Array | None:
     """Return checked weights in float64, or None for all ones."""
     if sample_weight is None:
         return None
-    with as_input_errors():
+    if isinstance(sample_weight, str):
+        advice = "For rows in memory pass the weights themselves, such as table['weight']."
+        if sample_weight == "balanced":
+            advice = "Weights by class are a parameter of the model: LogisticRegression(class_weight='balanced')."
+        raise InvalidTypeError(f"sample_weight is the text {sample_weight!r}; expected a weight for each row. {advice}")
+    with as_input_errors(partial(explain_numbers, "sample_weight")):
         if np.isscalar(sample_weight):
             sample_weight = np.full(n_rows, sample_weight)
         s = np.asarray(as_array(sample_weight), dtype=np.float64)
@@ -434,7 +451,7 @@ def read_offset(offset: object, n_rows: int, K: int) -> Array | None:
     """Return offsets of activations against class 0, n × (K−1), or None; given are n for two classes, else n × K."""
     if offset is None:
         return None
-    with as_input_errors():
+    with as_input_errors(partial(explain_numbers, "offset")):
         o = np.asarray(as_array(offset), dtype=np.float64)
     expected = (n_rows,) if K == 2 else (n_rows, K)
     if o.shape != expected:
@@ -444,10 +461,21 @@ def read_offset(offset: object, n_rows: int, K: int) -> Array | None:
     return np.ascontiguousarray(o[:, None] if K == 2 else o[:, 1:] - o[:, :1])
 
 
+LEAST_SHARE = 1e-100
+"""Least share of all weight that a class has, least total, and inverse of the largest: squares must stay in range."""
+
+
 def check_class_weights(weight: Array, classes: Labels) -> None:
     """Refuse a class whose rows all have weight zero."""
     if (weight <= 0).any():
         empty = classes.tolist()[int(np.argmax(weight <= 0))]
         raise InvalidInputError(
             f"All rows of class {empty!r} have sample weight 0. Leave these rows out, or give them weight."
+        )
+    total = float(weight.sum())
+    if weight.min() < LEAST_SHARE * total or not LEAST_SHARE < total < 1.0 / LEAST_SHARE:
+        lightest, heaviest = classes.tolist()[int(weight.argmin())], classes.tolist()[int(weight.argmax())]
+        raise InvalidInputError(
+            f"The weights of the rows add up to {weight.min():.3g} in class {lightest!r} and to {weight.max():.3g} in "
+            f"class {heaviest!r}, which is out of range. Give weights near one, and classes that differ by less."
         )

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from importlib import import_module
 from operator import attrgetter
 from typing import Any, ClassVar, TypeAlias
@@ -20,6 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from oddsmith.block import Block
+from oddsmith.cached_property import cached_property
 from oddsmith.engines.base import ENGINES, Progress, S, merged
 from oddsmith.engines.dask_collections import Client, Collection, Lazy, aligned, checked_rows, dask_package, is_frame
 from oddsmith.engines.dask_collections import partitions as list_partitions

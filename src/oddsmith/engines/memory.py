@@ -37,6 +37,8 @@ than this, one thread takes all."""
 KEPT_BYTES = 1 << 25  # Transformed rows up to this size are made once and kept for the length of a fit.
 _blas_lock = Lock()
 _blas_limits: list[Any] = []
+_inherited_limits: list[Any] = []
+"""The limit that was in force when this process was forked, of a fit that runs in the parent."""
 
 
 def keeps_sparse(transform: Callable[[Any], Any] | None) -> bool:
@@ -389,6 +391,13 @@ def _blas_controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+def _take_control() -> None:
+    """Let any thread set the number of BLAS threads: threadpoolctl (from 3.7 on) obeys the first that did alone."""
+    for library in _blas_controller().lib_controllers:
+        with suppress(AttributeError):  # not every library, and not every version, has it
+            library.clear_controlling_thread(force=True)
+
+
 BLAS_ALONE_NUMBERS = 4096
 """Size of the largest matrix that BLAS keeps on one thread by itself: OpenBLAS shares out a product with a vector from
 9,216 numbers on, a product of matrices from 262,144 multiplications on."""
@@ -406,7 +415,11 @@ def one_blas_thread(numbers: float = np.inf) -> Iterator[None]:
         yield
         return
     with _blas_lock:
-        _blas_limits.append(None if _blas_limits else _blas_controller().limit(limits=1, user_api="blas"))
+        limit = _inherited_limits.pop() if _inherited_limits else None
+        if limit is None and not _blas_limits:
+            _take_control()
+            limit = _blas_controller().limit(limits=1, user_api="blas")
+        _blas_limits.append(limit)
     try:
         yield
     finally:
@@ -414,7 +427,9 @@ def one_blas_thread(numbers: float = np.inf) -> Iterator[None]:
             first = _blas_limits[0]
             _blas_limits.pop()
             if not _blas_limits:
+                _take_control()
                 first.restore_original_limits()
+                _take_control()
 
 
 def available_cores() -> int:
@@ -444,6 +459,14 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return pool
 
 
+def _start_anew() -> None:
+    """Let a forked child begin without the threads, the lock and the running fits of its parent."""
+    global _blas_lock
+    _pool.cache_clear()
+    _blas_lock = Lock()
+    _inherited_limits[:] = [limit for limit in _blas_limits if limit is not None][:1]
+    _blas_limits.clear()
+
+
 if os.name == "posix":
-    # A forked child has the executor but none of its threads.
-    os.register_at_fork(after_in_child=_pool.cache_clear)
+    os.register_at_fork(after_in_child=_start_anew)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,7 +17,7 @@ import numpy as np
 
 from oddsmith.engines.base import Engine, Progress
 from oddsmith.engines.partitioned import Parts
-from oddsmith.errors import InvalidInputError, OddsmithError, UnknownNameError
+from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError, UnknownNameError
 
 SAMPLE_BYTES = 160_000_000
 """Bytes of the sample that comes from a cluster: enough for a start near the optimum. A larger one would travel longer
@@ -68,7 +70,7 @@ def find_parts(
     """
     apart, options, kind = apart or {}, options or {}, _kind(data)
     if kind is None and options:
-        raise TypeError(f"{', '.join(options)}: for files and clusters only, and X is in memory. Leave it out.")
+        raise InvalidTypeError(f"{', '.join(options)}: for files and clusters only, and X is in memory. Leave it out.")
     if kind == "open" and options:
         raise InvalidInputError(f"This data is open already: give {', '.join(options)} to scan.")
     if kind not in OPENERS:
@@ -76,6 +78,8 @@ def find_parts(
     module, parts_class, what = OPENERS[kind]
     opener = getattr(import_module(module), parts_class).open
     beside = {"y", "s", "offset"} & set(signature(opener).parameters)
+    if kind == "files" and apart:
+        _refuse_texts(data)
     for name in [name for name in apart if name not in beside]:
         word = {"s": "sample_weight"}.get(name, name)
         raise InvalidInputError(
@@ -88,6 +92,23 @@ def find_parts(
             raise UnknownNameError(f"setting for {what}", name, [*known, "resume", "progress"])
     opened: Parts = opener(data, **apart, **options)
     return opened
+
+
+def _refuse_texts(data: object) -> None:
+    """Refuse a formula and documents in the place of paths, where labels beside them say that they are none."""
+    texts = [str(one) for one in (data if isinstance(data, Sequence) and not isinstance(data, str) else [data])]
+    formula = re.fullmatch(r"\s*[\w.`]+\s*~(?!/).*", texts[0])
+    if isinstance(data, str) and formula is not None:
+        raise InvalidInputError(
+            f"X is the formula {data!r}. A formula belongs to the model's design: "
+            f"LogisticRegression(design=Design(formula={data!r})).fit(table)."
+        )
+    if not isinstance(data, str | PathLike) and not any(map(os.path.exists, texts[:8])):
+        raise InvalidInputError(
+            f"X is a list of {len(texts)} texts ({texts[0]!r:.60} …), which would be paths of files, and there are "
+            "none such. For documents make columns of their words first: "
+            "make_pipeline(TfidfVectorizer(), LogisticRegression(prior=1.0)).fit(X, y), with scikit-learn's vectorizer."
+        )
 
 
 def is_elsewhere(data: object) -> bool:

@@ -11,6 +11,7 @@ from oddsmith.decision.calibration import LEAST_LOG, activations
 from oddsmith.decision.class_prior import ClassPrior, PerClass, estimate_prior, read_class_prior
 from oddsmith.errors import ConvergenceWarning, InvalidInputError, InvalidTypeError
 from oddsmith.evaluation.model_output import provides
+from oddsmith.models.estimator import check_count
 from oddsmith.protocols import ProbabilisticClassifierLike
 
 TOLERANCE = 1e-3
@@ -59,6 +60,7 @@ def estimate_class_prior(
             f"estimate_class_prior needs a fitted model with probabilities; {type(model).__name__} has none. Use "
             "recalibrate(model, X, y) to give it some."
         )
+    check_count("max_iter", max_iter)
     classes = np.asarray(model.classes_)
     given = trained
     for name in ("class_prior_", "priors_"):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from oddsmith.cached_property import cached_property
 from oddsmith.design.formula import Expression, plain_column
 from oddsmith.design.table import Design
 from oddsmith.design.terms import Factor, Term
@@ -79,7 +79,8 @@ def shown_weights(state: FittedState) -> tuple[Array, npt.NDArray[np.intp]]:
 
 def standard_errors(J: Array, V: Array) -> Array:
     """Return the roots of the diagonal of ``J V Jᵀ``."""
-    return np.asarray(np.sqrt(np.maximum(((J @ V) * J).sum(axis=1), 0.0)))
+    with np.errstate(over="ignore"):  # an error larger than any number is infinite
+        return np.asarray(np.sqrt(np.maximum(((J @ V) * J).sum(axis=1), 0.0)))
 
 
 @dataclass(frozen=True, kw_only=True)

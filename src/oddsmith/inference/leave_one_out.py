@@ -209,11 +209,12 @@ def leave_one_out(
     t, s = source.t, np.ones(source.n_rows) if source.s is None else source.s
     loss, proba = row_losses(A, t, at.link).value, _proba(A, at.link)
     loss[proba[np.arange(len(t)), t] == 1.0] = 0.0  # beyond the domain of a link one class is certain
-    log_loss = float(np.average(loss[s > 0], weights=s[s > 0]))
-    variance = float(np.average((loss[s > 0] - log_loss) ** 2, weights=s[s > 0]))
-    error = float(np.sqrt(variance / s.sum()))
+    with np.errstate(over="ignore", invalid="ignore"):  # a row may cost more than any number, and a fit have no weight
+        log_loss = float(np.average(loss[s > 0], weights=s[s > 0]))
+        variance = float(np.average((loss[s > 0] - log_loss) ** 2, weights=s[s > 0]))
+        error, influence = float(np.sqrt(variance / s.sum())), influence / n_weights
     return LeaveOneOut(
-        proba=proba, log_loss=log_loss, leverage=leverage, influence=influence / n_weights, loss=loss, std_error=error
+        proba=proba, log_loss=log_loss, leverage=leverage, influence=influence, loss=loss, std_error=error
     )
 
 

@@ -153,7 +153,8 @@ def _peak(side: _Side, mu: Array, sigma: Array, power: int) -> Array:
         return mu
     variance, score = power * sigma**2, side.score(mu)
     # The score falls, so the peak lies between mu and mu + variance · score. If that is near, Newton's step will do.
-    peak = mu + variance * score / (1.0 - variance * np.minimum(side.curvature(mu), 0.0))
+    with np.errstate(over="ignore", invalid="ignore"):  # where both are infinite the peak is searched for below
+        peak = mu + variance * score / (1.0 - variance * np.minimum(side.curvature(mu), 0.0))
     far = np.flatnonzero(variance * score > 2.0 * sigma)
     m, v = mu[far], variance[far]
     # A peak above zero lies below mu + variance · score(0).

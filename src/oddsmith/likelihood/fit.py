@@ -260,13 +260,21 @@ def _start_point(problem: Problem, objective: FoldObjective, coordinates: Coordi
 def _reported_certificate(
     problem: Problem, objective: FoldObjective, coordinates: Coordinates, result: SolverResult
 ) -> Certificate:
-    """Return the certificate of the weights in the user's units, whose rounding adds to the gap."""
+    """Return the certificate of the weights in the user's units, whose rounding adds to the gap.
+
+    Neither a loss nor a penalty is negative, so with a prior no point is further from the optimum than its value:
+    where the classes are separated and the prior is wide, that is the bound, since no curvature is left.
+    """
+    found, allowed = result.certificate, result.final.allowed_gap(problem.tol)
+    if problem.prior is not None and result.final.value < found.gap:
+        least = float(max(result.final.value, 0.0))
+        found = replace(found, gap=least, converged=found.converged or least <= allowed, rigorous=True)
     extra = coordinates.rounding_gap(result.w, objective.weight, objective.state.max_row_norm2 or 0.0)
-    gap = float((np.sqrt(result.certificate.gap) + np.sqrt(extra)) ** 2)
-    converged = result.certificate.converged and gap <= result.final.allowed_gap(problem.tol)
+    gap = float((np.sqrt(found.gap) + np.sqrt(extra)) ** 2)
+    converged = found.converged and gap <= allowed
     stage = result.trace.columns.index("stage")
     method = ", then ".join(dict.fromkeys(record[stage] for record in result.trace.records))
-    return replace(result.certificate, gap=gap, converged=converged, passes=objective.passes, method=method)
+    return replace(found, gap=gap, converged=converged, passes=objective.passes, method=method)
 
 
 def fitted_state(

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from oddsmith.bordered import BorderedDiagonal
+from oddsmith.cached_property import cached_property
 from oddsmith.errors import InvalidInputError, UnavailableError
 from oddsmith.likelihood.coordinates import Coordinates
 from oddsmith.numerics import Array, SpdFactor, factor_spd

@@ -17,10 +17,15 @@ if TYPE_CHECKING:
     from oddsmith.likelihood.separation import Separation
 
 
-def remedy(solver: object, max_iter: int) -> str:
-    """Return what to try when a fit stops early."""
+def remedy(solver: object, max_iter: int, n_iter: int) -> str:
+    """Return what to try when a fit stops early, after ``n_iter`` iterations of at most ``max_iter``."""
     if solver == "sgd" or isinstance(solver, SGD):
         return "Give it more epochs, solver=oddsmith.solvers.SGD(epochs=…), raise tol, or use solver='newton'."
+    if n_iter < max_iter and solver in ("auto", "newton"):
+        return (
+            "More iterations would not help: rounding hides what is left to gain. Use a narrower prior, bring the "
+            "columns to similar scales (basis=Standardize()), or raise tol."
+        )
     return f"Raise max_iter={max_iter}, raise tol, or use solver='newton'."
 
 

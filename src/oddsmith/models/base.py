@@ -17,7 +17,7 @@ from oddsmith.data_access.dispatch import streams
 from oddsmith.design.fitted_basis import takes_sparse
 from oddsmith.design.inputs import restored_on_error, split_target
 from oddsmith.engines.scan import is_elsewhere
-from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.models.estimator import Estimator
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
@@ -34,13 +34,32 @@ F = TypeVar("F", bound=Callable[..., Any])
 MODELS: Registry[type[Any]] = Registry("model")
 
 
+OUT_OF_RANGE = (
+    "The numbers of this fit leave the range of floating point ({}). Bring columns, weights and offsets to a scale "
+    "near one (basis=Standardize() does that for columns)."
+)
+
+
+def check_estimates(model: Estimator) -> None:
+    """Refuse a fit whose estimates are no numbers."""
+    for name, value in vars(model).items():
+        if name.endswith("_") and isinstance(value, np.ndarray) and value.dtype.kind == "f" and np.isnan(value).any():
+            raise InvalidInputError(OUT_OF_RANGE.format(f"{name} would hold NaN"))
+
+
 def all_or_nothing(fit: F) -> F:
     """Decorate a method that fits: if it raises, the estimator is as it was before."""
 
     @wraps(fit)
     def guarded(self: Estimator, *args: object, **kwargs: object) -> object:
-        with restored_on_error(self), checkpointed(self):
-            return fit(self, *args, **kwargs)
+        # Sums that overflow are refused by name; where that was forgotten, no estimate is left that is no number.
+        with restored_on_error(self), checkpointed(self), np.errstate(over="ignore", invalid="ignore"):
+            try:
+                fitted = fit(self, *args, **kwargs)
+            except (ArithmeticError, np.linalg.LinAlgError) as error:
+                raise InvalidInputError(OUT_OF_RANGE.format(str(error).rstrip("."))) from error
+            check_estimates(self)
+            return fitted
 
     return guarded  # type: ignore[return-value]
 
@@ -102,7 +121,8 @@ class Classifier(ClassifierMixin, Estimator):
 
             return accuracy(self, X, y, sample_weight)
         X, y = split_target(X, y)
-        return float(super().score(X, y, sample_weight))
+        with as_input_errors():
+            return float(super().score(X, y, sample_weight))
 
     @streams
     def decide(self, X: Any, loss: LossLike = None, reject: RejectLike = None, predictive: bool = False) -> Labels:

@@ -12,10 +12,12 @@ from oddsmith.data_access.dispatch import streams
 from oddsmith.design.fitted_basis import expanded, has_basis, input_names
 from oddsmith.design.inputs import check_finite, check_fitted, feature_names, read_rows
 from oddsmith.errors import InvalidInputError
+from oddsmith.models.foreign_parameters import translate
 from oddsmith.numerics import Array, log_softmax, softmax
 from oddsmith.protocols import Labels
 
 if TYPE_CHECKING:
+    from oddsmith.densities.rows import RowMatrix
     from oddsmith.design.basis import Expansion
 
 
@@ -26,6 +28,15 @@ class Estimator(BaseEstimator):
     n_features_in_: int
     basis_: Expansion
     basis: object = None
+    class_weight: object = None
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters by name; those of parts as ``model__prior``."""
+        known = self._get_param_names()
+        for name, value in params.items():
+            if name.partition("__")[0] not in known:
+                raise InvalidInputError(translate(type(self), name, value, known))
+        return super().set_params(**params)
 
     def _names(self) -> Labels:
         """Return the names of the columns that have weights: those of the basis, or of the data (``x0``, ``x1`` …)."""
@@ -70,9 +81,32 @@ class PosteriorMixin(Estimator):
         return log_softmax(self._activations(X))
 
 
+def linear_activations(rows: RowMatrix, W: Array, b: Array) -> Array:
+    """Return ``rows @ Wᵀ + b``; refuse rows of which that is no finite number.
+
+    >>> linear_activations(np.array([[1.0], [2.0]]), np.array([[3.0]]), np.array([1.0])).tolist()
+    [[4.0], [7.0]]
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        A = np.asarray(rows @ W.T + b)
+    finite = np.isfinite(A)
+    if not finite.all():
+        raise InvalidInputError(
+            f"Row {int(np.argmin(finite.all(axis=1)))} has values so large that its activation leaves the range of "
+            "floating point. They are unlike those of the fit: correct them, or leave the row out."
+        )
+    return A
+
+
 def per_class(A: Array) -> Array:
     """Return activations as N × K: those of two classes are log odds, to which class 0 adds zeros."""
     return np.column_stack([np.zeros(len(A)), A]) if A.ndim == 1 else A
+
+
+def check_seed(seed: object) -> None:
+    """Refuse what is no random seed: None or a whole number of at least 0."""
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
+        raise InvalidInputError(f"seed must be None or a whole number of at least 0, found {seed!r}.")
 
 
 def check_count(name: str, value: object, *, optional: bool = False) -> None:

@@ -20,6 +20,7 @@ from oddsmith.engines.base import Source
 from oddsmith.errors import InvalidInputError, SeparationWarning
 from oddsmith.models.base import MODELS, Classifier
 from oddsmith.models.estimator import PosteriorMixin, check_count, per_class
+from oddsmith.models.foreign_parameters import checked_names
 from oddsmith.models.geometry_mixin import GeometryMixin
 from oddsmith.models.merge_mixin import MergeMixin
 from oddsmith.numerics import Array, factor_spd, null_vectors, smallest_norm, without_traces
@@ -62,7 +63,7 @@ class FisherDiscriminant(
     shrinkage : float from 0 to 1, or "oas"
         The covariance within becomes ``(1 − shrinkage) S_W/N + shrinkage · Tr(S_W/N)/D · I``, for few rows and many
         columns. ``"oas"`` estimates how much (oracle approximating shrinkage).
-    basis, threads, design
+    basis, threads, design, class_weight
         As in `LogisticRegression`; with a basis, "columns" are its functions.
 
     Attributes
@@ -101,6 +102,7 @@ class FisherDiscriminant(
     ((150, 1), 0.987, [0.991])
     """
 
+    @checked_names
     def __init__(
         self,
         n_components: int | None = None,
@@ -110,9 +112,10 @@ class FisherDiscriminant(
         basis: object = None,
         threads: int | None = None,
         design: object = None,
+        class_weight: object = None,
     ) -> None:
         self.n_components, self.class_prior, self.shrinkage = n_components, class_prior, shrinkage
-        self.basis, self.threads, self.design = basis, threads, design
+        self.basis, self.threads, self.design, self.class_weight = basis, threads, design, class_weight
 
     def _fit_sums(self, source: Source) -> Moments:
         moments = within(self._fold(source, Gram, source.shape))
@@ -263,6 +266,11 @@ def directions(Sigma: Array, means: Array, share: Array) -> Directions:
     if not kept.any():
         raise InvalidInputError("No column of X varies: there is no direction to project on.")
     B = linalg.solve_triangular(factor.L, (apart[:, kept] / d).T, lower=True, check_finite=False)  # 2
+    if not np.isfinite(B).all():
+        raise InvalidInputError(
+            "The class means are so far apart, against the spread within the classes, that their distance leaves the "
+            "range of floating point. Rescale the columns, or leave out those that are nearly constant."
+        )
     U, singular, _ = linalg.svd(B, full_matrices=False, check_finite=False)
     n = min(K - 1, len(d))
     W = np.zeros((len(kept), n))

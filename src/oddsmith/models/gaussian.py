@@ -21,7 +21,7 @@ from oddsmith.densities.covariance_checks import (
     shrink,
 )
 from oddsmith.densities.gaussian import LOG_2PI, GaussianDensities, QuadraticForm
-from oddsmith.densities.rows import RowMatrix, by_rows, has_missing, infinite_error
+from oddsmith.densities.rows import RowMatrix, by_rows, has_missing, infinite_error, overflow_error
 from oddsmith.design.fitted_basis import as_source, has_basis, learn_basis, learn_rows
 from oddsmith.design.inputs import Codes, feature_names, nonfinite_error, read_rows
 from oddsmith.design.labels import union_of_classes
@@ -30,7 +30,8 @@ from oddsmith.engines.base import Source
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.likelihood.messages import column_list
 from oddsmith.models.base import MODELS, Classifier
-from oddsmith.models.generative_mixin import GenerativeMixin
+from oddsmith.models.foreign_parameters import checked_names
+from oddsmith.models.generative_mixin import GenerativeMixin, with_posterior
 from oddsmith.models.geometry_mixin import GeometryMixin
 from oddsmith.models.merge_mixin import LARGEST_SCATTER
 from oddsmith.numerics import Array
@@ -69,7 +70,7 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
         Missing values (NaN, null) are integrated out: probabilities are those given the values that a row has.
         ``predict``, whose bare label would not show that, refuses such rows unless this is ``"marginalise"`` or the
         covariance has independent columns.
-    basis, threads, design
+    basis, threads, design, class_weight
         As in `LogisticRegression`; with a basis, "columns" are its functions.
 
     Attributes
@@ -116,6 +117,7 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
     34
     """
 
+    @checked_names
     def __init__(
         self,
         covariance: str | Mapping[Any, Any] = "shared",
@@ -126,9 +128,11 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
         basis: object = None,
         threads: int | None = None,
         design: object = None,
+        class_weight: object = None,
     ) -> None:
         self.covariance, self.class_prior, self.shrinkage = covariance, class_prior, shrinkage
         self.missing, self.basis, self.threads, self.design = missing, basis, threads, design
+        self.class_weight = class_weight
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -177,10 +181,13 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
     def _fold_source(self, source: Source, classes: Labels, explain: Callable[[], InvalidInputError]) -> Folded:
         K, D, engine = len(classes), source.shape.M, engine_of(source, self.threads)
         if self._columnwise():
-            stat: Features | Moments = engine.fold(Features, source, FeaturesParams(K=K, moments=range(D)))
+            statistic: Any = Features
+            params: Any = FeaturesParams(K=K, moments=range(D))
         else:
-            stat = engine.fold(Moments, source, self._moments_params(classes))
-        if not (np.isfinite(stat.mean).all() and (self._columnwise() or np.isfinite(stat.scatter).all())):
+            statistic, params = Moments, self._moments_params(classes)
+        with np.errstate(over="ignore", invalid="ignore"):
+            stat = engine.fold(statistic, source, params)
+        if not (np.isfinite(stat.mean).all() and np.isfinite(stat.scatter).all()):
             raise explain()
         return Folded(classes, stat)
 
@@ -203,7 +210,7 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
         if self._columnwise():
             return infinite_error(rows, self._names())
         if not has_missing(rows, self._names):
-            return InvalidInputError(OVERFLOW)
+            return overflow_error(rows, self._names())
         return InvalidInputError(
             f"{self._missing_value(rows)} A full covariance needs complete rows: drop or fill those that are not, or "
             "use covariance='diagonal' or NaiveBayes, which fit what there is. (At prediction missing values are fine.)"
@@ -300,11 +307,13 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
         densities, rows = self._densities, self._rows(X)
         A = by_rows(densities.activations, rows, self.threads) + np.log(solution.prior)
         if not densities.is_linear or (not has_basis(self) and has_missing(rows, self._names)):
-            return A + 0.5 * LOG_2PI * len(self._names())
+            return with_posterior(A + 0.5 * LOG_2PI * len(self._names()))
         # The functions of single classes are large where the data is far from zero; what they differ by is not.
         center = densities.centred()[2]
         common = densities.precision_times(center[None])[0]
-        return np.asarray(A + np.asarray(rows @ common - 0.5 * (common @ center))[:, None])
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = np.asarray(A + np.asarray(rows @ common - 0.5 * (common @ center))[:, None])
+        return with_posterior(values)
 
     def _hyperplanes(self) -> tuple[Array, Array, list[Any]]:
         if not self._densities.is_linear:

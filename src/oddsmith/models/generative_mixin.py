@@ -22,9 +22,10 @@ from oddsmith.decision.class_prior import PerClass, read_class_prior
 from oddsmith.densities.class_sums import Folded, Solution
 from oddsmith.densities.gaussian import QuadraticForm
 from oddsmith.densities.rows import RowMatrix, by_rows
+from oddsmith.design.class_weight import weigh_classes
 from oddsmith.design.fitted_basis import has_basis
 from oddsmith.design.fitted_design import through_design
-from oddsmith.design.inputs import Codes, as_table, read_labels, read_weights
+from oddsmith.design.inputs import Codes, as_table, check_class_weights, read_labels, read_weights
 from oddsmith.design.labels import read_some_labels
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, NotFittedError
@@ -36,7 +37,17 @@ from oddsmith.protocols import Labels
 
 ReadLabels: TypeAlias = Callable[[object, int], tuple[Labels, Codes]]
 
-FITTED = ("classes_", "n_features_in_", "feature_names_in_", "design_", "basis_", "_folded", "_solution", "_table")
+FITTED = (
+    "classes_",
+    "n_features_in_",
+    "feature_names_in_",
+    "design_",
+    "basis_",
+    "_folded",
+    "_solution",
+    "_table",
+    "class_weight_",
+)
 """What a copy with other parameters takes over from a fitted model."""
 
 
@@ -83,7 +94,7 @@ class GenerativeMixin(PosteriorMixin):
         stream, self._table = open_stream(X, y, sample_weight, None, how), None
         with one_blas_thread():
             if stream is None:
-                folded = self._fold_rows(X, y, sample_weight, read_labels, reset=True)
+                folded = self._fold_rows(X, y, sample_weight, read_labels, reset=True, partial=False)
             else:
                 folded = self._fold_stream(stream)
             self._folded, self.classes_ = folded, folded.classes
@@ -91,12 +102,15 @@ class GenerativeMixin(PosteriorMixin):
         self._warn()
         return self
 
-    def _fold_rows(self, X: object, y: object, sample_weight: object, read: ReadLabels, *, reset: bool) -> Folded:
+    def _fold_rows(
+        self, X: object, y: object, sample_weight: object, read: ReadLabels, *, reset: bool, partial: bool = True
+    ) -> Folded:
         """Return what rows in memory add up to; the columns are learned from them if ``reset``."""
         X, y, sample_weight, _ = through_design(self, self.design, X, y, sample_weight, reset=reset)
         rows, plan = self._read(X, sample_weight, reset=reset)
         classes, t = read(y, rows.shape[0])
         s, table = read_weights(sample_weight, rows.shape[0]), as_table(X)
+        s = weigh_classes(self, classes, t, s, partial=partial)
         self._table = None if table is None else table.implementation
         return self._fold(rows, plan, classes, t, s)
 
@@ -168,6 +182,7 @@ class GenerativeMixin(PosteriorMixin):
             raise InvalidInputError(
                 f"There are no rows of class {label!r}, or none of positive weight. Add rows of it, or leave it out."
             )
+        check_class_weights(weight, folded.classes)
         given = self.class_prior
         prior = weight / weight.sum() if given is None else read_class_prior(given, folded.classes)
         return Solution(prior, self._estimate(folded))
@@ -187,13 +202,7 @@ class GenerativeMixin(PosteriorMixin):
         solution = self._solved()
         A = by_rows(solution.densities.activations, self._rows(X, deciding=deciding), self.threads)
         A += np.log(solution.prior)
-        impossible = np.isneginf(A)
-        if impossible.any() and impossible.all(axis=1).any():
-            raise InvalidInputError(
-                f"Row {int(np.argmax(impossible.all(axis=1)))} has density zero under every class, so no posterior "
-                "exists. Use smoothing > 0, or leave such rows out."
-            )
-        return A
+        return with_posterior(A)
 
     @streams
     def predict(self, X: Any) -> Labels:
@@ -223,7 +232,7 @@ class GenerativeMixin(PosteriorMixin):
         if len(prior) == 2:
             A = self._activations(X)
             return A[:, 1] - A[:, 0]
-        return self.log_density(X) + np.log(prior)
+        return with_posterior(self.log_density(X) + np.log(prior))
 
     @streams
     def log_density(self, X: Any) -> Array:
@@ -293,3 +302,17 @@ class GenerativeMixin(PosteriorMixin):
         """The number of parameters estimated: those of the densities, and K − 1 class priors unless given."""
         estimated = len(self.classes_) - 1 if self.class_prior is None else 0
         return int(self._solved().densities.n_parameters) + estimated
+
+
+def with_posterior(A: Array) -> Array:
+    """Return the log joint densities of rows and classes, N × K; refuse rows of which no posterior exists."""
+    if np.isfinite(A).all():
+        return A
+    bad = np.isneginf(A).all(axis=1) | np.isnan(A).any(axis=1) | np.isposinf(A).any(axis=1)
+    if bad.any():
+        raise InvalidInputError(
+            f"Row {int(np.argmax(bad))} has density zero under every class, so no posterior exists: it is far outside "
+            "the range of the training rows, or holds counts that no class has. Use smoothing > 0 for counts, or leave "
+            "such rows out."
+        )
+    return A

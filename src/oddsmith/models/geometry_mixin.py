@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.data_access.dispatch import streams
-from oddsmith.models.estimator import Estimator
+from oddsmith.models.estimator import Estimator, linear_activations
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
 from oddsmith.records import Boundary
@@ -31,7 +31,8 @@ def pairwise(coef: Array, intercept: Array, classes: Labels) -> tuple[Array, Arr
         return coef, intercept, [(labels[0], labels[1])]
     i, j = np.array(list(combinations(range(len(labels)), 2))).T
     pairs = [(labels[a], labels[b]) for a, b in zip(i, j, strict=True)]
-    return coef[j] - coef[i], intercept[j] - intercept[i], pairs
+    with np.errstate(invalid="ignore"):  # of two intercepts that are infinite there is no difference
+        return coef[j] - coef[i], intercept[j] - intercept[i], pairs
 
 
 class GeometryMixin(Estimator):
@@ -70,7 +71,8 @@ class GeometryMixin(Estimator):
         """
         W, b, pairs = self._hyperplanes()
         length = lengths(W)
-        normal, offset = W / length[:, None], b / length
+        with np.errstate(over="ignore"):  # a hyperplane may lie farther off than any number
+            normal, offset = W / length[:, None], b / length
         if len(pairs) == 1:
             return Boundary(pairs, normal[0], float(offset[0]), float(-offset[0]))
         return Boundary(pairs, normal, offset, -offset)
@@ -87,7 +89,8 @@ class GeometryMixin(Estimator):
         [-3.0, 0.5]
         """
         rows, (W, b, pairs) = self._rows(X, deciding=True), self._hyperplanes()
-        d = np.asarray(rows @ W.T + b) / lengths(W)
+        with np.errstate(over="ignore"):  # a row may lie farther off than any number
+            d = linear_activations(rows, W, b) / lengths(W)
         return d[:, 0] if len(pairs) == 1 else d
 
     @streams
@@ -100,7 +103,7 @@ class GeometryMixin(Estimator):
         [-3.0, 0.0]
         """
         rows, (W, b) = self._rows(X), self._linear_functions()
-        A = np.asarray(rows @ W.T + b)
+        A = linear_activations(rows, W, b)
         return A[:, 0] if A.shape[1] == 1 else A
 
 

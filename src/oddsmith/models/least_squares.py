@@ -11,6 +11,7 @@ from oddsmith.engines.base import Source
 from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.models.base import MODELS, Classifier
 from oddsmith.models.estimator import check_count
+from oddsmith.models.foreign_parameters import checked_names
 from oddsmith.models.geometry_mixin import GeometryMixin
 from oddsmith.models.merge_mixin import MergeMixin
 from oddsmith.numerics import Array, factor_spd, null_vectors, smallest_norm, without_traces
@@ -45,7 +46,7 @@ class LeastSquaresClassifier(MergeMixin, GeometryMixin, Classifier):
     prior : None, number or GaussianPrior
         None is plain least squares; a number σ is ``GaussianPrior(scale=σ)``. A mean or covariance for all classes
         together has a row (a block) for each of the K classes, for ``"fisher"`` one in all.
-    basis, fit_intercept, threads, design
+    basis, fit_intercept, threads, design, class_weight
         As in `LogisticRegression`; with a basis, "columns" are its functions.
 
     Attributes
@@ -78,6 +79,7 @@ class LeastSquaresClassifier(MergeMixin, GeometryMixin, Classifier):
     True
     """
 
+    @checked_names
     def __init__(
         self,
         targets: str = "one-hot",
@@ -87,9 +89,10 @@ class LeastSquaresClassifier(MergeMixin, GeometryMixin, Classifier):
         fit_intercept: bool = True,
         threads: int | None = None,
         design: object = None,
+        class_weight: object = None,
     ) -> None:
         self.targets, self.prior, self.basis, self.fit_intercept = targets, prior, basis, fit_intercept
-        self.threads, self.design = threads, design
+        self.threads, self.design, self.class_weight = threads, design, class_weight
 
     def _check_parameters(self) -> None:
         if self.targets not in TARGETS:

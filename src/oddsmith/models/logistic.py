@@ -14,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from oddsmith import errors
 from oddsmith.data_access.dispatch import streams
 from oddsmith.data_access.training_data import read_data, refuse_pieces
+from oddsmith.design.class_weight import weigh_classes
 from oddsmith.design.fitted_basis import has_basis, learn_basis, learn_rows, split_basis, through_basis, whole
 from oddsmith.design.fitted_design import through_design
 from oddsmith.design.inputs import (
@@ -37,7 +38,8 @@ from oddsmith.likelihood.problem import Problem
 from oddsmith.links import LINKS
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
 from oddsmith.models.bayesian_mixin import BayesianMixin
-from oddsmith.models.estimator import check_count, per_class
+from oddsmith.models.estimator import check_count, check_seed, linear_activations, per_class
+from oddsmith.models.foreign_parameters import checked_names
 from oddsmith.models.geometry_mixin import GeometryMixin
 from oddsmith.numerics import Array, log_softmax, softmax
 from oddsmith.priors import GaussianPrior, JeffreysPrior, as_prior, split_prior
@@ -116,6 +118,10 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
     design : Design, optional
         How the columns of a table become numbers; default: categories and dates by `Design()`, numbers as they are. It
         is learned with the model and kept in it (``design_``).
+    class_weight : None, "balanced" or {class: weight}
+        Factors of the sample weights by class; ``"balanced"`` is N / (K N_k), which gives every class the same total.
+        The intercept moves, and probabilities are those of a population with such class shares (``class_prior_``): see
+        ``with_class_prior``. For unequal costs of errors, a loss matrix (``decide``) is usually better.
 
     Attributes
     ----------
@@ -151,6 +157,7 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
 
     _sgd_state: OnlineState | None = None
 
+    @checked_names
     def __init__(
         self,
         prior: object = None,
@@ -166,11 +173,12 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         warm_start: bool = False,
         threads: int | None = None,
         design: object = None,
+        class_weight: object = None,
     ) -> None:
         self.prior, self.link, self.basis = prior, link, basis
         self.fit_intercept, self.reference = fit_intercept, reference
         self.solver, self.tol, self.max_iter, self.seed, self.warm_start = solver, tol, max_iter, seed, warm_start
-        self.threads, self.design = threads, design
+        self.threads, self.design, self.class_weight = threads, design, class_weight
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -269,6 +277,7 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
             raise errors.InvalidInputError(f"tol must be a number between 0 and 1, found {self.tol!r}.")
         check_count("max_iter", self.max_iter)
         check_count("threads", self.threads, optional=True)
+        check_seed(self.seed)
 
     def _check_pieces(self, X: Any) -> None:
         """Refuse data in pieces where the fit needs single rows."""
@@ -374,7 +383,7 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
             warnings.warn(separation_message(verdict, self.classes_), errors.SeparationWarning, stacklevel=5)
         elif not self.certificate_.converged:
             what = f"The fit stopped after {self.n_iter_} iterations"
-            then = remedy(self.solver, self.max_iter)
+            then = remedy(self.solver, self.max_iter, self.n_iter_)
             if rounded:
                 what = "Some column is so far from zero, against its spread, that its weight is rounded too much"
                 then = "Subtract a constant near its mean from such a column."
@@ -404,10 +413,11 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         check_finite(rows, vars(self).get("feature_names_in_"))
         rows = whole(learn_rows(self, rows, sample_weight, reset=first))
         n, K = rows.shape[0], len(known)
-        s = read_weights(sample_weight, n)
+        t = encode_labels(known, y, n)
+        s = weigh_classes(self, known, t, read_weights(sample_weight, n), partial=True)
         problem = Problem(
             engine=MemoryEngine(self.threads),
-            source=MemorySource(rows, encode_labels(known, y, n), K, s),
+            source=MemorySource(rows, t, K, s),
             prior=as_prior(self.prior),
             intercept=bool(self.fit_intercept),
             reference=self._reference_code(known),
@@ -451,12 +461,12 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
     def _scores(self, X: Any) -> Array:
         """Return ``φᵀw + w₀``, N × rows of ``coef_``."""
         if has_basis(self) or learned_design(self) is None:
-            return np.asarray(self._rows(X) @ self.coef_.T + self.intercept_)
+            return linear_activations(self._rows(X), self.coef_, self.intercept_)
         self._check_fitted()
         rows = read_rows(self, X, reset=False, split=True)
         check_finite(rows, feature_names(self))
         if not isinstance(rows, SplitRows):
-            return np.asarray(rows @ self.coef_.T + self.intercept_)
+            return linear_activations(rows, self.coef_, self.intercept_)
         source = MemorySource(rows, np.zeros(rows.shape[0], dtype=np.int32), 1)
 
         def scores(part: tuple[int, int]) -> Array:

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from oddsmith.data_access.training_data import read_data
 from oddsmith.design.basis.base import S as AnySource
+from oddsmith.design.class_weight import BALANCED, weigh_classes
 from oddsmith.design.fitted_basis import check_same_basis, has_basis, learn_basis, through_basis
 from oddsmith.design.fitted_design import through_design
 from oddsmith.design.inputs import check_class_weights, feature_names, nonfinite_error, read_rows, read_weights
@@ -31,7 +32,7 @@ from oddsmith.statistics import Gram
 LARGEST_SCATTER = 20_000
 """Columns up to which a matrix of all their pairs is kept."""
 
-READ = ("basis_", "design_", "n_features_in_", "feature_names_in_")
+READ = ("basis_", "design_", "n_features_in_", "feature_names_in_", "class_weight_")
 """What a model learns by reading rows, not by solving."""
 
 
@@ -179,7 +180,8 @@ class MergeMixin(Estimator):
         X, y, sample_weight, _ = through_design(self, self.design, X, y, sample_weight, reset=first)
         rows = read_rows(self, X, reset=first)
         known, t = read_some_labels(y, rows.shape[0], classes)
-        source = MemorySource(rows, t, len(known), read_weights(sample_weight, rows.shape[0]))
+        s = weigh_classes(self, known, t, read_weights(sample_weight, rows.shape[0]), partial=True)
+        source = MemorySource(rows, t, len(known), s)
         source = self._expand(source, reset=first)
         with one_blas_thread():
             new = self._sum(source)
@@ -247,6 +249,11 @@ def check_alike(one: Estimator, other: Estimator) -> None:
         raise InvalidTypeError(f"A {type(one).__name__} merges with its like, found a {type(other).__name__}.")
     one._check_fitted()
     other._check_fitted()
+    if isinstance(one.class_weight, str) and one.class_weight == BALANCED:
+        raise InvalidInputError(
+            "Models with class_weight='balanced' cannot be merged: each was weighted by the class counts of its own "
+            "rows. Give all of them the same dictionary, class_weight={class: weight}."
+        )
     its = other.get_params(deep=False)
     for name, value in one.get_params(deep=False).items():
         if name != "threads" and not _same(value, its[name]):

@@ -22,7 +22,9 @@ from oddsmith.design.fitted_basis import has_basis, learn_rows, whole
 from oddsmith.design.fitted_design import through_design
 from oddsmith.design.inputs import Encoded, read_labels, read_rows
 from oddsmith.engines import one_blas_thread
+from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing, is_probabilistic
+from oddsmith.models.foreign_parameters import checked_names
 from oddsmith.models.geometry_mixin import GeometryMixin, lengths, pairwise
 from oddsmith.models.wrapper_mixin import Trainable, WrapperMixin, fit_copy
 from oddsmith.numerics import Array
@@ -30,6 +32,7 @@ from oddsmith.protocols import Indices, Labels, ProbabilisticClassifierLike
 
 LEAST_PROBABILITY = 1e-9
 CHUNK_NUMBERS = 1 << 22
+LARGEST_MARGIN = 1e300
 
 
 def _parts_are_probabilistic(model: Reduction) -> bool:
@@ -48,8 +51,11 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
     _sides: Callable[[int], list[Sides]]
     _combine: Callable[[Array], Array]
 
-    def __init__(self, model: object = None, *, basis: object = None, n_jobs: int | None = None) -> None:
-        self.model, self.basis, self.n_jobs = model, basis, n_jobs
+    @checked_names
+    def __init__(
+        self, model: object = None, *, basis: object = None, n_jobs: int | None = None, class_weight: object = None
+    ) -> None:
+        self.model, self.basis, self.n_jobs, self.class_weight = model, basis, n_jobs, class_weight
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: object = None, **how: object) -> Self:
@@ -63,6 +69,10 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
         ['c']
         """
         model = self._template()
+        if self.n_jobs is not None and (type(self.n_jobs) is bool or not isinstance(self.n_jobs, int | np.integer)):
+            raise InvalidTypeError(f"n_jobs must be None or a whole number, found {self.n_jobs!r}.")
+        if self.n_jobs == 0:
+            raise InvalidInputError("n_jobs=0 is no number of jobs. Use 1, or -1 for all cores.")
         stream = open_stream(X, y, sample_weight, None, how)
         if stream is not None:
             self.classes_, self.class_prior_, self._parts = fit_views(self, stream, model)
@@ -161,6 +171,11 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
             if value is None or len(np.atleast_1d(value)) != 1:
                 kind = type(part).__name__
                 raise AttributeError(f"{kind} is not linear: {type(self).__name__} has no {name} with it.")
+        if len({np.asarray(value).shape for value in values}) > 1:
+            raise AttributeError(
+                f"The parts of this {type(self).__name__} have different columns, so it has no {name}. Give the basis "
+                f"to {type(self).__name__} itself, which learns one for all parts."
+            )
         return values
 
     def distance(self, X: Any) -> Array:
@@ -175,7 +190,8 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
         """
         self._check_fitted()
         W, _, pairs = self._hyperplanes()
-        d: Array = self._differences(self._values(self._rows(X))) / lengths(W)
+        with np.errstate(over="ignore"):  # a row may lie farther off than any number
+            d: Array = self._differences(self._values(self._rows(X))) / lengths(W)
         return d[:, 0] if len(pairs) == 1 else d
 
     def _differences(self, values: Array) -> Array:
@@ -201,6 +217,9 @@ class OneVsRest(Reduction):
     n_jobs : int, optional
         Fits at the same time, on threads; -1 for all cores. Within ``joblib.parallel_config(backend="loky")``: on
         processes.
+    class_weight : None, "balanced" or {class: weight}
+        Weights of the K classes, for parts that take ``sample_weight``. Those of a part,
+        ``OneVsRest(LogisticRegression( class_weight="balanced"))``, are of its two classes.
 
     Attributes
     ----------
@@ -287,7 +306,7 @@ class OneVsOne(Reduction):
 
     Parameters
     ----------
-    model, basis, n_jobs
+    model, basis, n_jobs, class_weight
         As in `OneVsRest`; a copy of the model is fitted for each pair.
 
     Attributes
@@ -360,6 +379,7 @@ class OneVsOne(Reduction):
             return np.asarray(np.log(np.maximum(self.predict_proba(X), TINY)))
         margin = np.zeros((rows.shape[0], len(self.classes_)))
         for (i, j), value in zip(combinations(range(margin.shape[1]), 2), self._values(rows).T, strict=True):
+            value = np.clip(value, -LARGEST_MARGIN, LARGEST_MARGIN)
             margin[:, j] += value
             margin[:, i] -= value
         return self.votes(X) + margin / (3.0 * (np.abs(margin) + 1.0))

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import clone
 
 from oddsmith.data_access.shards import fit_shards
-from oddsmith.data_access.training_stream import Stream
+from oddsmith.data_access.training_stream import Stream, learn_stream_class_weight
 from oddsmith.densities import mixed_columns
 from oddsmith.densities.class_sums import Folded, on_classes
 from oddsmith.densities.families import CategoricalColumns
@@ -25,6 +26,7 @@ from oddsmith.design.labels import union_of_classes
 from oddsmith.engines import MemoryEngine
 from oddsmith.errors import InvalidInputError, OddsmithWarning
 from oddsmith.models.base import MODELS, Classifier
+from oddsmith.models.foreign_parameters import checked_names
 from oddsmith.models.generative_mixin import GenerativeMixin
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
@@ -68,7 +70,7 @@ class NaiveBayes(GenerativeMixin, Classifier):
         α, added to every count; 0 is maximum likelihood.
     variance_smoothing : number of at least 0
         Share of the largest variance of a Gaussian column that is added to all variances.
-    basis, threads
+    basis, threads, class_weight
         As in `LogisticRegression`; with a basis, "columns" are its functions.
 
     Attributes
@@ -114,6 +116,7 @@ class NaiveBayes(GenerativeMixin, Classifier):
     ['yes', 'no']
     """
 
+    @checked_names
     def __init__(
         self,
         features: str | Sequence[str] | Mapping[Any, str] = "auto",
@@ -123,10 +126,11 @@ class NaiveBayes(GenerativeMixin, Classifier):
         variance_smoothing: float = 1e-9,
         basis: object = None,
         threads: int | None = None,
+        class_weight: object = None,
     ) -> None:
         self.features, self.class_prior = features, class_prior
         self.smoothing, self.variance_smoothing = smoothing, variance_smoothing
-        self.basis, self.threads = basis, threads
+        self.basis, self.threads, self.class_weight = basis, threads, class_weight
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -161,8 +165,9 @@ class NaiveBayes(GenerativeMixin, Classifier):
     def _fold(self, rows: RowMatrix, plan: ColumnPlan, classes: Labels, t: Codes, s: Array | None) -> Folded:
         K = len(classes)
         params = mixed_columns.params_of(plan, K)
-        stat = MemoryEngine(self.threads).fold(Features, as_source(rows, t, K, s), params)
-        if not (np.isfinite(stat.mean).all() and np.isfinite(stat.total).all()):
+        with np.errstate(over="ignore", invalid="ignore"):
+            stat = MemoryEngine(self.threads).fold(Features, as_source(rows, t, K, s), params)
+        if not all(np.isfinite(part).all() for part in (stat.mean, stat.scatter, stat.total)):
             raise infinite_error(rows, plan.all_names())
         check_domain(rows, plan, stat.outside)
         return Folded(classes, stat, plan)
@@ -172,12 +177,20 @@ class NaiveBayes(GenerativeMixin, Classifier):
             raise InvalidInputError(
                 "NaiveBayes takes no basis for data in pieces. Leave it out, or use GaussianClassifier('diagonal')."
             )
-        shard: NaiveBayes = fit_shards(self, stream)
+        shard: NaiveBayes = fit_shards(self._with_known_weights(stream), stream)
         for name in ("feature_names_in_", "n_features_in_", "basis_"):
             self.__dict__.pop(name, None)
             if name in vars(shard):
                 setattr(self, name, vars(shard)[name])
         return shard._fitted_sums()
+
+    def _with_known_weights(self, stream: Stream) -> NaiveBayes:
+        """Return the model to fit to each piece: class weights that need the counts of all rows are known before."""
+        if self.class_weight is None:
+            self.__dict__.pop("class_weight_", None)
+            return self
+        known: NaiveBayes = clone(self).set_params(class_weight=learn_stream_class_weight(self, stream))
+        return known
 
     def _join(self, a: Folded, b: Folded) -> Folded:
         classes, i, j = union_of_classes(a.classes, b.classes)
@@ -250,6 +263,11 @@ class NaiveBayes(GenerativeMixin, Classifier):
                 raise AttributeError(f"The log odds are no function of numbers, since {name!r} has categories.")
             diagonal[:, part.columns], w[:, part.columns], constant = part.form()
             w0 = w0 + constant
+        if not all(np.isfinite(part).all() for part in (diagonal, w, w0)):
+            raise AttributeError(
+                "Some value has probability zero in a class (smoothing=0), so the log odds are no finite function of "
+                "the columns. Use smoothing > 0."
+            )
         if K > 2:
             return diagonal, w, w0
         return diagonal[1:] - diagonal[:1], w[1:] - w[:1], w0[1:] - w0[:1]

@@ -12,16 +12,23 @@ from scipy import sparse
 
 from oddsmith.data_access.training_data import refuse_pieces
 from oddsmith.densities.rows import RowMatrix, dense
+from oddsmith.design.class_weight import weigh_classes
 from oddsmith.design.fitted_basis import has_basis, learn_rows, whole
 from oddsmith.design.fitted_design import through_design
 from oddsmith.design.inputs import check_finite, feature_names, read_labels, read_rows
 from oddsmith.errors import ConvergenceWarning, InvalidInputError
 from oddsmith.kernels.perceptron import Walk, correct, margins, rounding, run_epoch
 from oddsmith.models.base import MODELS, Classifier, all_or_nothing
-from oddsmith.models.estimator import check_count
+from oddsmith.models.estimator import check_count, check_seed
+from oddsmith.models.foreign_parameters import checked_names
 from oddsmith.models.geometry_mixin import GeometryMixin
+from oddsmith.numerics import Array
 from oddsmith.records import WEIGHTS, Trace, records_weights
 
+NEVER = 1 << 60
+"""A run without a mistake that is longer than any."""
+ALIKE = 1e-6
+"""Share of all class weight by which mistakes may differ and count as alike: then the earlier weights are kept."""
 COLUMNS = ("iteration", "objective", "mistakes", "errors", "best_errors", "seconds")
 
 
@@ -50,6 +57,9 @@ class PerceptronClassifier(GeometryMixin, Classifier):
         Most passes over the rows.
     seed : int or None
         Each epoch visits the rows in another random order, drawn with this seed; None: as they are given.
+    class_weight : None, "balanced" or {class: weight}
+        As in `LogisticRegression`: a mistake in a class of weight 3 corrects three times as much, and counts for three
+        among the mistakes of the weights that are kept.
     basis, fit_intercept, design
         As in `LogisticRegression`. The rows are visited one by one, so all of φ is made at once.
 
@@ -91,6 +101,7 @@ class PerceptronClassifier(GeometryMixin, Classifier):
     (True, [0, 1, 1, 0])
     """
 
+    @checked_names
     def __init__(
         self,
         step_size: float = 1.0,
@@ -100,9 +111,11 @@ class PerceptronClassifier(GeometryMixin, Classifier):
         basis: object = None,
         fit_intercept: bool = True,
         design: object = None,
+        class_weight: object = None,
     ) -> None:
         self.step_size, self.max_epochs, self.seed = step_size, max_epochs, seed
         self.basis, self.fit_intercept, self.design = basis, fit_intercept, design
+        self.class_weight = class_weight
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> PerceptronClassifier:
@@ -121,8 +134,9 @@ class PerceptronClassifier(GeometryMixin, Classifier):
         Phi = (Phi.tocsr() if sparse.issparse(Phi) else np.ascontiguousarray(Phi)).astype(np.float64, copy=False)
         if has_basis(self):
             check_finite(Phi, self._names())
-        walk, converged, records = self._walk(Phi, t, len(classes))
-        V = walk.V if converged else walk.best
+        factors = weigh_classes(self, classes, t, None)
+        walk, converged, records = self._walk(Phi, t, len(classes), factors)
+        V = _reported(walk.V if converged else walk.best, factors)
         self.classes_ = classes
         self.coef_, self.intercept_ = V[:, 1:].copy(), V[:, 0].copy()
         self.converged_, self.n_mistakes_ = converged, walk.mistakes
@@ -137,19 +151,29 @@ class PerceptronClassifier(GeometryMixin, Classifier):
         if not (isinstance(step, int | float | np.number) and np.isfinite(step) and step > 0):
             raise InvalidInputError(f"step_size must be a positive number, found {step!r}.")
         check_count("max_epochs", self.max_epochs)
+        check_seed(self.seed)
 
-    def _walk(self, Phi: RowMatrix, t: npt.NDArray[np.int32], K: int) -> tuple[Walk, bool, list[tuple[Any, ...]]]:
-        """Run the epochs.
+    def _walk(
+        self, Phi: RowMatrix, t: npt.NDArray[np.int32], K: int, factors: Array | None
+    ) -> tuple[Walk, bool, list[tuple[Any, ...]]]:
+        """Run the epochs; ``factors`` are the class weights of the rows.
 
         1. Visit the rows in this epoch's order and correct each mistake.
         2. Count the rows that the weights now have wrong; keep the best weights.
         3. None is wrong, and none so near the boundary that rounding may have decided: converged.
         4. None was a mistake, yet some are so near: these count as mistakes, too.
         """
-        n, M = Phi.shape
         bias, step_size = float(bool(self.fit_intercept)), float(self.step_size)
+        constant = bias > 0.0
+        if factors is not None:
+            Phi, bias = _times(Phi, factors, bias), 0.0
+        n, M = Phi.shape
         # Short runs say little: weights are worth a count of all rows after 1/64 of them without a mistake.
         walk = Walk(V=np.zeros((1 if K == 2 else K, M + 1)), longest=n // 128)
+        cheapest = np.inf
+        if factors is not None:
+            walk.longest = NEVER  # runs are counted without weights
+            cheapest = _keep_constant(walk, t, factors) if constant else np.inf
         rng = None if self.seed is None else np.random.default_rng(self.seed)
         records: list[tuple[Any, ...]] = []
         began = time.perf_counter()
@@ -158,8 +182,13 @@ class PerceptronClassifier(GeometryMixin, Classifier):
             order = np.arange(n) if rng is None else rng.permutation(n)
             run_epoch(Phi, t, order, step_size, bias, walk)  # 1
             m, rival = margins(Phi, t, walk.V, bias)  # 2
+            if not np.isfinite(m).all():
+                raise self._too_large(Phi)
             errors = int(np.count_nonzero(m <= 0.0))
-            walk.keep(errors)
+            if factors is None:
+                walk.keep(errors)
+            elif (cost := float(factors[m <= 0.0].sum())) < cheapest - ALIKE * factors.sum():
+                walk.best[:], walk.best_errors, cheapest = walk.V, errors, cost
             doubtful = m <= rounding(Phi, walk.V, bias) if errors == 0 else m <= 0.0
             if walk.mistakes == before and doubtful.any():  # 4
                 for i in np.flatnonzero(doubtful):
@@ -168,11 +197,23 @@ class PerceptronClassifier(GeometryMixin, Classifier):
                     walk.mistakes += 1
             objective = float(-m[m <= 0.0].sum())
             seconds = time.perf_counter() - began
-            kept = ((walk.V[0] if K == 2 else walk.V).copy(),) if records_weights() else ()
+            V = _reported(walk.V, factors)
+            kept = ((V[0] if K == 2 else V).copy(),) if records_weights() else ()
             records.append((epoch, objective, walk.mistakes - before, errors, walk.best_errors, seconds, *kept))
             if not doubtful.any():  # 3
                 return walk, True, records
         return walk, False, records
+
+    def _too_large(self, Phi: RowMatrix) -> InvalidInputError:
+        """Return the error for rows whose margins are no finite numbers."""
+        matrix: Any = Phi
+        sizes = abs(matrix).max(axis=0)
+        sizes = sizes.toarray().ravel() if sparse.issparse(sizes) else np.asarray(sizes)
+        largest = max(int(np.argmax(sizes)) - int(len(sizes) > len(self._names())), 0)
+        return InvalidInputError(
+            f"Column {str(self._names()[largest])!r} has values up to {sizes.max():.3g}: its squares leave the range "
+            "of floating point. Divide it by a power of ten, or use basis=Standardize()."
+        )
 
     def _warn(self, n_rows: int) -> None:
         if self.converged_:
@@ -188,3 +229,28 @@ class PerceptronClassifier(GeometryMixin, Classifier):
             ConvergenceWarning,
             stacklevel=4,
         )
+
+
+def _times(Phi: Any, factors: Array, bias: float) -> Any:
+    """Return rows times their weights, with the constant as their first column.
+
+    A row times a positive number is wrong where the row is, and corrects by so much more.
+    """
+    constant = bias * factors[:, None]
+    if sparse.issparse(Phi):
+        return sparse.hstack([sparse.csr_array(constant), Phi.multiply(factors[:, None])], format="csr")
+    return np.hstack([constant, Phi * factors[:, None]])
+
+
+def _reported(V: Array, factors: Array | None) -> Array:
+    """Return weights, the intercept first: with class weights it is that of the constant column."""
+    return V if factors is None else V[:, 1:]
+
+
+def _keep_constant(walk: Walk, t: npt.NDArray[np.int32], factors: Array) -> float:
+    """Keep the weights that always answer the class of most weight, and return that of their mistakes."""
+    weight = np.bincount(t, weights=factors)
+    k = int(weight.argmax())
+    walk.best[0 if len(walk.best) == 1 else k, 1] = -1.0 if len(walk.best) == 1 and k == 0 else 1.0
+    walk.best_errors = int(np.count_nonzero(t != k))
+    return float(weight.sum() - weight[k])

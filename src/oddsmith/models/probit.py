@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from oddsmith.models.base import MODELS
+from oddsmith.models.foreign_parameters import checked_names
 from oddsmith.models.logistic import LogisticRegression
 from oddsmith.solvers import Solver
 
@@ -22,6 +23,7 @@ class ProbitRegression(LogisticRegression):
     [[0.349, 0.651]]
     """
 
+    @checked_names
     def __init__(
         self,
         prior: object = None,
@@ -36,7 +38,8 @@ class ProbitRegression(LogisticRegression):
         warm_start: bool = False,
         threads: int | None = None,
         design: object = None,
+        class_weight: object = None,
     ) -> None:
         super().__init__(prior, link="probit", basis=basis, fit_intercept=fit_intercept, reference=reference)
         self.solver, self.tol, self.max_iter, self.seed, self.warm_start = solver, tol, max_iter, seed, warm_start
-        self.threads, self.design = threads, design
+        self.threads, self.design, self.class_weight = threads, design, class_weight

@@ -22,8 +22,10 @@ from oddsmith.decision.calibration import (
 )
 from oddsmith.decision.class_prior import shift_log_proba
 from oddsmith.design.inputs import check_class_weights, read_labels, read_weights, split_target
-from oddsmith.errors import InvalidInputError, OddsmithWarning, UnknownNameError
+from oddsmith.errors import InvalidInputError, OddsmithWarning, UnknownNameError, as_input_errors
 from oddsmith.models.base import MODELS, Classifier, HasPredictive, all_or_nothing, training_prior
+from oddsmith.models.estimator import check_seed
+from oddsmith.models.foreign_parameters import checked_names
 from oddsmith.models.wrapper_mixin import WrapperMixin, fit_copy, take
 from oddsmith.numerics import Array
 from oddsmith.protocols import ClassifierLike, Indices, Labels
@@ -51,6 +53,9 @@ class RecalibratedClassifier(WrapperMixin, Classifier):
         Number of folds (fewer where a class has fewer rows), or the folds as scikit-learn has them.
     seed : int
         Seed of the folds.
+    class_weight : None, "balanced" or {class: weight}
+        Class weights of both model and map. ``RecalibratedClassifier(LogisticRegression(class_weight="balanced"))`` has
+        weights in the model only: the map brings its probabilities back to the frequencies of the classes.
 
     Attributes
     ----------
@@ -84,8 +89,17 @@ class RecalibratedClassifier(WrapperMixin, Classifier):
     class_prior_: Array | None
     _inner: Any
 
-    def __init__(self, model: object = None, method: str = "logistic", *, cv: object = 5, seed: int = 0) -> None:
-        self.model, self.method, self.cv, self.seed = model, method, cv, seed
+    @checked_names
+    def __init__(
+        self,
+        model: object = None,
+        method: str = "logistic",
+        *,
+        cv: object = 5,
+        seed: int = 0,
+        class_weight: object = None,
+    ) -> None:
+        self.model, self.method, self.cv, self.seed, self.class_weight = model, method, cv, seed, class_weight
 
     @classmethod
     def around(
@@ -207,7 +221,11 @@ class RecalibratedClassifier(WrapperMixin, Classifier):
         from sklearn.model_selection import StratifiedKFold, check_cv  # slow to load, and rarely needed
 
         if not isinstance(self.cv, int | np.integer):
-            yield from check_cv(self.cv).split(np.zeros(len(t)), t)
+            with as_input_errors():
+                splits = list(check_cv(self.cv).split(np.zeros(len(t)), t))
+            if not splits:
+                raise InvalidInputError(f"cv={self.cv!r:.60} has no folds; expected a number, or at least one of them.")
+            yield from splits
             return
         if isinstance(self.cv, bool) or self.cv < 2:
             raise InvalidInputError(f"cv must be a whole number of at least 2 or a splitter, found {self.cv!r}.")
@@ -219,6 +237,7 @@ class RecalibratedClassifier(WrapperMixin, Classifier):
                 f"Class {label!r} has {counts.min()} row: a model that has not seen it cannot know it, so it needs two "
                 "at least. Leave it out, or fit the model and call recalibrate(model, X, y) with other rows."
             )
+        check_seed(self.seed)
         folds = min(int(self.cv), int(counts.min()))
         splitter = StratifiedKFold(folds, shuffle=True, random_state=self.seed)
         for train, test in splitter.split(np.zeros(len(inside)), t[inside]):

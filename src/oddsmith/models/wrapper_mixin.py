@@ -10,6 +10,8 @@ from sklearn.base import clone, is_regressor
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, has_fit_parameter, validate_data
 
+from oddsmith.design.class_weight import weigh_classes
+from oddsmith.design.foreign_errors import explain_rows
 from oddsmith.design.inputs import _with_names, as_table, check_class_weights, read_weights
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.models.estimator import Estimator
@@ -51,14 +53,18 @@ class WrapperMixin(Estimator):
 
     def _read_weights(self, sample_weight: object, t: npt.NDArray[np.int32], classes: Labels) -> Array | None:
         """Return checked weights of rows; refuse them if the model takes none."""
-        s = read_weights(sample_weight, len(t))
+        s = weigh_classes(self, classes, t, read_weights(sample_weight, len(t)))
         if s is None:
             return None
         model = self._template()
         if not has_fit_parameter(model, "sample_weight"):
+            kind, name = type(model).__name__, "sample_weight" if self.class_weight is None else "class_weight"
+            inside = ""
+            if name == "class_weight" and "class_weight" in vars(model):
+                inside = f", give it to the model inside ({kind}(class_weight=…))"
             raise InvalidInputError(
-                f"sample_weight was given, but {type(model).__name__}.fit takes none. Leave it out, or use a model "
-                "that has it."
+                f"{name} was given, but {kind}.fit takes no weights of rows. Leave it out{inside}, or use a model that "
+                "has them."
             )
         check_class_weights(np.bincount(t, weights=s, minlength=len(classes)).astype(np.float64), classes)
         return s
@@ -66,7 +72,7 @@ class WrapperMixin(Estimator):
     def _input(self, X: object, *, reset: bool) -> Any:
         """Return rows for the model, which checks values: tables as they are, all else as an array or CSR matrix."""
         table = as_table(X)
-        with as_input_errors():
+        with as_input_errors(explain_rows):
             if table is None:
                 name = type(self).__name__
                 X = check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False, estimator=name)

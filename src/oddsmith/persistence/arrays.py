@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import re
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from oddsmith.errors import ModelFileError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -107,36 +104,3 @@ def fill(values: list[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
     if len(values) != prod(shape):
         raise ModelFileError(f"It says that {len(values)} values have shape {shape}.")
     return np.fromiter(values, dtype=object, count=len(values)).reshape(shape)
-
-
-def is_arrow_table(kind: type[Any]) -> bool:
-    """Whether a type is that of Arrow tables, without loading Arrow."""
-    return kind.__name__ == "Table" and kind.__module__.partition(".")[0] == "pyarrow"
-
-
-def pack_table(table: pa.Table) -> Bytes:
-    """Return an Arrow table as the bytes of an IPC stream.
-
-    >>> import pyarrow as pa
-    >>> unpack_table(pack_table(pa.table({"age": [19, None], "race": ["black", "white"]}))).to_pylist()
-    [{'age': 19, 'race': 'black'}, {'age': None, 'race': 'white'}]
-    """
-    import pyarrow as pa
-
-    sink = pa.BufferOutputStream()
-    smaller = pa.ipc.IpcWriteOptions(compression="zstd" if pa.Codec.is_available("zstd") else None)
-    with pa.ipc.new_stream(sink, table.schema, options=smaller) as stream:
-        stream.write_table(table)
-    return np.frombuffer(sink.getvalue(), dtype=np.uint8)
-
-
-def unpack_table(buffer: Bytes) -> pa.Table:
-    """Return the Arrow table of an IPC stream."""
-    import pyarrow as pa
-
-    try:
-        table = pa.ipc.open_stream(pa.py_buffer(buffer)).read_all()
-        table.validate(full=True)
-    except (pa.ArrowException, OSError) as error:
-        raise ModelFileError(f"A table in it cannot be read ({type(error).__name__}).") from None
-    return table

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from oddsmith.errors import InvalidInputError, InvalidTypeError, ModelFileError
 from oddsmith.persistence import arrays
+from oddsmith.persistence.arrow_tables import is_arrow_table, pack_table, unpack_table
 from oddsmith.registry import Registry
 
 T = TypeVar("T")
@@ -30,6 +31,7 @@ Node = Any  # JSON: None, a number, a text, a list of nodes, or an object whose 
 Tensors = dict[str, npt.NDArray[Any]]
 
 DEEPEST = 100  # Nodes inside one another beyond which a value is refused.
+MOST_PARTS = 5_000_000  # Parts beyond which a value is refused, shared ones counted as often as they are met.
 
 TYPES: Registry[type[Any]] = Registry("type of a model file")
 _NAMES: dict[type[Any], str] = {}
@@ -169,8 +171,8 @@ class Encoder:
             return {"datetime": value.isoformat()}
         if isinstance(value, np.generic) and arrays.is_kept(np.array(value).dtype):
             return {"scalar": np.array(value).tobytes().hex(), "dtype": np.array(value).dtype.str}
-        if arrays.is_arrow_table(kind):
-            self.tensors[path] = arrays.pack_table(value)
+        if is_arrow_table(kind):
+            self.tensors[path] = pack_table(value)
             return {"table": path}
         if id(value) in _VALUE_NAMES:
             return {"value": _VALUE_NAMES[id(value)]}
@@ -227,9 +229,10 @@ class Decoder:
 
     def __init__(self, tensors: dict[str, Any]) -> None:
         self._tensors = {name: np.ascontiguousarray(t).reshape(-1).view(np.uint8) for name, t in tensors.items()}
-        self._arrays: dict[str, npt.NDArray[Any]] = {}
+        self._made: dict[tuple[str, str], Any] = {}
         self._objects: dict[int, Any] = {}
-        self._depth = 0
+        self._extents: dict[int, tuple[int, int]] = {}
+        self._depth = self._deepest = self._parts = 0
         self._readers: dict[str, Callable[[Any], Any]] = {
             "float": lambda node: {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}[node["float"]],
             "tuple": lambda node: tuple(self._items(node["tuple"])),
@@ -237,8 +240,10 @@ class Decoder:
             "frozenset": lambda node: frozenset(self._items(node["frozenset"])),
             "dict": lambda node: {self.value(key): self.value(value) for key, value in node["dict"]},
             "bytes": lambda node: bytes.fromhex(node["bytes"]),
-            "long bytes": lambda node: self._tensors[node["long bytes"]].tobytes(),
-            "table": lambda node: arrays.unpack_table(self._tensors[node["table"]]),
+            "long bytes": lambda node: self._once(
+                node["long bytes"], lambda name: self._tensors[name].tobytes(), "bytes"
+            ),
+            "table": lambda node: self._once(node["table"], lambda name: unpack_table(self._tensors[name]), "table"),
             "range": lambda node: range(*node["range"]),
             "value": lambda node: VALUES[node["value"]],
             "complex": lambda node: complex(*self._items(node["complex"])),
@@ -252,16 +257,16 @@ class Decoder:
             "generator": self._generator,
             "member": lambda node: self._type(node, Enum)[node["member"]],
             "type": self._object,
-            "same": lambda node: self._objects[node["same"]],
+            "same": self._same,
         }
 
     def value(self, node: Node) -> Any:
         """Return the value of a node."""
+        self._parts += 1
         if node is None or isinstance(node, bool | int | float | str):
             return node
-        if self._depth >= DEEPEST:
-            raise ModelFileError("Its parts are nested too deeply.")
         self._depth += 1
+        self._check_extent(0, self._depth)
         if isinstance(node, list):
             value: Any = self._items(node)
         else:
@@ -272,6 +277,25 @@ class Decoder:
         self._depth -= 1
         return value
 
+    def _check_extent(self, parts: int, depth: int) -> None:
+        """Count parts that come once more and the depth that they reach, or refuse what only seems to be small.
+
+        Parts that are shared are in memory once, but a hash, a comparison or a print visits them as often as they are
+        met: shared again and again they would never come to an end.
+        """
+        self._parts, self._deepest = self._parts + parts, max(self._deepest, depth)
+        if depth > DEEPEST:
+            raise ModelFileError("Its parts are nested too deeply.")
+        if self._parts > MOST_PARTS:
+            raise ModelFileError(
+                f"It has more than {MOST_PARTS:,} parts, shared ones counted as often as they are met."
+            )
+
+    def _same(self, node: dict[str, Any]) -> Any:
+        parts, height = self._extents[node["same"]]
+        self._check_extent(parts, self._depth + height)
+        return self._objects[node["same"]]
+
     def _items(self, nodes: object) -> list[Any]:
         if not isinstance(nodes, list):
             raise ModelFileError("It holds something else where a list should be.")
@@ -281,21 +305,21 @@ class Decoder:
         buffer = np.frombuffer(bytearray.fromhex(node["scalar"]), dtype=np.uint8)
         return arrays.from_bytes(buffer, {"dtype": node["dtype"], "shape": [], "order": "C"})[()]
 
-    def _array(self, node: dict[str, Any]) -> npt.NDArray[Any]:
+    def _array(self, node: dict[str, Any]) -> Any:
         return self._once(node["array"], lambda name: arrays.from_bytes(self._tensors[name], node))
 
-    def _texts(self, node: dict[str, Any]) -> npt.NDArray[Any]:
+    def _texts(self, node: dict[str, Any]) -> Any:
         lengths, shape = self._tensors[node["lengths"]], arrays.as_shape(node["shape"])
         kind = np.dtype(object) if node["objects"] else STRINGS
         return self._once(
-            node["texts"], lambda name: arrays.unpack_texts(self._tensors[name], lengths, shape).astype(kind)
+            node["texts"], lambda name: arrays.unpack_texts(self._tensors[name], lengths, shape).astype(kind), "texts"
         )
 
-    def _once(self, name: str, make: Callable[[str], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        """Return the array of a tensor, the same one wherever it was the same."""
-        if name not in self._arrays:
-            self._arrays[name] = make(name)
-        return self._arrays[name]
+    def _once(self, name: str, make: Callable[[str], Any], as_: str = "") -> Any:
+        """Return what is made of a tensor, the same thing wherever it was the same."""
+        if (as_, name) not in self._made:
+            self._made[as_, name] = make(name)
+        return self._made[as_, name]
 
     def _generator(self, node: dict[str, Any]) -> np.random.Generator:
         state = self.value(node["generator"])
@@ -318,11 +342,15 @@ class Decoder:
         kind = self._type(node)
         if issubclass(kind, Enum):
             raise ModelFileError(f"It gives {node['type']!r} fields, which it has not.")
+        before, outside, self._deepest = self._parts, self._deepest, self._depth
         state = {name: self.value(part) for name, part in node["fields"].items()}
+        extent = self._parts - before, self._deepest - self._depth
+        self._deepest = max(outside, self._deepest)
         value = kind.__new__(kind)
         for name, part in complete(kind, state).items():
             object.__setattr__(value, name, part)  # frozen or not, and no code of the class
         self._objects[node.get("number", 0)] = value
+        self._extents[node.get("number", 0)] = extent
         return value
 
 

@@ -31,6 +31,7 @@ Tensors = dict[str, Any]
 
 KEY = "oddsmith"
 LARGEST_HEADER = 1 << 26  # Bytes of JSON beyond which a header is refused, when it is written and when it is read.
+MOST_CONTAINERS = 2_000_000  # Lists and objects in a header beyond which it is refused.
 
 CHUNK = 1 << 20
 NO_CHECKSUM = "0" * 64
@@ -48,7 +49,7 @@ def pack(document: dict[str, Any], tensors: Tensors) -> bytes:
     from safetensors.numpy import save
 
     text = json.dumps({"checksum": NO_CHECKSUM, **document}, separators=(",", ":"), allow_nan=False)
-    if len(text) > LARGEST_HEADER // 2:
+    if len(text) > LARGEST_HEADER // 2 or _containers(text.encode()) > MOST_CONTAINERS // 2:
         raise ModelFileError(f"The model has {len(text):,} bytes beside its arrays: too many for a model file.")
     data = save(tensors, {KEY: text})
     checksum = hashlib.sha256(data).hexdigest().encode()
@@ -126,6 +127,8 @@ def _read(file: BinaryIO, size: int) -> tuple[dict[str, Any], dict[str, Bytes]]:
     if length > size - 8:
         raise ModelFileError(f"It has {size} bytes, and its header alone should have {length}: it was cut short.")
     header = file.read(length)
+    if _containers(header) > MOST_CONTAINERS:
+        raise ModelFileError(f"Its header has more than {MOST_CONTAINERS:,} lists and objects.")
     place = _find_checksum(header)  # 2
     whole = hashlib.sha256(length.to_bytes(8, "little"))
     whole.update(header[: place.start] + NO_CHECKSUM.encode() + header[place.stop :])
@@ -141,6 +144,11 @@ def _read(file: BinaryIO, size: int) -> tuple[dict[str, Any], dict[str, Bytes]]:
         if file.readinto(tensors[name].data) != end - start:  # type: ignore[attr-defined]
             raise ModelFileError("It became shorter while it was read.")
     return document, tensors
+
+
+def _containers(text: bytes) -> int:
+    """Return how many lists and objects a JSON text can have: each takes a hundred bytes of memory, and two here."""
+    return text.count(b"[") + text.count(b"{")
 
 
 def _find_checksum(header: bytes) -> slice:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from oddsmith.cached_property import cached_property
 from oddsmith.design.basis.base import seen_through
 from oddsmith.engines import AnySource
 from oddsmith.engines.memory import RunSource

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, optimize
 
+from oddsmith.cached_property import cached_property
 from oddsmith.numerics import EPS, Array, SpdFactor, factor_spd
 from oddsmith.priors import GaussianPrior
 from oddsmith.records import Table
@@ -106,7 +106,8 @@ class QuadraticModel:
         """Return log alphas below and above which a scale makes no difference."""
         diagonal = np.diag(self.H)
         # A constant column has no curvature, and any scale will do.
-        diagonal = np.where(diagonal > EPS * diagonal.max(), diagonal, diagonal.max())
+        largest = float(diagonal.max()) or 1.0
+        diagonal = np.where(diagonal > EPS * largest, diagonal, largest)
         ratio = np.log(diagonal) - np.log(np.where(self.q > 0, self.q, 1.0))
         low, high = np.full(len(self.sizes), np.inf), np.full(len(self.sizes), -np.inf)
         np.minimum.at(low, self.group[self.q > 0], ratio[self.q > 0])

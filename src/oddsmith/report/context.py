@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import narwhals as nw
@@ -15,6 +14,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.special import entr
 
+from oddsmith.cached_property import cached_property
 from oddsmith.data_access.streamed_prediction import columns_of
 from oddsmith.decision.actions import decide_by
 from oddsmith.decision.loss import LossLike, LossMatrix, read_loss, read_probabilities, read_reject

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from oddsmith.design.class_weight import sample_weight_sum
 from oddsmith.evaluation.scoring import Estimate
 from oddsmith.models.logistic import LogisticRegression
 from oddsmith.report.context import SCORED, ReportContext
@@ -99,7 +100,8 @@ def _data_points(context: ReportContext) -> Iterator[Point]:
             "the model in use. Give offset, too."
         )
         yield False, text, "discrimination"
-    if context.weights is None and learned is not None and not np.isclose(learned.class_weight.sum(), learned.n_rows):
+    total = 0.0 if learned is None else sample_weight_sum(model, learned.class_weight)
+    if context.weights is None and learned is not None and not np.isclose(total, learned.n_rows):
         text = "The model was fitted with weights, and every row counts once here: give sample_weight, too."
         yield False, text, "data"
     if context.weights is not None and not context.counted:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
 from oddsmith.bordered import BorderedDiagonal
+from oddsmith.cached_property import cached_property
 from oddsmith.numerics import Array, factor_spd
 from oddsmith.records import Certificate
 from oddsmith.solvers import policy

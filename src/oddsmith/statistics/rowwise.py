@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from oddsmith.block import Block
+from oddsmith.cached_property import cached_property
 from oddsmith.links import Link
 from oddsmith.losses import RowLosses, row_losses
 from oddsmith.numerics import Array, log_normaliser, sigmoid

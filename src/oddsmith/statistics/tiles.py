@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from oddsmith.block import Block
+from oddsmith.cached_property import cached_property
 from oddsmith.numerics import Array
 
 Codes = npt.NDArray[np.intp]

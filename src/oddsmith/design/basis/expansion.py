@@ -42,9 +42,23 @@ class Expansion:
     names: Names
 
     def __call__(self, rows: ArrayOrCSR) -> ArrayOrCSR:
-        for step in self.steps:
-            rows = step.expand(rows)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for step in self.steps:
+                rows = step.expand(rows)
+            values: Any = rows.data if sparse.issparse(rows) else rows
+            if self.steps and not np.isfinite(values.sum(dtype=np.float64)) and not np.isfinite(values).all():
+                raise self._too_large(rows)
         return rows
+
+    def _too_large(self, rows: ArrayOrCSR) -> InvalidInputError:
+        """Return the error that names the first function that has no finite value."""
+        matrix = dense(rows)
+        row, j = np.argwhere(~np.isfinite(matrix))[0]
+        name = str(self.names[j]) if matrix.shape[1] == len(self.names) else f"number {j}"
+        return InvalidInputError(
+            f"The basis function {name!r} is {matrix[row, j]:g} in row {row}: the value of its column there is out of "
+            "range. Divide the column by a power of ten, put Standardize() first, or use a lower degree."
+        )
 
     @property
     def keeps_sparse(self) -> bool:

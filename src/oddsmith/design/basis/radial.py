@@ -48,7 +48,13 @@ def kmeans(source: AnySource, engine: Engine, count: int, seed: int) -> Array:
     rows, weight = engine.fold(Sample, source, SampleParams(max(KMEANS_ROWS, 8 * count), seed)).found
     if count >= len(rows):
         return rows
-    middle = rows.mean(axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        middle = rows.mean(axis=0)
+        if not np.isfinite(((rows - middle) ** 2).sum()):
+            raise InvalidInputError(
+                "The squared distances between rows leave the range of floating point, so no centres can be found "
+                "among them. Divide the columns by a power of ten, or put Standardize() first."
+            )
     # Threads would add up the clusters in an order that differs from run to run. A warning that rows lie so close
     # together that some centres are equal would help nobody.
     with threadpool_limits(1), warnings.catch_warnings():
