@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
@@ -383,14 +383,20 @@ class Classifier(ClassifierMixin, Estimator):
         sample_weight: npt.ArrayLike | None = None,
         offset: npt.ArrayLike | None = None,
         model_path: str | PathLike[str] | None = None,
+        data_path: str | PathLike[str] | Sequence[str | PathLike[str]] | None = None,
+        by: str | Sequence[str] | Mapping[str, Any] | None = None,
+        author: str | None = None,
+        purpose: str | None = None,
+        period: str | None = None,
         level: float = 0.95,
         seed: int = 0,
     ) -> None:
         """Write one self-contained HTML page on this model and its rows, for the person who has to sign it.
 
-        The data and its missing values; the model in words and as a formula; certificate, weights, calibration,
-        discrimination, decisions at the loss, influential rows, other class priors, a comparison, how to use the model
-        file, where it comes from, and a place for the signature. A sentence says why if something does not apply. The
+        The data, its missing values and near-duplicate columns; the model in words and as a formula; certificate; the
+        importance of each column with a joint test; weights and effects; calibration, discrimination, decisions at the
+        loss, subgroups, influential rows, other class priors, a comparison, how to use the model file, where it comes
+        from, and a place for the signature. A sentence says why if something does not apply. The
         page loads nothing, and nothing in the data can become markup. It is written whole or not at all. Scores of the
         rows of the fit are by leave-one-out where the model has that; else of the rows given, and the page says so.
 
@@ -408,8 +414,14 @@ class Classifier(ClassifierMixin, Estimator):
             That of the fit. Scores count a row as often as its weight says, if all weights are whole numbers.
         offset : array, optional
             That of the fit, or of the rows given. The page says so if the model was fitted with one and none is given.
-        model_path : str or path, optional
-            The file that the model was saved to, whose name and checksum stand in the page.
+        model_path, data_path : str or path, optional
+            The file that the model was saved to, and that of the data (or a list of files): the page has their names
+            and SHA-256.
+        by : str, list of str or dict, optional
+            Columns of the table ``X`` by which the scores are broken down, or ``{name: values}``. The model need not
+            use them. A column of many different numbers is cut at its quartiles.
+        author, purpose, period : str, optional
+            Who made the model, what it is for, and when the data were collected.
         level, seed : float, int
             Of all intervals; of the bootstrap.
 
@@ -428,4 +440,5 @@ class Classifier(ClassifierMixin, Estimator):
 
         given = {"loss": loss, "reject": reject, "comparison": comparison, "title": title, "level": level, "seed": seed}
         rows = {"sample_weight": sample_weight, "offset": offset}
-        write_report(self, X, y, path, model_path=model_path, **rows, **given)
+        origin = {"model_path": model_path, "data_path": data_path, "author": author, "purpose": purpose}
+        write_report(self, X, y, path, by=by, period=period, **origin, **rows, **given)
