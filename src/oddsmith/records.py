@@ -24,6 +24,19 @@ def format_value(value: object) -> str:
     return str(value)
 
 
+NUMBERS = (int, float, np.number)
+
+
+def aligned_row(cells: list[str], text: list[bool], tag: str = "td") -> str:
+    """Return a row of an HTML table: cells that are ``text`` to the left, numbers to the right.
+
+    >>> aligned_row(["a", "1"], [True, False])
+    '<tr><td style="text-align:left">a</td><td style="text-align:right">1</td></tr>'
+    """
+    inside = zip(cells, ["left" if left else "right" for left in text], strict=True)
+    return "<tr>" + "".join(f'<{tag} style="text-align:{side}">{escape(c)}</{tag}>' for c, side in inside) + "</tr>"
+
+
 class Table:
     """A mixin: whatever has ``to_dict()`` (column → list) also prints, renders and becomes a data frame."""
 
@@ -58,10 +71,11 @@ class Table:
         return "\n".join([self.title, *lines] if self.title else lines)
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(name)}</th>" for name in self.to_dict())
-        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in self._rows())
+        columns = self.to_dict()
+        text = [not all(isinstance(v, NUMBERS) and not isinstance(v, bool) for v in vs) for vs in columns.values()]
+        body = "".join(aligned_row(row, text) for row in self._rows())
         caption = f"<caption>{escape(self.title)}</caption>" if self.title else ""
-        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f"<table>{caption}<thead>{aligned_row(list(columns), text, 'th')}</thead><tbody>{body}</tbody></table>"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -263,6 +263,23 @@ class Classifier(ClassifierMixin, Estimator):
 
         return RecalibratedClassifier.around(self, shift=shift - shift.mean(), class_prior=prior)
 
+    def _repr_html_inner(self) -> str:
+        """Return scikit-learn's box; below that of a fitted model what matters about it."""
+        box = str(super()._repr_html_inner())
+        if "classes_" not in vars(self):
+            return box
+        from oddsmith.models.notebook_view import notebook_view
+        from oddsmith.persistence.model_file import provenance
+
+        seen = provenance(self)
+        return box + notebook_view(self, seen["weight"] if seen["rows"] is None else seen["rows"])
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._repr_html_inner()
+        return bundle
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted model to a file, from which ``oddsmith.load(path)`` makes it again, to the bit.
 
