@@ -320,7 +320,7 @@ class Classifier(ClassifierMixin, Estimator):
         ----------
         table : str or (schema, name)
             The table or view to predict, a name as it is: ``"my.table"`` is one name with a dot in it.
-        dialect : "duckdb", "postgres" or "sqlite"
+        dialect : "duckdb", "postgres", "sqlite", "mysql", "snowflake" or "bigquery"
         loss, reject
             As for ``decide``: adds the column ``decision`` (NULL if rejected), with ``reject`` also ``rejected``.
         keep : list of str, optional

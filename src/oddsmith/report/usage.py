@@ -78,7 +78,7 @@ def _sql(model: Classifier) -> Markup:
         text = "The query is too long, or has names with characters that cannot be shown."
         return tag("p", f"{text} The command above writes it to a file.")
     shown = tag("details", tag("summary", f"The query ({len(query):,} characters)"), _code(query))
-    return join([tag("p", "One SELECT without functions of ours (DuckDB; PostgreSQL and SQLite alike)."), shown])
+    return join([tag("p", "One SELECT that needs no extension (DuckDB; to_sql knows five more dialects)."), shown])
 
 
 def _code(text: str) -> Markup:
