@@ -120,7 +120,7 @@ def test_copy_buttons_copy_commands_without_prompts_and_output(site: Site, brows
     assert python.splitlines()[0] == "from oddsmith import LogisticRegression"
     assert python.splitlines()[-1] == "print(model.summary())" and ">>>" not in python
     shell = copied("report/", "$")
-    assert all(line.startswith("oddsmith ") for line in shell.splitlines()) and len(shell.splitlines()) == 2
+    assert [line.split()[0] for line in shell.splitlines()] == ["oddsmith", "oddsmith", "--purpose"]
     context.close()
 
 
