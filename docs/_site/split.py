@@ -58,7 +58,7 @@ PARTS = {
         Part("syllabus/optimisation.md", "Gradient descent, Newton, IRLS", _topics(22, 26)),
         Part("syllabus/priors.md", "Priors, softmax, other links", _topics(27, 31)),
         Part("syllabus/bayesian.md", "Bayesian logistic regression", _topics(32, 34)),
-        Part("syllabus/decisions.md", "Decisions, traces, figures", _topics(35, 37)),
+        Part("syllabus/decisions.md", "Decisions, traces, figures, separation", _topics(35, 99)),
     ),
     "docs/gallery/README.md": tuple(Part(f"gallery/{name}.md", title, _is(title)) for name, title in GALLERY.items()),
     "benchmarks/RESULTS.md": (
@@ -86,7 +86,9 @@ def pages_of(source: str) -> Pages:
     anchors = {}
     for section in sections:
         heading = section.splitlines()[0].removeprefix("## ")
-        part = next(part for part in PARTS[source] if part.holds(heading))
+        part = next((part for part in PARTS[source] if part.holds(heading)), None)
+        if part is None:
+            raise SystemExit(f"{source} has the section {heading!r}, which no page takes: add one to PARTS in split.py.")
         # A page of one section has its title already, and its subsections move up.
         alone = heading == part.title
         texts[part.page] += re.sub("^##", "#", section.partition("\n")[2], flags=re.MULTILINE) if alone else section
