@@ -88,7 +88,7 @@ def pages_of(source: str) -> Pages:
         heading = section.splitlines()[0].removeprefix("## ")
         part = next((part for part in PARTS[source] if part.holds(heading)), None)
         if part is None:
-            raise SystemExit(f"{source} has the section {heading!r}, which no page takes: add one to PARTS in split.py.")
+            raise SystemExit(f"{source}: no page takes the section {heading!r}. Add one to PARTS in split.py.")
         # A page of one section has its title already, and its subsections move up.
         alone = heading == part.title
         texts[part.page] += re.sub("^##", "#", section.partition("\n")[2], flags=re.MULTILINE) if alone else section
