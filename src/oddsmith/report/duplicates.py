@@ -25,14 +25,15 @@ def near_duplicates(frame: Frame, columns: list[str]) -> list[Duplicate]:
     [('kg', 'lb', 'correlation 1')]
     """
     step = max(1, frame.n_rows // MOST_ROWS)
-    rows = np.arange(0, frame.n_rows, step)
+    if step > 1:
+        frame = frame.take(np.arange(0, frame.n_rows, step))
     known = [name for name in columns if frame.kinds[name] != "empty"]
     numeric = [name for name in known if frame.kinds[name] != "category"]
-    found = _correlated(numeric, [frame.numbers(name)[rows] for name in numeric])
+    found = _correlated(numeric, [frame.numbers(name) for name in numeric])
     coded = {}
     for name in known:
-        codes = frame.coded(name).codes[rows]
-        if 1 < len(np.unique(codes[codes >= 0])) <= min(MOST_LEVELS, len(rows) // 5):
+        codes = frame.coded(name).codes
+        if 1 < len(np.unique(codes[codes >= 0])) <= min(MOST_LEVELS, frame.n_rows // 5):
             coded[name] = codes
     names = list(coded)
     for i, one in enumerate(names):

@@ -29,6 +29,7 @@ from oddsmith.report.terms import column_terms
 
 MOST_ROWS, MOST_REPEATS = 10_000, 5
 MOST_BARS = 30
+MOST_WEIGHTS = 3_000  # Weights up to which their covariance is formed for the joint tests.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +169,8 @@ def joint_tests(context: ReportContext) -> dict[str, ChiSquareTest]:
     """Return Wald's test of all weights of each column; none for models without errors."""
     if not isinstance(context.model, LogisticRegression) or not context.has_optimum:
         return {}
+    if context.fitted is not None and context.fitted.x.size > MOST_WEIGHTS:
+        return {}
     labels = context.answers.classes[context.t]
     # A large fit forms its Hessian when it is asked for, from the rows.
     for rows in ({}, {"X": context.rows, "y": labels, **context.arguments}):
@@ -188,7 +191,7 @@ def _joint_tests(fit: FitRecord, terms: dict[str, list[int]]) -> dict[str, ChiSq
         V, at = covariance(fit, CovarianceKind("information")), {int(k): i for i, k in enumerate(state.kept)}
         for column, places in terms.items():
             kept = [c * P + 1 + j for c in range(C) for j in places if c * P + 1 + j in at]
-            if kept:
-                A = np.eye(len(state.kept))[[at[k] for k in kept]]
-                tests[column] = wald_test(state.x.ravel()[kept], A, V)
+            own = [at[k] for k in kept]
+            if own:
+                tests[column] = wald_test(state.x.ravel()[kept], np.eye(len(own)), V[np.ix_(own, own)])
     return tests
