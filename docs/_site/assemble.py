@@ -25,9 +25,13 @@ PAGES = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "LICENSE": "licence.md",
-    "benchmarks/RESULTS.md": "benchmarks.md",
+    "benchmarks/RESULTS.md": "benchmarks/index.md",
 }
-MOVED = PAGES | {"README.md": "index.md"}
+MOVED = PAGES | {
+    "README.md": "index.md",
+    "docs/syllabus.md": "syllabus/index.md",
+    "docs/benchmarks.md": "benchmarks/index.md",
+}
 LEFT_OUT = {"_site", "__pycache__", "conftest.py", "build.py", "animate.py"}
 
 _CODE = re.compile(r"(^ *```.*?^ *```|(`+)(?!`)(?:(?!\n\n).)+?(?<!`)\2(?!`))", flags=re.MULTILINE | re.DOTALL)
@@ -79,7 +83,8 @@ def files() -> Iterator[tuple[str, str]]:
     for path in sorted((ROOT / "docs").rglob("*")):
         inside = path.relative_to(ROOT / "docs")
         if path.is_file() and not LEFT_OUT & set(inside.parts):
-            yield f"docs/{inside.as_posix()}", inside.as_posix()
+            source = f"docs/{inside.as_posix()}"
+            yield source, MOVED.get(source, inside.as_posix())
     yield from PAGES.items()
 
 
