@@ -54,6 +54,12 @@ def test_html_is_escaped() -> None:
     assert boundary.to_pandas().columns.tolist() == ["classes", "normal_0", "normal_1", "offset", "origin_distance"]
 
 
+def test_numbers_are_right_aligned_in_a_notebook() -> None:
+    html = Boundary([("a", "b")], np.array([1.0, 0.0]), 0.5, -0.5)._repr_html_()
+    assert '<th style="text-align:left">classes</th>' in html and '<td style="text-align:left">a | b</td>' in html
+    assert '<th style="text-align:right">offset</th>' in html and '<td style="text-align:right">0.5</td>' in html
+
+
 def test_values_have_six_digits() -> None:
     assert [format_value(v) for v in (1 / 3, 1e-20, np.float32(0.5), 3, "x", None)] == [
         "0.333333",

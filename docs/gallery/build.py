@@ -18,9 +18,9 @@ HERE = Path(__file__).parent
 FIGURES = HERE / "figures"
 INTRODUCTION = """# Gallery
 
-Each figure is made by one short script with the public names of oddsmith. `make gallery` makes all of them again, a
-contact sheet beside them, and this page from the first lines of the scripts; `oddsmith gallery` draws them larger, as
-PNG, SVG or PDF. What a figure claims is also a test, in `tests/plots/test_gallery.py`.
+Each figure comes from one short script that uses only public names of oddsmith. `make gallery` draws all figures again
+and writes this page; `oddsmith gallery` draws them larger, as PNG, SVG or PDF. Tests in `tests/plots/test_gallery.py`
+check what the figures claim.
 
 ![All figures of the gallery, small](figures/contact_sheet.png)
 """

@@ -25,6 +25,19 @@ def format_value(value: object) -> str:
     return str(value)
 
 
+NUMBERS = (int, float, np.number)
+
+
+def aligned_row(cells: list[str], text: list[bool], tag: str = "td") -> str:
+    """Return a row of an HTML table: cells that are ``text`` to the left, numbers to the right.
+
+    >>> aligned_row(["a", "1"], [True, False])
+    '<tr><td style="text-align:left">a</td><td style="text-align:right">1</td></tr>'
+    """
+    inside = zip(cells, ["left" if left else "right" for left in text], strict=True)
+    return "<tr>" + "".join(f'<{tag} style="text-align:{side}">{escape(c)}</{tag}>' for c, side in inside) + "</tr>"
+
+
 class Table:
     """A mixin: whatever has ``to_dict()`` (column → list) also prints, renders and becomes a data frame."""
 
@@ -61,16 +74,15 @@ class Table:
         return "\n".join([self.title, *lines] if self.title else lines)
 
     def _repr_html_(self) -> str:
-        columns, rows = self.to_dict(), []
-        for row in islice(self._rows(), self.most_rows):
-            rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>")
-        head, body = "".join(f"<th>{escape(name)}</th>" for name in columns), "".join(rows)
+        columns = self.to_dict()
+        text = [not all(isinstance(v, NUMBERS) and not isinstance(v, bool) for v in vs) for vs in columns.values()]
+        body = "".join(aligned_row(row, text) for row in islice(self._rows(), self.most_rows))
         total = len(next(iter(columns.values()), ()))
         if total > self.most_rows:
             note = f"The first {self.most_rows:,} of {total:,} rows: to_pandas() has them all."
             body += f'<tr><td colspan="{len(columns)}" style="text-align:left">{note}</td></tr>'
         caption = f"<caption>{escape(self.title)}</caption>" if self.title else ""
-        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f"<table>{caption}<thead>{aligned_row(list(columns), text, 'th')}</thead><tbody>{body}</tbody></table>"
 
 
 @dataclass(frozen=True, kw_only=True)

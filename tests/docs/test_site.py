@@ -102,6 +102,53 @@ def test_pages_are_accessible(unindexed: str, browser: Any, scheme: str, rules: 
     assert not faults
 
 
+def test_copy_buttons_copy_commands_without_prompts_and_output(site: Site, browser: Any) -> None:
+    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+
+    def copied(path: str, prompt: str) -> str:
+        page.goto(site.address + path)
+        block = page.locator(".highlight", has=page.locator(".gp", has_text=prompt)).first
+        block.hover()
+        block.locator("button").first.click()
+        page.locator(".md-dialog--active").wait_for()
+        return str(page.evaluate("navigator.clipboard.readText()"))
+
+    python = copied("", ">>>")
+    assert python.splitlines()[0] == "from oddsmith import LogisticRegression"
+    assert python.splitlines()[-1] == "print(model.summary())" and ">>>" not in python
+    shell = copied("report/", "$")
+    assert [line.split()[0] for line in shell.splitlines()] == ["oddsmith", "oddsmith", "--purpose"]
+    context.close()
+
+
+def test_thumbnails_of_the_gallery_lead_to_their_figures(site: Site, browser: Any) -> None:
+    page = browser.new_page()
+    page.goto(site.address + "gallery/")
+    links = page.locator(".thumbnails a")
+    assert links.count() == len(list((site.folder / "gallery" / "figures").glob("*.png"))) - 1  # and the contact sheet
+    links.filter(has_text="roc").click()
+    page.wait_for_url("**/gallery/evaluation/#*")
+    heading = page.locator(f"[id='{page.url.partition('#')[2]}']")
+    assert "ROC" in heading.inner_text()
+    page.close()
+
+
+def test_long_pages_are_split(site: Site) -> None:
+    for name, least in (("syllabus", 8), ("gallery", 9), ("benchmarks", 3)):
+        parts = list((site.folder / name).glob("*/index.html"))
+        assert len(parts) >= least, name
+    assert "Newton-Raphson</a>" in (site.folder / "syllabus" / "index.html").read_text(encoding="utf-8")
+    optimisation = (site.folder / "syllabus" / "optimisation" / "index.html").read_text(encoding="utf-8")
+    assert 'id="24-newton-raphson"' in optimisation and 'id="21-logistic-regression"' not in optimisation
+
+
+def test_fit_and_predict_come_first_in_the_reference(site: Site) -> None:
+    for path in (site.folder / "reference" / "classifiers").glob("*/index.html"):
+        names = re.findall(r'<h\d id="oddsmith\.\w+\.(\w+)"', path.read_text(encoding="utf-8"))
+        assert names[:2] == ["fit", "predict"], path.parent.name
+
+
 def test_switch_to_dark_mode(site: Site, browser: Any) -> None:
     context = browser.new_context(color_scheme="light")
     page = context.new_page()

@@ -121,7 +121,7 @@ def test_hostile_names_stay_text(visit: Callable[..., Opened], pages: dict[str, 
 
 def test_tables_sort_by_click_and_by_key(visit: Callable[..., Opened], pages: dict[str, Path]) -> None:
     page = visit(pages["two"]).page
-    table = page.locator("#weights table")
+    table = page.locator("#weights table").last
 
     def column(place: int) -> list[str]:
         return table.locator(f"tbody tr > :nth-child({place})").all_text_contents()
@@ -149,7 +149,7 @@ def test_values_are_read_by_hover_and_by_keys(visit: Callable[..., Opened], page
     readout = figure.locator(".readout")
     assert readout.text_content().strip() == ""
     figure.locator(".plot").hover()
-    assert "said" in readout.text_content() and "rows" in readout.text_content()
+    assert "predicted" in readout.text_content() and "rows" in readout.text_content()
     page.mouse.move(0, 0)
     assert readout.text_content().strip() == ""
     figure.locator(".plot").focus()
@@ -157,6 +157,32 @@ def test_values_are_read_by_hover_and_by_keys(visit: Callable[..., Opened], page
     first = readout.text_content()
     page.keyboard.press("ArrowRight")
     assert first != readout.text_content() != ""
+
+
+def test_the_part_that_is_read_is_marked_in_the_contents(visit: Callable[..., Opened], pages: dict[str, Path]) -> None:
+    page = visit(pages["two"]).page
+    current = page.locator("nav a[aria-current]")
+    assert current.all_text_contents() == ["At a glance"]
+    page.evaluate("document.documentElement.style.scrollBehavior = 'auto'; location.hash = '#decision'")
+    page.locator("nav a[aria-current][href='#decision']").wait_for()
+    assert current.count() == 1
+
+
+def test_a_table_that_scrolls_says_so_and_plots_have_the_width(
+    visit: Callable[..., Opened], pages: dict[str, Path]
+) -> None:
+    wide, phone = visit(pages["two"]).page, visit(pages["two"], "phone").page
+    box = phone.locator("#data .scroll[aria-label^='Each column']")
+    hint = "e => getComputedStyle(e, '::before').content"
+    assert "Scroll sideways" in box.evaluate(hint)
+    box.evaluate("e => e.scrollTo(e.scrollWidth, 0)")
+    phone.locator("#data .scroll[aria-label^='Each column']:not(.more)").wait_for()
+    assert box.evaluate(hint) == "none"
+    assert wide.locator("#signature .more").count() == 0
+    for page, least in ((wide, 0.98), (phone, 0.98)):
+        share = "e => Math.max(...[...e.querySelectorAll('.plot')].map(p => p.clientWidth)) / e.clientWidth"
+        assert page.locator("#weights figure").evaluate(share) > least
+        assert page.locator("#weights .plot:visible").count() == 1
 
 
 def test_the_theme_follows_the_system_and_the_switch(visit: Callable[..., Opened], pages: dict[str, Path]) -> None:

@@ -40,8 +40,8 @@ from oddsmith.report.svg import Axis, Plot
 from oddsmith.testing import all_models
 
 SECTIONS = (
-    *("glance", "data", "model", "certificate", "weights", "calibration", "discrimination", "decision", "influence"),
-    *("prior", "comparison", "use", "provenance", "signature"),
+    *("glance", "data", "model", "certificate", "importance", "weights", "calibration", "discrimination", "decision"),
+    *("subgroups", "influence", "prior", "comparison", "use", "provenance", "signature"),
 )
 
 
@@ -155,15 +155,15 @@ def test_another_class_prior_does_what_with_class_prior_does() -> None:
     X, y = overlapping(3)
     model = GaussianClassifier().fit(X, y)
     loss = 1.0 - np.eye(3)
-    rows = Page(make_report(model, X, y, loss=loss)).table("If the class prior")
+    rows = Page(make_report(model, X, y, loss=loss)).table("If a class is more")
     before = model.decide(X, loss)
     for row in rows:
         prior = model.class_prior_.copy()
-        prior[model.classes_.tolist().index(row["class"])] *= float(row["its odds times"])
+        prior[model.classes_.tolist().index(row["class"])] *= float(row["odds of the class"].removeprefix("× "))
         prior /= prior.sum()
         after = model.with_class_prior(prior).decide(X, loss)
         assert row["decisions that change"] == percent(float(np.mean(before != after)))
-        for said, decided in (("loss, model as it is", before), ("loss, model moved", after)):
+        for said, decided in (("loss without the change", before), ("loss with the change", after)):
             cost = sum(
                 p * np.mean(decided[y == label] != label) for p, label in zip(prior, model.classes_, strict=True)
             )

@@ -40,8 +40,8 @@ class InputData:
     """Rows of a table: read whole, or some at a time.
 
     ``read`` returns the whole table, by default what ``stream`` yields. ``path`` is what `oddsmith.scan` opens in
-    pieces, None if it cannot; ``size`` is the bytes of the files there, and ``keyed`` says that folders there are
-    called ``key=value``, which only `oddsmith.scan` reads.
+    pieces, None if it cannot; ``size`` is the bytes of the ``files`` that are read, and ``keyed`` says that folders
+    there are called ``key=value``, which only `oddsmith.scan` reads.
     """
 
     name: str
@@ -50,6 +50,7 @@ class InputData:
     path: str | list[str] | None = None
     size: int = 0
     keyed: bool = False
+    files: tuple[str, ...] = ()
 
     def pieces(self, **how: str | None) -> Any:
         """Return the data in pieces, if it is large or if that is asked for (``how`` has values), else None."""
@@ -192,7 +193,9 @@ def _files(name: str, paths: list[str], keyed: str | None = None) -> InputData:
 
     path = (keyed or paths) if set(kinds) <= {"csv", "parquet", "arrow"} else None
     size = sum(map(os.path.getsize, paths))
-    return InputData(name=name, stream=stream, read=read, path=path, size=size, keyed=keyed is not None)
+    return InputData(
+        name=name, stream=stream, read=read, path=path, size=size, keyed=keyed is not None, files=tuple(paths)
+    )
 
 
 def _standard_input() -> InputData:
@@ -211,4 +214,5 @@ def _standard_input() -> InputData:
 
 
 def _database(name: str, kind: str, place: str, what: str) -> InputData:
-    return InputData(name=name, stream=lambda types, wanted: databases.batches(kind, place, what, types))
+    files = (place,) if kind in DATABASES else ()
+    return InputData(name=name, stream=lambda types, wanted: databases.batches(kind, place, what, types), files=files)

@@ -19,7 +19,7 @@ from oddsmith.cli.output import note, print_json
 def sql(
     model: options.ModelFile,
     table: Annotated[str, options.option("The table to predict.")],
-    dialect: Annotated[str, typer.Option(help="duckdb, postgres or sqlite.")] = "duckdb",
+    dialect: Annotated[str, typer.Option(help="duckdb, postgres, sqlite, mysql, snowflake or bigquery.")] = "duckdb",
     loss: options.Loss = None,
     reject: options.Reject = None,
     keep: Annotated[list[str] | None, options.option("A column to copy; can be given again.", metavar="COLUMN")] = None,

@@ -11,6 +11,7 @@ from oddsmith.cli import options
 from oddsmith.cli.command import command
 from oddsmith.cli.output import note, print_json, print_line, print_table, spinner, warnings_as_sentences
 
+BY = "Show the scores for each value of this column (numbers: each quarter); repeat the option for more columns."
 OFFSET = "The column of offsets, for a model that was fitted with one."
 
 
@@ -57,6 +58,7 @@ def summary(model: options.ModelFile, level: options.Level = 0.95, as_json: opti
 
 @command(
     "oddsmith report penguins.odds penguins --target species -o penguins.html",
+    "oddsmith report penguins.odds penguins -t species --by island --author 'A. Turing' -o penguins.html",
     "oddsmith report cancer.odds breast_cancer -t diagnosis --loss '[[0, 1], [10, 0]]' --reject 0.3 -o cancer.html",
 )
 def report(
@@ -66,7 +68,11 @@ def report(
     output: Annotated[str, options.output("The page to write.")],
     loss: options.Loss = None,
     reject: options.Reject = None,
-    title: Annotated[str | None, options.option("Above the page.")] = None,
+    by: Annotated[list[str] | None, options.option(BY, "--by", metavar="COLUMN")] = None,
+    title: Annotated[str | None, options.option("Title of the page.", metavar="TEXT")] = None,
+    author: Annotated[str | None, options.option("Who made the model.", metavar="TEXT")] = None,
+    purpose: Annotated[str | None, options.option("What the model is for.", metavar="TEXT")] = None,
+    period: Annotated[str | None, options.option("When the data were collected.", metavar="TEXT")] = None,
     weights: options.Weights = None,
     offset: Annotated[str | None, options.option(OFFSET, metavar="COLUMN")] = None,
     level: options.Level = 0.95,
@@ -84,18 +90,23 @@ def report(
     check_output(output, model, data)
     fitted = load_model(model)
     with warnings_as_sentences() as texts, spinner(f"reading {data}") as update:
-        table = open_data(data).table(expected_types(fitted))
+        opened = open_data(data)
+        table = opened.table(expected_types(fitted))
         given = {"--target": target, "--weights": weights, "--offset": offset}
         named = {option: name for option, name in given.items() if name is not None}
         for option, name in named.items():
             check_column(table.column_names, name, option)
+        for name in by or []:
+            check_column(table.column_names, name, "--by")
         update(f"describing {table.num_rows:,} rows")
         columns = table.drop_columns(list(named.values())) if columns_of(fitted) is None else table
         rows, labels = model_inputs(fitted, columns, repr(data)), table[target].to_numpy()
         heading = f"{type(fitted).__name__} of {target}" if title is None else title
         s, o = (None if name is None else table[name].to_numpy() for name in (weights, offset))
         how = read_costs(loss, reject, fitted.classes_) | {"title": heading, "level": level, "seed": seed}
-        fitted.report(rows, labels, output, sample_weight=s, offset=o, model_path=model, **how)
+        how |= {"author": author, "purpose": purpose, "period": period, "by": {name: table[name] for name in by or []}}
+        how |= {"model_path": model, "data_path": opened.files}
+        fitted.report(rows, labels, output, sample_weight=s, offset=o, **how)
     if as_json:
         print_json({"file": output, "rows": table.num_rows, "bytes": Path(output).stat().st_size, "warnings": texts})
     else:

@@ -109,5 +109,5 @@ def _fit_whole(
         estimator.save(output)  # before the report, which has the checksum of this file
         if report is not None:
             update("writing the report")
-            estimator.report(table, target, report, model_path=output, **given)
+            estimator.report(table, target, report, model_path=output, data_path=data.files, **given)
     return int(table.num_rows)

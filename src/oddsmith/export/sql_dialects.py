@@ -1,8 +1,9 @@
-"""What DuckDB, PostgreSQL and SQLite write differently: names, constants, types, dates."""
+"""What databases write differently: names, constants, types, dates."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
@@ -151,6 +152,99 @@ class SQLite(Dialect):
         return f"{function}({', '.join(parts)})" if len(parts) > 1 else parts[0]
 
 
+class MySQL(Dialect):
+    """MySQL 8.0.17 and later, MariaDB 10.5 and later."""
+
+    name = "mysql"
+    # Bytes are compared, so that neither case nor trailing spaces are lost to a collation.
+    columns: ClassVar = {
+        "text": "CAST(CONVERT({0} USING utf8mb4) AS BINARY)",
+        "date": "(TIMESTAMPDIFF(MICROSECOND, TIMESTAMP '1970-01-01 00:00:00', {0}) / 86400000000e0)",
+        "number": "CAST({0} AS DOUBLE)",
+    }
+    fence = " LIMIT 18446744073709551615"
+
+    def key(self, name: str) -> str:
+        # Names are compared without case and without accents.
+        letters = unicodedata.normalize("NFKD", name).casefold()
+        return "".join(letter for letter in letters if not unicodedata.combining(letter))
+
+    def identifier(self, name: object) -> str:
+        super().identifier(name)
+        text = str(name)
+        if len(text) > 64 or text.endswith(" ") or any(ord(letter) > 0xFFFF for letter in text):
+            raise InvalidInputError(
+                f"MySQL has names of 64 characters at most, none of them beyond U+FFFF and no space at the end; found "
+                f"{name!r}. Rename it."
+            )
+        return "`" + text.replace("`", "``") + "`"
+
+    def literal(self, value: object) -> str:
+        text = super().literal(value)
+        if not isinstance(value, str) or (value.isascii() and "\\" not in value):
+            return text
+        # As bytes: whatever the connection's character set, and whether backslashes escape or not.
+        return f"CONVERT(0x{value.encode().hex()} USING utf8mb4)"
+
+
+class Snowflake(Dialect):
+    """Snowflake. A name that was created without quotes is stored there in capitals."""
+
+    name = "snowflake"
+    columns: ClassVar = {
+        "text": "COLLATE(CAST({0} AS VARCHAR), 'utf8')",
+        "boolean": "(CASE WHEN {0} THEN CAST('1.0' AS FLOAT) WHEN NOT {0} THEN CAST('0.0' AS FLOAT) END)",
+        "date": "(CAST(DATE_PART(EPOCH_MICROSECOND, {0}) AS FLOAT) / CAST('86400000000' AS FLOAT))",
+        "number": "NULLIF(CAST({0} AS FLOAT), CAST('NaN' AS FLOAT))",
+    }
+
+    def key(self, name: str) -> str:
+        return name  # quoted, each is another
+
+    def identifier(self, name: object) -> str:
+        quoted = super().identifier(name)
+        if len(str(name)) > 255:
+            raise InvalidInputError(f"Snowflake has names of 255 characters at most, found {name!r}. Rename it.")
+        return quoted
+
+    def literal(self, value: object) -> str:
+        text = super().literal(value)
+        return text.replace("\\", "\\\\") if isinstance(value, str) else text
+
+    def number(self, value: float) -> str:
+        return f"CAST('{float(value)!r}' AS FLOAT)"  # a bare number would be a decimal
+
+
+class BigQuery(Dialect):
+    """BigQuery (GoogleSQL)."""
+
+    name = "bigquery"
+    columns: ClassVar = {
+        "text": "COLLATE(CAST({0} AS STRING), '')",
+        "boolean": "(CASE WHEN {0} THEN 1.0e0 WHEN NOT {0} THEN 0.0e0 END)",
+        "date": "(UNIX_MICROS(CAST({0} AS TIMESTAMP)) / 86400000000e0)",
+        "number": "(CASE WHEN NOT IS_NAN(CAST({0} AS FLOAT64)) THEN CAST({0} AS FLOAT64) END)",
+    }
+    refused = re.compile(r"""[!"$()*,./;?@\[\]\\^`{}~\x00-\x1f]""")
+
+    def identifier(self, name: object) -> str:
+        super().identifier(name)
+        found = self.refused.search(str(name))
+        if found or len(str(name)) > 300:
+            why = f"and {found.group()!r} is not allowed in them" if found else f"and this one has {len(str(name))}"
+            raise InvalidInputError(f"BigQuery has names of 300 characters at most, {why}; found {name!r}. Rename it.")
+        return f"`{name}`"
+
+    def literal(self, value: object) -> str:
+        text = super().literal(value)
+        if not isinstance(value, str):
+            return text
+        return "'" + "".join(_BIGQUERY.get(letter, letter) for letter in value) + "'"
+
+
+_BIGQUERY = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r"}
+
+
 def _quoted(text: str, mark: str, what: str) -> str:
     if re.search("[\x00\ud800-\udfff]", text):
         raise InvalidInputError(
@@ -160,5 +254,5 @@ def _quoted(text: str, mark: str, what: str) -> str:
 
 
 DIALECTS: Registry[Dialect] = Registry("dialect of SQL")
-for _dialect in (DuckDB(), Postgres(), SQLite()):
+for _dialect in (DuckDB(), Postgres(), SQLite(), MySQL(), Snowflake(), BigQuery()):
     DIALECTS.register(_dialect.name)(_dialect)

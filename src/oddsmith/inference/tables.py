@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.records import Table
+from oddsmith.records import Table, aligned_row
 
 DECIMALS = 6
 """A column that would need more decimals to show three digits of its smallest number gets them cell by cell."""
@@ -113,16 +113,11 @@ class ReportTable(Table):
 
     def _repr_html_(self) -> str:
         header, text, rows, notes = self._shown()
-
-        def row(cells: list[str], tag: str = "td") -> str:
-            inside = zip(cells, ["left" if left else "right" for left in text], strict=True)
-            return "<tr>" + "".join(f'<{tag} style="text-align:{a}">{escape(c)}</{tag}>' for c, a in inside) + "</tr>"
-
-        body = "".join(map(row, rows))
+        body = "".join(aligned_row(row, text) for row in rows)
         caption = f"<caption>{escape(self.title)}</caption>" if self.title else ""
         foot = "".join(f'<tr><td colspan="{len(header)}">{escape(note)}</td></tr>' for note in notes)
         return (
-            f"<table>{caption}<thead>{row(header, 'th')}</thead><tbody>{body}</tbody>"
+            f"<table>{caption}<thead>{aligned_row(header, text, 'th')}</thead><tbody>{body}</tbody>"
             f'<tfoot style="text-align:left">{foot}</tfoot></table>'
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
@@ -283,6 +283,23 @@ class Classifier(ClassifierMixin, Estimator):
 
         return RecalibratedClassifier.around(self, shift=shift - shift.mean(), class_prior=prior)
 
+    def _repr_html_inner(self) -> str:
+        """Return scikit-learn's box; below that of a fitted model what matters about it."""
+        box = str(super()._repr_html_inner())
+        if "classes_" not in vars(self):
+            return box
+        from oddsmith.models.notebook_view import notebook_view
+        from oddsmith.persistence.model_file import provenance
+
+        seen = provenance(self)
+        return box + notebook_view(self, seen["weight"] if seen["rows"] is None else seen["rows"])
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._repr_html_inner()
+        return bundle
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted model to a file, from which ``oddsmith.load(path)`` makes it again, to the bit.
 
@@ -323,7 +340,7 @@ class Classifier(ClassifierMixin, Estimator):
         ----------
         table : str or (schema, name)
             The table or view to predict, a name as it is: ``"my.table"`` is one name with a dot in it.
-        dialect : "duckdb", "postgres" or "sqlite"
+        dialect : "duckdb", "postgres", "sqlite", "mysql", "snowflake" or "bigquery"
         loss, reject
             As for ``decide``: adds the column ``decision`` (NULL if rejected), with ``reject`` also ``rejected``.
         keep : list of str, optional
@@ -403,14 +420,20 @@ class Classifier(ClassifierMixin, Estimator):
         sample_weight: npt.ArrayLike | None = None,
         offset: npt.ArrayLike | None = None,
         model_path: str | PathLike[str] | None = None,
+        data_path: str | PathLike[str] | Sequence[str | PathLike[str]] | None = None,
+        by: str | Sequence[str] | Mapping[str, Any] | None = None,
+        author: str | None = None,
+        purpose: str | None = None,
+        period: str | None = None,
         level: float = 0.95,
         seed: int = 0,
     ) -> None:
         """Write one self-contained HTML page on this model and its rows, for the person who has to sign it.
 
-        The data and its missing values; the model in words and as a formula; certificate, weights, calibration,
-        discrimination, decisions at the loss, influential rows, other class priors, a comparison, how to use the model
-        file, where it comes from, and a place for the signature. A sentence says why if something does not apply. The
+        The data, its missing values and near-duplicate columns; the model in words and as a formula; certificate; the
+        importance of each column with a joint test; weights and effects; calibration, discrimination, decisions at the
+        loss, subgroups, influential rows, other class priors, a comparison, how to use the model file, where it comes
+        from, and a place for the signature. A sentence says why if something does not apply. The
         page loads nothing, and nothing in the data can become markup. It is written whole or not at all. Scores of the
         rows of the fit are by leave-one-out where the model has that; else of the rows given, and the page says so.
 
@@ -428,8 +451,14 @@ class Classifier(ClassifierMixin, Estimator):
             That of the fit. Scores count a row as often as its weight says, if all weights are whole numbers.
         offset : array, optional
             That of the fit, or of the rows given. The page says so if the model was fitted with one and none is given.
-        model_path : str or path, optional
-            The file that the model was saved to, whose name and checksum stand in the page.
+        model_path, data_path : str or path, optional
+            The file that the model was saved to, and that of the data (or a list of files): the page has their names
+            and SHA-256.
+        by : str, list of str or dict, optional
+            Columns of the table ``X`` by which the scores are broken down, or ``{name: values}``. The model need not
+            use them. A column of many different numbers is cut at its quartiles.
+        author, purpose, period : str, optional
+            Who made the model, what it is for, and when the data were collected.
         level, seed : float, int
             Of all intervals; of the bootstrap.
 
@@ -448,4 +477,5 @@ class Classifier(ClassifierMixin, Estimator):
 
         given = {"loss": loss, "reject": reject, "comparison": comparison, "title": title, "level": level, "seed": seed}
         rows = {"sample_weight": sample_weight, "offset": offset}
-        write_report(self, X, y, path, model_path=model_path, **rows, **given)
+        origin = {"model_path": model_path, "data_path": data_path, "author": author, "purpose": purpose}
+        write_report(self, X, y, path, by=by, period=period, **origin, **rows, **given)

@@ -141,7 +141,7 @@ class ReliabilityDisplay(CurveDisplay):
                 if band:
                     ax.fill_between(p, curve.lower[own], curve.upper[own], color=color_of(k), alpha=0.16, linewidth=0)
                 ax.plot(p, curve.frequency[own], **line_of(k, plain(name) or None, **mark_of(k, 5.5)))
-            _set_square(ax, "probability said", "frequency seen")
+            _set_square(ax, "predicted probability", "observed frequency")
             if ax.get_legend_handles_labels()[1]:
                 legend_above(ax)
         return self

@@ -32,6 +32,8 @@ from oddsmith.models.wrapper_mixin import take
 from oddsmith.numerics import Array
 from oddsmith.plots.residuals import InfluenceDisplay, row_names
 from oddsmith.protocols import Indices, Labels
+from oddsmith.report.duplicates import Duplicate, near_duplicates
+from oddsmith.report.subgroups import Grouping, read_groups
 
 MOST_COLUMNS = 60  # Columns that are described one by one.
 MOST_WRITTEN_OUT = 5_000_000  # Rows up to which weights that are whole numbers are counted as so many rows.
@@ -76,7 +78,7 @@ class ReportContext:
     ``rows``, ``t``, ``weights`` and ``offset`` are of the rows that the model can read, ``kept`` (None: all); ``frame``
     has the columns to describe, of all rows. ``answers`` are the predictions for each row kept, a row of weight 2 being
     there twice if weights are ``counted``; ``scored``, a key of `SCORED`, says of which rows they are. ``given_loss``
-    says whether ``loss`` or ``reject`` was given.
+    says whether ``loss`` or ``reject`` was given; ``groups`` are the subgroups of ``answers`` to score separately.
     """
 
     model: Classifier
@@ -94,6 +96,7 @@ class ReportContext:
     loss: LossMatrix
     reject: Any
     given_loss: bool
+    groups: tuple[Grouping, ...]
     level: float
     seed: int
     warnings: Sequence[str]
@@ -117,6 +120,11 @@ class ReportContext:
     def misses_offset(self) -> bool:
         """Whether the model was fitted with an offset, and none is given here."""
         return self.offset is None and fitted_with_offset(self.model)
+
+    @cached_property
+    def duplicates(self) -> list[Duplicate]:
+        """Pairs of columns that carry almost the same information."""
+        return near_duplicates(self.frame, list(self.frame.columns)[:MOST_COLUMNS])
 
     @property
     def name(self) -> str:
@@ -142,6 +150,10 @@ class ReportContext:
     def labelled(self) -> tuple[RecordedPredictions, None, Labels]:
         """The predictions as a model, and the labels: what the functions of evaluation take."""
         return RecordedPredictions(self.answers), None, self.answers.classes[self.answers.t]
+
+    def subset(self, rows: Indices) -> ReportContext:
+        """Return the report of some of the predictions."""
+        return replace(self, answers=_select(self.answers, rows), groups=())
 
     @cached_property
     def counts(self) -> Indices:
@@ -210,6 +222,7 @@ def read_context(
     offset: npt.ArrayLike | None,
     level: float,
     seed: int,
+    by: object = None,
 ) -> ReportContext:
     """Read rows and labels, and let the model predict them."""
     model._check_fitted()
@@ -218,8 +231,8 @@ def read_context(
     y = design.target_ if y is None and design is not None else y
     if y is None:
         raise InvalidInputError("A report needs the labels: give y, or the name of their column in the table.")
-    rows, labels = split_target(X, y)
-    rows, frame, missing, columns = _columns(model, rows)
+    given, labels = split_target(X, y)
+    rows, frame, missing, columns = _columns(model, given)
     t = class_codes(labels, np.asarray(model.classes_))
     if frame.n_rows != len(t):
         raise InvalidInputError(f"X has {frame.n_rows} rows and y {len(t)} labels: give one label for each row.")
@@ -228,9 +241,10 @@ def read_context(
     read_offset(offset, len(t), len(model.classes_))
     offsets = None if offset is None else np.asarray(offset, dtype=np.float64)
     weights = read_weights(sample_weight, len(t))
+    groups = read_groups(by, given, len(t))
     kept = _complete_rows(frame) if design is not None and design.missing == "drop" else None
     if kept is not None:
-        rows, t = take(rows, kept), t[kept]
+        rows, t, groups = take(rows, kept), t[kept], tuple(grouping.take(kept) for grouping in groups)
         weights, offsets = (None if values is None else values[kept] for values in (weights, offsets))
     matrix = read_loss(loss, model.classes_)
     with warnings.catch_warnings(record=True) as raised:
@@ -238,7 +252,8 @@ def read_context(
         found, scored = _predict(model, rows, t, weights, offsets)
     counted = weights is None or bool(np.all(weights == np.floor(weights)) and 0 < weights.sum() <= MOST_WRITTEN_OUT)
     if weights is not None and counted:
-        found = _repeat(found, weights.astype(np.intp))
+        index = np.repeat(np.arange(len(t)), weights.astype(np.intp))
+        found, groups = _select(found, index), tuple(grouping.take(index) for grouping in groups)
     return ReportContext(
         model=model,
         rows=rows,
@@ -255,6 +270,7 @@ def read_context(
         loss=matrix,
         reject=reject,
         given_loss=loss is not None or reject is not None,
+        groups=groups,
         level=level,
         seed=seed,
         warnings=tuple(dict.fromkeys(str(w.message) for w in raised if issubclass(w.category, OddsmithWarning))),
@@ -344,9 +360,8 @@ def _predict(
     return found, "own" if same else "other"
 
 
-def _repeat(found: ModelOutput, counts: Indices) -> ModelOutput:
-    """Return predictions in which a row of weight 2 occurs twice."""
-    index = np.repeat(np.arange(len(counts)), counts)
+def _select(found: ModelOutput, index: Indices) -> ModelOutput:
+    """Return the predictions of some rows, which may occur more than once."""
     P = None if found.P is None else found.P[index]
     values = P if found.values is found.P else None if found.values is None else found.values[index]
     return replace(found, t=found.t[index], predicted=found.predicted[index], P=P, values=values)

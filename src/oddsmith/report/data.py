@@ -9,6 +9,7 @@ import numpy as np
 from oddsmith.design.frame import KIND_WORDS, Frame
 from oddsmith.numerics import Array
 from oddsmith.report.context import MOST_COLUMNS, ReportContext
+from oddsmith.report.duplicates import duplicates_part
 from oddsmith.report.html import Markup, clean, join, name_tag, number, percent, tag
 from oddsmith.report.svg import Axis, Plot, figure, histogram
 from oddsmith.report.tables import Column, table
@@ -34,14 +35,15 @@ def data_section(context: ReportContext) -> Markup:
         )
     first = tag("p", f"The first {MOST_COLUMNS} of {total:,} columns.", class_="note") if total > MOST_COLUMNS else ""
     classes = tag("h3", "Classes"), _classes(context)
-    return join([tag("p", join(words)), *classes, tag("h3", "Columns"), first, _columns(context.frame)])
+    columns = tag("h3", "Columns"), first, _columns(context.frame), duplicates_part(context.duplicates)
+    return join([tag("p", join(words)), *classes, *columns])
 
 
 def _classes(context: ReportContext) -> Markup:
     counts, share = context.counts, context.counts / context.counts.sum()
     shown = np.argsort(-counts, kind="stable")[:MOST_CLASSES] if context.K > MOST_CLASSES else np.arange(context.K)
     x, y = Axis("rows", 0.0, 1.08 * float(counts.max())), Axis("", names=[str(context.classes[k]) for k in shown])
-    plot = Plot(x=x, y=y, height=52 + 26 * len(shown), left=160)
+    plot = Plot(x=x, y=y, height=52 + 26 * len(shown))
     plot.bars(counts[shown])
     texts = [f"{clean(context.classes[k])}: {int(counts[k]):,} rows, {percent(share[k])}" for k in shown]
     plot.read(counts[shown], np.arange(len(shown)), texts)

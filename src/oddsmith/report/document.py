@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any
 
 import numpy.typing as npt
@@ -24,8 +24,11 @@ from oddsmith.report.data import data_section
 from oddsmith.report.fit import certificate_section, model_section, weights_section
 from oddsmith.report.glance import glance_section
 from oddsmith.report.html import Markup, clean, tag
+from oddsmith.report.importance import importance_section
+from oddsmith.report.origin import Origin, Paths
 from oddsmith.report.performance import calibration_section, decision_section, discrimination_section
 from oddsmith.report.robustness import class_prior_section, comparison_section, influence_section
+from oddsmith.report.subgroups import subgroups_section
 from oddsmith.report.usage import provenance_section, signature_section, usage_section
 
 Section = tuple[str, str, Markup]  # The key, title and body of a part of the page.
@@ -43,6 +46,11 @@ def make_report(
     sample_weight: npt.ArrayLike | None = None,
     offset: npt.ArrayLike | None = None,
     model_path: str | PathLike[str] | None = None,
+    data_path: Paths = None,
+    by: object = None,
+    period: str | None = None,
+    purpose: str | None = None,
+    author: str | None = None,
     level: float = 0.95,
     seed: int = 0,
 ) -> str:
@@ -58,17 +66,19 @@ def make_report(
         raise InvalidTypeError(
             f"comparison must be what oddsmith.compare(models, X, y) returned, found {type(comparison).__name__}."
         )
-    if title is not None and not isinstance(title, str):
-        raise InvalidTypeError(f"title must be a text, found {title!r}.")
+    texts = {"title": title, "period": period, "purpose": purpose, "author": author}
+    for name, text in texts.items():
+        if text is not None and not isinstance(text, str):
+            raise InvalidTypeError(f"{name} must be a text, found {text!r}.")
+    origin = Origin.of(model_path, data_path, period=period, purpose=purpose, author=author)
     assert isinstance(model, Classifier)
     rows = {"sample_weight": sample_weight, "offset": offset}
-    context = read_context(model, X, y, loss=loss, reject=reject, level=check_level(level), seed=seed, **rows)
+    context = read_context(model, X, y, loss=loss, reject=reject, level=check_level(level), seed=seed, by=by, **rows)
     if title is None:
         title = f"{context.name} of {clean(y)}" if isinstance(y, str) else context.name
     labels = ", ".join(clean(label) for label in context.classes[:6]) + (", …" if context.K > 6 else "")
     lead = f"{context.name} on {context.frame.n_rows:,} rows: {context.K} classes ({labels})."
-    path = None if model_path is None else fspath(model_path)
-    return _page(title, lead, _sections(context, comparison, path))
+    return _page(title, lead, origin, _sections(context, comparison, origin))
 
 
 def write_report(model: Classifier, X: Any, y: Any, path: str | PathLike[str], **options: Any) -> None:
@@ -78,22 +88,24 @@ def write_report(model: Classifier, X: Any, y: Any, path: str | PathLike[str], *
     write(path, make_report(model, X, y, **options).encode())
 
 
-def _sections(context: ReportContext, comparison: Comparison | None, path: str | None) -> list[Section]:
+def _sections(context: ReportContext, comparison: Comparison | None, origin: Origin) -> list[Section]:
     return [
         ("glance", "At a glance", glance_section(context)),
         ("data", "The data", data_section(context)),
         ("model", "The model", model_section(context)),
         ("certificate", "Certificate", certificate_section(context)),
+        ("importance", "Importance of columns", importance_section(context)),
         ("weights", "Weights", weights_section(context)),
         ("calibration", "Calibration", calibration_section(context)),
         ("discrimination", "Discrimination", discrimination_section(context)),
         ("decision", "Decision", decision_section(context)),
+        ("subgroups", "Subgroups", subgroups_section(context)),
         ("influence", "Influential rows", influence_section(context)),
         ("prior", "Class prior", class_prior_section(context)),
         ("comparison", "Comparison", comparison_section(comparison)),
-        ("use", "Using the model", usage_section(context, path)),
-        ("provenance", "Provenance", provenance_section(context, path)),
-        ("signature", "Signature", signature_section()),
+        ("use", "Using the model", usage_section(context, origin.model_path)),
+        ("provenance", "Provenance", provenance_section(context, origin)),
+        ("signature", "Signature", signature_section(origin)),
     ]
 
 
@@ -109,7 +121,7 @@ def _policy() -> str:
     return f"default-src 'none'; style-src {style}; script-src {script}; base-uri 'none'; form-action 'none'"
 
 
-def _page(title: str, lead: str, sections: list[Section]) -> str:
+def _page(title: str, lead: str, origin: Origin, sections: list[Section]) -> str:
     """Return the page: one file with style and script inside, and a policy that admits nothing else."""
     head = tag(
         "head",
@@ -132,6 +144,7 @@ def _page(title: str, lead: str, sections: list[Section]) -> str:
         tag("p", f"Model report · {datetime.now(UTC).strftime('%d %B %Y')}", class_="kicker"),
         tag("h1", tag("bdi", clean(title))),
         tag("p", lead, class_="lead"),
+        tag("p", origin.heading, class_="lead") if origin.heading else "",
         tag("button", "Theme: system", id="theme", type="button", hidden=True),
     )
     nav = tag("nav", tag("h2", "Contents"), tag("ol", *links), aria_label="Contents")

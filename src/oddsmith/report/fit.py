@@ -19,6 +19,7 @@ from oddsmith.plots.forest_plots import CoefficientDisplay
 from oddsmith.records import Certificate
 from oddsmith.report.context import ReportContext
 from oddsmith.report.description import describe_model, model_formula
+from oddsmith.report.effects import effects_table, standard_deviations
 from oddsmith.report.html import Markup, absent, clean, join, name_list, number, tag
 from oddsmith.report.parameters import parameter_table, part_name
 from oddsmith.report.svg import Axis, Plot, figure
@@ -141,7 +142,7 @@ def weights_section(context: ReportContext) -> Markup:
     caption = f"Weights with {100 * found.level:g}% {'credible' if found.is_posterior else 'confidence'} intervals"
     sentences = [clean(note[:1].upper() + note[1:]).replace(" -", " −") for note in (found.notes[0], *found.remarks)]
     notes = [tag("p", text, ".", class_="note") for text in sentences]
-    return join([_forest(context, found), table(caption, shown), *notes])
+    return join([_forest(context, found), effects_table(context, found), table(caption, shown), *notes])
 
 
 def _forest(context: ReportContext, found: Summary) -> Markup:
@@ -149,8 +150,9 @@ def _forest(context: ReportContext, found: Summary) -> Markup:
     if all(term == INTERCEPT for term in found.columns["term"]):
         return absent("The model has an intercept alone.")
     display = CoefficientDisplay.from_summary(found)
-    scale = _scales(context, display.terms)
-    unit = 1.0 if scale is None else scale
+    deviations = standard_deviations(context)
+    place = {str(name): j for j, name in enumerate(context.model._names())}
+    unit = 1.0 if deviations is None else deviations[[place[term] for term in display.terms]]
     estimate, lower, upper = (values * unit for values in (display.estimate, display.lower, display.upper))
     classes = display.classes or [None] * len(display.terms)
     groups = list(dict.fromkeys(classes))
@@ -160,13 +162,13 @@ def _forest(context: ReportContext, found: Summary) -> Markup:
         return absent("No term has an estimate.")
     # Classes stand below one another around the line of their term.
     step = 0.7 / len(groups)
-    place = [terms[display.terms[i]] + step * (groups.index(classes[i]) - (len(groups) - 1) / 2) for i in kept]
-    what = "weight" if scale is None else "weight of one standard deviation"
+    at_line = [terms[display.terms[i]] + step * (groups.index(classes[i]) - (len(groups) - 1) / 2) for i in kept]
+    what = "weight" if deviations is None else "weight of one standard deviation"
     axis = Axis.around(what, estimate[kept], lower[kept], upper[kept], [0.0])
     height = 62 + (22 if len(groups) == 1 else 8 + 13 * len(groups)) * len(terms)
-    plot = Plot(x=axis, y=Axis("", names=list(terms)), height=height, left=168)
+    plot = Plot(x=axis, y=Axis("", names=list(terms)), height=height)
     plot.rule(x=0.0)
-    for i, at in zip(kept, place, strict=True):
+    for i, at in zip(kept, at_line, strict=True):
         k = groups.index(classes[i])
         of = "" if classes[i] is None else f", {clean(classes[i])}"
         ends = f"{number(estimate[i])}, from {number(lower[i])} to {number(upper[i])}"
@@ -185,15 +187,6 @@ def _farthest(terms: list[str], estimate: Array, width: Array, most: int) -> dic
         away[term] = max(away.get(term, 0.0), abs(value) / max(wide, 1e-300) if value == value else 0.0)
     largest = set(sorted(away, key=lambda term: -away[term])[:most])
     return {term: i for i, term in enumerate(term for term in away if term in largest)}
-
-
-def _scales(context: ReportContext, terms: list[str]) -> Array | None:
-    """Return the standard deviation of each term's column in the fit, None where it is not known."""
-    names = [str(name) for name in context.model._names()]
-    if context.fitted is None or len(context.fitted.coordinates.scale) != len(names):
-        return None
-    scale = dict(zip(names, context.fitted.coordinates.scale, strict=True))
-    return np.array([scale[term] for term in terms], dtype=np.float64)
 
 
 def _parameters(context: ReportContext) -> Markup:

@@ -15,6 +15,7 @@ from oddsmith.report.fit import certificates, separation_text
 from oddsmith.report.html import Markup, clean, join, name_list, name_tag, number, percent, tag
 from oddsmith.report.performance import WIDEST, constant_action_cost, miscalibrated_classes
 from oddsmith.report.robustness import MUCH
+from oddsmith.report.subgroups import deviating_groups
 
 Point = tuple[bool, str, str]  # Whether it is fine, what was found, and the section that has more.
 FEW = 10  # Rows of a class, or of each weight, below which little can be said about it.
@@ -80,6 +81,12 @@ def _data_points(context: ReportContext) -> Iterator[Point]:
     missing = context.total_missing
     share = percent(missing / max(context.frame.n_rows * context.total_columns, 1))
     yield not missing, f"{missing:,} values are missing ({share})." if missing else "No value is missing.", "data"
+    if context.duplicates:
+        one, other, how = context.duplicates[0]
+        more = len(context.duplicates) - 1
+        rest = f" and {more} more pair{'s' if more > 1 else ''} of columns" if more else ""
+        names = join([name_tag(one), " and ", name_tag(other), f" ({how}){rest} carry almost the same information."])
+        yield False, names, "data"
     counts = context.counts
     for k in np.argsort(counts, kind="stable")[:5].tolist():
         if counts[k] < FEW:
@@ -111,6 +118,10 @@ def _data_points(context: ReportContext) -> Iterator[Point]:
 def _score_points(context: ReportContext) -> Iterator[Point]:
     yield context.scored == "left out", SCORED[context.scored], "discrimination"
     yield from _level_points(context)
+    for column, group, off in deviating_groups(context)[:5]:
+        how = f"too {'high' if off > 0 else 'low'} by {percent(abs(off))} on average."
+        of = join(["Where ", name_tag(column), " is ", name_tag(group), ", the probability of "])
+        yield False, join([of, name_tag(context.classes[1]), " is ", how]), "subgroups"
     auc = context.scores.scores.get("auc")
     if auc is not None and auc.lower <= 0.5:
         text = f"The AUC ({number(auc.value, 3)}, {_ends(auc)}) is not surely above one half"

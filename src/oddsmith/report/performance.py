@@ -35,7 +35,7 @@ SCORE_NAMES = {
     "realised_cost": "realised loss of a row",
     "rejected": "rows without a decision",
 }
-SQUARE: dict[str, Any] = {"width": 400, "height": 380}
+SQUARE: dict[str, Any] = {"width": 400, "height": 380, "fixed": True}
 CHANCE = (
     "Chance alone makes reliability and calibration error larger than zero. An interval from 0 says that chance "
     "explains the value."
@@ -69,7 +69,7 @@ def calibration_section(context: ReportContext) -> Markup:
     drawn = _drawn(context)
     shown = np.isin(curve.columns["class"], [context.classes[k] for k in drawn])
     ends = _zoomed(curve.probability[shown], curve.lower[shown], curve.upper[shown])
-    plot = Plot(x=Axis("probability said", *ends), y=Axis("frequency seen", *ends), **SQUARE)
+    plot = Plot(x=Axis("predicted probability", *ends), y=Axis("observed frequency", *ends), **SQUARE)
     plot.diagonal()
     for place, k in enumerate(drawn):
         label = context.classes[k]
@@ -77,15 +77,15 @@ def calibration_section(context: ReportContext) -> Markup:
         p, f, low, high, n = (getattr(curve, c)[own] for c in ("probability", "frequency", "lower", "upper", "count"))
         plot.band(p, low, high, place)
         plot.line(p, f, place)
-        said = ([number(x, 3) for x in row] for row in zip(p, f, low, high, strict=True))
-        read = [f"{clean(label)}: said {a}, seen {b} ({lo} to {hi})" for a, b, lo, hi in said]
+        numbers = ([number(x, 3) for x in row] for row in zip(p, f, low, high, strict=True))
+        read = [f"{clean(label)}: predicted {a}, observed {b} ({lo} to {hi})" for a, b, lo, hi in numbers]
         plot.dots(p, f, place, texts=[f"{text}, {rows:,} rows" for text, rows in zip(read, n.tolist(), strict=True)])
     listed = shown if context.K > MANY else np.ones(len(shown), dtype=bool)
     columns = [Column.names("class", curve.columns["class"][listed].tolist())]
     columns += [Column.numbers(c, curve.columns[c][listed]) for c in ("probability", "frequency", "lower", "upper")]
     columns.append(Column.numbers("rows", curve.columns["count"][listed]))
     caption = (
-        f"Reliability diagram: how often a class occurs where its probability is said to be so high. On the dashed "
+        f"Reliability diagram: how often a class occurs among rows with a certain predicted probability. On the dashed "
         f"line both agree; bands are {100 * context.level:g}% intervals of the frequency.{_some(context, drawn)}"
     )
     values = table("Bins of the reliability diagram", columns)

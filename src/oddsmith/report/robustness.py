@@ -37,7 +37,7 @@ def influence_section(context: ReportContext) -> Markup:
     cook = display.cooks_distance
     order = np.argsort(-cook, kind="stable")[:MOST_INFLUENTIAL]
     axis = Axis.around("leverage", display.leverage, at_zero=True)
-    plot = Plot(x=axis, y=Axis.around(display.what, display.residual), left=56)
+    plot = Plot(x=axis, y=Axis.around(display.what, display.residual))
     plot.rule(y=0.0)
     even = thinned(len(cook))
     shown = np.union1d(even[:: max(1, len(even) // MOST_DOTS)], order)
@@ -83,17 +83,20 @@ def class_prior_section(context: ReportContext) -> Markup:
     factors = FACTORS if context.K <= FEW_CLASSES else FACTORS[1::4]
     settings = [(k, factor, *_shift(context, prior, k, factor)) for k in chosen for factor in factors]
     code, factor, share, changed, stale, moved = zip(*settings, strict=True)
-    columns = [Column.names("class", [context.classes[k] for k in code]), Column.numbers("its odds times", factor)]
-    columns += map(Column.shares, ("its share then", "decisions that change"), (share, changed))
-    columns += map(Column.numbers, ("loss, model as it is", "loss, model moved"), (stale, moved))
-    start = "was moved to a place" if context.moved else "was fitted"
+    columns = [
+        Column.names("class", [context.classes[k] for k in code]),
+        Column("odds of the class", [f"× {number(f)}" for f in factor], list(factor)),
+    ]
+    columns += map(Column.shares, ("share of the class", "decisions that change"), (share, changed))
+    columns += map(Column.numbers, ("loss without the change", "loss with the change"), (stale, moved))
+    start = "was adapted" if context.moved else "was fitted"
     text = (
-        f"The model {start} where the classes have certain shares. Where they are others and the classes look the "
-        "same otherwise, with_class_prior moves the model without a new fit. The table says how many decisions that "
-        "changes, and what a row costs with and without it."
+        f"The model {start} for certain shares of the classes. If a class is more or less frequent in use, "
+        "with_class_prior adapts the model without a new fit, as long as the classes themselves look the same. The "
+        "table shows how many decisions would change, and the loss of a row with and without the change."
     )
     plots = [] if context.K > 2 or len(np.unique(context.answers.t)) < 2 else [_prior_plot(context, prior)]
-    return join([tag("p", text), *plots, table("If the class prior is another one", columns)])
+    return join([tag("p", text), *plots, table("If a class is more or less frequent than in the fit", columns)])
 
 
 def _prior_plot(context: ReportContext, prior: Array) -> Markup:
@@ -158,7 +161,7 @@ def comparison_section(comparison: Comparison | None) -> Markup:
         names, place = [display.models[i] for i in shown], np.arange(len(shown))
         label = f"{WORDS.get(display.by, display.by)} above that of the best"
         axis = Axis.around(label, middle - half, middle + half, [0.0])
-        plot = Plot(x=axis, y=Axis("", names=names), height=62 + 24 * len(shown), left=168)
+        plot = Plot(x=axis, y=Axis("", names=names), height=62 + 24 * len(shown))
         plot.rule(x=0.0)
         plot.ranges(middle - half, middle + half, place)
         texts = [f"{clean(n)}: {number(d)} ± {number(h)}" for n, d, h in zip(names, middle, half, strict=True)]

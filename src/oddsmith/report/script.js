@@ -46,6 +46,29 @@
     header.querySelector("button").addEventListener("click", () => sort(header));
   }
 
+  // The part of the page that is being read is marked in the contents: the last one whose title has passed the upper third.
+  const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
+  const parts = [...document.querySelectorAll("main > section")];
+  const mark = () => {
+    const passed = parts.filter((part) => part.getBoundingClientRect().top < innerHeight / 3);
+    const last = root.scrollHeight - innerHeight - scrollY < 2;
+    const now = last && scrollY > 0 ? parts.at(-1) : passed.at(-1) || parts[0];
+    for (const [id, link] of links) {
+      if (id === now.id) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+    }
+  };
+
+  // A table that is wider than the screen says so until its end has been seen.
+  const tables = [...document.querySelectorAll(".scroll")];
+  const hint = (box) => box.classList.toggle("more", box.scrollWidth - box.clientWidth - box.scrollLeft > 8);
+  const fit = () => { mark(); tables.forEach(hint); };
+  tables.forEach((box) => box.addEventListener("scroll", () => hint(box), { passive: true }));
+  document.querySelectorAll("details").forEach((box) => box.addEventListener("toggle", fit));
+  addEventListener("scroll", mark, { passive: true });
+  addEventListener("resize", fit);
+  fit();
+
   for (const plot of document.querySelectorAll(".plot")) {
     const values = JSON.parse(plot.dataset.values);
     const svg = plot.querySelector("svg");

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property, wraps
+from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +19,14 @@ from oddsmith.protocols import Indices
 from oddsmith.report.html import Markup, clean, join, name_tag, number, tag
 
 Values = npt.ArrayLike
+P = ParamSpec("P")
 COLOURS, BOTTOM = 8, 42
 MOST_VERTICES = 400  # Vertices of a drawn line; a longer one is thinned to these, evenly along its way.
 MOST_READ = 80  # Vertices of a line at which values are read.
 LONGEST_LABEL = 22
+NARROW, WIDE = 440, 760  # Width of a drawing on a phone, and where the page has room for a wide one.
+MOST_LEFT = {NARROW: 168, WIDE: 280}  # Room for the names beside an axis.
+LETTER = 7.0  # Width of a letter beside an axis.
 
 
 @dataclass(frozen=True)
@@ -67,12 +72,26 @@ class Axis:
         return [float(f"{i * step:.12g}") for i in range(first, last + 1)]
 
 
+def _recorded(draw: Callable[Concatenate[Plot, P], None]) -> Callable[Concatenate[Plot, P], None]:
+    """Return a method that draws, and remembers how, so that the plot can be drawn in another width."""
+
+    @wraps(draw)
+    def drawn(plot: Plot, /, *args: P.args, **options: P.kwargs) -> None:
+        depth, plot.recording = plot.recording, False
+        draw(plot, *args, **options)
+        plot.recording = depth
+        if depth:
+            plot.steps.append(lambda other: draw(other, *args, **options))
+
+    return drawn
+
+
 @dataclass(kw_only=True)
 class Plot:
     """A drawing on two axes, to which lines, bands and dots are added.
 
-    Its size is in units of the drawing, which is scaled to the page; ``left`` is the room for the numbers and names of
-    the second axis.
+    Its size is in units of the drawing, which is scaled to the page. `resized` draws the same once more, for another
+    width; one of ``fixed`` size has that size on every screen.
 
     >>> plot = Plot(x=Axis("x"), y=Axis("y"))
     >>> plot.line(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
@@ -82,17 +101,41 @@ class Plot:
 
     x: Axis
     y: Axis
-    width: int = 440
+    width: int = NARROW
     height: int = 300
-    left: int = 50
+    fixed: bool = False
     marks: list[Markup] = field(default_factory=list)
     values: list[tuple[float, float, str]] = field(default_factory=list)
+    steps: list[Callable[[Plot], None]] = field(default_factory=list)
+    recording: bool = True
+
+    @cached_property
+    def left(self) -> int:
+        """The room for the numbers or names of the second axis."""
+        if self.y.names:
+            longest = LETTER * max(len(clean(name)) for name in self.y.names) + 16
+            return int(min(max(longest, 60), MOST_LEFT.get(self.width, MOST_LEFT[NARROW])))
+        return int(max(50, 32 + LETTER * max((len(number(value)) for value in self.y.ticks(5)), default=0)))
+
+    def resized(self, width: int) -> Plot:
+        """Return the same drawing in another width.
+
+        >>> plot = Plot(x=Axis("x"), y=Axis("y"))
+        >>> plot.dots([1.0], [0.5], texts=["the end"])
+        >>> plot.values[0][0], plot.resized(760).values[0][0]
+        (426.0, 746.0)
+        """
+        plot = Plot(x=self.x, y=self.y, width=width, height=self.height)
+        for step in self.steps:
+            step(plot)
+        return plot
 
     def at(self, x: Values, y: Values) -> tuple[Array, Array]:
         """Return the places of points in the drawing, those outside moved to its edge."""
         X, Y = self.x.share(x), self.y.share(y)
         return self.left + X * (self.width - self.left - 14), 10 + (1.0 - Y) * (self.height - BOTTOM - 10)
 
+    @_recorded
     def line(self, x: Values, y: Values, k: int = 0, *, steps: bool = False) -> None:
         """Draw a line in colour and dashes ``k``; ``steps``: each value holds until the next."""
         X, Y = self.at(x, y)
@@ -103,23 +146,27 @@ class Plot:
         if len(X):
             self._add("path", d=_path(X, Y), class_=f"line c{k % COLOURS} d{k % 6}")
 
+    @_recorded
     def curve(self, x: Array, y: Array, text: Callable[[int], str], k: int = 0, *, steps: bool = False) -> None:
         """Draw a line; the reader sees ``text(i)`` at some of its vertices."""
         self.line(x, y, k, steps=steps)
         read = spaced_vertices(x, y, MOST_READ)
         self.read(x[read], y[read], list(map(text, read)))
 
+    @_recorded
     def band(self, x: Values, lower: Values, upper: Values, k: int = 0) -> None:
         """Fill what lies between two lines."""
         outline = self.at(np.append(x, np.flip(x)), np.append(lower, np.flip(upper)))
         self._add("path", d=f"{_path(*outline)}Z", class_=f"band c{k % COLOURS}")
 
+    @_recorded
     def dots(self, x: Values, y: Values, k: int = 0, *, texts: Sequence[str] | None = None, size: Values = 4.0) -> None:
         """Draw marks of the shape and colour ``k``; the reader sees ``texts`` at them."""
         for px, py, r in np.broadcast(*self.at(x, y), size):
             self._add("path", d=_marker(px, py, r, k), class_=f"dot c{k % COLOURS}")
         self.read(x, y, texts or [])
 
+    @_recorded
     def bars(self, values: Values) -> None:
         """Draw bars from zero along the first axis, one at each place of names."""
         end, middle = self.at(values, np.arange(len(self.y.names)))
@@ -128,6 +175,7 @@ class Plot:
             size = {"width": _short(max(b - start, 0.5)), "height": _short(tall)}
             self._add("rect", class_="bar c0", x=_short(start), y=_short(c - tall / 2), **size)
 
+    @_recorded
     def ranges(self, lower: Values, upper: Values, place: Values, k: int = 0) -> None:
         """Draw intervals along the first axis; an end that lies outside is an arrow."""
         start, middle = self.at(lower, place)
@@ -139,16 +187,19 @@ class Plot:
             d += f"M{_short(a + 5)} {_short(c - 3)}l-5 3l5 3" if out_left else ""
             self._add("path", d=d, class_=f"range c{k % COLOURS}")
 
+    @_recorded
     def rule(self, *, x: float | None = None, y: float | None = None, quiet: bool = True) -> None:
         """Draw a line across at a value of one axis."""
         down = [-0.5, len(self.y.names) - 0.5] if self.y.names else [self.y.low, self.y.high]
         ends = self.at([x, x], down) if x is not None else self.at([self.x.low, self.x.high], np.full(2, y))
         self._add("path", d=_path(*ends), class_="rule" if quiet else "rule strong")
 
+    @_recorded
     def diagonal(self) -> None:
         """Draw the line from one corner to the other."""
         self._add("path", d=_path(*self.at([self.x.low, self.x.high], [self.y.low, self.y.high])), class_="rule")
 
+    @_recorded
     def read(self, x: Values, y: Values, texts: Sequence[str]) -> None:
         """Show texts at points, by hover, touch or arrow keys."""
         for a, b, text in zip(*self.at(x, y), texts, strict=False):
@@ -161,6 +212,11 @@ class Plot:
         box = f"0 0 {self.width} {self.height}"
         return tag("svg", *self._frame(), *self.marks, ring, viewBox=box, role="img", aria_label=description)
 
+    def _names(self) -> list[str]:
+        """Return the names beside the second axis, shortened to the room that they have."""
+        most = int((self.left - 12) / LETTER)
+        return abbreviate(self.y.names, max(most, LONGEST_LABEL)) if self.y.names else []
+
     def _add(self, element: str, **attributes: object) -> None:
         self.marks.append(tag(element, **attributes))
 
@@ -171,7 +227,7 @@ class Plot:
             px = _short(float(self.at(value, self.y.low)[0]))
             parts.append(tag("path", d=f"M{px} {base}v4", class_="axis"))
             parts.append(tag("text", number(value), x=px, y=base + 17, class_="tick mid"))
-        for i, name in enumerate(abbreviate(self.y.names) if self.y.names else []):
+        for i, name in enumerate(self._names()):
             py = float(self.at(self.x.low, i)[1])
             parts.append(tag("text", name, x=self.left - 8, y=_short(py + 4), class_="tick end"))
         if not self.y.names:
@@ -192,16 +248,22 @@ def figure(
     """Return a plot with its legend, the line where values are read, a caption and the values as a table."""
     items = (tag("li", _swatch(k), name_tag(label)) for k, label in legend)
     what = description.partition(":")[0].partition(". ")[0].rstrip(".")  # and not what it shows
-    values = json.dumps(plot.values, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    box = {"class_": "plot", "tabindex": 0, "role": "group", "aria_label": f"{what}. Arrow keys read the values."}
+    box = {"tabindex": 0, "role": "group", "aria_label": f"{what}. Arrow keys read the values."}
+    # The page shows the drawing that its width has room for.
+    sizes = [("plot", plot)] if plot.fixed else [("plot small", plot), ("plot large", plot.resized(WIDE))]
+    drawings = (tag("div", p.svg(description), data_values=_json(p.values), class_=kind, **box) for kind, p in sizes)
     return tag(
         "figure",
         tag("ul", join(items), class_="legend") if legend else "",
-        tag("div", plot.svg(description), data_values=values, **box),
+        *drawings,
         tag("p", " ", class_="readout", aria_live="polite"),
         tag("figcaption", caption),
         "" if table is None else tag("details", tag("summary", "Values as a table"), table),
     )
+
+
+def _json(values: list[tuple[float, float, str]]) -> str:
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def histogram(counts: Array, description: str) -> Markup:

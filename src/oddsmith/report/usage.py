@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
 import shlex
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +20,7 @@ from oddsmith.numerics import Array
 from oddsmith.persistence.model_file import provenance
 from oddsmith.report.context import ReportContext
 from oddsmith.report.html import Markup, absent, clean, join, number, tag, visible
+from oddsmith.report.origin import Origin
 from oddsmith.report.tables import facts
 
 LONGEST_QUERY = 20_000  # Characters of a query that is shown; a longer one is left to the command.
@@ -79,15 +78,15 @@ def _sql(model: Classifier) -> Markup:
         text = "The query is too long, or has names with characters that cannot be shown."
         return tag("p", f"{text} The command above writes it to a file.")
     shown = tag("details", tag("summary", f"The query ({len(query):,} characters)"), _code(query))
-    return join([tag("p", "One SELECT without functions of ours (DuckDB; PostgreSQL and SQLite alike)."), shown])
+    return join([tag("p", "One SELECT that needs no extension (DuckDB; to_sql knows five more dialects)."), shown])
 
 
 def _code(text: str) -> Markup:
     return tag("pre", tag("code", visible(text)), tabindex=0, role="region", aria_label="Code")
 
 
-def provenance_section(context: ReportContext, model_path: str | None) -> Markup:
-    """Return date, versions, rows, seeds, and the checksum of the model file."""
+def provenance_section(context: ReportContext, origin: Origin) -> Markup:
+    """Return author, purpose, date, versions, rows, seeds, and the checksums of the files of data and model."""
     source = provenance(context.model)
     complete = "" if context.kept is None else f", {len(context.t):,} of them complete"
     pairs: list[tuple[Any, Any]] = [
@@ -103,18 +102,17 @@ def provenance_section(context: ReportContext, model_path: str | None) -> Markup
     ]
     if source["weight"] is not None and source["weight"] != source["rows"]:
         pairs.insert(4, ("weight of the rows of the fit", number(float(source["weight"]))))
-    if model_path is not None and Path(model_path).is_file():
-        digest = hashlib.sha256(Path(model_path).read_bytes()).hexdigest()
-        pairs += [("model file", clean(os.path.basename(model_path))), ("its SHA-256", tag("code", digest))]
-    return facts(pairs)
+    return facts(pairs + origin.facts)
 
 
-def signature_section() -> Markup:
-    """Return the place for a signature."""
+def signature_section(origin: Origin) -> Markup:
+    """Return the place for a signature, and for what was not given."""
     text = (
         "By signing I confirm that I have read this report, that the data and the purpose are those that the model is "
         "meant for, and that the points to check have been looked at."
     )
     choices = tag("ul", join(tag("li", word) for word in ("approved", "approved with conditions", "not approved")))
-    lines = join(tag("div", word) for word in ("Name and role", "Place and date", "Signature", "Conditions, if any"))
+    texts = {"Author of the model": origin.author, "Purpose": origin.purpose, "Period of the data": origin.period}
+    open_ = [name for name, given in texts.items() if not given]
+    lines = join(tag("div", word) for word in (*open_, "Name and role", "Place and date", "Signature", "Conditions"))
     return tag("div", tag("p", text), choices, tag("div", lines, class_="lines"), class_="sign")
