@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from oddsmith.data_access.prediction_table import PredictionTable
+    from oddsmith.engines.files.dialect import Dialect
     from oddsmith.models.base import Classifier
 
 Keep = Annotated[list[str] | None, options.option("A column of DATA to copy; can be given again.", metavar="COLUMN")]
@@ -39,6 +40,9 @@ def predict(
     intervals: Annotated[bool, options.option(INTERVALS, "--intervals")] = False,
     level: options.Level = 0.95,
     memory: options.Memory = None,
+    encoding: options.Encoding = None,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
     as_json: options.Json = False,
 ) -> None:
     """Predict the class of each row, with the probability of every class.
@@ -48,9 +52,11 @@ def predict(
     """
     from oddsmith.cli.data import load_model
     from oddsmith.data_access.prediction_table import make_prediction_table
+    from oddsmith.engines.files.dialect import Dialect
 
     predictions = make_prediction_table(load_model(model), intervals=intervals, level=level)
-    _stream(predictions, data, output, None if keep_all else keep or [], memory, as_json)
+    dialect = Dialect(encoding, delimiter, decimal)
+    _stream(predictions, data, output, None if keep_all else keep or [], memory, dialect, as_json)
 
 
 @command(
@@ -66,6 +72,9 @@ def decide(
     keep: Keep = None,
     keep_all: All = False,
     memory: options.Memory = None,
+    encoding: options.Encoding = None,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
     as_json: options.Json = False,
 ) -> None:
     """Decide for each row: the action of smallest expected loss, or none.
@@ -76,12 +85,14 @@ def decide(
     from oddsmith.cli.spec_parser import read_costs
     from oddsmith.data_access.prediction_table import PredictionTable
     from oddsmith.decision.loss import read_loss
+    from oddsmith.engines.files.dialect import Dialect
 
     fitted = load_model(model)
     costs = read_costs(loss, reject, fitted.classes_)
     matrix = read_loss(costs["loss"], fitted.classes_)
     predictions = PredictionTable(model=fitted, predicted=False, proba=False, loss=matrix, reject=costs["reject"])
-    _stream(predictions, data, output, None if keep_all else keep or [], memory, as_json)
+    dialect = Dialect(encoding, delimiter, decimal)
+    _stream(predictions, data, output, None if keep_all else keep or [], memory, dialect, as_json)
 
 
 @command(
@@ -99,6 +110,9 @@ def evaluate(
     seed: options.Seed = 0,
     memory: options.Memory = None,
     cache: options.Cache = None,
+    encoding: options.Encoding = None,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
     as_json: options.Json = False,
 ) -> None:
     """Measure a model on a table: proper scores, calibration, ranking and costs, each with an interval.
@@ -108,12 +122,13 @@ def evaluate(
     from oddsmith.cli.data import check_column, load_model, open_data
     from oddsmith.cli.spec_parser import read_costs
     from oddsmith.data_access.streamed_prediction import expected_types, model_inputs
+    from oddsmith.engines.files.dialect import Dialect
     from oddsmith.evaluation import scoring
 
     fitted = load_model(model)
     settings: dict[str, Any] = {"bins": bins, "level": level, "seed": seed, **read_costs(loss, reject, fitted.classes_)}
-    opened = open_data(data)
-    with warnings_as_sentences() as texts:
+    opened = open_data(data, Dialect(encoding, delimiter, decimal))
+    with warnings_as_sentences() as texts, opened.locating():
         pieces = opened.pieces(memory=memory, cache=cache)
         if pieces is not None:
             check_column(pieces.columns, target, "--target")
@@ -202,7 +217,13 @@ def _sample_table(model: Classifier, n: int, target: str, seed: int) -> pa.Table
 
 
 def _stream(
-    predictions: PredictionTable, data: list[str], output: str | None, keep: Kept, memory: str | None, as_json: bool
+    predictions: PredictionTable,
+    data: list[str],
+    output: str | None,
+    keep: Kept,
+    memory: str | None,
+    dialect: Dialect,
+    as_json: bool,
 ) -> None:
     """Write predictions for each row, some rows at a time."""
     from oddsmith.cli.data import check_column, check_output, open_data
@@ -211,7 +232,7 @@ def _stream(
     from oddsmith.errors import InvalidInputError
 
     check_output(output, *data)
-    opened = open_data(data)
+    opened = open_data(data, dialect)
     calls = count()
 
     def write(tables: Iterator[pa.Table]) -> int:

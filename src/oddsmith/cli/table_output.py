@@ -74,8 +74,13 @@ def predict_batches(predictions: PredictionTable, data: InputData, keep: list[st
     if names is not None and types is not None:
         types = {**dict.fromkeys(names, DATE), **types}  # what is no number, truth value or word is a date
     design = getattr(model, "design_", None)
+    before = 0
     for table in data.batches(types, wanted):
-        rows = model_inputs(model, table, repr(data.name))
-        if len(table):
+        with data.locating(before):
+            rows = model_inputs(model, table, repr(data.name))
+            if not len(table):
+                continue
             encoded = rows if design is None else Encoded(design.transform(rows))  # once, whatever the model is asked
-            yield add_columns(table, table.column_names if keep is None else keep, predictions(encoded))
+            found = predictions(encoded)
+        before += len(table)
+        yield add_columns(table, table.column_names if keep is None else keep, found)

@@ -17,6 +17,7 @@ from oddsmith.design import inputs
 from oddsmith.design.formula import Expression, Formula, States, evaluate, plain_column, read_formula
 from oddsmith.design.frame import KIND_WORDS, Frame, read_frame
 from oddsmith.design.inputs import ArrayOrCSR, as_table, check_fitted, restored_on_error, split_target, take_rows
+from oddsmith.design.level_checks import warn_of_levels
 from oddsmith.design.levels import MISSING, Category, ColumnSummary, Summaries, TableSchema, choose_reference, summarise
 from oddsmith.design.terms import Factor, Term, contrasts, encode, indicator, is_sparse
 from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, UnknownNameError
@@ -317,6 +318,9 @@ class Design(TransformerMixin, BaseEstimator):
         for expression in dict.fromkeys(factor for term in formula.terms for factor in term):
             if self._proto(expression)[0] == "numbers":
                 self._learn_functions(expression, frame, s)
+        if all_rows:
+            seen = {name: summary for (name, levels), summary in summaries.items() if levels}
+            warn_of_levels((name, len(one.levels), one.observed) for name, one in seen.items())
         self.terms_ = tuple(self._terms(formula))
         self.sparse_ = is_sparse(self.terms_)
 
@@ -393,7 +397,8 @@ class Design(TransformerMixin, BaseEstimator):
         missing = frame.missing(name)
         return InvalidInputError(
             f"Column {name!r} has {int(missing.sum())} missing values (NaN), the first in row "
-            f"{int(np.argmax(missing))}, and {MISSING_REMEDIES[self.missing]}"
+            f"{int(np.argmax(missing))}, and {MISSING_REMEDIES[self.missing]}",
+            row=int(np.argmax(missing)),
         )
 
     def _encode(self, frame: Frame, s: Array | None = None, *, by_column: bool = False) -> ArrayOrCSR:
@@ -424,6 +429,12 @@ class Design(TransformerMixin, BaseEstimator):
         levels = np.arange(len(category.levels))
         column = np.where(levels == category.reference, -1, levels - (levels > category.reference))
         return column[places], places
+
+
+def target_of(design: Design) -> str | None:
+    """Return the name on the left side of a design's formula, None if it has none."""
+    left, tilde, _ = (design.formula or "").partition("~")
+    return left.strip().strip("`") or None if tilde else None
 
 
 def _outside() -> int:
