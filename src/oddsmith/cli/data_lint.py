@@ -22,6 +22,8 @@ DATE = re.compile(r"\s*\d{1,4}([./-])\d{1,2}\1\d{1,4}\b.*")
 ID_NAME = re.compile(
     r"(?i)(unnamed.*|index|id|.*[_ .-]id|row_?(names?|num(ber)?s?|id)?|no|nr|key|uuid|guid)|.*[a-z](ID|Id)"
 )
+COUNTED = 100
+"""Rows from which whole numbers without a gap count rows."""
 SAMPLE = 1000
 """Rows of a column of numbers that are looked at before all are."""
 
@@ -101,7 +103,7 @@ def _check_numbers(name: str, column: pa.ChunkedArray) -> str | None:
     if n < MANY or column.null_count or pc.count_distinct(column.slice(0, SAMPLE)).as_py() < min(n, SAMPLE):
         return None
     bounds = pc.min_max(column)
-    consecutive = bounds["max"].as_py() - bounds["min"].as_py() == n - 1
+    consecutive = n >= COUNTED and bounds["max"].as_py() - bounds["min"].as_py() == n - 1
     named = not name.strip() or ID_NAME.fullmatch(name.strip())
     if not (consecutive or named) or pc.count_distinct(column).as_py() < n:
         return None

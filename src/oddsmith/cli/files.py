@@ -96,7 +96,8 @@ def _open_csv(
     stream = _open_stream(file)
     head = read_bytes(stream, HEAD)
     path = file if isinstance(file, str) else ""
-    found = dialect.found_in(head, read_chunks(path, os.path.getsize(path), len(head)) if path else ())
+    chunks = read_chunks(path, os.path.getsize(path), len(head)) if path else ()
+    found = dialect.found_in(head, chunks, complete=len(head) < HEAD)
     if found.is_sequential:
         recoded = Recoded(io.BytesIO(bytes(head) + stream.read()), found.encoding or "utf-16")
         stream = io.BufferedReader(recoded)

@@ -94,7 +94,8 @@ def _fit_pieces(estimator: Classifier, pieces: FileParts, columns: ColumnRoles, 
 def _head(pieces: Any) -> pa.Table:
     """Return the first rows of files, from which most of what is odd about columns shows."""
     try:
-        return pieces.innermost.head() if isinstance(pieces, Wrapped) else pieces.head()
+        files: Any = pieces.innermost if isinstance(pieces, Wrapped) else pieces
+        return files.head()
     except TypeInferenceError:  # the fit finds out which types hold all rows
         return pa.table({name: pa.nulls(1) for name in pieces.columns})
 

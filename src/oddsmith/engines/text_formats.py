@@ -9,8 +9,8 @@
 | `` yes``, ``NO ``, ``Yes`` | levels, with one spelling for each | ``yes``, ``no`` |
 | `` TRUE``, ``false`` | boolean | true, false |
 
-A format is found in a sample (`find_format`) and verified by every value that is read (`TextFormat.parse`). It is data: a
-model keeps the formats of its columns, so that later tables are read by the same rules.
+A format is found in a sample (`find_format`) and verified by every value that is read (`TextFormat.parse`). It is data:
+a model keeps the formats of its columns, so that later tables are read by the same rules.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ CURRENCY = rf"US\$|R\$|[{SYMBOLS}]|USD|EUR|GBP|CHF|JPY|CAD|AUD|NZD|SEK|NOK|DKK|P
 SPACES = "[\u00a0\u2009\u202f]"
 """Spaces that spreadsheets put between groups of digits."""
 NUMBER = re.compile(
-    rf"(\()?[-+−]?\s*(?P<before>{CURRENCY})?\s*[-+−]?\s*(?P<body>\d[\d.,' ]*|[.,]\d+)(?<! )\s*(?P<after>{CURRENCY}|%)?\s*"
-    r"(?(1)\)|)"
+    rf"(\()?[-+−]?\s*(?P<before>{CURRENCY})?\s*[-+−]?\s*(?P<body>\d[\d.,' ]*|[.,]\d+)(?<! )"
+    rf"\s*(?P<after>{CURRENCY}|%)?\s*(?(1)\)|)"
 )
 SEPARATORS = ((".", ""), (",", ""), (".", ","), (",", "."), (".", " "), (",", " "), (".", "'"), (",", "'"))
 """Decimal and thousands separators that numbers are tried with."""

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from oddsmith.engines.files.formats import DELIMITERS, delimiter_of, is_compressed
-from oddsmith.engines.text_formats import decimal_sign, sample_texts
+from oddsmith.engines.text_formats import FEWEST, decimal_sign, sample_texts
 from oddsmith.errors import InvalidInputError
 
 CHUNKS, CHUNK = 4, 1 << 15
@@ -30,7 +30,7 @@ NAMES = {"cp1252": "Windows-1252 (Latin-1)", "iso8859-1": "Latin-1"}
 
 @dataclass(frozen=True)
 class Dialect:
-    """Encoding, delimiter and decimal separator of a text file; None where it is still to be found.
+    r"""Encoding, delimiter and decimal separator of a text file; None where it is still to be found.
 
     >>> Dialect(delimiter="tab", encoding="Latin1")
     Dialect(encoding='iso8859-1', delimiter='\\t', decimal=None)
@@ -63,9 +63,12 @@ class Dialect:
         """Whether the file is recoded as it is read, so that it is read from its beginning."""
         return (self.encoding or "").startswith(("utf-16", "utf-32"))
 
-    def found_in(self, head: bytes | bytearray, chunks: Iterable[bytes] = ()) -> Dialect:
-        """Return the dialect with encoding and delimiter, as the first bytes and some others of a file show them."""
-        encoding = self.encoding or _encoding_of(head, chunks)
+    def found_in(self, head: bytes | bytearray, chunks: Iterable[bytes] = (), *, complete: bool = False) -> Dialect:
+        """Return the dialect with encoding and delimiter, as the first bytes and some others of a file show them.
+
+        ``complete`` says that the first bytes are all.
+        """
+        encoding = self.encoding or _encoding_of(head, chunks, complete)
         text = head.decode(encoding, errors="replace").encode() if encoding not in UTF8 else bytes(head)
         return replace(self, encoding=encoding, delimiter=self.delimiter or _delimiter_of(text))
 
@@ -82,7 +85,7 @@ class Dialect:
         ('Windows-1252 (Latin-1) text, semicolons between fields, decimal commas', '')
         """
         encoding = "" if self.encoding in (*UTF8, None) else f"{NAMES.get(self.encoding, self.encoding.upper())} text"
-        delimiter = f"{WORDS.get(self.delimiter, repr(self.delimiter))} between fields"
+        delimiter = f"{WORDS.get(self.delimiter or '', repr(self.delimiter))} between fields"
         parts = (encoding, "" if self.delimiter in (",", "\t", None) else delimiter)
         return ", ".join(filter(None, (*parts, "decimal commas" if self.decimal == "," else "")))
 
@@ -92,13 +95,14 @@ def find_decimal(table: pa.Table) -> str | None:
 
     Text such as ``1,5`` shows a comma; fractions that were read show a point, unless all have three digits.
 
-    >>> find_decimal(pa.table({"a": ["1,5", "2,25"], "b": [1.234, 5.678]}))
+    >>> find_decimal(pa.table({"a": ["1,5", "2,25", "3"], "b": [1.234, 5.678, 9.012]}))
     ','
     """
     signs: set[str | None] = set()
     for column in table.columns:
         if pa.types.is_string(column.type):
-            signs.add(decimal_sign(list(sample_texts(column))))
+            texts = sample_texts(column)
+            signs.add(decimal_sign(list(texts)) if texts.total() >= FEWEST else None)
         elif pa.types.is_floating(column.type):
             signs.add("." if _has_point(column.slice(0, 200).to_pylist()) else None)
     signs.discard(None)
@@ -157,11 +161,11 @@ class Recoded(io.RawIOBase):
         super().close()
 
 
-def _encoding_of(head: bytes | bytearray, chunks: Iterable[bytes]) -> str:
+def _encoding_of(head: bytes | bytearray, chunks: Iterable[bytes], complete: bool) -> str:
     for mark, encoding in MARKS.items():
         if head.startswith(mark):
             return encoding
-    if all(_is_utf8(part) for part in (head, *chunks)):
+    if _is_utf8(head, cut=not complete) and all(_is_utf8(part[_start(part) :]) for part in chunks):
         return "utf-8"
     with suppress(UnicodeDecodeError):
         for part in (head, *chunks):
@@ -170,13 +174,17 @@ def _encoding_of(head: bytes | bytearray, chunks: Iterable[bytes]) -> str:
     return "iso8859-1"
 
 
-def _is_utf8(text: bytes | bytearray) -> bool:
-    """Whether some bytes, which may begin and end within a character, are UTF-8."""
+def _start(text: bytes) -> int:
+    """Return where the first character begins in bytes that may begin within one."""
+    return next((i for i, byte in enumerate(text[:4]) if byte & 0xC0 != 0x80), 0)
+
+
+def _is_utf8(text: bytes | bytearray, *, cut: bool = True) -> bool:
+    """Whether some bytes, which may be ``cut`` within a character, are UTF-8."""
     if text.isascii():
         return True
-    begin = next((i for i, byte in enumerate(text[:4]) if byte & 0xC0 != 0x80), 0)
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(bytes(text[begin:]))
+        codecs.getincrementaldecoder("utf-8")().decode(bytes(text), final=not cut)
     except UnicodeDecodeError:
         return False
     return True

@@ -32,8 +32,8 @@ THREADED, MOST = 1 << 25, (1 << 31) - 1
 LONGEST = 1 << 26  # Bytes that one row may have.
 BOM = b"\xef\xbb\xbf"
 NOT_UTF8 = (
-    "holds text that is not UTF-8, though the file begins with such. Pass its encoding (encoding='latin-1', say), or save "
-    "it as UTF-8; Excel calls that CSV UTF-8."
+    "holds text that is not UTF-8, though the file begins with such. Pass its encoding (encoding='latin-1', say), or "
+    "save it as UTF-8; Excel calls that CSV UTF-8."
 )
 
 Text: TypeAlias = bytes | bytearray
@@ -72,7 +72,7 @@ class TextTable(TableFile):
         with reading(repr(file.name)), pa.input_stream(file.path) as stream:
             head = read_bytes(stream, HEAD)
         chunks = read_chunks(file.path, file.size, len(head))
-        found = (dialect or Dialect()).found_in(head, chunks)
+        found = (dialect or Dialect()).found_in(head, chunks, complete=len(head) < HEAD)
         if found.is_sequential:
             with reading(repr(file.name)), open_text(file.path, found) as stream:
                 head, chunks = read_bytes(stream, HEAD), []
@@ -84,7 +84,7 @@ class TextTable(TableFile):
     ) -> TextTable:
         """Return the table whose first `HEAD` bytes (all, if it has fewer) are given."""
         complete = len(head) < HEAD
-        dialect = (dialect or Dialect()).found_in(head)
+        dialect = (dialect or Dialect()).found_in(head, complete=complete)
         begin = len(BOM) if head.startswith(BOM) else 0
         begin += len(head[begin:]) - len(head[begin:].lstrip(b"\r\n"))
         text = head[begin:]
@@ -100,7 +100,10 @@ class TextTable(TableFile):
         line = 1 + _count_lines(head[: begin + first])
         empty: dict[str, Any] = {"file": file, "schema": pa.schema([]), "expected_rows": 0}
         table = cls(**empty, dialect=dialect, start=begin + first, start_line=line)
-        names = table._parse(text[:first] + b"\n", 1, {}, None).column_names
+        try:
+            names = table._parse(text[:first] + b"\n", 1, {}, None).column_names
+        except UnicodeDecodeError:
+            raise table._error(f"its header {NOT_UTF8}") from None
         check_unique(names, repr(file.name))
         table = replace(table, schema=pa.schema([(name, pa.null()) for name in names]))
         rows = text[first:]
