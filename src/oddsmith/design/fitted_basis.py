@@ -67,6 +67,19 @@ def made_columns(model: BaseEstimator) -> npt.NDArray[np.int8] | None:
     return np.array(kinds, dtype=np.int8)
 
 
+def level_columns(model: BaseEstimator) -> dict[str, list[int]]:
+    """Return the 0/1 columns of each category among those that have weights; none if a basis makes others of them."""
+    design, basis = learned_design(model), learned_basis(model)
+    if design is None or (basis is not None and basis.names.tolist() != design.get_feature_names_out().tolist()):
+        return {}
+    found, start = {}, 0
+    for term in design.terms_:
+        if len(term.factors) == 1 and term.factors[0].what == "levels":
+            found[str(term.factors[0].of)] = list(range(start, start + term.width))
+        start += term.width
+    return found
+
+
 def takes_sparse(basis: object) -> bool:
     """Whether a basis, the first of a list, takes sparse rows; where there is none they are taken as they are."""
     first = next(iter(basis), None) if isinstance(basis, list | tuple) else basis
