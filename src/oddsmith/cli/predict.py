@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +25,10 @@ Keep = Annotated[list[str] | None, options.option("A column of DATA to copy; can
 Kept = list[str] | None
 """Columns to copy; None: all."""
 INTERVALS = "Intervals of the probabilities, from the posterior."
+RAW = (
+    "Write text to CSV as it is; if not given, what a spreadsheet would run as a formula gets an apostrophe before it."
+)
+Raw = Annotated[bool, options.option(RAW, "--raw-text")]
 All = Annotated[bool, typer.Option("--keep-all", help="Copy all columns of DATA.")]
 
 
@@ -37,6 +42,7 @@ def predict(
     output: options.TableOutput = None,
     keep: Keep = None,
     keep_all: All = False,
+    raw: Raw = False,
     intervals: Annotated[bool, options.option(INTERVALS, "--intervals")] = False,
     level: options.Level = 0.95,
     memory: options.Memory = None,
@@ -56,7 +62,8 @@ def predict(
 
     predictions = make_prediction_table(load_model(model), intervals=intervals, level=level)
     dialect = Dialect(encoding, delimiter, decimal)
-    _stream(predictions, data, output, None if keep_all else keep or [], memory, dialect, as_json)
+    settings = StreamSettings(output=output, memory=memory, dialect=dialect, raw=raw, as_json=as_json)
+    _stream(predictions, data, None if keep_all else keep or [], settings)
 
 
 @command(
@@ -71,6 +78,7 @@ def decide(
     output: options.TableOutput = None,
     keep: Keep = None,
     keep_all: All = False,
+    raw: Raw = False,
     memory: options.Memory = None,
     encoding: options.Encoding = None,
     delimiter: options.Delimiter = None,
@@ -92,7 +100,8 @@ def decide(
     matrix = read_loss(costs["loss"], fitted.classes_)
     predictions = PredictionTable(model=fitted, predicted=False, proba=False, loss=matrix, reject=costs["reject"])
     dialect = Dialect(encoding, delimiter, decimal)
-    _stream(predictions, data, output, None if keep_all else keep or [], memory, dialect, as_json)
+    settings = StreamSettings(output=output, memory=memory, dialect=dialect, raw=raw, as_json=as_json)
+    _stream(predictions, data, None if keep_all else keep or [], settings)
 
 
 @command(
@@ -216,23 +225,27 @@ def _sample_table(model: Classifier, n: int, target: str, seed: int) -> pa.Table
     return add_columns(table, table.column_names, pa.table({target: pa.array(labels.tolist())}))
 
 
-def _stream(
-    predictions: PredictionTable,
-    data: list[str],
-    output: str | None,
-    keep: Kept,
-    memory: str | None,
-    dialect: Dialect,
-    as_json: bool,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class StreamSettings:
+    """How rows are read and predictions written: values of --output, --memory, --raw-text and --json, and a dialect."""
+
+    output: str | None
+    memory: str | None
+    dialect: Dialect
+    raw: bool
+    as_json: bool
+
+
+def _stream(predictions: PredictionTable, data: list[str], keep: Kept, settings: StreamSettings) -> None:
     """Write predictions for each row, some rows at a time."""
     from oddsmith.cli.data import check_column, check_output, open_data
     from oddsmith.cli.table_output import predict_batches, print_written, write_rows
     from oddsmith.data_access.prediction_table import predict_tables
     from oddsmith.errors import InvalidInputError
 
+    output, as_json = settings.output, settings.as_json
     check_output(output, *data)
-    opened = open_data(data, dialect)
+    opened = open_data(data, settings.dialect)
     calls = count()
 
     def write(tables: Iterator[pa.Table]) -> int:
@@ -242,13 +255,14 @@ def _stream(
                 f"The first rows of {opened.name!r} have other types than later ones, and what was printed for them "
                 "may be wrong. Write to a file, with -o: it is begun again then."
             )
-        return write_rows(tables, opened.name, output, as_json)
+        return write_rows(tables, opened.name, output, as_json, escape=not settings.raw)
 
     with warnings_as_sentences():
-        pieces = opened.pieces(memory=memory)
+        pieces = opened.pieces(memory=settings.memory)
         if pieces is None:
             with spinner(f"reading {opened.name}") as update:
-                rows = write_rows(predict_batches(predictions, opened, keep), opened.name, output, as_json, update)
+                found = predict_batches(predictions, opened, keep)
+                rows = write_rows(found, opened.name, output, as_json, update, escape=not settings.raw)
         else:
             kept = list(pieces.columns) if keep is None else keep
             for name in kept:

@@ -84,8 +84,8 @@ class Separation(Table):
         leak = f"{self.question}\n" if self.alone else ""
         return (
             f"{leak}The classes are {how} separated; running away: {terms}.\nThe likelihood has no maximum. What to "
-            "do: prior=JeffreysPrior() for finite estimates with valid intervals; a GaussianPrior; or leave out columns "
-            "that give the class away."
+            "do: prior=JeffreysPrior() for finite estimates with valid intervals; a GaussianPrior; or leave out "
+            "columns that give the class away."
         )
 
 
