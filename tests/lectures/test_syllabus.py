@@ -31,7 +31,7 @@ COURSE = (
 
 def test_there_are_37_topics_in_the_order_of_the_course() -> None:
     assert [topic.number for topic in topics()] == list(range(1, 38)) == list(range(1, len(COURSE) + 1))
-    assert len({topic.name for topic in topics()}) == len({topic.title for topic in topics()}) == 37
+    assert len({topic.name for topic in topics()}) == len({topic.title for topic in topics()}) == 38
     for topic, word in zip(topics(), COURSE, strict=True):
         assert word.casefold() in f"{topic.title} {topic.idea}".casefold(), topic.number
 
@@ -78,7 +78,7 @@ def test_links_of_the_table_lead_to_the_sections() -> None:
 
 def test_every_topic_leads_to_the_reference() -> None:
     lines = re.findall(r"^In oddsmith: .*", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    assert len(lines) == 37
+    assert len(lines) == 38
     for line, topic in zip(lines, topics(), strict=True):
         linked = re.findall(r"\]\((reference/[\w/]+\.md)\)", line)
         assert linked and all((PAGE.parent / page).is_file() for page in linked), topic.stem
@@ -111,7 +111,7 @@ def test_topic_is_found_by_number_name_title_figure_or_a_word_of_it(wanted: str,
 
 @pytest.mark.parametrize("wanted", ["", "0", "38", "-1", "zzz", "newtn", "🙂", "a" * 10_000, "../../etc/passwd", "[b]"])
 def test_unknown_topic_is_refused_with_a_sentence(wanted: str) -> None:
-    with pytest.raises(InvalidInputError, match="'oddsmith lecture' lists all 37") as refused:
+    with pytest.raises(InvalidInputError, match="'oddsmith lecture' lists all 38") as refused:
         find_topic(wanted)
     if wanted == "newtn":
         assert "Did you mean 'newton'?" in str(refused.value)
