@@ -107,7 +107,8 @@ def _fit_whole(
     with spinner(f"reading {data.name}") as update:
         table = columns.read(data)
         check_columns(table, target, data.name, spec.formula)
-        table, rows = _with_target(table, target, spec.missing)
+        with data.locating():
+            table, rows = _with_target(table, target, spec.missing)
         update(f"fitting {spec.model} to {table.num_rows:,} rows")
         given: dict[str, Any] = {}
         if weights is not None:
