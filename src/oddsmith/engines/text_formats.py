@@ -245,7 +245,7 @@ def _find_number(texts: Counter[str], decimal: str | None) -> TextFormat | None:
     if not (currency or percent or thousands or sign == ","):
         return None  # plain numbers
     other = {",": ".", ".": ","}.get(thousands, ".")
-    shown = max(texts, key=lambda text: (sum(text.count(mark) for mark in (thousands, sign) if mark), text))
+    shown = max(texts, key=lambda text: (sum(text.count(mark) for mark in (thousands, sign) if mark), len(text), text))
     return TextFormat(
         kind="number",
         decimal=sign or (decimal if decimal and decimal != thousands else other),

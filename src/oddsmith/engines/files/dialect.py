@@ -33,7 +33,7 @@ class Dialect:
     r"""Encoding, delimiter and decimal separator of a text file; None where it is still to be found.
 
     >>> Dialect(delimiter="tab", encoding="Latin1")
-    Dialect(encoding='iso8859-1', delimiter='\\t', decimal=None)
+    Dialect(encoding='iso8859-1', delimiter='\t', decimal=None)
     """
 
     encoding: str | None = None
