@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
@@ -20,7 +19,13 @@ from oddsmith.design.inputs import ArrayOrCSR, as_table, check_fitted, restored_
 from oddsmith.design.level_checks import warn_of_levels
 from oddsmith.design.levels import MISSING, Category, ColumnSummary, Summaries, TableSchema, choose_reference, summarise
 from oddsmith.design.terms import Factor, Term, contrasts, encode, indicator, is_sparse
-from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, UnknownNameError
+from oddsmith.errors import (
+    CollinearityWarning,
+    InvalidInputError,
+    InvalidTypeError,
+    UnknownNameError,
+    caller_level,
+)
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 
@@ -337,7 +342,7 @@ class Design(TransformerMixin, BaseEstimator):
         if len(summary.levels) == 1 and all_rows:
             only = repr(summary.levels[0])
             what = f"Column {name!r} holds one level only, {only}, so it tells no rows apart and has no column."
-            warnings.warn(f"{what} Leave it out.", CollinearityWarning, stacklevel=_outside())
+            warnings.warn(f"{what} Leave it out.", CollinearityWarning, stacklevel=caller_level())
         return category
 
     def _learn_functions(self, expression: Expression, frame: Frame, s: Array | None) -> None:
@@ -435,14 +440,6 @@ def target_of(design: Design) -> str | None:
     """Return the name on the left side of a design's formula, None if it has none."""
     left, tilde, _ = (design.formula or "").partition("~")
     return left.strip().strip("`") or None if tilde else None
-
-
-def _outside() -> int:
-    """Return the level of the first caller that is not of this package: the one that a warning is for."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("oddsmith."):
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def _empty_error(name: str) -> InvalidInputError:
