@@ -129,6 +129,10 @@ def test_labels_by_name_have_one_spelling() -> None:
     with pytest.warns(FormatWarning):
         model = LogisticRegression(1.0).fit(table, y="y")
     assert len(model.classes_) == 2
+    assert model.score(table, "y") == oddsmith.evaluate(model, table, "y").accuracy > 0.5
+    with pytest.warns(FormatWarning):
+        found = oddsmith.compare({"one": LogisticRegression(1.0)}, table, "y", cv=3)
+    assert found.best == "one"
 
 
 @pytest.mark.parametrize("where", ["table", "file"])
