@@ -18,7 +18,7 @@ from oddsmith.cli import databases, files
 from oddsmith.cli.files import Types, Wanted
 from oddsmith.data import DATASETS, dataset_path
 from oddsmith.engines.files import formats
-from oddsmith.engines.files.dialect import Dialect
+from oddsmith.engines.files.dialect import TextDialect
 from oddsmith.engines.files.schemas import check_unique
 from oddsmith.errors import InvalidInputError, ModelFileError, did_you_mean
 
@@ -53,7 +53,7 @@ class InputData:
     path: str | list[str] | None = None
     size: int = 0
     keyed: bool = False
-    dialect: Dialect = files.ANY
+    dialect: TextDialect = files.ANY
     place: Callable[[int], str | None] | None = None
 
     def pieces(self, **how: str | None) -> Any:
@@ -106,7 +106,7 @@ class InputData:
         return table
 
 
-def open_data(text: str | Sequence[str], dialect: Dialect = files.ANY) -> InputData:
+def open_data(text: str | Sequence[str], dialect: TextDialect = files.ANY) -> InputData:
     """Return the data that DATA names, or say what was looked for; several names are those of files.
 
     >>> open_data("penguins").table().num_rows
@@ -192,7 +192,7 @@ def _detect_format(path: str) -> str:
     return kind
 
 
-def _files(name: str, paths: list[str], dialect: Dialect, keyed: str | None = None) -> InputData:
+def _files(name: str, paths: list[str], dialect: TextDialect, keyed: str | None = None) -> InputData:
     if not paths:
         raise InvalidInputError(f"{name!r} holds no files that can be read: {', '.join(formats.FORMATS)} are known.")
     kinds = [_detect_format(path) for path in paths]
@@ -222,7 +222,7 @@ def _files(name: str, paths: list[str], dialect: Dialect, keyed: str | None = No
     return InputData(name=name, stream=stream, read=read, dialect=dialect, **facts)
 
 
-def _standard_input(dialect: Dialect) -> InputData:
+def _standard_input(dialect: TextDialect) -> InputData:
     name = "standard input"
 
     def stream(types: Types | None, wanted: Wanted) -> Iterator[pa.Table]:

@@ -7,13 +7,14 @@ import json
 import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TypeAlias
 
 import pyarrow as pa
 
 from oddsmith.design.text_columns import attach
 from oddsmith.engines.files import formats as csv_formats
-from oddsmith.engines.files.dialect import Dialect, Recoded, read_chunks
+from oddsmith.engines.files.dialect import Recoded, TextDialect, read_chunks
 from oddsmith.engines.files.paths import InputFile
 from oddsmith.engines.files.text import HEAD, TextTable, read_bytes
 from oddsmith.engines.text_formats import TextFormat, find_format
@@ -29,11 +30,11 @@ File: TypeAlias = str | bytes | io.BufferedIOBase
 Types: TypeAlias = Mapping[str, pa.DataType | TextFormat | None]
 """Arrow types or formats of text by column, None for a number or a truth value."""
 Wanted: TypeAlias = Collection[str] | None
-ANY = Dialect()
+ANY = TextDialect()
 """The dialect of a text file of which nothing is known."""
 
 
-def read_table(file: File, kind: str, name: str, types: Types | None = None, dialect: Dialect = ANY) -> pa.Table:
+def read_table(file: File, kind: str, name: str, types: Types | None = None, dialect: TextDialect = ANY) -> pa.Table:
     """Return the whole table in a file; columns of text have what they were recognised as, and say so.
 
     One in which a value breaks the format of the others is left as text.
@@ -57,10 +58,10 @@ def _recognised(whole: pa.Table, table: TextTable) -> pa.Table:
         if format_ is not None and broken is None:
             found[name] = format_
             whole = whole.set_column(whole.column_names.index(name), name, values)
-    return attach(whole, found, plain, str(table.dialect))
+    return attach(whole, found, plain, table.recognised)
 
 
-def line_of_row(file: str, kind: str, row: int, dialect: Dialect = ANY) -> str | None:
+def line_of_row(file: str, kind: str, row: int, dialect: TextDialect = ANY) -> str | None:
     """Return in which line of a text file a row is, None if it has fewer rows or is no text."""
     if kind not in ("csv", "jsonl"):
         return None
@@ -75,7 +76,7 @@ def line_of_row(file: str, kind: str, row: int, dialect: Dialect = ANY) -> str |
 
 
 def batches(
-    file: File, kind: str, name: str, types: Types | None = None, wanted: Wanted = None, dialect: Dialect = ANY
+    file: File, kind: str, name: str, types: Types | None = None, wanted: Wanted = None, dialect: TextDialect = ANY
 ) -> Iterator[pa.Table]:
     """Yield the table in a file some rows at a time; at least one part, perhaps empty.
 
@@ -90,7 +91,7 @@ def batches(
 
 
 def _open_csv(
-    file: File, name: str, types: Types | None, dialect: Dialect
+    file: File, name: str, types: Types | None, dialect: TextDialect
 ) -> tuple[io.BufferedIOBase, TextTable, bytearray]:
     """Return a stream that stands behind its head, the table that the head shows, and the rows in the head."""
     stream = _open_stream(file)
@@ -104,6 +105,7 @@ def _open_csv(
         head = read_bytes(stream, HEAD)
     source = InputFile(path=path, kind="csv", name=name, size=0, time=0)
     table = TextTable.from_head(source, head, dialect=found)
+    table = replace(table, given=dialect)
     table = table if types is None else table.with_formats().with_types(types)
     return stream, table, head[table.start :]
 
@@ -113,7 +115,7 @@ def _fixed_types(table: TextTable) -> dict[str, pa.DataType]:
 
 
 def _csv_batches(
-    file: File, name: str, types: Types | None, wanted: Wanted, dialect: Dialect = ANY
+    file: File, name: str, types: Types | None, wanted: Wanted, dialect: TextDialect = ANY
 ) -> Iterator[pa.Table]:
     stream, table, rows = _open_csv(file, name, types, dialect)
     names = table.schema.names

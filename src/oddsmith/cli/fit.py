@@ -56,13 +56,13 @@ def fit(
     from oddsmith.cli.data import check_output, open_data
     from oddsmith.cli.model_spec import ModelSpec
     from oddsmith.cli.table_fit import ColumnRoles, fit_table
-    from oddsmith.engines.files.dialect import Dialect
+    from oddsmith.engines.files.dialect import TextDialect
 
     spec = ModelSpec(model=model, basis=basis, prior=prior, formula=formula, missing=missing, unseen=unseen)
     estimator = spec.build()
     for path in (output, report):
         check_output(path, *data)
-    opened, columns = open_data(data, Dialect(encoding, delimiter, decimal)), ColumnRoles(target, weights, ignore)
+    opened, columns = open_data(data, TextDialect(encoding, delimiter, decimal)), ColumnRoles(target, weights, ignore)
     how = {"memory": memory, "cache": cache, "resume": resume}
     with terminal.warnings_as_sentences() as texts:
         n_rows = fit_table(estimator, opened, columns, spec, how, output, report)
@@ -101,12 +101,12 @@ def compare(
     from oddsmith.cli.data_lint import check_columns
     from oddsmith.cli.model_spec import candidate_specs, fit_command, make_splits
     from oddsmith.cli.table_fit import ColumnRoles
-    from oddsmith.engines.files.dialect import Dialect
+    from oddsmith.engines.files.dialect import TextDialect
     from oddsmith.errors import InvalidInputError
     from oddsmith.evaluation import comparison
 
     check_output(output, data)
-    opened = open_data(data, Dialect(encoding, delimiter, decimal))
+    opened = open_data(data, TextDialect(encoding, delimiter, decimal))
     with terminal.spinner(f"reading {data}"):
         table = ColumnRoles(target, ignore=ignore).read(opened)
     policies = {"missing": missing, "unseen": unseen}

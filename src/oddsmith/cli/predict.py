@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from oddsmith.data_access.prediction_table import PredictionTable
-    from oddsmith.engines.files.dialect import Dialect
+    from oddsmith.engines.files.dialect import TextDialect
     from oddsmith.models.base import Classifier
 
 Keep = Annotated[list[str] | None, options.option("A column of DATA to copy; can be given again.", metavar="COLUMN")]
@@ -58,10 +58,10 @@ def predict(
     """
     from oddsmith.cli.data import load_model
     from oddsmith.data_access.prediction_table import make_prediction_table
-    from oddsmith.engines.files.dialect import Dialect
+    from oddsmith.engines.files.dialect import TextDialect
 
     predictions = make_prediction_table(load_model(model), intervals=intervals, level=level)
-    dialect = Dialect(encoding, delimiter, decimal)
+    dialect = TextDialect(encoding, delimiter, decimal)
     settings = StreamSettings(output=output, memory=memory, dialect=dialect, raw=raw, as_json=as_json)
     _stream(predictions, data, None if keep_all else keep or [], settings)
 
@@ -93,13 +93,13 @@ def decide(
     from oddsmith.cli.spec_parser import read_costs
     from oddsmith.data_access.prediction_table import PredictionTable
     from oddsmith.decision.loss import read_loss
-    from oddsmith.engines.files.dialect import Dialect
+    from oddsmith.engines.files.dialect import TextDialect
 
     fitted = load_model(model)
     costs = read_costs(loss, reject, fitted.classes_)
     matrix = read_loss(costs["loss"], fitted.classes_)
     predictions = PredictionTable(model=fitted, predicted=False, proba=False, loss=matrix, reject=costs["reject"])
-    dialect = Dialect(encoding, delimiter, decimal)
+    dialect = TextDialect(encoding, delimiter, decimal)
     settings = StreamSettings(output=output, memory=memory, dialect=dialect, raw=raw, as_json=as_json)
     _stream(predictions, data, None if keep_all else keep or [], settings)
 
@@ -131,12 +131,12 @@ def evaluate(
     from oddsmith.cli.data import check_column, load_model, open_data
     from oddsmith.cli.spec_parser import read_costs
     from oddsmith.data_access.streamed_prediction import expected_types, model_inputs
-    from oddsmith.engines.files.dialect import Dialect
+    from oddsmith.engines.files.dialect import TextDialect
     from oddsmith.evaluation import scoring
 
     fitted = load_model(model)
     settings: dict[str, Any] = {"bins": bins, "level": level, "seed": seed, **read_costs(loss, reject, fitted.classes_)}
-    opened = open_data(data, Dialect(encoding, delimiter, decimal))
+    opened = open_data(data, TextDialect(encoding, delimiter, decimal))
     with warnings_as_sentences() as texts, opened.locating():
         pieces = opened.pieces(memory=memory, cache=cache)
         if pieces is not None:
@@ -231,7 +231,7 @@ class StreamSettings:
 
     output: str | None
     memory: str | None
-    dialect: Dialect
+    dialect: TextDialect
     raw: bool
     as_json: bool
 

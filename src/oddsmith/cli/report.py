@@ -78,11 +78,11 @@ def report(
     from oddsmith.cli.data import check_column, check_output, load_model, open_data
     from oddsmith.cli.spec_parser import read_costs
     from oddsmith.data_access.streamed_prediction import columns_of, expected_types, model_inputs
-    from oddsmith.engines.files.dialect import Dialect
+    from oddsmith.engines.files.dialect import TextDialect
 
     check_output(output, model, data)
     fitted = load_model(model)
-    opened = open_data(data, Dialect(encoding, delimiter, decimal))
+    opened = open_data(data, TextDialect(encoding, delimiter, decimal))
     with warnings_as_sentences() as texts, spinner(f"reading {data}") as update, opened.locating():
         table = opened.table(expected_types(fitted))
         given = {"--target": target, "--weights": weights, "--offset": offset}

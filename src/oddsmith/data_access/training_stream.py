@@ -23,6 +23,7 @@ from oddsmith.design.table import Design
 from oddsmith.design.text_columns import describe, keep_formats
 from oddsmith.engines import Engine, MemorySource, PartedSource, Progress
 from oddsmith.engines.base import S
+from oddsmith.engines.files import FileParts
 from oddsmith.engines.progress import following
 from oddsmith.engines.scan import Scanned, Wrapped, find_parts
 from oddsmith.errors import FormatWarning, InvalidInputError, caller_level
@@ -141,11 +142,13 @@ def read_stream(
 
 def _read_formats(model: BaseEstimator, parts: Wrapped) -> None:
     """Keep the formats of text columns on a model, and say how text was read."""
-    files: Any = parts.innermost  # only files have formats
-    formats, dialect = getattr(files, "formats", {}), getattr(files, "dialect", "")
-    keep_formats(model, {**getattr(files, "plain_formats", {}), **formats})
-    if formats or dialect:
-        warnings.warn(describe(formats, dialect), FormatWarning, stacklevel=caller_level())
+    files = parts.innermost
+    keep_formats(model, {})
+    if not isinstance(files, FileParts):
+        return
+    keep_formats(model, {**files.plain_formats, **files.formats})
+    if files.formats or files.dialect:
+        warnings.warn(describe(files.formats, files.dialect), FormatWarning, stacklevel=caller_level())
 
 
 def find_roles(stream: Stream, design: Design | None = None, features: Iterable[object] | None = None) -> Roles:

@@ -218,7 +218,7 @@ def _days(array: pa.Array) -> Array:
 
 COLUMN_KINDS = {
     **{"boolean": "boolean", "integer": "integer", "float": "float", "decimal": "float", "null": "float"},
-    **{"text": "text", "dictionary": "text", "date": "float"},
+    **{"text": "text", "dictionary": "text", "date": "date"},
 }
 """Kinds of columns, by what their Arrow type holds; dates are days since 1970-01-01."""
 

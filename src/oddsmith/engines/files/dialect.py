@@ -29,11 +29,11 @@ NAMES = {"cp1252": "Windows-1252 (Latin-1)", "iso8859-1": "Latin-1"}
 
 
 @dataclass(frozen=True)
-class Dialect:
+class TextDialect:
     r"""Encoding, delimiter and decimal separator of a text file; None where it is still to be found.
 
-    >>> Dialect(delimiter="tab", encoding="Latin1")
-    Dialect(encoding='iso8859-1', delimiter='\t', decimal=None)
+    >>> TextDialect(delimiter="tab", encoding="Latin1")
+    TextDialect(encoding='iso8859-1', delimiter='\t', decimal=None)
     """
 
     encoding: str | None = None
@@ -63,7 +63,7 @@ class Dialect:
         """Whether the file is recoded as it is read, so that it is read from its beginning."""
         return (self.encoding or "").startswith(("utf-16", "utf-32"))
 
-    def found_in(self, head: bytes | bytearray, chunks: Iterable[bytes] = (), *, complete: bool = False) -> Dialect:
+    def found_in(self, head: bytes | bytearray, chunks: Iterable[bytes] = (), *, complete: bool = False) -> TextDialect:
         """Return the dialect with encoding and delimiter, as the first bytes and some others of a file show them.
 
         ``complete`` says that the first bytes are all.
@@ -71,6 +71,16 @@ class Dialect:
         encoding = self.encoding or _encoding_of(head, chunks, complete)
         text = head.decode(encoding, errors="replace").encode() if encoding not in UTF8 else bytes(head)
         return replace(self, encoding=encoding, delimiter=self.delimiter or _delimiter_of(text))
+
+    def without(self, given: TextDialect) -> TextDialect:
+        """Return what was found, and not given.
+
+        >>> str(TextDialect("utf-8", ";", ",").without(TextDialect(delimiter=";")))
+        'decimal commas'
+        """
+        return TextDialect(
+            *(None if known else own for own, known in zip(vars(self).values(), vars(given).values(), strict=True))
+        )
 
     def recode(self, text: bytes | bytearray) -> bytes | bytearray:
         """Return text as UTF-8, without a copy where it is; UTF-16 was recoded as it was read."""
@@ -81,7 +91,7 @@ class Dialect:
     def __str__(self) -> str:
         """What is unusual, in words; nothing for a file as it should be.
 
-        >>> str(Dialect("cp1252", ";", ",")), str(Dialect("utf-8", ",", "."))
+        >>> str(TextDialect("cp1252", ";", ",")), str(TextDialect("utf-8", ",", "."))
         ('Windows-1252 (Latin-1) text, semicolons between fields, decimal commas', '')
         """
         encoding = "" if self.encoding in (*UTF8, None) else f"{NAMES.get(self.encoding, self.encoding.upper())} text"
@@ -129,7 +139,7 @@ def read_chunks(path: str, size: int, start: int) -> list[bytes]:
     return chunks
 
 
-def open_text(path: str, dialect: Dialect) -> Any:
+def open_text(path: str, dialect: TextDialect) -> Any:
     """Return a stream of the bytes of a file, decompressed by its name; UTF-16 comes as UTF-8."""
     stream = pa.input_stream(os.fspath(path))
     return io.BufferedReader(Recoded(stream, dialect.encoding or "utf-8")) if dialect.is_sequential else stream
@@ -143,9 +153,11 @@ class Recoded(io.RawIOBase):
         self.stream, self.decoder, self.rest = stream, codecs.getincrementaldecoder(encoding)(), b""
 
     def readable(self) -> bool:
+        """Whether it can be read: always."""
         return True
 
     def readinto(self, buffer: Any) -> int:
+        """Put the next bytes into a buffer, and return how many there are."""
         while not self.rest:
             raw = self.stream.read(1 << 16)
             self.rest = self.decoder.decode(raw, final=not raw).encode()
@@ -156,6 +168,7 @@ class Recoded(io.RawIOBase):
         return count
 
     def close(self) -> None:
+        """Close the stream beneath, too."""
         if not self.closed:
             self.stream.close()
         super().close()

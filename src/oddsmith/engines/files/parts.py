@@ -21,7 +21,7 @@ import pyarrow as pa
 from oddsmith import __version__
 from oddsmith.engines.files.block_cache import BlockCache, CacheFolder, MemoryBudget
 from oddsmith.engines.files.columnar import ArrowTable, ParquetTable
-from oddsmith.engines.files.dialect import Dialect
+from oddsmith.engines.files.dialect import TextDialect
 from oddsmith.engines.files.engine import FilesEngine, TaskRunner, in_order
 from oddsmith.engines.files.paths import InputFile, find
 from oddsmith.engines.files.schemas import common_type, key_types, row_bytes, unify
@@ -142,7 +142,7 @@ class FileParts:
 
             files, names = from_dataset(data)
             return cls(_share_schemas(files), names, settings)
-        dialect = Dialect(encoding, delimiter, decimal)
+        dialect = TextDialect(encoding, delimiter, decimal)
         tables = _share_schemas(_share_formats(_open_all(find(data, format), types, dialect)))
         return cls(tables, _column_names(tables), settings)
 
@@ -211,8 +211,9 @@ class FileParts:
 
     @property
     def dialect(self) -> str:
-        """What is unusual about the encoding, delimiter and decimal separator of text files, in words."""
-        return "; ".join(dict.fromkeys(str(file.dialect) for file in self.files if isinstance(file, TextTable)))
+        """What was found to be unusual about encoding, delimiter and decimal separator of text files, in words."""
+        found = dict.fromkeys(file.recognised for file in self.files if isinstance(file, TextTable))
+        return "; ".join(filter(None, found))
 
     @property
     def fingerprint(self) -> str | None:
@@ -375,7 +376,7 @@ class FileParts:
             state.tables, state.blocks, state.encode = BlockCache(state.budget), BlockCache(state.budget), None
 
 
-def _open_all(files: list[InputFile], types: Types | None, dialect: Dialect) -> Iterable[TableFile]:
+def _open_all(files: list[InputFile], types: Types | None, dialect: TextDialect) -> Iterable[TableFile]:
     """Open files, refusing one that lacks a folder key of the others."""
     keys = {key for file in files for key in file.keys}
     for file in files:
@@ -395,7 +396,7 @@ def _share_formats(files: Iterable[TableFile]) -> Iterable[TableFile]:
     """Return files with a format that one has found in a column for all others in which that is text."""
     known: dict[str, TextFormat] = {}
     for file in files:
-        known = {**getattr(file, "formats", {}), **known}
+        known = {**(file.formats if isinstance(file, TextTable) else {}), **known}
     if not known:
         return files
     return [file.with_known_formats(known) if isinstance(file, TextTable) else file for file in files]

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from oddsmith.engines.files import formats
-from oddsmith.engines.files.dialect import Dialect, find_decimal, open_text, read_chunks
+from oddsmith.engines.files.dialect import TextDialect, find_decimal, open_text, read_chunks
 from oddsmith.engines.files.formats import is_compressed
 from oddsmith.engines.files.lines import Lines
 from oddsmith.engines.files.paths import InputFile
@@ -57,34 +57,36 @@ class TextTable(TableFile):
     order.
     """
 
-    dialect: Dialect
+    dialect: TextDialect
     start: int
     start_line: int
     fixed: frozenset[str] = frozenset()
     formats: Mapping[str, TextFormat] = field(default_factory=dict)
     starts: list[tuple[int, int]] = field(default_factory=list, compare=False)
+    given: TextDialect = field(default_factory=TextDialect)
     sample: pa.Table | None = field(default=None, compare=False, repr=False)
     is_text: ClassVar[bool] = True
 
     @classmethod
-    def open(cls, file: InputFile, types: Types | None = None, dialect: Dialect | None = None) -> TextTable:
+    def open(cls, file: InputFile, types: Types | None = None, dialect: TextDialect | None = None) -> TextTable:
         """Read the header, and infer types and formats of the columns from the first rows (but those in ``types``)."""
         with reading(repr(file.name)), pa.input_stream(file.path) as stream:
             head = read_bytes(stream, HEAD)
         chunks = read_chunks(file.path, file.size, len(head))
-        found = (dialect or Dialect()).found_in(head, chunks, complete=len(head) < HEAD)
+        found = (dialect or TextDialect()).found_in(head, chunks, complete=len(head) < HEAD)
         if found.is_sequential:
             with reading(repr(file.name)), open_text(file.path, found) as stream:
                 head, chunks = read_bytes(stream, HEAD), []
-        return cls.from_head(file, head, types, found).with_formats(chunks)
+        table = cls.from_head(file, head, types, found).with_formats(chunks)
+        return replace(table, given=dialect or TextDialect())
 
     @classmethod
     def from_head(
-        cls, file: InputFile, head: Text, types: Types | None = None, dialect: Dialect | None = None
+        cls, file: InputFile, head: Text, types: Types | None = None, dialect: TextDialect | None = None
     ) -> TextTable:
         """Return the table whose first `HEAD` bytes (all, if it has fewer) are given."""
         complete = len(head) < HEAD
-        dialect = (dialect or Dialect()).found_in(head, complete=complete)
+        dialect = (dialect or TextDialect()).found_in(head, complete=complete)
         begin = len(BOM) if head.startswith(BOM) else 0
         begin += len(head[begin:]) - len(head[begin:].lstrip(b"\r\n"))
         text = head[begin:]
@@ -254,6 +256,11 @@ class TextTable(TableFile):
                 # Numbers among words are words. If it is the other way round, this says which value in which line.
                 self.convert(text, part.line, [name], {name: types[name]})
         return {name: type_ if wider.get(name) is None else wider[name] for name, type_ in types.items()}
+
+    @property
+    def recognised(self) -> str:
+        """What was found to be unusual about the text, and not given, in words."""
+        return str(self.dialect.without(self.given))
 
     @property
     def delimiter(self) -> str:
