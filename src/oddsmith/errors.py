@@ -9,6 +9,7 @@ True
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -21,7 +22,25 @@ class OddsmithError(Exception):
 
 
 class InvalidInputError(OddsmithError, ValueError):
-    """The data or an argument has a value that cannot be used."""
+    """The data or an argument has a value that cannot be used.
+
+    ``row`` is the number of the row that it stands in, from 0 on, where there is one: whoever knows where the rows come
+    from says so in terms of that place.
+
+    >>> str(InvalidInputError("Column 'x' has a missing value, the first in row 3.", row=3).at("line 5"))
+    "Column 'x' has a missing value, the first in line 5."
+    """
+
+    def __init__(self, *args: object, row: int | None = None) -> None:
+        super().__init__(*args)
+        self.row = row
+
+    def at(self, place: str) -> InvalidInputError:
+        """Return the error with the place of its row in the words of its source."""
+        return InvalidInputError(str(self).replace(f"in row {self.row}", f"in {place}"))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), self.args, {"row": self.row}
 
 
 class UnavailableError(InvalidInputError, AttributeError):
@@ -53,7 +72,7 @@ class UnknownNameError(InvalidInputError):
     def __init__(self, what: str, found: object, known: Iterable[object]) -> None:
         names = sorted(known, key=str)
         listed = ", ".join(map(repr, names)) or "(none)"
-        super().__init__(f"Unknown {what} {found!r}. Known: {listed}.{did_you_mean(found, names)}")
+        InvalidInputError.__init__(self, f"Unknown {what} {found!r}. Known: {listed}.{did_you_mean(found, names)}")
         self._given = (what, found, names)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -87,6 +106,22 @@ class SeparationWarning(OddsmithWarning, _SklearnConvergenceWarning):
 
 class CollinearityWarning(OddsmithWarning):
     """Columns that are combinations of earlier ones were set aside."""
+
+
+class FormatWarning(OddsmithWarning):
+    """Text was recognised as numbers, dates or levels: a note on how the data was read."""
+
+
+class LevelsWarning(OddsmithWarning):
+    """A column has very many levels, or as many as there are rows: each has a weight of its own."""
+
+
+def caller_level() -> int:
+    """Return the stack level of the first caller that is not of this package: the one that a warning is for."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("oddsmith."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def did_you_mean(text: object, names: Iterable[object]) -> str:

@@ -149,7 +149,10 @@ def test_broken_lines_of_json_and_standard_input_have_their_number(run: Any) -> 
 
 def test_bytes_that_are_no_text_are_refused(run: Any) -> None:
     Path("data.csv").write_bytes("a,y\n1,no\n2,straße\n".encode("latin-1"))
-    check(run(*FIT), "not UTF-8")
+    check(run(*FIT, "--encoding", "utf-8"), "not UTF-8")
+    check(run(*FIT, "--encoding", "ebcdic-9"), "Unknown encoding 'ebcdic-9'")
+    check(run(*FIT, "--delimiter", "::"), "is no delimiter")
+    check(run(*FIT, "--decimal", "'"), "Pass '.' or ','")
     Path("data.parquet").write_bytes(b"PAR1 but no more")
     check(run("fit", "data.parquet", "-t", "y", "-o", "m.odds"), "'data.parquet' cannot be read as PARQUET")
 
@@ -186,7 +189,7 @@ def test_debug_shows_the_traceback(run: Any, monkeypatch: pytest.MonkeyPatch) ->
 def test_an_error_of_ours_is_no_traceback_either(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from oddsmith.cli import data
 
-    monkeypatch.setattr(data, "open_data", lambda text: 1 / 0)
+    monkeypatch.setattr(data, "open_data", lambda text, dialect: 1 / 0)
     check(
         run("fit", "iris", "-t", "species", "-o", "m.odds"), "ZeroDivisionError: division by zero. That is an error of"
     )

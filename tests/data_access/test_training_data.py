@@ -372,7 +372,7 @@ def test_what_few_rows_say_of_separation_is_held_against_all_others(
     monkeypatch.setattr(nearest, "NEAREST", 5)
     found, find_separation = [], nearest.find_separation
 
-    def asked(problem: Any, fit: Any, classes: Any, names: list[str]) -> Any:
+    def asked(problem: Any, fit: Any, classes: Any, names: list[str], levels: Any) -> Any:
         few = replace(problem, source=replace(problem.source, drawn=None))
         found.append(find_separation(few, fit, classes, names))
         return found[-1]

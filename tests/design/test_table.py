@@ -19,7 +19,7 @@ from oddsmith import Design, LogisticRegression
 from oddsmith.design import terms
 from oddsmith.design.frame import read_frame
 from oddsmith.design.levels import summarise_column
-from oddsmith.errors import CollinearityWarning, InvalidInputError, NotFittedError, OddsmithError
+from oddsmith.errors import CollinearityWarning, InvalidInputError, LevelsWarning, NotFittedError, OddsmithError
 
 LIBRARIES = ("pandas", "pandas of Arrow", "pandas nullable", "polars", "arrow")
 
@@ -248,7 +248,8 @@ def test_many_levels_are_never_made_dense() -> None:
     n = 20_000
     table = polars.DataFrame({"id": [f"user {i % 5000}" for i in range(n)], "x": np.ones(n)})
     design = Design()
-    rows, _ = design.learn(table)
+    with pytest.warns(LevelsWarning, match="'id' has 5,000 levels"):
+        rows, _ = design.learn(table)
     assert design.sparse_ and rows.shape == (n, 5000)
     assert rows.nnz == 2 * n - 4, "all but the reference, and the numbers"
     assert Design().fit(table.with_columns(id=polars.Series([f"{i % 20}" for i in range(n)]))).sparse_ is False

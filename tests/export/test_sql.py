@@ -310,6 +310,7 @@ def test_pairs_of_classes_are_coupled(database: Database, K: int) -> None:
     assert found["predicted"] == model.predict(X).tolist()
 
 
+@pytest.mark.filterwarnings("ignore::oddsmith.errors.LevelsWarning")
 def test_many_columns_and_many_levels(database: Database) -> None:
     rng = np.random.default_rng(4)
     table = pl.DataFrame(

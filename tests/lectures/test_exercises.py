@@ -57,6 +57,7 @@ BY_HAND = {
     32: [5, 5, 5**5 * math.exp(-5) * math.sqrt(10 * math.pi)],
     35: [1 / 21, 1 / 40, 1 / 2],
     37: [1 / 4, 3 / 8, 3 / 8],
+    38: [-2 * math.log(2), -math.log(math.exp(0.05) - 1)],
 }
 
 

@@ -25,13 +25,13 @@ COURSE = (
     *("fisher", "N/N₁", "perceptron", "one rule for each class", "basis functions", "scal", "cross-entropy"),
     *("gradient descent", "one row at a time", "second-order", "sum of squares", "working response", "gaussian prior"),
     *("cross-validation", "softmax regression", "probit", "links", "laplace", "posterior", "average the sigmoid"),
-    *("expected loss", "log likelihood at each iteration", "regions"),
+    *("expected loss", "log likelihood at each iteration", "regions", "no maximum"),
 )
 
 
-def test_there_are_37_topics_in_the_order_of_the_course() -> None:
-    assert [topic.number for topic in topics()] == list(range(1, 38)) == list(range(1, len(COURSE) + 1))
-    assert len({topic.name for topic in topics()}) == len({topic.title for topic in topics()}) == 37
+def test_there_are_38_topics_in_the_order_of_the_course() -> None:
+    assert [topic.number for topic in topics()] == list(range(1, 39)) == list(range(1, len(COURSE) + 1))
+    assert len({topic.name for topic in topics()}) == len({topic.title for topic in topics()}) == 38
     for topic, word in zip(topics(), COURSE, strict=True):
         assert word.casefold() in f"{topic.title} {topic.idea}".casefold(), topic.number
 
@@ -65,7 +65,7 @@ def test_figures_of_topics_exist_and_every_figure_has_a_topic() -> None:
         assert topic.caption == words(topic.figure)[0]
         for name in (topic.figure, *topic.also):
             assert (PAGE.parent / "gallery" / "figures" / f"{name}.png").is_file()
-    assert {topic_of(name).number for name in scripts()} == set(range(1, 38))
+    assert {topic_of(name).number for name in scripts()} == set(range(1, 39))
     assert len({file_stem(name) for name in scripts()}) == len(scripts())
     assert file_stem("newton") == "24-newton" and file_stem("roc") == "35-decisions-roc"
 
@@ -78,7 +78,7 @@ def test_links_of_the_table_lead_to_the_sections() -> None:
 
 def test_every_topic_leads_to_the_reference() -> None:
     lines = re.findall(r"^In oddsmith: .*", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    assert len(lines) == 37
+    assert len(lines) == 38
     for line, topic in zip(lines, topics(), strict=True):
         linked = re.findall(r"\]\((reference/[\w/]+\.md)\)", line)
         assert linked and all((PAGE.parent / page).is_file() for page in linked), topic.stem
@@ -103,15 +103,16 @@ def test_what_lecture_runs_is_what_the_page_shows() -> None:
         ("softmax", "softmax"),  # a topic before the figure of another
         ("reweighted", "irls"),
         ("24-newton", "newton"),
+        ("separation", "separation"),
     ],
 )
 def test_topic_is_found_by_number_name_title_figure_or_a_word_of_it(wanted: str, name: str) -> None:
     assert find_topic(wanted).name == name
 
 
-@pytest.mark.parametrize("wanted", ["", "0", "38", "-1", "zzz", "newtn", "🙂", "a" * 10_000, "../../etc/passwd", "[b]"])
+@pytest.mark.parametrize("wanted", ["", "0", "39", "-1", "zzz", "newtn", "🙂", "a" * 10_000, "../../etc/passwd", "[b]"])
 def test_unknown_topic_is_refused_with_a_sentence(wanted: str) -> None:
-    with pytest.raises(InvalidInputError, match="'oddsmith lecture' lists all 37") as refused:
+    with pytest.raises(InvalidInputError, match="'oddsmith lecture' lists all 38") as refused:
         find_topic(wanted)
     if wanted == "newtn":
         assert "Did you mean 'newton'?" in str(refused.value)

@@ -757,3 +757,12 @@ def test_steps_in_one_dimension_creep_arrive_or_jump_about() -> None:
     assert short[-1] < optimum - 0.1 and (np.diff(short) > 0).all()
     assert abs(good[-1] - optimum) < 1e-3
     assert abs(long[-1] - optimum) > 0.2 and (np.sign(long[5:] - optimum)[1:] != np.sign(long[5:] - optimum)[:-1]).all()
+
+
+def test_separated_classes_have_no_likeliest_slope_and_jeffreys_prior_has_one() -> None:
+    found = gallery("separation")
+    assert (np.diff(found["separated"]) >= 0).all() and found["separated"][-1] < 0
+    for name, slope in (("penalised", found["firth"]), ("overlapping", None)):
+        best = int(np.argmax(found[name]))
+        assert 0 < best < len(found["slopes"]) - 1
+        assert slope is None or found["slopes"][best] == pytest.approx(slope, rel=0.03)

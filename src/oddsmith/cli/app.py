@@ -52,7 +52,10 @@ def _add(group: typer.Typer, *functions: Callable[..., None], negative_numbers: 
         # The backspace keeps the lines below it as they are.
         examples = "\n".join(f"  $ {line}" for line in command.EXAMPLES[function])
         settings = {"ignore_unknown_options": True} if negative_numbers else None
-        group.command(epilog=f"\b\nExamples:\n{examples}", context_settings=settings)(function)
+        # The first paragraph, whole: click would cut it off at the width of the terminal.
+        short = " ".join((function.__doc__ or "").partition("\n\n")[0].split())
+        how = {"epilog": f"\b\nExamples:\n{examples}", "context_settings": settings, "short_help": short}
+        group.command(**how)(function)  # type: ignore[arg-type]
 
 
 _add(app, fit, compare, summary, report, evaluate, predict, decide, sample)

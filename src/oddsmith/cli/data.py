@@ -7,6 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from oddsmith.cli import databases, files
 from oddsmith.cli.files import Types, Wanted
 from oddsmith.data import DATASETS, dataset_path
 from oddsmith.engines.files import formats
+from oddsmith.engines.files.dialect import TextDialect
 from oddsmith.engines.files.schemas import check_unique
 from oddsmith.errors import InvalidInputError, ModelFileError, did_you_mean
 
@@ -41,7 +43,8 @@ class InputData:
 
     ``read`` returns the whole table, by default what ``stream`` yields. ``path`` is what `oddsmith.scan` opens in
     pieces, None if it cannot; ``size`` is the bytes of the ``files`` that are read, and ``keyed`` says that folders
-    there are called ``key=value``, which only `oddsmith.scan` reads.
+    there are called ``key=value``, which only `oddsmith.scan` reads. ``dialect`` is that of text files as far as it was
+    given; ``place`` says in which line of a text file a row is.
     """
 
     name: str
@@ -50,6 +53,8 @@ class InputData:
     path: str | list[str] | None = None
     size: int = 0
     keyed: bool = False
+    dialect: TextDialect = files.ANY
+    place: Callable[[int], str | None] | None = None
     files: tuple[str, ...] = ()
 
     def pieces(self, **how: str | None) -> Any:
@@ -64,7 +69,25 @@ class InputData:
             return None
         from oddsmith.engines.scan import scan
 
-        return scan(self.path, progress=True, **given)
+        spoken = {name: value for name, value in vars(self.dialect).items() if value is not None}
+        return scan(self.path, progress=True, **given, **spoken)
+
+    @contextmanager
+    def locating(self, rows: int | Sequence[int] | None = 0) -> Iterator[None]:
+        """Say of errors about a row in which line of the file it is.
+
+        ``rows`` is the number of the first row that is worked on, or those of all.
+        """
+        try:
+            yield
+        except InvalidInputError as error:
+            if error.row is None or self.place is None:
+                raise
+            row = error.row + (rows or 0) if isinstance(rows, int | None) else rows[error.row]
+            place = self.place(row)
+            if place is None:
+                raise
+            raise error.at(place) from None
 
     def table(self, types: Types | None = None) -> pa.Table:
         """Return all rows."""
@@ -84,7 +107,7 @@ class InputData:
         return table
 
 
-def open_data(text: str | Sequence[str]) -> InputData:
+def open_data(text: str | Sequence[str], dialect: TextDialect = files.ANY) -> InputData:
     """Return the data that DATA names, or say what was looked for; several names are those of files.
 
     >>> open_data("penguins").table().num_rows
@@ -92,21 +115,21 @@ def open_data(text: str | Sequence[str]) -> InputData:
     """
     if not isinstance(text, str):
         if len(text) == 1:
-            return open_data(text[0])
+            return open_data(text[0], dialect)
         other = next((name for name in text if not os.path.isfile(name)), None)
         if other is not None:
             raise InvalidInputError(
                 f"{other!r} is no file. Several names of DATA are those of files; name a folder, a glob in quotes, "
                 "a database or a bundled data set alone."
             )
-        return _files(f"{text[0]} and {len(text) - 1} more", list(text))
+        return _files(f"{text[0]} and {len(text) - 1} more", list(text), dialect)
     if text == "-":
-        return _standard_input()
+        return _standard_input(dialect)
     if os.path.isdir(text):
         every = sorted(str(file) for file in Path(text).rglob("*") if file.is_file())
         found = [path for path in every if formats.format_of(os.path.basename(path))]
         keyed = any("=" in step for path in found for step in Path(path).relative_to(text).parts[:-1])
-        return _files(text, found, text if keyed else None)
+        return _files(text, found, dialect, text if keyed else None)
     place, separator, what = (text, "", "") if os.path.exists(text) else text.partition("::")
     if place.startswith(databases.POSTGRES):
         return _database(text, "postgres", place, what)
@@ -114,11 +137,11 @@ def open_data(text: str | Sequence[str]) -> InputData:
         kind = _detect_format(place)
         if separator and kind not in DATABASES:
             raise InvalidInputError(f"{place!r} is no database of SQLite or DuckDB, so it has no table {what!r}.")
-        return _database(text, kind, place, what) if kind in DATABASES else _files(text, [text])
+        return _database(text, kind, place, what) if kind in DATABASES else _files(text, [text], dialect)
     if text in DATASETS:
-        return _files(text, [str(dataset_path(text))])
+        return _files(text, [str(dataset_path(text))], dialect)
     if any(sign in text for sign in "*?["):
-        return _files(text, sorted(path for path in glob.glob(text, recursive=True) if os.path.isfile(path)))
+        return _files(text, sorted(path for path in glob.glob(text, recursive=True) if os.path.isfile(path)), dialect)
     folder = Path(text).parent
     hint = did_you_mean(text, [*DATASETS, *(folder.iterdir() if folder.is_dir() else ())])
     raise InvalidInputError(f"There is no file, folder or data set {text!r}.{hint} {HOW} ({', '.join(DATASETS)}).")
@@ -170,13 +193,13 @@ def _detect_format(path: str) -> str:
     return kind
 
 
-def _files(name: str, paths: list[str], keyed: str | None = None) -> InputData:
+def _files(name: str, paths: list[str], dialect: TextDialect, keyed: str | None = None) -> InputData:
     if not paths:
         raise InvalidInputError(f"{name!r} holds no files that can be read: {', '.join(formats.FORMATS)} are known.")
     kinds = [_detect_format(path) for path in paths]
 
     def read(types: Types | None) -> pa.Table:
-        tables = [files.read_table(path, kind, path, types) for path, kind in zip(paths, kinds, strict=True)]
+        tables = [files.read_table(path, kind, path, types, dialect) for path, kind in zip(paths, kinds, strict=True)]
         for path, table in zip(paths, tables, strict=True):
             if odd := sorted(set(tables[0].column_names) ^ set(table.column_names)):
                 raise InvalidInputError(
@@ -189,28 +212,30 @@ def _files(name: str, paths: list[str], keyed: str | None = None) -> InputData:
 
     def stream(types: Types | None, wanted: Wanted) -> Iterator[pa.Table]:
         for path, kind in zip(paths, kinds, strict=True):
-            yield from files.batches(path, kind, path, types, wanted)
+            yield from files.batches(path, kind, path, types, wanted, dialect)
+
+    def place(row: int) -> str | None:
+        return files.line_of_row(paths[0], kinds[0], row, dialect) if len(paths) == 1 else None
 
     path = (keyed or paths) if set(kinds) <= {"csv", "parquet", "arrow"} else None
     size = sum(map(os.path.getsize, paths))
-    return InputData(
-        name=name, stream=stream, read=read, path=path, size=size, keyed=keyed is not None, files=tuple(paths)
-    )
+    facts: Any = {"path": path, "size": size, "keyed": keyed is not None, "place": place, "files": tuple(paths)}
+    return InputData(name=name, stream=stream, read=read, dialect=dialect, **facts)
 
 
-def _standard_input() -> InputData:
+def _standard_input(dialect: TextDialect) -> InputData:
     name = "standard input"
 
     def stream(types: Types | None, wanted: Wanted) -> Iterator[pa.Table]:
         raw = sys.stdin.buffer
         file = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)  # type: ignore[type-var]
-        yield from files.batches(file, formats.sniff(file.peek(64)[:64]), name, types, wanted)
+        yield from files.batches(file, formats.sniff(file.peek(64)[:64]), name, types, wanted, dialect)
 
     def read(types: Types | None) -> pa.Table:
         content = sys.stdin.buffer.read()
-        return files.read_table(content, formats.sniff(content[:64]), name, types)
+        return files.read_table(content, formats.sniff(content[:64]), name, types, dialect)
 
-    return InputData(name=name, stream=stream, read=read)
+    return InputData(name=name, stream=stream, read=read, dialect=dialect)
 
 
 def _database(name: str, kind: str, place: str, what: str) -> InputData:

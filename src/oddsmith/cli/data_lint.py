@@ -7,82 +7,129 @@ import shlex
 import warnings
 from typing import TYPE_CHECKING
 
-from oddsmith.errors import InvalidInputError, OddsmithWarning
+from oddsmith.design.level_checks import describe_ids, describe_many
+from oddsmith.design.text_columns import attached_note
+from oddsmith.errors import FormatWarning, InvalidInputError, LevelsWarning, OddsmithWarning
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 MANY = 20
-"""Different words that no column is suspected for, and different numbers that a class may have."""
+"""Different numbers that a class may have, and rows below which numbers may all differ by chance."""
 SOME = 10
-"""Different words of a column that may all be numbers but one: 1, 2, 3 and "more"."""
-NUMBER = re.compile(r"\s*[-+]?(\d+([.,]\d*)*|[.,]\d+)([eE][-+]?\d+)?\s*")
+"""Different texts of a column that may all be numbers but one: 1, 2, 3 and "more"."""
 DATE = re.compile(r"\s*\d{1,4}([./-])\d{1,2}\1\d{1,4}\b.*")
+ID_NAME = re.compile(
+    r"(?i)(unnamed.*|index|id|.*[_ .-]id|row_?(names?|num(ber)?s?|id)?|no|nr|key|uuid|guid)|.*[a-z](ID|Id)"
+)
+COUNTED = 100
+"""Rows from which whole numbers without a gap count rows."""
+SAMPLE = 1000
+"""Rows of a column of numbers that are looked at before all are."""
 
 
 def check_columns(table: pa.Table, target: str | None, name: str, formula: str | None = None) -> None:
-    """Warn of text columns that look like ids, numbers or dates, and of a target that does not look like classes.
+    """Say how text was read; warn of columns that look like ids, numbers or dates, and of an odd target.
 
-    With a formula only the columns in it matter. Cost: one pass over each column of words.
+    With a formula only the columns in it matter. Cost: one pass over each column of text or whole numbers.
 
     >>> import pyarrow as pa
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     check_columns(pa.table({"id": [f"c{i}" for i in range(30)], "y": ["no", "yes"] * 15}), "y", "a.csv")
     >>> print(caught[0].message)
-    Column 'id' holds 30 different words in 30 rows, each of which would have a weight. If they are the names of rows, \
-use --ignore id.
+    Column 'id' has 30 different values in 30 rows: it is an ID, or a number that was not recognised. Leave it out, or \
+write its numbers plainly.
     """
     import pyarrow as pa
 
     if not table.num_rows:
         raise InvalidInputError(f"{name!r} has no rows, only the names of columns.")
+    if note := attached_note(table):
+        warnings.warn(note, FormatWarning, stacklevel=2)
     if target is not None and target not in table.column_names:
         return  # whoever reads it refuses that
+    levels = []
     for column in table.column_names:
-        text = None
+        if formula is not None and column not in formula and column != target:
+            continue
+        values, type_ = table[column], table.schema.field(column).type
+        text, kind = None, OddsmithWarning
         if column == target:
-            text = _check_target(column, table[column])
-        elif pa.types.is_string(table.schema.field(column).type) and (formula is None or column in formula):
-            text = _check_words(column, table[column])
+            text = _check_target(column, values)
+        elif pa.types.is_string(type_):
+            texts = values.drop_null().unique()
+            text, kind = _check_texts(column, texts.to_pylist(), len(values) - values.null_count)
+            levels.append((column, 0 if text else len(texts)))
+        elif pa.types.is_integer(type_):
+            text = _check_numbers(column, values)
         if text:
-            warnings.warn(text, OddsmithWarning, stacklevel=2)
+            warnings.warn(text, kind, stacklevel=2)
+    if many := describe_many(levels):
+        warnings.warn(many, LevelsWarning, stacklevel=2)
 
 
-def _check_words(name: str, column: pa.ChunkedArray) -> str | None:
-    words = column.drop_null().unique().to_pylist()
-    dates = [word for word in words if DATE.fullmatch(word)]
-    if 2 * len(dates) > len(words):
+def _check_texts(name: str, texts: list[str], rows: int) -> tuple[str | None, type[OddsmithWarning]]:
+    from oddsmith.engines.text_formats import NUMBER
+
+    dates = [text for text in texts if DATE.fullmatch(text)]
+    if 2 * len(dates) > len(texts):
         return (
-            f"Column {name!r} holds words that look like dates, such as {dates[0]!r}, and each of the {len(words)} has "
-            "a weight of its own. Write all of them as 2026-01-31 to have one weight for the time, or use "
-            f"--ignore {shlex.quote(name)}."
-        )
-    others = [word for word in words if not NUMBER.fullmatch(word)]
-    commas = [word for word in words if "," in word]
-    if len(words) > SOME and 2 * len(others) < len(words) and (others or commas):
+            f"Column {name!r} holds text that looks like dates, such as {dates[0]!r}, but not all of it does, or day "
+            f"and month cannot be told apart. So each of the {len(texts)} has a weight of its own. Write all of them "
+            "as 2026-01-31 to have one weight for the time."
+        ), OddsmithWarning
+    others = [text for text in texts if not NUMBER.fullmatch(text.strip())]
+    if len(texts) > SOME and 2 * len(others) < len(texts):
+        odd = f"{others[0]!r} is none" if others else "they are not written alike"
         return (
-            f"Column {name!r} holds words, though most look like numbers: {(others or commas)[0]!r} is none, so each "
-            f"of the {len(words)} has a weight of its own. Leave missing values empty, and write decimals with a point."
-        )
-    if len(words) > max(MANY, len(column) / 2):
+            f"Column {name!r} holds text, though most of it looks like numbers: {odd}, so each of the {len(texts)} has "
+            "a weight of its own. Leave missing values empty, and write all numbers alike."
+        ), OddsmithWarning
+    alike = _alike(texts) if len(texts) <= SAMPLE else None
+    if alike is not None:
         return (
-            f"Column {name!r} holds {len(words)} different words in {len(column)} rows, each of which would have a "
-            f"weight. If they are the names of rows, use --ignore {shlex.quote(name)}."
+            f"Column {name!r} has {alike[0]!r} and {alike[1]!r} as two levels. If they are one, write them alike.",
+            OddsmithWarning,
         )
+    return describe_ids(name, len(texts), rows) or None, LevelsWarning
+
+
+def _check_numbers(name: str, column: pa.ChunkedArray) -> str | None:
+    """Return the sentence on whole numbers that are all different and consecutive, or called an id."""
+    import pyarrow.compute as pc
+
+    n = len(column)
+    if n < MANY or column.null_count or pc.count_distinct(column.slice(0, SAMPLE)).as_py() < min(n, SAMPLE):
+        return None
+    bounds = pc.min_max(column)
+    consecutive = n >= COUNTED and bounds["max"].as_py() - bounds["min"].as_py() == n - 1
+    named = not name.strip() or ID_NAME.fullmatch(name.strip())
+    if not (consecutive or named) or pc.count_distinct(column).as_py() < n:
+        return None
+    what = f"Column {name!r}" if name.strip() else "A column without a name"
+    how = "counts the rows" if consecutive else f"has {n:,} different whole numbers in {n:,} rows"
+    return f"{what} {how}: it looks like an ID or an index. Exclude it with --ignore {shlex.quote(name)}."
+
+
+def _alike(labels: list[str]) -> tuple[str, str] | None:
+    """Return two texts that differ in case or in the spaces around them only."""
+    seen: dict[str, str] = {}
+    for label in labels:
+        first = seen.setdefault(label.strip().casefold(), label)
+        if first != label:
+            return first, label
     return None
 
 
 def _check_target(name: str, column: pa.ChunkedArray) -> str | None:
     labels = column.drop_null().unique().to_pylist()
-    alike: dict[str, str] = {}
-    for label in labels:
-        if isinstance(label, str) and alike.setdefault(label.strip().casefold(), label) != label:
-            first = alike[label.strip().casefold()]
-            return (
-                f"Column {name!r}, the target, has {first!r} and {label!r} as two classes. If they are one, write "
-                "them alike."
-            )
+    alike = _alike([label for label in labels if isinstance(label, str)])
+    if alike is not None:
+        return (
+            f"Column {name!r}, the target, has {alike[0]!r} and {alike[1]!r} as two classes. If they are one, write "
+            "them alike."
+        )
     if len(labels) > MANY and not isinstance(labels[0], str):
         return (
             f"Column {name!r}, the target, holds {len(labels)} different numbers, each of which is a class. To "

@@ -100,7 +100,8 @@ def _from_rows(fetch: Callable[[], Sequence[Any]], names: list[str], types: Type
     rows, first = fetch(), True
     while rows or first:
         columns = zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True)
-        arrays = [_array(list(column), name, (types or {}).get(name)) for name, column in columns]
+        known = {name: type_ for name, type_ in (types or {}).items() if isinstance(type_, pa.DataType)}
+        arrays = [_array(list(column), name, known.get(name)) for name, column in columns]
         yield pa.Table.from_arrays(arrays, names=names)
         rows, first = fetch(), False
 

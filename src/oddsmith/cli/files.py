@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TypeAlias
 
 import pyarrow as pa
 
+from oddsmith.design.text_columns import attach
+from oddsmith.engines.files import formats as csv_formats
+from oddsmith.engines.files.dialect import Recoded, TextDialect, read_chunks
 from oddsmith.engines.files.paths import InputFile
 from oddsmith.engines.files.text import HEAD, TextTable, read_bytes
+from oddsmith.engines.text_formats import TextFormat, find_format
 from oddsmith.errors import InvalidInputError
 
 ROWS = 1 << 16
@@ -21,36 +27,86 @@ BYTES = 1 << 20
 
 File: TypeAlias = str | bytes | io.BufferedIOBase
 """A path, the bytes of a file, or a file that is open and read once."""
-Types: TypeAlias = Mapping[str, pa.DataType | None]
-"""Arrow types by column, None for a number or a truth value."""
+Types: TypeAlias = Mapping[str, pa.DataType | TextFormat | None]
+"""Arrow types or formats of text by column, None for a number or a truth value."""
 Wanted: TypeAlias = Collection[str] | None
+ANY = TextDialect()
+"""The dialect of a text file of which nothing is known."""
 
 
-def read_table(file: File, kind: str, name: str, types: Types | None = None) -> pa.Table:
-    """Return the whole table in a file."""
+def read_table(file: File, kind: str, name: str, types: Types | None = None, dialect: TextDialect = ANY) -> pa.Table:
+    """Return the whole table in a file; columns of text have what they were recognised as, and say so.
+
+    One in which a value breaks the format of the others is left as text.
+    """
     with _explained(file, kind, name):
         if kind == "csv":
-            stream, table, rows = _open_csv(file, name, types)
-            return table.convert(rows + stream.read(), table.start_line, table.schema.names, _fixed_types(table))
+            stream, table, rows = _open_csv(file, name, types, dialect)
+            content = rows + stream.read()
+            whole = table.convert(content, table.start_line, table.schema.names, _fixed_types(table))
+            return _recognised(whole, table)
         return pa.concat_tables(batches(file, kind, name, types), promote_options="permissive")
 
 
-def batches(file: File, kind: str, name: str, types: Types | None = None, wanted: Wanted = None) -> Iterator[pa.Table]:
+def _recognised(whole: pa.Table, table: TextTable) -> pa.Table:
+    found, plain = dict(table.formats), table.plain_formats(whole.schema)
+    for name, type_ in zip(whole.column_names, whole.schema.types, strict=True):
+        if not pa.types.is_string(type_) or name in table.fixed or name in found:
+            continue
+        format_ = find_format(whole[name], table.dialect.decimal)
+        values, broken = (None, "") if format_ is None else format_.parse(whole[name])
+        if format_ is not None and broken is None:
+            found[name] = format_
+            whole = whole.set_column(whole.column_names.index(name), name, values)
+    return attach(whole, found, plain, table.recognised)
+
+
+def line_of_row(file: str, kind: str, row: int, dialect: TextDialect = ANY) -> str | None:
+    """Return in which line of a text file a row is, None if it has fewer rows or is no text."""
+    if kind not in ("csv", "jsonl"):
+        return None
+    if kind == "jsonl":
+        with io.BufferedReader(_open_stream(file)) as lines:
+            numbers = [number for number, line in enumerate(lines, 1) if line.strip()]
+    else:
+        stream, table, rows = _open_csv(file, file, None, dialect)
+        text = table.dialect.recode(rows + stream.read())
+        numbers = csv_formats.row_lines(text, table.delimiter, table.start_line)
+    return f"line {numbers[row]}" if row < len(numbers) else None
+
+
+def batches(
+    file: File, kind: str, name: str, types: Types | None = None, wanted: Wanted = None, dialect: TextDialect = ANY
+) -> Iterator[pa.Table]:
     """Yield the table in a file some rows at a time; at least one part, perhaps empty.
 
     Where that saves work only the ``wanted`` columns are read, if they are all there.
     """
-    readers = {"csv": _csv_batches, "parquet": _parquet_batches, "arrow": _arrow_batches, "jsonl": _json_batches}
+    readers = {"parquet": _parquet_batches, "arrow": _arrow_batches, "jsonl": _json_batches}
     with _explained(file, kind, name):
-        yield from readers[kind](file, name, types, wanted)
+        if kind == "csv":
+            yield from _csv_batches(file, name, types, wanted, dialect)
+        else:
+            yield from readers[kind](file, name, types, wanted)
 
 
-def _open_csv(file: File, name: str, types: Types | None) -> tuple[io.BufferedIOBase, TextTable, bytearray]:
+def _open_csv(
+    file: File, name: str, types: Types | None, dialect: TextDialect
+) -> tuple[io.BufferedIOBase, TextTable, bytearray]:
     """Return a stream that stands behind its head, the table that the head shows, and the rows in the head."""
     stream = _open_stream(file)
     head = read_bytes(stream, HEAD)
-    source = InputFile(path=file if isinstance(file, str) else "", kind="csv", name=name, size=0, time=0)
-    table = TextTable.from_head(source, head).with_types(types or {})
+    path = file if isinstance(file, str) else ""
+    chunks = read_chunks(path, os.path.getsize(path), len(head)) if path else ()
+    found = dialect.found_in(head, chunks, complete=len(head) < HEAD)
+    if found.is_sequential:
+        recoded = Recoded(io.BytesIO(bytes(head) + stream.read()), found.encoding or "utf-16")
+        stream = io.BufferedReader(recoded)
+        head = read_bytes(stream, HEAD)
+    source = InputFile(path=path, kind="csv", name=name, size=0, time=0)
+    table = TextTable.from_head(source, head, dialect=found)
+    table = replace(table, given=dialect)
+    table = table if types is None else table.with_formats().with_types(types)
     return stream, table, head[table.start :]
 
 
@@ -58,8 +114,10 @@ def _fixed_types(table: TextTable) -> dict[str, pa.DataType]:
     return {name: table.schema.field(name).type for name in table.fixed}
 
 
-def _csv_batches(file: File, name: str, types: Types | None, wanted: Wanted) -> Iterator[pa.Table]:
-    stream, table, rows = _open_csv(file, name, types)
+def _csv_batches(
+    file: File, name: str, types: Types | None, wanted: Wanted, dialect: TextDialect = ANY
+) -> Iterator[pa.Table]:
+    stream, table, rows = _open_csv(file, name, types, dialect)
     names = table.schema.names
     if types is not None:
         # Columns that no model reads are read as the text that they are (007 is no 7), or, if not wanted, not at all.
@@ -109,7 +167,8 @@ def _json_batches(file: File, name: str, types: Types | None, wanted: Wanted) ->
     stream, rest = _open_stream(file), b""
     parsing = arrow_json.ParseOptions()
     if types is not None:
-        schema = pa.schema([(name, kind) for name, kind in types.items() if kind is not None])
+        texts = {name: pa.string() for name, kind in types.items() if isinstance(kind, TextFormat)}
+        schema = pa.schema([(name, texts.get(name, kind)) for name, kind in types.items() if kind is not None])
         parsing = arrow_json.ParseOptions(explicit_schema=schema)
         yield schema.empty_table()
     while chunk := stream.read(BYTES):
@@ -153,7 +212,7 @@ def _explain(file: File, kind: str, why: str) -> str:
     if "Cannot parse empty" in why:
         return "it is empty."
     if "UTF8" in why or "utf-8" in why:
-        return "it holds text that is not UTF-8. Save it in that encoding."
+        return "it holds text that is not UTF-8. Pass --encoding latin-1, or save it in UTF-8."
     found = _broken_json_line(file) if kind == "jsonl" and isinstance(file, str | bytes) else ""
     return found or f"{why.rstrip('.')}."
 

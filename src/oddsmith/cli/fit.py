@@ -42,6 +42,9 @@ def fit(
     memory: options.Memory = None,
     cache: options.Cache = None,
     resume: options.Resume = None,
+    encoding: options.Encoding = None,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
     as_json: options.Json = False,
 ) -> None:
     """Fit a model to a table and write it to a file.
@@ -54,13 +57,14 @@ def fit(
     from oddsmith.cli.data import check_output, open_data
     from oddsmith.cli.model_spec import ModelSpec
     from oddsmith.cli.table_fit import ColumnRoles, fit_table
+    from oddsmith.engines.files.dialect import TextDialect
 
     policies = {"basis": basis, "prior": prior, "formula": formula, "missing": missing, "unseen": unseen}
     spec = ModelSpec(model=model, class_weight=class_weight, **policies)
     estimator = spec.build()
     for path in (output, report):
         check_output(path, *data)
-    opened, columns = open_data(data), ColumnRoles(target, weights, ignore)
+    opened, columns = open_data(data, TextDialect(encoding, delimiter, decimal)), ColumnRoles(target, weights, ignore)
     how = {"memory": memory, "cache": cache, "resume": resume}
     with terminal.warnings_as_sentences() as texts:
         n_rows = fit_table(estimator, opened, columns, spec, how, output, report)
@@ -85,6 +89,9 @@ def compare(
     ignore: options.Ignore = None,
     output: Annotated[str | None, options.output("Fit the best to all rows, and write it to this file.")] = None,
     seed: options.Seed = 0,
+    encoding: options.Encoding = None,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
     as_json: options.Json = False,
 ) -> None:
     """Compare models on the same folds of a table, and fit the best.
@@ -96,12 +103,14 @@ def compare(
     from oddsmith.cli.data_lint import check_columns
     from oddsmith.cli.model_spec import candidate_specs, fit_command, make_splits
     from oddsmith.cli.table_fit import ColumnRoles
+    from oddsmith.engines.files.dialect import TextDialect
     from oddsmith.errors import InvalidInputError
     from oddsmith.evaluation import comparison
 
     check_output(output, data)
+    opened = open_data(data, TextDialect(encoding, delimiter, decimal))
     with terminal.spinner(f"reading {data}"):
-        table = ColumnRoles(target, ignore=ignore).read(open_data(data))
+        table = ColumnRoles(target, ignore=ignore).read(opened)
     policies = {"missing": missing, "unseen": unseen}
     if missing == "drop":  # before the folds, so that every model sees the same rows
         table, policies["missing"] = table.drop_null(), None

@@ -36,6 +36,12 @@ _CACHE = "Keep rows there that are too many for the memory, and for later fits t
 Cache = Annotated[str | None, option(_CACHE, metavar="FOLDER")]
 _RESUME = "Keep the state of the fit in this file after each pass; if it is there, go on from it."
 Resume = Annotated[str | None, option(_RESUME, metavar="FILE")]
+_ENCODING = "Of text files: utf-8, latin-1, cp1252, utf-16 …; found in the data if not given."
+Encoding = Annotated[str | None, option(_ENCODING, metavar="NAME")]
+_DELIMITER = "What separates the fields of text files: ';', tab …; found in the data if not given."
+Delimiter = Annotated[str | None, option(_DELIMITER, metavar="SIGN")]
+_DECIMAL = "The decimal separator of text files, . or , (then 1.234,5 is a number); found in the data if not given."
+Decimal = Annotated[str | None, option(_DECIMAL, metavar="SIGN")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 TARGET = option("The column with the classes.", "--target", "-t", metavar="COLUMN")
 Target = Annotated[str, TARGET]

@@ -30,9 +30,13 @@ def stdout() -> Console:
     return console if console.is_terminal else Console(**PLAIN, width=100_000)  # type: ignore[arg-type]
 
 
+_busy: list[Console] = []
+"""The console of the spinner that turns, so that what is printed meanwhile stands above it."""
+
+
 def stderr() -> Console:
     """Return the console for everything else."""
-    return Console(stderr=True, soft_wrap=True, **PLAIN)  # type: ignore[arg-type]
+    return _busy[-1] if _busy else Console(stderr=True, soft_wrap=True, **PLAIN)  # type: ignore[arg-type]
 
 
 def visible(text: object) -> str:
@@ -67,10 +71,7 @@ IN_PYTHON = {
     r"prior=JeffreysPrior\(\)": "--prior jeffreys",
     r"basis=Standardize\(\)": "--basis standardize",
     r"a GaussianPrior\b": "--prior 1.0",
-    r"Standardize\(center=True\) would fill in the zeros of a sparse matrix.*": (
-        "Columns with so many different words make a sparse matrix, and --basis standardize would fill in its zeros. "
-        "Leave such columns out (--ignore), or use --basis 'standardize(center=False)'."
-    ),
+    r"\bencoding=, delimiter= or decimal=": "--encoding, --delimiter or --decimal",
     r"(?<=\bset aside with weight 0), as in aliased_": "",
     r"^y holds one class": "The target holds one class",
     r"^(Columns? .*\b[Ll]eave (?:it|them|that column) out\b)": r"\1 (--ignore)",
@@ -92,7 +93,9 @@ def as_options(text: str) -> str:
 
 def print_message(kind: str, text: str) -> None:
     """Print an error, a warning or an interruption on standard error."""
-    stderr().print(Text.assemble((f"{kind}: ", "yellow" if kind == "Warning" else "bold red"), visible(text)))
+    stderr().print(
+        Text.assemble((f"{kind}: ", {"Note": "cyan", "Warning": "yellow"}.get(kind, "bold red")), visible(text))
+    )
 
 
 def print_table(
@@ -149,18 +152,21 @@ def _fit(cells: dict[str, list[str]], heads: dict[str, str], optional: Sequence[
 
 @contextmanager
 def warnings_as_sentences() -> Iterator[list[str]]:
-    """Collect the warnings raised inside, and print each once at the end."""
-    texts: list[str] = []
-    try:
-        with warnings.catch_warnings(record=True) as raised:
-            warnings.simplefilter("default")
-            yield texts
-    finally:
-        from oddsmith.errors import OddsmithWarning
+    """Print the warnings raised inside as they come, each once, and collect them; how data was read is a note."""
+    from oddsmith.errors import FormatWarning, OddsmithWarning
 
-        texts += dict.fromkeys(as_options(str(w.message)) for w in raised if issubclass(w.category, OddsmithWarning))
-        for text in texts:
-            print_message("Warning", text)
+    texts: list[str] = []
+
+    def show(message: Warning | str, category: type[Warning], *where: object, **more: object) -> None:
+        text = as_options(str(message))
+        if issubclass(category, OddsmithWarning) and text not in texts:
+            texts.append(text)
+            print_message("Note" if issubclass(category, FormatWarning) else "Warning", text)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = show
+        yield texts
 
 
 @contextmanager
@@ -171,4 +177,8 @@ def spinner(what: str) -> Iterator[Callable[[str], None]]:
         yield lambda words: None
         return
     with console.status(Text(visible(what))) as status:
-        yield lambda words: status.update(Text(visible(words)))
+        _busy.append(console)
+        try:
+            yield lambda words: status.update(Text(visible(words)))
+        finally:
+            _busy.pop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,12 +18,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from oddsmith.data_access.prediction_table import PredictionTable
+    from oddsmith.engines.files.dialect import TextDialect
     from oddsmith.models.base import Classifier
 
 Keep = Annotated[list[str] | None, options.option("A column of DATA to copy; can be given again.", metavar="COLUMN")]
 Kept = list[str] | None
 """Columns to copy; None: all."""
 INTERVALS = "Intervals of the probabilities, from the posterior."
+RAW = (
+    "Write text to CSV as it is; if not given, what a spreadsheet would run as a formula gets an apostrophe before it."
+)
+Raw = Annotated[bool, options.option(RAW, "--raw-text")]
 All = Annotated[bool, typer.Option("--keep-all", help="Copy all columns of DATA.")]
 
 
@@ -36,9 +42,13 @@ def predict(
     output: options.TableOutput = None,
     keep: Keep = None,
     keep_all: All = False,
+    raw: Raw = False,
     intervals: Annotated[bool, options.option(INTERVALS, "--intervals")] = False,
     level: options.Level = 0.95,
     memory: options.Memory = None,
+    encoding: options.Encoding = None,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
     as_json: options.Json = False,
 ) -> None:
     """Predict the class of each row, with the probability of every class.
@@ -48,9 +58,12 @@ def predict(
     """
     from oddsmith.cli.data import load_model
     from oddsmith.data_access.prediction_table import make_prediction_table
+    from oddsmith.engines.files.dialect import TextDialect
 
     predictions = make_prediction_table(load_model(model), intervals=intervals, level=level)
-    _stream(predictions, data, output, None if keep_all else keep or [], memory, as_json)
+    dialect = TextDialect(encoding, delimiter, decimal)
+    settings = StreamSettings(output=output, memory=memory, dialect=dialect, raw=raw, as_json=as_json)
+    _stream(predictions, data, None if keep_all else keep or [], settings)
 
 
 @command(
@@ -65,7 +78,11 @@ def decide(
     output: options.TableOutput = None,
     keep: Keep = None,
     keep_all: All = False,
+    raw: Raw = False,
     memory: options.Memory = None,
+    encoding: options.Encoding = None,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
     as_json: options.Json = False,
 ) -> None:
     """Decide for each row: the action of smallest expected loss, or none.
@@ -76,12 +93,15 @@ def decide(
     from oddsmith.cli.spec_parser import read_costs
     from oddsmith.data_access.prediction_table import PredictionTable
     from oddsmith.decision.loss import read_loss
+    from oddsmith.engines.files.dialect import TextDialect
 
     fitted = load_model(model)
     costs = read_costs(loss, reject, fitted.classes_)
     matrix = read_loss(costs["loss"], fitted.classes_)
     predictions = PredictionTable(model=fitted, predicted=False, proba=False, loss=matrix, reject=costs["reject"])
-    _stream(predictions, data, output, None if keep_all else keep or [], memory, as_json)
+    dialect = TextDialect(encoding, delimiter, decimal)
+    settings = StreamSettings(output=output, memory=memory, dialect=dialect, raw=raw, as_json=as_json)
+    _stream(predictions, data, None if keep_all else keep or [], settings)
 
 
 @command(
@@ -99,6 +119,9 @@ def evaluate(
     seed: options.Seed = 0,
     memory: options.Memory = None,
     cache: options.Cache = None,
+    encoding: options.Encoding = None,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
     as_json: options.Json = False,
 ) -> None:
     """Measure a model on a table: proper scores, calibration, ranking and costs, each with an interval.
@@ -109,12 +132,13 @@ def evaluate(
     from oddsmith.cli.spec_parser import read_costs
     from oddsmith.data_access.streamed_prediction import expected_types, model_inputs
     from oddsmith.decision.actions import REJECT
+    from oddsmith.engines.files.dialect import TextDialect
     from oddsmith.evaluation import scoring
 
     fitted = load_model(model)
     settings: dict[str, Any] = {"bins": bins, "level": level, "seed": seed, **read_costs(loss, reject, fitted.classes_)}
-    opened = open_data(data)
-    with warnings_as_sentences() as texts:
+    opened = open_data(data, TextDialect(encoding, delimiter, decimal))
+    with warnings_as_sentences() as texts, opened.locating():
         pieces = opened.pieces(memory=memory, cache=cache)
         if pieces is not None:
             check_column(pieces.columns, target, "--target")
@@ -207,17 +231,27 @@ def _sample_table(model: Classifier, n: int, target: str, seed: int) -> pa.Table
     return add_columns(table, table.column_names, pa.table({target: pa.array(labels.tolist())}))
 
 
-def _stream(
-    predictions: PredictionTable, data: list[str], output: str | None, keep: Kept, memory: str | None, as_json: bool
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class StreamSettings:
+    """How rows are read and predictions written: values of --output, --memory, --raw-text and --json, and a dialect."""
+
+    output: str | None
+    memory: str | None
+    dialect: TextDialect
+    raw: bool
+    as_json: bool
+
+
+def _stream(predictions: PredictionTable, data: list[str], keep: Kept, settings: StreamSettings) -> None:
     """Write predictions for each row, some rows at a time."""
     from oddsmith.cli.data import check_column, check_output, open_data
     from oddsmith.cli.table_output import predict_batches, print_written, write_rows
     from oddsmith.data_access.prediction_table import predict_tables
     from oddsmith.errors import InvalidInputError
 
+    output, as_json = settings.output, settings.as_json
     check_output(output, *data)
-    opened = open_data(data)
+    opened = open_data(data, settings.dialect)
     calls = count()
 
     def write(tables: Iterator[pa.Table]) -> int:
@@ -227,13 +261,14 @@ def _stream(
                 f"The first rows of {opened.name!r} have other types than later ones, and what was printed for them "
                 "may be wrong. Write to a file, with -o: it is begun again then."
             )
-        return write_rows(tables, opened.name, output, as_json)
+        return write_rows(tables, opened.name, output, as_json, escape=not settings.raw)
 
     with warnings_as_sentences():
-        pieces = opened.pieces(memory=memory)
+        pieces = opened.pieces(memory=settings.memory)
         if pieces is None:
             with spinner(f"reading {opened.name}") as update:
-                rows = write_rows(predict_batches(predictions, opened, keep), opened.name, output, as_json, update)
+                found = predict_batches(predictions, opened, keep)
+                rows = write_rows(found, opened.name, output, as_json, update, escape=not settings.raw)
         else:
             kept = list(pieces.columns) if keep is None else keep
             for name in kept:

@@ -77,6 +77,9 @@ def report(
     offset: Annotated[str | None, options.option(OFFSET, metavar="COLUMN")] = None,
     level: options.Level = 0.95,
     seed: options.Seed = 0,
+    encoding: options.Encoding = None,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
     as_json: options.Json = False,
 ) -> None:
     """Write one self-contained HTML page on a model and a table: data, fit, calibration, decisions, signature.
@@ -86,11 +89,12 @@ def report(
     from oddsmith.cli.data import check_column, check_output, load_model, open_data
     from oddsmith.cli.spec_parser import read_costs
     from oddsmith.data_access.streamed_prediction import columns_of, expected_types, model_inputs
+    from oddsmith.engines.files.dialect import TextDialect
 
     check_output(output, model, data)
     fitted = load_model(model)
-    with warnings_as_sentences() as texts, spinner(f"reading {data}") as update:
-        opened = open_data(data)
+    opened = open_data(data, TextDialect(encoding, delimiter, decimal))
+    with warnings_as_sentences() as texts, spinner(f"reading {data}") as update, opened.locating():
         table = opened.table(expected_types(fitted))
         given = {"--target": target, "--weights": weights, "--offset": offset}
         named = {option: name for option, name in given.items() if name is not None}

@@ -12,6 +12,8 @@ from oddsmith.cli.data_lint import check_columns
 from oddsmith.cli.model_spec import ModelSpec
 from oddsmith.cli.output import spinner
 from oddsmith.engines.files import FileParts
+from oddsmith.engines.files.text import TypeInferenceError
+from oddsmith.engines.scan import Wrapped
 from oddsmith.errors import InvalidInputError, NeedsMemoryError
 from oddsmith.models.base import Classifier
 from oddsmith.persistence.model_file import provenance
@@ -76,6 +78,7 @@ def fit_table(
 
 def _fit_pieces(estimator: Classifier, pieces: FileParts, columns: ColumnRoles, resume: str | None) -> int:
     kept = columns.kept(list(pieces.columns))
+    check_columns(_head(pieces.choose(kept)), columns.target, "The file")
     try:
         weights = {} if columns.weights is None else {"sample_weight": columns.weights}
         estimator.fit(pieces.choose(kept) if columns.ignore else pieces, columns.target, **weights)
@@ -88,6 +91,15 @@ def _fit_pieces(estimator: Classifier, pieces: FileParts, columns: ColumnRoles, 
     return int(seen["rows"] or (seen["weight"] if columns.weights is None else 0) or pieces.expected_rows)
 
 
+def _head(pieces: Any) -> pa.Table:
+    """Return the first rows of files, from which most of what is odd about columns shows."""
+    try:
+        files: Any = pieces.innermost if isinstance(pieces, Wrapped) else pieces
+        return files.head()
+    except TypeInferenceError:  # the fit finds out which types hold all rows
+        return pa.table({name: pa.nulls(1) for name in pieces.columns})
+
+
 def _fit_whole(
     estimator: Classifier, data: InputData, columns: ColumnRoles, spec: ModelSpec, output: str, report: str | None
 ) -> int:
@@ -95,19 +107,32 @@ def _fit_whole(
     with spinner(f"reading {data.name}") as update:
         table = columns.read(data)
         check_columns(table, target, data.name, spec.formula)
-        if target is not None and table[target].null_count:
-            raise InvalidInputError(
-                f"Column {target!r}, the target, is missing in {table[target].null_count} of {table.num_rows} "
-                "rows. Leave these rows out, or fill them in."
-            )
+        with data.locating():
+            table, rows = _with_target(table, target, spec.missing)
         update(f"fitting {spec.model} to {table.num_rows:,} rows")
         given: dict[str, Any] = {}
         if weights is not None:
             given["sample_weight"] = table[weights].to_numpy()
             table = table.drop_columns([weights])
-        estimator.fit(table, target, **given)
+        with data.locating(rows):
+            estimator.fit(table, target, **given)
         estimator.save(output)  # before the report, which has the checksum of this file
         if report is not None:
             update("writing the report")
             estimator.report(table, target, report, model_path=output, data_path=data.files, **given)
     return int(table.num_rows)
+
+
+def _with_target(table: pa.Table, target: str | None, missing: str | None) -> tuple[pa.Table, list[int] | None]:
+    """Return the rows that have a class, and their numbers if some are dropped; refuse others without that policy."""
+    if target is None or not table[target].null_count:
+        return table, None
+    there, count = table[target].is_valid(), table[target].null_count
+    if missing != "drop":
+        first = there.index(False).as_py()
+        raise InvalidInputError(
+            f"Column {target!r}, the target, is missing in {count} of {table.num_rows} rows, the first in row {first}. "
+            "Fill them in, or use --missing drop to leave these rows out.",
+            row=first,
+        )
+    return table.filter(there), there.combine_chunks().to_numpy(zero_copy_only=False).nonzero()[0].tolist()

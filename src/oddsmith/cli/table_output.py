@@ -19,23 +19,29 @@ from oddsmith.errors import InvalidInputError
 
 
 @contextmanager
-def _standard_output(kind: str) -> Iterator[TableWriter | FolderWriter]:
+def _standard_output(kind: str, escape: bool) -> Iterator[TableWriter | FolderWriter]:
     sys.stdout.flush()
-    writer = TableWriter(sys.stdout.buffer, kind)
+    writer = TableWriter(sys.stdout.buffer, kind, escape=escape)
     yield writer
     writer.close()
     sys.stdout.buffer.flush()
 
 
 def write_rows(
-    tables: Iterable[pa.Table], name: str, path: str | None, as_json: bool, update: Callable[[str], None] | None = None
+    tables: Iterable[pa.Table],
+    name: str,
+    path: str | None,
+    as_json: bool,
+    update: Callable[[str], None] | None = None,
+    *,
+    escape: bool = True,
 ) -> int:
     """Write tables, and return the number of their rows; none at all is an error.
 
     A file or folder has its name only once all is written. No path, or ``-``, is standard output: CSV or JSON lines.
     """
-    as_text = _standard_output("jsonl" if as_json else "csv")
-    with as_text if path is None or path == "-" else write_tables(path) as writer:
+    as_text = _standard_output("jsonl" if as_json else "csv", escape)
+    with as_text if path is None or path == "-" else write_tables(path, escape=escape) as writer:
         for table in tables:
             writer.write(table)
             if update is not None:
@@ -74,8 +80,13 @@ def predict_batches(predictions: PredictionTable, data: InputData, keep: list[st
     if names is not None and types is not None:
         types = {**dict.fromkeys(names, DATE), **types}  # what is no number, truth value or word is a date
     design = getattr(model, "design_", None)
+    before = 0
     for table in data.batches(types, wanted):
-        rows = model_inputs(model, table, repr(data.name))
-        if len(table):
+        with data.locating(before):
+            rows = model_inputs(model, table, repr(data.name))
+            if not len(table):
+                continue
             encoded = rows if design is None else Encoded(design.transform(rows))  # once, whatever the model is asked
-            yield add_columns(table, table.column_names if keep is None else keep, predictions(encoded))
+            found = predictions(encoded)
+        before += len(table)
+        yield add_columns(table, table.column_names if keep is None else keep, found)

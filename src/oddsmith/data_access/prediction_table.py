@@ -117,6 +117,7 @@ def write_predictions(
     columns: Iterable[str] = (),
     format: str | None = None,
     file_rows: int = FILE_ROWS,
+    escape: bool = True,
     **how: Any,
 ) -> WriteResult:
     """Write what a model predicts for each row of a table that may be larger than memory.
@@ -140,6 +141,8 @@ def write_predictions(
         Columns of the data to copy. Those of a CSV are copied as the text that they are.
     format, file_rows : str, int
         Of the files in a folder: "parquet" (default), "csv", "arrow" or "jsonl"; most rows of each.
+    escape : bool
+        Whether text in a CSV that a spreadsheet would run as a formula (``=cmd|…``) gets an apostrophe before it.
     **how
         As for `scan`: ``memory``, ``progress`` and so on.
 
@@ -166,7 +169,7 @@ def write_predictions(
     predictions = make_prediction_table(model, proba=proba, intervals=intervals, level=level, loss=loss, reject=reject)
 
     def write(tables: Iterator[pa.Table]) -> tuple[int, int]:
-        with write_tables(path, format, file_rows) as writer:
+        with write_tables(path, format, file_rows, escape=escape) as writer:
             for table in tables:
                 writer.write(table)
             if not writer.rows:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -19,6 +20,7 @@ from oddsmith.decision.actions import REJECT
 from oddsmith.decision.loss import read_loss
 from oddsmith.design.data_summary import locate_errors
 from oddsmith.design.inputs import ArrayOrCSR, as_table, feature_names, learned_design
+from oddsmith.design.text_columns import Formats, learned_formats, read_formats
 from oddsmith.engines import DaskParts, PartedSource, Parts, Piece, Progress, one_blas_thread
 from oddsmith.engines.files import FileParts
 from oddsmith.engines.files.engine import read_once
@@ -61,13 +63,22 @@ def _inner_model(model: BaseEstimator) -> BaseEstimator | None:
 
 
 def expected_types(model: BaseEstimator) -> dict[str, Any] | None:
-    """Return Arrow types of a model's columns, where formats leave them open; None is a number or a truth value."""
-    names, kinds = columns_of(model), _kinds(model)
+    """Return Arrow types of a model's columns, where files leave them open; None is a number or a truth value.
+
+    Columns of text that were recognised in the fit have their `TextFormat` in place of a type.
+    """
+    names, kinds, formats = columns_of(model), _kinds(model), formats_of(model)
     if names is None or kinds is None:
-        return None if names is None else dict.fromkeys(names)
+        return None if names is None else {**dict.fromkeys(names), **formats}
     known = {"number": pa.float64(), "float": pa.float64(), "integer": pa.int64(), "boolean": pa.bool_()}
     known |= {"category": pa.string(), "text": pa.string()}
-    return {name: known[kind] for name, kind in kinds.items() if kind in known}
+    return {**{name: known[kind] for name, kind in kinds.items() if kind in known}, **formats}
+
+
+def formats_of(model: BaseEstimator) -> Formats:
+    """Return the formats of text columns that a model, or one that it is made of, was fitted to."""
+    inner = _inner_model(model)
+    return learned_formats(model) or ({} if inner is None else formats_of(inner))
 
 
 def _kinds(model: BaseEstimator) -> dict[str, str] | None:
@@ -95,7 +106,7 @@ def model_inputs(model: BaseEstimator, rows: object, name: str = "the data") -> 
     names = _read_columns(model, table.columns, name)
     if columns_of(model) is None:
         return np.column_stack([column.to_numpy() for column in table.iter_columns()])
-    chosen = table.select(names)
+    chosen = nw.from_native(read_formats(table.select(names), formats_of(model)), eager_only=True)
     # Models of scikit-learn read pandas.
     return chosen.to_native() if isinstance(model, OddsmithModel) else chosen.to_pandas()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,8 @@ from oddsmith.errors import InvalidInputError, UnknownNameError
 
 FORMATS = ("arrow", "csv", "jsonl", "parquet")
 OTHER_NAMES = {"pq": "parquet", "feather": "arrow", "ipc": "arrow", "ndjson": "jsonl"}
+FORMULA, SIGNED = r"^[=@+\t\r-]", r"^[+-][\d\s.,()/%-]*$"
+"""How text begins that a spreadsheet runs as a formula, and signed numbers, which it may."""
 FILE_ROWS = 10_000_000
 """Rows of one of the files in a folder."""
 
@@ -39,6 +42,31 @@ def plain(value: object) -> Any:
     return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
+def without_formulas(table: pa.Table) -> pa.Table:
+    """Return a table in which no text, and no name of a column, is a formula to a spreadsheet.
+
+    What begins with ``=``, ``@``, a tab or a return, or with ``+`` or ``-`` and is no number, gets an apostrophe.
+
+    >>> without_formulas(pa.table({"a": ["=1+1", "-5", "-cmd|x", "b"]}))["a"].to_pylist()
+    ["'=1+1", '-5', "'-cmd|x", 'b']
+    """
+    import pyarrow.compute as pc
+
+    columns = []
+    for column in table.columns:
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            is_formula = pc.and_not(pc.match_substring_regex(column, FORMULA), pc.match_substring_regex(column, SIGNED))
+            if pc.any(is_formula).as_py():
+                column = pc.if_else(is_formula, pc.binary_join_element_wise("'", column, ""), column)
+        columns.append(column)
+    names = [
+        f"'{name}" if re.search(FORMULA, name) and not re.search(SIGNED, name) else name for name in table.column_names
+    ]
+    return pa.table(columns, names=names)
+
+
 class _JsonLines:
     """Writes an object for each row, one a line."""
 
@@ -54,14 +82,16 @@ class _JsonLines:
 
 
 class TableWriter:
-    """Writes tables of one schema, that of the first, one after the other."""
+    """Writes tables of one schema, that of the first, one after the other; in a CSV formulas are text (``escape``)."""
 
-    def __init__(self, file: BinaryIO, kind: str) -> None:
+    def __init__(self, file: BinaryIO, kind: str, *, escape: bool = True) -> None:
         self.file, self.kind, self.rows, self.files = file, kind, 0, 1
+        self.escape = escape and kind == "csv"
         self._writer: Any = None
 
     def write(self, table: pa.Table) -> None:
         """Write some rows."""
+        table = without_formulas(table) if self.escape else table
         if self._writer is None:
             self._schema, self._writer = table.schema, self._open(table.schema)
         self._writer.write_table(table.cast(self._schema))
@@ -93,8 +123,8 @@ class TableWriter:
 class FolderWriter:
     """Writes tables into files of a new folder, a new one after so many rows."""
 
-    def __init__(self, folder: Path, kind: str, file_rows: int) -> None:
-        self.folder, self.kind, self.file_rows = folder, kind, file_rows
+    def __init__(self, folder: Path, kind: str, file_rows: int, *, escape: bool = True) -> None:
+        self.folder, self.kind, self.file_rows, self.escape = folder, kind, file_rows, escape
         self.rows = self.files = 0
         self._writer: TableWriter | None = None
         folder.mkdir()
@@ -104,7 +134,8 @@ class FolderWriter:
         while table.num_rows:
             if self._writer is None or self._writer.rows >= self.file_rows:
                 self.finish()
-                self._writer = TableWriter(open(self.folder / f"part-{self.files:05}.{self.kind}", "xb"), self.kind)
+                file = open(self.folder / f"part-{self.files:05}.{self.kind}", "xb")
+                self._writer = TableWriter(file, self.kind, escape=self.escape)
                 self.files += 1
             some = table.slice(0, self.file_rows - self._writer.rows)
             self._writer.write(some)
@@ -132,11 +163,12 @@ def format_of(path: str | os.PathLike[str], given: str | None = None) -> str | N
 
 @contextmanager
 def write_tables(
-    path: str | os.PathLike[str], format: str | None = None, file_rows: int = FILE_ROWS
+    path: str | os.PathLike[str], format: str | None = None, file_rows: int = FILE_ROWS, *, escape: bool = True
 ) -> Iterator[TableWriter | FolderWriter]:
     """Yield a writer of tables; the file, or the folder, has its name only once all is written.
 
-    A name without an ending is that of a folder, whose files are Parquet if no ``format`` is given.
+    A name without an ending is that of a folder, whose files are Parquet if no ``format`` is given. With ``escape``,
+    text in a CSV that a spreadsheet would run as a formula gets an apostrophe before it.
 
     >>> import tempfile, pyarrow as pa
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -161,9 +193,9 @@ def write_tables(
     writer: TableWriter | FolderWriter | None = None
     try:  # from the first moment at which there is a file that Ctrl-C must not leave behind
         if by_name is None:
-            writer = FolderWriter(temporary, kind or "parquet", file_rows)
+            writer = FolderWriter(temporary, kind or "parquet", file_rows, escape=escape)
         else:
-            writer = TableWriter(open(temporary, "xb"), kind or by_name)
+            writer = TableWriter(open(temporary, "xb"), kind or by_name, escape=escape)
         yield writer
         writer.finish()
         if target.is_dir():

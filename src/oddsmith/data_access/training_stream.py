@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,11 +22,13 @@ from oddsmith.design.fitted_design import as_design, check_intercept, keep_desig
 from oddsmith.design.formula import read_formula
 from oddsmith.design.inputs import feature_names, learned_design
 from oddsmith.design.table import Design
+from oddsmith.design.text_columns import describe, keep_formats
 from oddsmith.engines import Engine, MemorySource, PartedSource, Progress
 from oddsmith.engines.base import S
+from oddsmith.engines.files import FileParts
 from oddsmith.engines.progress import following
 from oddsmith.engines.scan import Scanned, Wrapped, find_parts
-from oddsmith.errors import InvalidInputError
+from oddsmith.errors import FormatWarning, InvalidInputError, caller_level
 from oddsmith.protocols import Labels
 
 SAMPLE_NUMBERS = 16_000_000
@@ -114,6 +117,8 @@ def read_stream(
     wanted = as_design(design) if reset and stream.parts.columns is not None else learned
     roles = find_roles(stream, wanted, None if reset else feature_names(model))
     parts = roles.select(stream.parts)
+    if reset:
+        _read_formats(model, parts)
     summary = _summarise(parts, roles, wanted if reset else None, draw, vars(model).get("seed") or 0)
     if reset:
         learned = _learn(model, design, wanted, summary, roles)
@@ -161,6 +166,17 @@ def learn_stream_class_weight(model: BaseEstimator, stream: Stream) -> dict[Any,
     factors = learn_class_weight(model, summary.classes, summary.weight)
     assert factors is not None
     return dict(zip(summary.classes.tolist(), factors.tolist(), strict=True))
+
+
+def _read_formats(model: BaseEstimator, parts: Wrapped) -> None:
+    """Keep the formats of text columns on a model, and say how text was read."""
+    files = parts.innermost
+    keep_formats(model, {})
+    if not isinstance(files, FileParts):
+        return
+    keep_formats(model, {**files.plain_formats, **files.formats})
+    if files.formats or files.dialect:
+        warnings.warn(describe(files.formats, files.dialect), FormatWarning, stacklevel=caller_level())
 
 
 def find_roles(stream: Stream, design: Design | None = None, features: Iterable[object] | None = None) -> Roles:

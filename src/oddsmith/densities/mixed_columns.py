@@ -24,7 +24,7 @@ from oddsmith.statistics.features import FRACTIONAL, NEGATIVE, NOT_BINARY
 
 FAMILIES = ("bernoulli", "categorical", "gaussian", "multinomial", "poisson")
 CODES = ("auto", "integer", *FAMILIES)
-BY_KIND = {"boolean": "bernoulli", "integer": "integer", "float": "gaussian", "text": "categorical"}
+BY_KIND = {"boolean": "bernoulli", "integer": "integer", "float": "gaussian", "date": "gaussian", "text": "categorical"}
 DISPERSION = (0.5, 2.0)
 """Counts whose variance within classes is this many times their mean are taken for Poisson counts."""
 

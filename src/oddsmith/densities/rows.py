@@ -106,7 +106,8 @@ def infinite_error(rows: RowMatrix, names: npt.NDArray[Any] | list[str]) -> Inva
     inside = cells[cells[:, 1] == column, 0]
     return InvalidInputError(
         f"Input X contains infinity (inf): column {str(names[column])!r} has {len(inside)} infinite values, the first "
-        f"in row {int(inside.min())}. Replace them by finite numbers, or by NaN if they stand for missing values."
+        f"in row {int(inside.min())}. Replace them by finite numbers, or by NaN if they stand for missing values.",
+        row=int(inside.min()),
     )
 
 

@@ -75,6 +75,14 @@ class Roles:
             raise InvalidInputError(f"There is no column {name!r} for {role}. There are: {found}.")
         return table.get_column(name)
 
+    def labelled(self, piece: Piece, design: Design | None) -> Piece:
+        """Return the rows that have a label, if the design drops those with missing values; else the piece itself."""
+        table = as_table(piece.rows) if design is not None and design.missing == "drop" else None
+        if table is None or self.y is None or self.y not in table.columns:
+            return piece
+        missing = table[self.y].is_null().to_numpy()
+        return replace(piece, rows=table[np.flatnonzero(~missing)].to_native()) if missing.any() else piece
+
     def numbers(self, piece: Piece, role: str) -> Array | None:
         """Return weights or offsets as an array."""
         column = self.column(piece, role)
@@ -102,6 +110,8 @@ def locate_errors(piece: Piece) -> Iterator[None]:
         if not piece.name or str(error).startswith(piece.name):
             raise
         kind = InvalidTypeError if isinstance(error, InvalidTypeError) else InvalidInputError
+        if isinstance(error, InvalidInputError) and error.row is not None and piece.place is not None:
+            error = error.at(piece.place(error.row))
         raise kind(f"{piece.name}: {error}") from None
 
 
@@ -158,6 +168,7 @@ class DataSummary:
     def of(cls, piece: Piece, params: DataSummaryParams) -> DataSummary:
         with locate_errors(piece):
             roles, design = params.roles, params.design
+            piece = roles.labelled(piece, design)
             rows = roles.rows(piece)
             n = int(rows.shape[0])
             if not n:
@@ -225,7 +236,7 @@ def _take(piece: Piece, rows: Indices) -> Piece:
     table = as_table(piece.rows)
     taken = piece.rows[rows] if table is None else table[rows].to_arrow()
     y, s, offset = (take_rows(values, rows) for values in (piece.y, piece.s, piece.offset))
-    return replace(piece, rows=taken, y=y, s=s, offset=offset)
+    return replace(piece, rows=taken, y=y, s=s, offset=offset, place=None)
 
 
 def truncate_sample(sample: tuple[SampledRows, ...], most: int, *, slack: float = 1.5) -> tuple[SampledRows, ...]:
@@ -281,6 +292,7 @@ class BlockEncoder:
     def __call__(self, piece: Piece) -> Block:
         kept: Indices | None = None
         with locate_errors(piece):
+            piece = self.roles.labelled(piece, self.design)
             table = self.roles.rows(piece)
             n = int(table.shape[0])
             s = some_weights(self.roles.numbers(piece, "weight"), n)

@@ -45,8 +45,39 @@ def learn_basis(model: BaseEstimator, source: S) -> S:
         check_finite(source.X, feature_names(model))
     engine = engine_of(source, options.get("threads"))
     with one_blas_thread():
-        model.basis_ = learn_expansion(basis, source, input_names(model), engine=engine, seed=options.get("seed"))
+        seed, made = options.get("seed"), made_columns(model)
+        model.basis_ = learn_expansion(basis, source, input_names(model), engine=engine, seed=seed, made=made)
         return through_basis(model, source)
+
+
+def made_columns(model: BaseEstimator) -> npt.NDArray[np.int8] | None:
+    """Return what each column of a model's design is: a number, a product with levels, or a 0/1 column.
+
+    None if there is no design.
+    """
+    from oddsmith.design.basis.standardize import INDICATOR, NUMBER, PRODUCT
+
+    design = learned_design(model)
+    if design is None:
+        return None
+    kinds = []
+    for term in design.terms_:
+        numbers = {factor.what == "numbers" for factor in term.factors}
+        kinds += [PRODUCT if len(numbers) > 1 else NUMBER if numbers == {True} else INDICATOR] * term.width
+    return np.array(kinds, dtype=np.int8)
+
+
+def level_columns(model: BaseEstimator) -> dict[str, list[int]]:
+    """Return the 0/1 columns of each category among those that have weights; none if a basis makes others of them."""
+    design, basis = learned_design(model), learned_basis(model)
+    if design is None or (basis is not None and basis.names.tolist() != design.get_feature_names_out().tolist()):
+        return {}
+    found, start = {}, 0
+    for term in design.terms_:
+        if len(term.factors) == 1 and term.factors[0].what == "levels":
+            found[str(term.factors[0].of)] = list(range(start, start + term.width))
+        start += term.width
+    return found
 
 
 def takes_sparse(basis: object) -> bool:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
+import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from oddsmith.design.inputs import Encoded, as_table, learned_design, split_target, take_rows
+from oddsmith.design.inputs import Encoded, as_array, as_table, learned_design, split_target, take_rows
+from oddsmith.design.text_columns import keep_formats, learned_formats, read_formats, recognise
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 
 if TYPE_CHECKING:
@@ -32,10 +35,16 @@ def through_design(
     """
     if reset:
         model.__dict__.pop("design_", None)
+        X, formats = recognise(X, y)
+        keep_formats(model, formats)
+    else:
+        X = read_formats(X, learned_formats(model))
     new = reset and not (design is None and _is_numbers(X, y))
     learned = as_design(design) if new else learned_design(model)
     if learned is None:
         return (*split_target(X, y), sample_weight, offset)
+    if learned.missing == "drop":
+        X, y, sample_weight, offset = _labelled(learned, X, y, sample_weight, offset)
     table = split_target(X, y)[0]
     if reset:
         rows, kept = learned.learn(table, sample_weight, split=split)
@@ -50,6 +59,28 @@ def through_design(
         raise InvalidInputError(f"The left side of the formula is {target!r}, and y={y!r} names another. Leave out y.")
     labels = split_target(X, target if y is None else y)[1]
     return Encoded(rows), *(take_rows(values, kept) for values in (labels, sample_weight, offset))
+
+
+def _labelled(design: Design, X: Any, y: Any, *others: Any) -> tuple[Any, ...]:
+    """Return the rows that have a label, with what else there is of them; labels that are a column stay in it."""
+    from oddsmith.design.table import target_of
+
+    table = as_table(X)
+    target = y if isinstance(y, str) else target_of(design) if y is None else None
+    if table is None or (target is not None and target not in table.columns):
+        return X, y, *others
+    labels = as_array(y) if target is None else table[target]
+    if isinstance(labels, nw.Series):
+        missing = labels.is_null().to_numpy() | (labels.is_nan().to_numpy() if labels.dtype.is_float() else False)
+    else:
+        missing = np.array(
+            [label is None or label != label for label in np.asarray(labels).ravel().tolist()], dtype=bool
+        )
+    if not missing.any() or missing.all() or len(missing) != len(table):
+        return X, y, *others
+    kept = np.flatnonzero(~missing)
+    y = y if target is not None else take_rows(y, kept)
+    return table[kept].to_native(), y, *(take_rows(values, kept) for values in others)
 
 
 def as_design(design: object) -> Design | None:

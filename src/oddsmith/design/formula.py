@@ -114,9 +114,10 @@ def not_finite(expression: Expression, row: int) -> InvalidInputError:
     """Return the error that says where an expression has no finite value."""
     if expression.column is not None:
         what = f"Column {expression.column!r} has infinite values (inf), the first in row {row}."
-        return InvalidInputError(f"{what} Replace them by finite numbers.")
+        return InvalidInputError(f"{what} Replace them by finite numbers.", row=row)
     return InvalidInputError(
-        f"{expression.text} is not a finite number in row {row}. Correct the value there, or choose another function."
+        f"{expression.text} is not a finite number in row {row}. Correct the value there, or choose another function.",
+        row=row,
     )
 
 

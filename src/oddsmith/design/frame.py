@@ -266,9 +266,9 @@ def _days(array: pa.Array) -> Array:
 
 COLUMN_KINDS = {
     **{"boolean": "boolean", "integer": "integer", "float": "float", "decimal": "float", "null": "float"},
-    **{"text": "text", "dictionary": "text"},
+    **{"text": "text", "dictionary": "text", "date": "date"},
 }
-"""Kinds of columns, by what their Arrow type holds."""
+"""Kinds of columns, by what their Arrow type holds; dates are days since 1970-01-01."""
 
 
 @dataclass(frozen=True)
@@ -309,6 +309,10 @@ class Columns:
 
 def read_columns(estimator: BaseEstimator, X: object, *, reset: bool) -> Columns:
     """Return the columns of an array, a sparse matrix or a table; names are kept or compared as in `read_rows`."""
+    if not reset and "text_formats_" in vars(estimator):
+        from oddsmith.design.text_columns import learned_formats, read_formats
+
+        X = read_formats(X, learned_formats(estimator))
     table = as_table(X)
     if table is not None and len(table) and len(table.columns):
         names, kinds = tuple(map(str, table.columns)), [_number_kind(dtype) for dtype in table.schema.values()]
@@ -345,6 +349,7 @@ def _number_kind(dtype: nw.dtypes.DType) -> str:
 
 def _columns(names: tuple[str, ...] | None, arrays: list[pa.Array]) -> Columns:
     kinds = [COLUMN_KINDS.get(type_name(array.type), "") for array in arrays]
+    arrays = [pa.array(_days(x), from_pandas=True) if type_name(x.type) == "date" else x for x in arrays]
     columns = Columns(names, np.array(kinds, dtype="<U7"), None, tuple(arrays))
     for j, kind in enumerate(kinds):
         if not kind:

@@ -138,6 +138,10 @@ def read_rows(estimator: BaseEstimator, X: object, *, reset: bool, split: bool =
     """
     if isinstance(X, Encoded):
         return X.rows
+    if not reset and "text_formats_" in vars(estimator):
+        from oddsmith.design.text_columns import learned_formats, read_formats
+
+        X = read_formats(X, learned_formats(estimator))
     design = None if reset else learned_design(estimator)
     if design is not None:
         return design.transform_split(X) if split else design.transform(X)
@@ -302,7 +306,8 @@ def nonfinite_error(rows: ArrayOrCSR, names: Labels | None) -> InvalidInputError
     else:
         what, remedy = "infinite values (inf)", "Replace them by finite numbers."
     return InvalidInputError(
-        f"Input X contains NaN or infinity: column {label} has {count} {what}, the first in row {first}. {remedy}"
+        f"Input X contains NaN or infinity: column {label} has {count} {what}, the first in row {first}. {remedy}",
+        row=first,
     )
 
 

@@ -45,7 +45,11 @@ def code_labels(values: object) -> tuple[Labels, Codes]:
     coded = code(arrow_array(series))
     if (coded.codes < 0).any():
         row = int(np.argmax(coded.codes < 0))
-        raise InvalidInputError(f"Input y contains missing values, the first in row {row}; every row needs a class.")
+        raise InvalidInputError(
+            f"Input y contains missing values, the first in row {row}; every row needs a class. Fill them in, or leave "
+            "these rows out: Design(missing='drop') does.",
+            row=row,
+        )
     found, classes = np.unique(coded.codes), np.array(coded.levels, dtype=object)
     order = found[np.argsort(classes[found])]
     rank = np.zeros(len(classes), dtype=np.int32)

@@ -164,7 +164,8 @@ class Category:
                 raise InvalidInputError(
                     f"Column {self.name!r} has levels that were not there in the fit: {new}, the first in row "
                     f"{int(np.argmax(refused))}. Known are {known}. Correct them, or fit again: with rows that have "
-                    f"them, or with Design(unseen='reference'), which counts them as {self.levels[self.reference]!r}."
+                    f"them, or with Design(unseen='reference'), which counts them as {self.levels[self.reference]!r}.",
+                    row=int(np.argmax(refused)),
                 )
             places = np.where(unknown, self.reference, places)
         return places

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
@@ -17,10 +16,17 @@ from oddsmith.design import inputs
 from oddsmith.design.formula import Expression, Formula, States, evaluate, plain_column, read_formula
 from oddsmith.design.frame import KIND_WORDS, Frame, read_frame
 from oddsmith.design.inputs import ArrayOrCSR, as_table, check_fitted, restored_on_error, split_target, take_rows
+from oddsmith.design.level_checks import warn_of_levels
 from oddsmith.design.levels import MISSING, Category, ColumnSummary, Summaries, TableSchema, choose_reference, summarise
 from oddsmith.design.split import split_rows
 from oddsmith.design.terms import Factor, Term, contrasts, encode, indicator, is_sparse
-from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError, UnknownNameError
+from oddsmith.errors import (
+    CollinearityWarning,
+    InvalidInputError,
+    InvalidTypeError,
+    UnknownNameError,
+    caller_level,
+)
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 from oddsmith.rows import CodeRows, SplitRows
@@ -339,6 +345,9 @@ class Design(TransformerMixin, BaseEstimator):
         for expression in dict.fromkeys(factor for term in formula.terms for factor in term):
             if self._proto(expression)[0] == "numbers":
                 self._learn_functions(expression, frame, s)
+        if all_rows:
+            seen = {name: summary for (name, levels), summary in summaries.items() if levels}
+            warn_of_levels((name, len(one.levels), one.observed) for name, one in seen.items())
         self.terms_ = tuple(self._terms(formula))
         self.sparse_ = is_sparse(self.terms_)
 
@@ -355,7 +364,7 @@ class Design(TransformerMixin, BaseEstimator):
         if len(summary.levels) == 1 and all_rows:
             only = repr(summary.levels[0])
             what = f"Column {name!r} holds one level only, {only}, so it tells no rows apart and has no column."
-            warnings.warn(f"{what} Leave it out.", CollinearityWarning, stacklevel=_outside())
+            warnings.warn(f"{what} Leave it out.", CollinearityWarning, stacklevel=caller_level())
         return category
 
     def _learn_functions(self, expression: Expression, frame: Frame, s: Array | None) -> None:
@@ -415,7 +424,8 @@ class Design(TransformerMixin, BaseEstimator):
         missing = frame.missing(name)
         return InvalidInputError(
             f"Column {name!r} has {int(missing.sum())} missing values (NaN), the first in row "
-            f"{int(np.argmax(missing))}, and {MISSING_REMEDIES[self.missing]}"
+            f"{int(np.argmax(missing))}, and {MISSING_REMEDIES[self.missing]}",
+            row=int(np.argmax(missing)),
         )
 
     def is_split(self, n_rows: int) -> bool:
@@ -487,12 +497,10 @@ class Design(TransformerMixin, BaseEstimator):
         return column[places], places
 
 
-def _outside() -> int:
-    """Return the level of the first caller that is not of this package: the one that a warning is for."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("oddsmith."):
-        frame, level = frame.f_back, level + 1
-    return level
+def target_of(design: Design) -> str | None:
+    """Return the name on the left side of a design's formula, None if it has none."""
+    left, tilde, _ = (design.formula or "").partition("~")
+    return left.strip().strip("`") or None if tilde else None
 
 
 def _empty_error(name: str) -> InvalidInputError:

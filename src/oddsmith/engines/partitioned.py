@@ -24,7 +24,8 @@ class Piece:
     """Some rows as they come: a table (Arrow, pandas, polars) or an array.
 
     ``y``, ``s`` and ``offset`` are labels, weights and offsets where these do not stand in columns of the table.
-    ``number`` is the same for the same piece in every pass; ``name`` says where it is, for those who read an error.
+    ``number`` is the same for the same piece in every pass; ``name`` says where it is, for those who read an error, and
+    ``place`` where one of its rows is (in which line of a text), if that is known.
 
     >>> import numpy as np
     >>> Piece(np.eye(2), number=3, name="b.parquet, row group 0").name
@@ -37,6 +38,7 @@ class Piece:
     offset: Any = None
     number: int = 0
     name: str = ""
+    place: Callable[[int], str] | None = None
 
 
 @runtime_checkable

@@ -17,6 +17,7 @@ from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.preprocessing import StandardScaler
 
 from oddsmith.design.inputs import as_table, read_labels, split_target
+from oddsmith.design.text_columns import recognise
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.evaluation.model_output import ModelOutput, predict_output, provides
 from oddsmith.evaluation.sums import auc_of, brier_losses, log_losses
@@ -166,7 +167,7 @@ def compare(
     """
     if by not in LOSSES:
         raise UnknownNameError("score to compare by", by, LOSSES)
-    X, y = split_target(X, y)
+    X, y = split_target(recognise(X, y)[0], y)  # once, and not in each fold
     if sparse.issparse(X):
         X = X.tocsr()
     X = X if as_table(X) is not None or provides(X, "shape") else np.asarray(X)

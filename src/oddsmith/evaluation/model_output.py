@@ -11,6 +11,7 @@ from sklearn.utils.validation import column_or_1d
 
 from oddsmith.decision.loss import read_probabilities
 from oddsmith.design.inputs import split_target
+from oddsmith.design.text_columns import read_formats
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError, as_input_errors
 from oddsmith.models.base import Classifier
 from oddsmith.numerics import EPS, Array
@@ -81,7 +82,7 @@ def has_proba(model: object) -> TypeGuard[ProbabilisticClassifierLike]:
 def read_output(model: ClassifierLike, X: object, y: object) -> ModelOutput:
     """Return what a fitted model predicts for rows ``X`` with labels ``y`` (or the name of a column of ``X``)."""
     require_fitted(model)
-    X, y = split_target(X, y)
+    X, y = split_target(read_formats(X, vars(model).get("text_formats_", {})), y)
     classes = np.asarray(model.classes_)
     return predict_output(model, X, class_codes(y, classes), classes)
 

@@ -200,7 +200,7 @@ def _naive(w: FormulaWriter[Columns], model: object, densities: NaiveDensities, 
         if inputs is not None:
             columns = [w.pick(inputs, part.columns.tolist())]
         else:
-            kinds = ["boolean" if plan.kinds[j] == "boolean" else "number" for j in part.columns]
+            kinds = [plan.kinds[j] if plan.kinds[j] in ("boolean", "date") else "number" for j in part.columns]
             columns = [w.number(plan.name(int(j)), kind) for j, kind in zip(part.columns, kinds, strict=True)]
         parts.append(w.let(_FAMILIES[type(part)](w, part, *_optional(w, columns))))
     return reduce(lambda total, part: w.let(w.apply("+", total, part)), parts)

@@ -121,7 +121,7 @@ def _remarks(fit: FitRecord, kind: CovarianceKind, intervals: str, level: float)
         what = f"penalised {what}" if jeffreys and intervals != "wald" else what
         remarks = [f"{method}; {kind.remark}; {100 * level:.4g}% {what} intervals"]
     if fit.standardized:
-        remarks.append("a unit of a column is one standard deviation of it (Standardize)")
+        remarks.append("a unit of a column is one standard deviation of it (Standardize; levels stay 0 and 1)")
     if fit.state.moved:
         remarks.append("intercepts moved to another class prior: likelihood and errors are those of the fit")
     if fit.aliased:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from oddsmith.data_access.streamed_prediction import columns_of, expected_types, model_inputs
 from oddsmith.decision.actions import REJECT, expected_loss
 from oddsmith.decision.loss import read_loss
+from oddsmith.engines.text_formats import TextFormat
 from oddsmith.errors import InvalidInputError, OddsmithError
 from oddsmith.evaluation.model_output import has_proba
 from oddsmith.lab.fields import BadRequestError, Fields
@@ -140,6 +141,8 @@ class Explorer:
         arrays = []
         for column in self.columns:
             kind, values = types.get(column.name), [row[column.name] for row in rows]
+            if isinstance(kind, TextFormat):  # the form has its values, not its text
+                kind = None if kind.kind == "date" else kind.type
             whole = kind is not None and pa.types.is_integer(kind)
             arrays.append(pa.array([round(v) for v in values] if whole else values, type=kind))
         table = pa.table(arrays, names=[c.name for c in self.columns])

@@ -2,7 +2,7 @@
 
 >>> from oddsmith.lectures import find_topic, topics
 >>> len(topics()), find_topic("newton").title
-(37, 'Newton-Raphson')
+(38, 'Newton-Raphson')
 """
 
 from oddsmith.lectures.syllabus import Topic, find_topic, run_example, topics

@@ -95,7 +95,7 @@ def exercises() -> tuple[Exercise, ...]:
     """Return all exercises, in the order of their topics.
 
     >>> len(exercises()), exercises()[0].topic.name
-    (37, 'discriminant')
+    (38, 'discriminant')
     """
     folder = documents() / "course"
     read = {name: (folder / f"{name}.md").read_text(encoding="utf-8") for name in ("exercises", "solutions")}

@@ -38,7 +38,7 @@ SECTIONS = {
     "Optimisers": [
         *("newton", "one_step", "descent_1d", "local_maxima", "zigzag", "scaling", "sgd", "working_response", "trace"),
     ],
-    "Weights and priors": ["logistic", "coefficients", "profile", "widths", "residuals"],
+    "Weights and priors": ["logistic", "coefficients", "separation", "profile", "widths", "residuals"],
     "Evaluation": ["reliability", "roc", "costs", "comparison"],
 }
 

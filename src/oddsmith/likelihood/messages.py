@@ -40,16 +40,18 @@ def separation_message(verdict: Separation, classes: Labels) -> str:
     how = "completely" if verdict.kind == "complete" else "quasi-completely"
     parts: list[str] = []
     labels = classes.tolist()
-    for term, sign in verdict.infinite.items():
+    infinite = {term: sign for term, sign in verdict.infinite.items() if verdict.explains(term)}
+    for term, sign in (infinite or verdict.infinite).items():
         if len(classes) == 2:
             if term != "(intercept)":
                 parts.append(f"{term!r} (towards {labels[1 if sign > 0 else 0]!r})")
         elif term[1] != "(intercept)":
             parts.append(f"{term[1]!r} (class {term[0]!r}, {'+' if sign > 0 else '−'}∞)")
     shown = ", ".join(parts[:8]) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")
+    leak = f"{verdict.question} " if verdict.alone else ""
     return (
-        f"The classes are {how} separated by {shown or 'the intercept'}: the likelihood has no maximum, so the weights "
-        "shown are those at which the fit stopped. Use prior=JeffreysPrior() for finite estimates with valid "
+        f"{leak}The classes are {how} separated by {shown or 'the intercept'}: the likelihood has no maximum, so the "
+        "weights shown are those at which the fit stopped. Use prior=JeffreysPrior() for finite estimates with valid "
         "intervals, or a GaussianPrior, or leave these columns out."
     )
 

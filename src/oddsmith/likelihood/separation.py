@@ -7,13 +7,15 @@ k ≠ t_n, with some m > 0. If all m > 0 can be had at once, the separation is c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, optimize, sparse
 
+from oddsmith.design.fitted_basis import level_columns
 from oddsmith.design.fitted_design import through_design
 from oddsmith.design.inputs import check_finite, read_labels, read_offset, read_rows, read_weights
 from oddsmith.numerics import EPS, Array, factor_spd
@@ -44,10 +46,31 @@ class Separation(Table):
         Term → +1 or −1, the direction in which its estimate runs away; (class, term) → for more than two
         classes, against the first class. The intercept is called ``(intercept)``. Where several sets of columns
         would separate the classes, few are named.
+    alone : tuple of str
+        Columns of which each separates the classes completely by itself. Does one hold the answer?
     """
 
     kind: str
     infinite: dict[Any, int]
+    alone: tuple[str, ...] = ()
+
+    @property
+    def question(self) -> str:
+        """The question about columns that separate the classes by themselves.
+
+        >>> Separation("complete", {"affairs": 1}, ("affairs",)).question
+        "'affairs' separates the classes by itself: does it hold the answer?"
+        """
+        first, last = self.alone[:3], self.alone[3:]
+        names = [*map(repr, first), *([f"{len(last)} more"] if last else [])]
+        if len(names) < 2:
+            return f"{names[0]} separates the classes by itself: does it hold the answer?" if names else ""
+        return f"{', '.join(names[:-1])} and {names[-1]} each separate the classes: do they hold the answer?"
+
+    def explains(self, term: Any) -> bool:
+        """Whether a term is of a column that separates the classes by itself; true of all if no column does."""
+        name = term[1] if isinstance(term, tuple) else term
+        return not self.alone or any(name == one or name.startswith(f"{one}[") for one in self.alone)
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Return one row per term that runs away."""
@@ -58,10 +81,11 @@ class Separation(Table):
             return "The classes overlap: the maximum likelihood estimate exists."
         how = "completely" if self.kind == "complete" else "quasi-completely"
         terms = ", ".join(f"{term!r} → {'+' if sign > 0 else '−'}∞" for term, sign in self.infinite.items())
+        leak = f"{self.question}\n" if self.alone else ""
         return (
-            f"The classes are {how} separated; running away: {terms}.\nThe likelihood has no maximum. What to do: "
-            "prior=JeffreysPrior() for finite estimates with valid intervals; a GaussianPrior; or leave out columns "
-            "that give the class away."
+            f"{leak}The classes are {how} separated; running away: {terms}.\nThe likelihood has no maximum. What to "
+            "do: prior=JeffreysPrior() for finite estimates with valid intervals; a GaussianPrior; or leave out "
+            "columns that give the class away."
         )
 
 
@@ -103,7 +127,7 @@ def detect_separation(
     if s is not None:
         rows, t = rows[s > 0], t[s > 0]
     terms = [f"x{j}" for j in range(rows.shape[1])] if names is None else [str(name) for name in names]
-    return separation(rows, t, classes, terms, fit_intercept=fit_intercept)
+    return separation(rows, t, classes, terms, fit_intercept=fit_intercept, levels=level_columns(probe))
 
 
 def separation(
@@ -114,10 +138,28 @@ def separation(
     *,
     fit_intercept: bool,
     weights: tuple[Array, Array] | None = None,
+    levels: Mapping[str, Sequence[int]] | None = None,
 ) -> Separation:
     """Diagnose checked rows; see `detect_separation` and `separating_direction`."""
     found = separating_direction(rows, t, len(classes), fit_intercept=fit_intercept, weights=weights)
-    return verdict_of(found, classes, terms)
+    verdict = verdict_of(found, classes, terms)
+    return with_alone(verdict, rows, t, classes, terms, levels) if verdict.kind == "complete" else verdict
+
+
+def with_alone(
+    verdict: Separation,
+    rows: DesignRows,
+    t: Codes,
+    classes: Labels,
+    terms: list[str],
+    levels: Mapping[str, Sequence[int]] | None = None,
+) -> Separation:
+    """Return a verdict with the columns that separate the classes by themselves, their terms first."""
+    from oddsmith.likelihood.separating_columns import separating_columns
+
+    found = Separation(verdict.kind, verdict.infinite, separating_columns(rows, t, len(classes), terms, levels))
+    ordered = sorted(verdict.infinite, key=lambda term: not found.explains(term))
+    return replace(found, infinite={term: verdict.infinite[term] for term in ordered})
 
 
 def verdict_of(found: tuple[Array, bool] | None, classes: Labels, terms: list[str]) -> Separation:

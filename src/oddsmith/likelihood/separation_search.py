@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from oddsmith.likelihood.separation import (
     separating_direction,
     separation,
     verdict_of,
+    with_alone,
 )
 from oddsmith.numerics import Array
 from oddsmith.statistic import Shape
@@ -83,7 +85,13 @@ class HardestRows:
         return HardestRows(margin[chosen], rows[chosen], t[chosen], self.size)
 
 
-def find_separation(problem: Problem, fit: LikelihoodFit, classes: npt.NDArray[Any], terms: list[str]) -> Separation:
+def find_separation(
+    problem: Problem,
+    fit: LikelihoodFit,
+    classes: npt.NDArray[Any],
+    terms: list[str],
+    levels: Mapping[str, Sequence[int]] | None = None,
+) -> Separation:
     """Return whether all rows are separated, where a fit has stopped as if they were.
 
     Of data in pieces a few rows are looked at that grow by those which tell more, a pass a round:
@@ -94,10 +102,11 @@ def find_separation(problem: Problem, fit: LikelihoodFit, classes: npt.NDArray[A
     """
     source, whitening, reached = problem.source, problem.whitening, (fit.coef, fit.intercept)
     how: dict[str, Any] = {"fit_intercept": problem.intercept, "weights": reached}
+    named: dict[str, Any] = {"levels": None if whitening is not None else levels}
     if isinstance(source, MemorySource):
         inside = slice(None) if source.s is None else source.s > 0
         rows, t = _whitened(source.block(0, source.n_rows).X[inside], whitening), source.t[inside]
-        return separation(rows, t, classes, terms, **how)
+        return separation(rows, t, classes, terms, **how, **named)
 
     def nearest(coef: Array, intercept: Array, *, far: bool = False) -> tuple[Any, ...]:
         params = HardestRowsParams(coef=coef, intercept=intercept, whitening=whitening, far=far)
@@ -106,7 +115,7 @@ def find_separation(problem: Problem, fit: LikelihoodFit, classes: npt.NDArray[A
 
     rows, t = _drawn(source, whitening)  # 1
     if len(t) == source.n_present:
-        return separation(rows, t, classes, terms, **how)
+        return separation(rows, t, classes, terms, **how, **named)
     _, more, theirs = nearest(*reached)
     for _ in range(ROUNDS):
         rows, t = np.concatenate([rows, more]), np.concatenate([t, theirs])
@@ -126,7 +135,24 @@ def find_separation(problem: Problem, fit: LikelihoodFit, classes: npt.NDArray[A
         if not new.any():
             break
         more, theirs = more[new], theirs[new]
-    return verdict_of(found, classes, terms)
+    verdict = verdict_of(found, classes, terms)
+    if verdict.kind != "complete":
+        return verdict
+    verdict = with_alone(verdict, rows, t, classes, terms)
+    alone = tuple(name for name in verdict.alone if _separates_all(terms.index(name), rows, t, nearest))
+    return replace(verdict, alone=alone)
+
+
+def _separates_all(j: int, rows: Array, t: npt.NDArray[np.int32], nearest: Callable[..., tuple[Any, ...]]) -> bool:
+    """Whether a column that separates some rows of two classes separates all others, too; a pass."""
+    if t.max() > 1:
+        return False
+    ends = [(rows[t == k, j].min(), rows[t == k, j].max()) for k in (0, 1)]
+    sign = 1.0 if ends[0][1] < ends[1][0] else -1.0
+    middle = 0.5 * (ends[0][1] + ends[1][0]) if sign > 0 else 0.5 * (ends[1][1] + ends[0][0])
+    coef = np.zeros((1, rows.shape[1]))
+    coef[0, j] = sign
+    return bool(nearest(coef, np.array([-sign * middle]))[0].min() > 0.0)
 
 
 def _drawn(source: PartedSource, whitening: Array | None) -> tuple[Array, npt.NDArray[np.int32]]:

@@ -16,6 +16,7 @@ from oddsmith.data_access.checkpoint import checkpointed
 from oddsmith.data_access.dispatch import streams
 from oddsmith.design.fitted_basis import takes_sparse
 from oddsmith.design.inputs import restored_on_error, split_target
+from oddsmith.design.text_columns import learned_formats, read_formats
 from oddsmith.engines.scan import is_elsewhere
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
 from oddsmith.models.estimator import Estimator
@@ -120,7 +121,7 @@ class Classifier(ClassifierMixin, Estimator):
             from oddsmith.data_access.streamed_prediction import accuracy
 
             return accuracy(self, X, y, sample_weight)
-        X, y = split_target(X, y)
+        X, y = split_target(read_formats(X, learned_formats(self)), y)
         with as_input_errors():
             return float(super().score(X, y, sample_weight))
 

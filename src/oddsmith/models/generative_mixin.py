@@ -38,15 +38,8 @@ from oddsmith.protocols import Labels
 ReadLabels: TypeAlias = Callable[[object, int], tuple[Labels, Codes]]
 
 FITTED = (
-    "classes_",
-    "n_features_in_",
-    "feature_names_in_",
-    "design_",
-    "basis_",
-    "_folded",
-    "_solution",
-    "_table",
-    "class_weight_",
+    *("classes_", "n_features_in_", "feature_names_in_", "design_", "text_formats_"),
+    *("basis_", "_folded", "_solution", "_table", "class_weight_"),
 )
 """What a copy with other parameters takes over from a fitted model."""
 

@@ -15,7 +15,15 @@ from oddsmith import errors
 from oddsmith.data_access.dispatch import streams
 from oddsmith.data_access.training_data import read_data, refuse_pieces
 from oddsmith.design.class_weight import weigh_classes
-from oddsmith.design.fitted_basis import has_basis, learn_basis, learn_rows, split_basis, through_basis, whole
+from oddsmith.design.fitted_basis import (
+    has_basis,
+    learn_basis,
+    learn_rows,
+    level_columns,
+    split_basis,
+    through_basis,
+    whole,
+)
 from oddsmith.design.fitted_design import through_design
 from oddsmith.design.inputs import (
     check_class_weights,
@@ -334,7 +342,7 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
             return fit, None
         from oddsmith.likelihood.separation_search import find_separation
 
-        verdict = find_separation(problem, fit, classes, [str(name) for name in self._names()])
+        verdict = find_separation(problem, fit, classes, [str(name) for name in self._names()], level_columns(self))
         if not fit.result.diverging:
             return fit, None if verdict.kind == "none" else verdict
         if verdict.kind == "none":

@@ -32,6 +32,7 @@ from oddsmith.design.levels import Category, ColumnSummary, TableSchema
 from oddsmith.design.table import Design
 from oddsmith.design.terms import Factor, Term
 from oddsmith.engines.partitioned import Piece, as_it_is
+from oddsmith.engines.text_formats import TextFormat
 from oddsmith.errors import ModelFileError
 from oddsmith.inference.leave_one_out import LeaveOutLosses, LeaveOutLossesParams
 from oddsmith.likelihood.coordinates import Coordinates, Shift
@@ -69,7 +70,7 @@ RECORDS = (
     *(families.BernoulliColumns, families.CategoricalColumns, families.GaussianColumns),
     *(families.MultinomialColumns, families.PoissonColumns),
     *(LinearMap, IsotonicMap),
-    *(Design, Category, ColumnSummary, Term, Factor, Expression, Center, Poly, Scale, Splines),
+    *(Design, TextFormat, Category, ColumnSummary, Term, Factor, Expression, Center, Poly, Scale, Splines),
     Implementation,  # of the table that a model was fitted to: samples come back as one
 )
 

@@ -21,6 +21,7 @@ from oddsmith.decision.loss import LossLike, LossMatrix, read_loss, read_probabi
 from oddsmith.design.frame import Frame, read_frame
 from oddsmith.design.inputs import as_table, read_offset, read_weights, split_target
 from oddsmith.design.table import Design
+from oddsmith.design.text_columns import read_formats
 from oddsmith.errors import InvalidInputError, OddsmithError, OddsmithWarning, as_input_errors
 from oddsmith.evaluation.model_output import ModelOutput, class_codes, predict_output
 from oddsmith.evaluation.scoring import Evaluation, evaluate
@@ -231,7 +232,7 @@ def read_context(
     y = design.target_ if y is None and design is not None else y
     if y is None:
         raise InvalidInputError("A report needs the labels: give y, or the name of their column in the table.")
-    given, labels = split_target(X, y)
+    given, labels = split_target(read_formats(X, vars(model).get("text_formats_", {})), y)
     rows, frame, missing, columns = _columns(model, given)
     t = class_codes(labels, np.asarray(model.classes_))
     if frame.n_rows != len(t):

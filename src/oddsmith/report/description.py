@@ -102,6 +102,9 @@ def _further(model: Classifier) -> str:
     if in_deviations(model):
         zero = ", and 0 is its mean" if np.any(model.basis_.steps[0].mean_) else ""
         words.append(f"So a unit of a column, here and in the weights, is one standard deviation of it{zero}.")
+        made = model.basis_.steps[0].made
+        if made is not None and made.any():
+            words.append("The 0/1 columns of levels stay as they are.")
     if isinstance(settings.get("covariance"), str):
         words.append(COVARIANCES.get(settings["covariance"], ""))
     if isinstance(model, RecalibratedClassifier | OneVsRest | OneVsOne):

@@ -213,6 +213,10 @@ def separation_text(context: ReportContext) -> Markup | None:
     found = getattr(context.model, "_separation", None)
     if found is None or found.kind == "none":
         return None
+    if found.alone:
+        verb = "separates them by itself: does it" if len(found.alone) == 1 else "each separate them: do they"
+        start = "The classes are completely separated, and no estimate exists. "
+        return join([start, name_list(found.alone[:4]), f" {verb} hold the answer?"])
     terms = dict.fromkeys([key[1] if isinstance(key, tuple) else key for key in found.infinite][:6])
     how = "completely" if found.kind == "complete" else "partly"
     names = [" by ", name_list(terms)] if terms else []

@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from oddsmith import Polynomial, Standardize
+from oddsmith.design.basis import standardize as standardize_module
 from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError
 
 
@@ -97,16 +98,19 @@ def test_a_constant_column_becomes_zero(value: float) -> None:
     np.testing.assert_array_equal(Standardize(center=False).fit_transform(rows).toarray(), rows.toarray())
 
 
-def test_sparse_rows_stay_sparse_or_are_refused() -> None:
+def test_sparse_rows_stay_sparse_and_many_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     X = sparse.csr_array(np.where(rng.random((50, 4)) < 0.7, 0.0, rng.normal(size=(50, 4))))
     Phi = Standardize(center=False).fit_transform(X)
     assert sparse.issparse(Phi) and Phi.nnz == X.nnz
     np.testing.assert_allclose(Phi.toarray(), StandardScaler(with_mean=False).fit_transform(X.toarray()), rtol=1e-12)
-    with pytest.raises(InvalidInputError, match="center=False"):
+    centred = Standardize().fit(X)
+    assert sparse.issparse(centred.transform(X)) and centred.transform(X).has_canonical_format
+    np.testing.assert_allclose(centred.transform(X).toarray(), StandardScaler().fit_transform(X.toarray()), atol=1e-12)
+    np.testing.assert_allclose(Standardize().fit(X.toarray()).transform(X).toarray(), centred.transform(X).toarray())
+    monkeypatch.setattr(standardize_module, "FILLED", 199)
+    with pytest.raises(InvalidInputError, match=r"zeros of a sparse matrix: 200 numbers.*center=False"):
         Standardize().fit(X)
-    with pytest.raises(InvalidInputError, match="center=False"):
-        Standardize().fit(X.toarray()).transform(X)
 
 
 def test_squares_beyond_float64_are_refused_by_the_name_of_the_column() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
@@ -15,6 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from oddsmith.design.basis.base import BASES, AllRows, Basis, Names, S, seen_through
 from oddsmith.design.basis.radial import GaussianKernel
+from oddsmith.design.basis.standardize import Standardize
 from oddsmith.design.inputs import ArrayOrCSR, dense
 from oddsmith.engines import AnySource, Engine, MemorySource
 from oddsmith.errors import InvalidInputError, InvalidTypeError, as_input_errors
@@ -89,12 +91,18 @@ class Expansion:
 
 
 def learn_expansion(
-    basis: object, source: S, names: Iterable[object], *, engine: Engine, seed: int | None = None
+    basis: object,
+    source: S,
+    names: Iterable[object],
+    *,
+    engine: Engine,
+    seed: int | None = None,
+    made: npt.NDArray[np.int8] | None = None,
 ) -> Expansion:
     """Learn one basis, or several that are applied in order, from a source of raw rows (checked finite).
 
     Each is cloned, then learned by folds over the source as the ones before it show it. ``seed`` is given to those
-    whose own seed is None.
+    whose own seed is None. ``made`` says what columns a design made: see `Standardize`, which leaves indicators alone.
     """
     bases = [as_basis(one) for one in (basis if isinstance(basis, list | tuple) else [basis])]
     for one in bases:
@@ -105,6 +113,8 @@ def learn_expansion(
         if seed is not None and one.get_params(deep=False).get("seed", seed) is None:
             one.set_params(seed=seed)
         one.n_features_in_ = expansion.n_outputs
+        if isinstance(one, Standardize) and all(isinstance(step, Standardize) for step in expansion.steps):
+            one.made = made
         one.learn(expansion.over(source), engine, expansion.names)
         outputs = np.array(one.column_names(expansion.names), dtype=object)
         expansion = Expansion((*expansion.steps, one), D, len(outputs), outputs)

@@ -87,6 +87,15 @@ def numbered_rows(text: bytes | bytearray, delimiter: str, line: int = 1) -> Ite
                 before = reader.line_num
 
 
+def row_lines(text: bytes | bytearray, delimiter: str, line: int = 1) -> list[int]:
+    r"""Return the number of the line in which each row of a CSV begins; empty lines are no rows.
+
+    >>> row_lines(b'a\n\n"1\n2"\n3\n', ",")
+    [1, 3, 5]
+    """
+    return [number for number, row in numbered_rows(text, delimiter, line) if row]
+
+
 def describe_bad_line(rows: Iterable[tuple[int, list[str]]], header: list[str]) -> str:
     """Return what is wrong with the first line that has another number of fields than the header, if one has.
 
@@ -102,6 +111,15 @@ def describe_bad_line(rows: Iterable[tuple[int, list[str]]], header: list[str]) 
     return ""
 
 
+def line_of(rows: Iterable[tuple[int, list[str]]], place: int, value: str) -> str:
+    """Return in which line a value first stands, in words.
+
+    >>> line_of([(2, ["1", "x"]), (3, ["2", "y"])], 1, "y")
+    'line 3'
+    """
+    return next((f"line {number}" for number, row in rows if len(row) > place and row[place] == value), "a line")
+
+
 def describe_bad_value(rows: Iterable[tuple[int, list[str]]], header: list[str], why: str) -> str:
     """Return in which column and line a value is that is not of the type expected, if that is ``why``.
 
@@ -113,6 +131,6 @@ def describe_bad_value(rows: Iterable[tuple[int, list[str]]], header: list[str],
     if found is None:
         return ""
     place, kind, value = int(found[1]), found[2], found[3]
-    where = next((f"line {number}" for number, row in rows if len(row) > place and row[place] == value), "a line")
+    where = line_of(rows, place, value)
     column = header[place] if place < len(header) else place
     return f"column {column!r} holds {value!r} in {where}, where {EXPECTED.get(kind, kind)} is expected."

@@ -9,6 +9,7 @@ import pickle
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from threading import Lock
 from typing import Any, TypeVar
@@ -20,15 +21,17 @@ import pyarrow as pa
 from oddsmith import __version__
 from oddsmith.engines.files.block_cache import BlockCache, CacheFolder, MemoryBudget
 from oddsmith.engines.files.columnar import ArrowTable, ParquetTable
+from oddsmith.engines.files.dialect import TextDialect
 from oddsmith.engines.files.engine import FilesEngine, TaskRunner, in_order
 from oddsmith.engines.files.paths import InputFile, find
 from oddsmith.engines.files.schemas import common_type, key_types, row_bytes, unify
 from oddsmith.engines.files.settings import FileSettings, parse_cache, parse_memory
 from oddsmith.engines.files.table_file import FileRange, TableFile
-from oddsmith.engines.files.text import TextTable, TypeInferenceError, Types
+from oddsmith.engines.files.text import Expected, TextTable, TypeInferenceError, Types
 from oddsmith.engines.memory import available_cores
 from oddsmith.engines.partitioned import Piece, check_columns
 from oddsmith.engines.scan import comes_from
+from oddsmith.engines.text_formats import TextFormat
 from oddsmith.errors import InvalidInputError
 
 R = TypeVar("R")
@@ -55,6 +58,21 @@ class Task:
     def nbytes(self) -> int:
         """About how much memory the rows take."""
         return sum(part.nbytes for part in self.ranges)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether all rows are text."""
+        return all(part.table.is_text for part in self.ranges)
+
+    def place(self, first: int, row: int) -> str:
+        """Return in which line of which text file a row is, counted from the ``first`` one of a piece."""
+        rest = first + row
+        for part in self.ranges:
+            lines = part.table.lines(part) if isinstance(part.table, TextTable) else []
+            if rest < len(lines):
+                return f"line {lines[rest]}" + (f" of {part.table.file.name!r}" if len(self.ranges) > 1 else "")
+            rest -= len(lines)
+        return f"row {row}"
 
 
 @dataclass(kw_only=True)
@@ -95,6 +113,9 @@ class FileParts:
         format: str | None = None,
         types: Types | None = None,
         piece_rows: int | None = None,
+        encoding: str | None = None,
+        delimiter: str | None = None,
+        decimal: str | None = None,
     ) -> FileParts:
         """Find files and learn their columns; ``docs/files.md`` says what can be read.
 
@@ -103,7 +124,8 @@ class FileParts:
         and is used again for the same files, columns and model (a path; what a dataset reads by itself, as with a
         filter, is removed from it), none (False), or by default a temporary one for text, which is slow to read.
         ``dtype="float32"`` rounds encoded rows; ``format`` is for files whose names do not say it, ``types`` for Arrow
-        types of CSV columns whose first rows mislead; ``piece_rows`` is the most rows of a piece.
+        types of CSV columns whose first rows mislead; ``piece_rows`` is the most rows of a piece. ``encoding``,
+        ``delimiter`` and ``decimal`` are those of text files, found in their bytes if not given.
 
         >>> import tempfile
         >>> from pyarrow import parquet
@@ -120,7 +142,8 @@ class FileParts:
 
             files, names = from_dataset(data)
             return cls(_share_schemas(files), names, settings)
-        tables = _share_schemas(_open_all(find(data, format), types))
+        dialect = TextDialect(encoding, delimiter, decimal)
+        tables = _share_schemas(_share_formats(_open_all(find(data, format), types, dialect)))
         return cls(tables, _column_names(tables), settings)
 
     def __post_init__(self) -> None:
@@ -160,10 +183,10 @@ class FileParts:
             raise InvalidInputError(f"Column {twice!r} is chosen twice.")
         return replace(self, columns=names)
 
-    def with_types(self, types: Mapping[str, pa.DataType | None]) -> FileParts:
-        r"""Return the same files with columns of text read as these Arrow types; those that the user gave stay.
+    def with_types(self, types: Expected) -> FileParts:
+        r"""Return the same files with columns of text read as these Arrow types or by these formats.
 
-        None stands for a number, or a truth value where the first rows have such.
+        None stands for a number, or a truth value where the first rows have such. Types that the user gave stay.
 
         >>> import tempfile, pathlib
         >>> path = pathlib.Path(tempfile.mkdtemp(), "a.csv")
@@ -175,6 +198,24 @@ class FileParts:
         return replace(self, files=files)
 
     @property
+    def formats(self) -> dict[str, TextFormat]:
+        """The formats of columns of text that were recognised, by column."""
+        texts = (file.formats for file in self.files if isinstance(file, TextTable))
+        return {name: one for formats in texts for name, one in formats.items() if name in self.columns}
+
+    @property
+    def plain_formats(self) -> dict[str, TextFormat]:
+        """The formats of columns of plain dates and numbers of text files, which nobody needs to be told."""
+        texts = (file.plain_formats(file.schema) for file in self.files if isinstance(file, TextTable))
+        return {name: one for formats in texts for name, one in formats.items() if name in self.columns}
+
+    @property
+    def dialect(self) -> str:
+        """What was found to be unusual about encoding, delimiter and decimal separator of text files, in words."""
+        found = dict.fromkeys(file.recognised for file in self.files if isinstance(file, TextTable))
+        return "; ".join(filter(None, found))
+
+    @property
     def fingerprint(self) -> str | None:
         """A digest of names, sizes and times of the files, of the columns, and of how rows are cut into pieces.
 
@@ -184,6 +225,7 @@ class FileParts:
             return None
         files = [(file.file.name, file.file.size, file.file.time) for file in self.files]
         types = [str(schema) for schema in {id(file.schema): file.schema for file in self.files}.values()]
+        types += [str((file.dialect, file.formats)) for file in self.files if isinstance(file, TextTable)]
         cut = (self.settings.piece, self.settings.piece_rows, str(self.settings.dtype))
         return hashlib.sha256(json.dumps([files, types, self.columns, cut]).encode()).hexdigest()
 
@@ -244,6 +286,14 @@ class FileParts:
             error.number = task.number
             raise
 
+    def head(self) -> pa.Table:
+        """Return the first rows: those of the first piece.
+
+        Formats of text are not in it: they are `formats`.
+        """
+        task = next(self.tasks(), None)
+        return self.schema.empty_table() if task is None else next(self.read(task), self.schema.empty_table())
+
     def cut(self, task: Task, tables: Iterable[pa.Table], columns: int = 0) -> Iterator[Piece]:
         """Yield pieces of tables, so small that their rows fit into a piece when they have ``columns`` numbers each."""
         rows = max(1, self.settings.piece // max(1, 8 * columns))
@@ -254,7 +304,8 @@ class FileParts:
                 last = first + some.num_rows
                 whole = first == 0 and some.num_rows == table.num_rows
                 name = task.name if whole else f"{task.name}, rows {first}–{last - 1}"
-                yield Piece(some, number=(task.number << 20) + number, name=name)
+                place = partial(task.place, first) if task.is_text else None
+                yield Piece(some, number=(task.number << 20) + number, name=name, place=place)
                 first, number = last, number + 1
 
     def with_wider_types(self, function: Callable[[TaskRunner], R], threads: int | None = None) -> R:
@@ -325,7 +376,7 @@ class FileParts:
             state.tables, state.blocks, state.encode = BlockCache(state.budget), BlockCache(state.budget), None
 
 
-def _open_all(files: list[InputFile], types: Types | None) -> Iterable[TableFile]:
+def _open_all(files: list[InputFile], types: Types | None, dialect: TextDialect) -> Iterable[TableFile]:
     """Open files, refusing one that lacks a folder key of the others."""
     keys = {key for file in files for key in file.keys}
     for file in files:
@@ -334,11 +385,21 @@ def _open_all(files: list[InputFile], types: Types | None) -> Iterable[TableFile
 
     def open_table(file: InputFile) -> TableFile:
         if file.kind == "csv":
-            return TextTable.open(file, types)
+            return TextTable.open(file, types, dialect)
         return ParquetTable.open(file) if file.kind == "parquet" else ArrowTable.open(file)
 
     with ThreadPoolExecutor(8) as pool:
         return list(pool.map(open_table, files))
+
+
+def _share_formats(files: Iterable[TableFile]) -> Iterable[TableFile]:
+    """Return files with a format that one has found in a column for all others in which that is text."""
+    known: dict[str, TextFormat] = {}
+    for file in files:
+        known = {**(file.formats if isinstance(file, TextTable) else {}), **known}
+    if not known:
+        return files
+    return [file.with_known_formats(known) if isinstance(file, TextTable) else file for file in files]
 
 
 def _column_names(files: Iterable[TableFile]) -> tuple[str, ...]:

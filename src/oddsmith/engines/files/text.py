@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from io import BufferedIOBase
@@ -14,11 +14,13 @@ import pyarrow as pa
 from pyarrow import csv
 
 from oddsmith.engines.files import formats
+from oddsmith.engines.files.dialect import TextDialect, find_decimal, open_text, read_chunks
 from oddsmith.engines.files.formats import is_compressed
 from oddsmith.engines.files.lines import Lines
 from oddsmith.engines.files.paths import InputFile
 from oddsmith.engines.files.schemas import check_unique, common_type, conform, refine_type
 from oddsmith.engines.files.table_file import FileRange, TableFile, reading
+from oddsmith.engines.text_formats import TextFormat, find_format
 from oddsmith.errors import InvalidInputError
 
 HEAD = 1 << 20  # Bytes in which the header has to end.
@@ -29,10 +31,15 @@ THREADED, MOST = 1 << 25, (1 << 31) - 1
 """Bytes from which one text is read by several threads, and those that Arrow can take at a time."""
 LONGEST = 1 << 26  # Bytes that one row may have.
 BOM = b"\xef\xbb\xbf"
-NOT_UTF8 = "holds text that is not UTF-8. Save it in that encoding; Excel calls it CSV UTF-8."
+NOT_UTF8 = (
+    "holds text that is not UTF-8, though the file begins with such. Pass its encoding (encoding='latin-1', say), or "
+    "save it as UTF-8; Excel calls that CSV UTF-8."
+)
 
 Text: TypeAlias = bytes | bytearray
 Types: TypeAlias = Mapping[str, pa.DataType]
+Expected: TypeAlias = Mapping[str, pa.DataType | TextFormat | None]
+"""What columns are expected to be: see `FileParts.with_types`."""
 
 
 class TypeInferenceError(Exception):
@@ -45,33 +52,47 @@ class TypeInferenceError(Exception):
 class TextTable(TableFile):
     """A CSV file: the names and types that its beginning shows, and where its rows begin.
 
-    ``starts`` holds the first byte and the first line of each range once the file has been cut, so that later passes
-    can read ranges in any order.
+    ``formats`` are those of columns whose values are written for people (money, say), by name. ``starts`` holds the
+    first byte and the first line of each range once the file has been cut, so that later passes can read ranges in any
+    order.
     """
 
-    delimiter: str
+    dialect: TextDialect
     start: int
     start_line: int
     fixed: frozenset[str] = frozenset()
+    formats: Mapping[str, TextFormat] = field(default_factory=dict)
     starts: list[tuple[int, int]] = field(default_factory=list, compare=False)
+    given: TextDialect = field(default_factory=TextDialect)
+    sample: pa.Table | None = field(default=None, compare=False, repr=False)
     is_text: ClassVar[bool] = True
 
     @classmethod
-    def open(cls, file: InputFile, types: Types | None = None) -> TextTable:
-        """Read the header, and infer the types of the columns from the first rows (but those in ``types``)."""
+    def open(cls, file: InputFile, types: Types | None = None, dialect: TextDialect | None = None) -> TextTable:
+        """Read the header, and infer types and formats of the columns from the first rows (but those in ``types``)."""
         with reading(repr(file.name)), pa.input_stream(file.path) as stream:
-            return cls.from_head(file, read_bytes(stream, HEAD), types)
+            head = read_bytes(stream, HEAD)
+        chunks = read_chunks(file.path, file.size, len(head))
+        found = (dialect or TextDialect()).found_in(head, chunks, complete=len(head) < HEAD)
+        if found.is_sequential:
+            with reading(repr(file.name)), open_text(file.path, found) as stream:
+                head, chunks = read_bytes(stream, HEAD), []
+        table = cls.from_head(file, head, types, found).with_formats(chunks)
+        return replace(table, given=dialect or TextDialect())
 
     @classmethod
-    def from_head(cls, file: InputFile, head: Text, types: Types | None = None) -> TextTable:
+    def from_head(
+        cls, file: InputFile, head: Text, types: Types | None = None, dialect: TextDialect | None = None
+    ) -> TextTable:
         """Return the table whose first `HEAD` bytes (all, if it has fewer) are given."""
         complete = len(head) < HEAD
+        dialect = (dialect or TextDialect()).found_in(head, complete=complete)
         begin = len(BOM) if head.startswith(BOM) else 0
         begin += len(head[begin:]) - len(head[begin:].lstrip(b"\r\n"))
         text = head[begin:]
         if not text:
             raise InvalidInputError(f"{file.name!r} cannot be read as CSV: it is empty. It needs a header at least.")
-        delimiter = formats.delimiter_of(text)
+        delimiter = dialect.delimiter or ","
         first = Lines.of(text, delimiter).next_row(1, at_end=complete)
         if first is None and not complete:
             raise InvalidInputError(
@@ -80,8 +101,11 @@ class TextTable(TableFile):
         first = len(text) if first is None else first
         line = 1 + _count_lines(head[: begin + first])
         empty: dict[str, Any] = {"file": file, "schema": pa.schema([]), "expected_rows": 0}
-        table = cls(**empty, delimiter=delimiter, start=begin + first, start_line=line)
-        names = table._parse(text[:first] + b"\n", 1, {}, None).column_names
+        table = cls(**empty, dialect=dialect, start=begin + first, start_line=line)
+        try:
+            names = table._parse(text[:first] + b"\n", 1, {}, None).column_names
+        except UnicodeDecodeError:
+            raise table._error(f"its header {NOT_UTF8}") from None
         check_unique(names, repr(file.name))
         table = replace(table, schema=pa.schema([(name, pa.null()) for name in names]))
         rows = text[first:]
@@ -90,18 +114,78 @@ class TextTable(TableFile):
             rows = rows[: Lines.of(rows, delimiter).last_row()]
         given = {name: type_ for name, type_ in (types or {}).items() if name in names}
         sample = table.convert(rows, line, names, given)
+        if dialect.decimal is None and (sign := find_decimal(sample)):
+            table = replace(table, dialect=replace(dialect, decimal=sign))
+            sample = sample if sign == "." else table.convert(rows, line, names, given)
         # By the length of the first rows; compressed text is about four times as long.
         size = 4 * file.size if is_compressed(file.path) else file.size
         row_bytes = len(rows) / sample.num_rows if sample.num_rows else float(max(1, len(rows)))
         expected = max(0, round((size - table.start) / row_bytes))
-        return replace(table, schema=sample.schema, expected_rows=expected, fixed=frozenset(given))
+        table = replace(table, schema=sample.schema, expected_rows=expected, fixed=frozenset(given))
+        return replace(table, sample=sample)
 
-    def with_types(self, types: Mapping[str, pa.DataType | None]) -> TextTable:
-        """Return the file with columns read as these types (None: see `FileParts.with_types`)."""
+    def with_formats(self, chunks: Iterable[Text] = ()) -> TextTable:
+        """Return the table with the formats of columns of text, as its first rows and ``chunks`` of bytes show them."""
+        sample = self.sample
+        if sample is None:
+            return self
+        open_ = [one.name for one in sample.schema if pa.types.is_string(one.type) and one.name not in self.fixed]
+        more = [self._some_rows(chunk, open_) for chunk in chunks] if open_ else []
+        tables = [sample, *(rows for rows in more if rows is not None)]
+        found = {}
+        for name in open_:
+            column = pa.chunked_array([chunk for rows in tables for chunk in rows[name].chunks], pa.string())
+            format_ = find_format(column, self.dialect.decimal)
+            if format_ is not None:
+                found[name] = format_
+        return self._with({field.name: field.type for field in self.schema}, found)
+
+    def with_known_formats(self, formats_: Mapping[str, TextFormat]) -> TextTable:
+        """Return the table with the formats that other files have, for columns that are text here and have none."""
+        own = {one.name: one.type for one in self.schema}
+        texts = {name for name, type_ in own.items() if pa.types.is_string(type_)} - self.fixed - self.formats.keys()
+        found = {**self.formats, **{name: one for name, one in formats_.items() if name in texts}}
+        return self._with(own, found)
+
+    def plain_formats(self, schema: pa.Schema) -> dict[str, TextFormat]:
+        """Return the formats of what Arrow reads by itself: dates, and numbers of a file with decimal commas.
+
+        A model keeps them beside those that were recognised, to read later text alike.
+        """
+        found = {}
+        for name, type_ in zip(schema.names, schema.types, strict=True):
+            if self.dialect.decimal == "," and (pa.types.is_floating(type_) or pa.types.is_integer(type_)):
+                found[name] = TextFormat(kind="number", decimal=",", example="1,5")
+            elif pa.types.is_date(type_) or (pa.types.is_timestamp(type_) and type_.unit != "ns"):
+                zone = pa.types.is_timestamp(type_) and type_.tz
+                found[name] = TextFormat(kind="date", pattern="ISO Z" if zone else "ISO", example="2026-01-31")
+        return {name: one for name, one in found.items() if name not in self.formats}
+
+    def _with(self, types: Types, formats_: Mapping[str, TextFormat]) -> TextTable:
+        schema = pa.schema([(name, formats_[name].type if name in formats_ else t) for name, t in types.items()])
+        return replace(self, schema=schema, formats=formats_, sample=None)
+
+    def _some_rows(self, chunk: Text, names: list[str]) -> pa.Table | None:
+        """Return the named columns of the whole rows in a chunk of bytes, as text; None if it cannot be cut."""
+        begin, end = chunk.find(b"\n") + 1, chunk.rfind(b"\n") + 1
+        if not 0 < begin < end:
+            return None
+        try:
+            return self._parse(chunk[begin:end], 1, dict.fromkeys(names, pa.string()), names)
+        except InvalidInputError:  # cut within a quoted field, or broken: whoever reads it all will say so
+            return None
+
+    def with_types(self, types: Expected) -> TextTable:
+        """Return the file with columns read as these types, or by these formats (None: see `FileParts.with_types`)."""
         known = (types.keys() & set(self.schema.names)) - self.fixed
+        given = {name: expected for name in known if isinstance(expected := types[name], TextFormat)}
+        expected = {name: given[name].type if name in given else types[name] for name in known}
         own = {field.name: field.type for field in self.schema}
-        refined = {name: refine_type(types[name], type_) if name in known else type_ for name, type_ in own.items()}
-        return replace(self, schema=pa.schema(list(refined.items())), fixed=self.fixed.union(known))
+        refined = {name: refine_type(expected[name], type_) if name in known else type_ for name, type_ in own.items()}
+        # What a model expects counts for more than what the file looks like.
+        formats_ = {name: one for name, one in self.formats.items() if one.type == refined[name] or name not in known}
+        formats_ = {name: one for name, one in formats_.items() if name not in known or one.kind != "levels"} | given
+        return replace(self._with(refined, formats_), fixed=self.fixed.union(known))
 
     def ranges(self, names: tuple[str, ...], nbytes: int, *, needed: bool = True) -> Iterator[FileRange]:
         """Yield ranges that begin and end with a row.
@@ -109,13 +193,13 @@ class TextTable(TableFile):
         The first time the file is read here, in order, to find where rows begin; then ranges are read by those who
         need them. A compressed file is read here every time, if its rows are ``needed``.
         """
-        if self.starts and not (needed and is_compressed(self.file.path)):
+        if self.starts and not (needed and self._is_sequential):
             for (first, line), (last, _) in pairwise(self.starts):
                 yield FileRange(table=self, first=first, last=last, nbytes=last - first, line=line)
             return
         starts = []
         self.file.check_unchanged()
-        with reading(repr(self.file.name)), pa.input_stream(self.file.path) as stream:
+        with reading(repr(self.file.name)), open_text(self.file.path, self.dialect) as stream:
             read_bytes(stream, self.start)
             for each in self.cut(stream, nbytes):
                 starts.append((each.first, each.line))
@@ -173,6 +257,25 @@ class TextTable(TableFile):
                 self.convert(text, part.line, [name], {name: types[name]})
         return {name: type_ if wider.get(name) is None else wider[name] for name, type_ in types.items()}
 
+    @property
+    def recognised(self) -> str:
+        """What was found to be unusual about the text, and not given, in words."""
+        return str(self.dialect.without(self.given))
+
+    @property
+    def delimiter(self) -> str:
+        """What stands between fields."""
+        return self.dialect.delimiter or ","
+
+    @property
+    def _is_sequential(self) -> bool:
+        """Whether the file can only be read from its beginning."""
+        return is_compressed(self.file.path) or self.dialect.is_sequential
+
+    def lines(self, part: FileRange) -> list[int]:
+        """Return the number of the line in which each row of a range begins."""
+        return formats.row_lines(self.dialect.recode(self._text(part)), self.delimiter, part.line)
+
     def location(self, first: int, last: int) -> str:
         return f"{self.file.name!r}, bytes {first}–{last}"
 
@@ -180,8 +283,8 @@ class TextTable(TableFile):
         if part.text is not None:
             return part.text
         self.file.check_unchanged()
-        with reading(part.name), pa.input_stream(self.file.path) as stream:
-            if is_compressed(self.file.path):  # kept rows were lost: the way to them is through all before
+        with reading(part.name), open_text(self.file.path, self.dialect) as stream:
+            if self._is_sequential:  # kept rows were lost: the way to them is through all before
                 for start in range(0, part.first, BLOCK):
                     read_bytes(stream, min(BLOCK, part.first - start))
             else:
@@ -191,19 +294,37 @@ class TextTable(TableFile):
         return text
 
     def convert(self, text: Text, line: int, names: list[str], types: Types, *, widen: bool = False) -> pa.Table:
-        """Return the named columns of the rows from a line on; one without a type in ``types`` gets one that fits."""
+        """Return the named columns of the rows from a line on; one without a type in ``types`` gets one that fits.
+
+        A value that breaks the format of its column is an error, with its line.
+        """
+        own = {name: self.formats[name] for name in names if name in self.formats}
+        own = {name: format_ for name, format_ in own.items() if types.get(name, format_.type) == format_.type}
+        types = {**types, **{name: format_.type for name, format_ in own.items()}}
         if not text[:64].strip(b"\r\n") and not text.strip(b"\r\n"):
             return pa.schema([(name, types.get(name, pa.null())) for name in names]).empty_table()
-        table = self._parse(text, line, types, names, widen=widen)
+        table = self._parse(text, line, {**types, **dict.fromkeys(own, pa.string())}, names, widen=widen)
         for column in table.schema:
             if pa.types.is_binary(column.type):
                 raise self._error(f"column {column.name!r} {NOT_UTF8}")
+        for name, format_ in own.items():
+            values, broken = format_.parse(table[name])
+            if broken is not None:
+                rows = formats.numbered_rows(self.dialect.recode(text), self.delimiter, line)
+                where = formats.line_of(rows, self.schema.names.index(name), broken)
+                raise self._error(format_.describe_error(name, broken, where))
+            table = table.set_column(names.index(name), name, values)
         return table
 
     def _parse(self, text: Text, line: int, types: Types, names: list[str] | None, *, widen: bool = False) -> pa.Table:
+        try:
+            text = self.dialect.recode(text)
+        except UnicodeDecodeError as error:
+            raise self._error(f"it is not {self.dialect.encoding} text ({error.reason}). Pass its encoding.") from None
         quoted = b'"' in text
         splitting = csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=quoted)
         conversion = csv.ConvertOptions(column_types=types, strings_can_be_null=True, include_columns=names)
+        conversion.decimal_point = self.dialect.decimal or "."
         whole = min(len(text) + 1, MOST)
         sizes = [whole] if quoted else [BLOCK, whole]
         options = csv.ReadOptions(use_threads=whole > THREADED, column_names=self.schema.names)

@@ -1,0 +1,219 @@
+"""The dialect of a text file: its encoding, delimiter and decimal separator, given or found in its bytes."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from oddsmith.engines.files.formats import DELIMITERS, delimiter_of, is_compressed
+from oddsmith.engines.text_formats import FEWEST, decimal_sign, sample_texts
+from oddsmith.errors import InvalidInputError
+
+CHUNKS, CHUNK = 4, 1 << 15
+"""Places of a file that are looked at beside its beginning, and the bytes at each."""
+ROWS = 50
+"""Rows that a delimiter is found in."""
+UTF8 = ("utf-8", "utf-8-sig")
+MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+"""Encodings by the first bytes of a file."""
+WORDS = {"\t": "tabs", ";": "semicolons", "|": "bars", " ": "spaces"}
+NAMES = {"cp1252": "Windows-1252 (Latin-1)", "iso8859-1": "Latin-1"}
+
+
+@dataclass(frozen=True)
+class TextDialect:
+    r"""Encoding, delimiter and decimal separator of a text file; None where it is still to be found.
+
+    >>> TextDialect(delimiter="tab", encoding="Latin1")
+    TextDialect(encoding='iso8859-1', delimiter='\t', decimal=None)
+    """
+
+    encoding: str | None = None
+    delimiter: str | None = None
+    decimal: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.encoding is not None:
+            try:
+                object.__setattr__(self, "encoding", codecs.lookup(self.encoding).name)
+            except LookupError:
+                raise InvalidInputError(
+                    f"Unknown encoding {self.encoding!r}. Pass 'utf-8', 'latin-1', 'cp1252', 'utf-16' or another that "
+                    "Python knows."
+                ) from None
+        delimiter = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}.get(self.delimiter or "", self.delimiter)
+        object.__setattr__(self, "delimiter", delimiter)
+        if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n'):
+            raise InvalidInputError(
+                f"delimiter={delimiter!r} is no delimiter. Pass one character, such as ';', or 'tab'."
+            )
+        if self.decimal not in (None, ".", ","):
+            raise InvalidInputError(f"decimal={self.decimal!r} is unknown. Pass '.' or ','.")
+
+    @property
+    def is_sequential(self) -> bool:
+        """Whether the file is recoded as it is read, so that it is read from its beginning."""
+        return (self.encoding or "").startswith(("utf-16", "utf-32"))
+
+    def found_in(self, head: bytes | bytearray, chunks: Iterable[bytes] = (), *, complete: bool = False) -> TextDialect:
+        """Return the dialect with encoding and delimiter, as the first bytes and some others of a file show them.
+
+        ``complete`` says that the first bytes are all.
+        """
+        encoding = self.encoding or _encoding_of(head, chunks, complete)
+        text = head.decode(encoding, errors="replace").encode() if encoding not in UTF8 else bytes(head)
+        return replace(self, encoding=encoding, delimiter=self.delimiter or _delimiter_of(text))
+
+    def without(self, given: TextDialect) -> TextDialect:
+        """Return what was found, and not given.
+
+        >>> str(TextDialect("utf-8", ";", ",").without(TextDialect(delimiter=";")))
+        'decimal commas'
+        """
+        return TextDialect(
+            *(None if known else own for own, known in zip(vars(self).values(), vars(given).values(), strict=True))
+        )
+
+    def recode(self, text: bytes | bytearray) -> bytes | bytearray:
+        """Return text as UTF-8, without a copy where it is; UTF-16 was recoded as it was read."""
+        if self.encoding is None or self.encoding in UTF8 or self.is_sequential or text.isascii():
+            return text
+        return bytes(text).decode(self.encoding).encode()
+
+    def __str__(self) -> str:
+        """What is unusual, in words; nothing for a file as it should be.
+
+        >>> str(TextDialect("cp1252", ";", ",")), str(TextDialect("utf-8", ",", "."))
+        ('Windows-1252 (Latin-1) text, semicolons between fields, decimal commas', '')
+        """
+        encoding = "" if self.encoding in (*UTF8, None) else f"{NAMES.get(self.encoding, self.encoding.upper())} text"
+        delimiter = f"{WORDS.get(self.delimiter or '', repr(self.delimiter))} between fields"
+        parts = (encoding, "" if self.delimiter in (",", "\t", None) else delimiter)
+        return ", ".join(filter(None, (*parts, "decimal commas" if self.decimal == "," else "")))
+
+
+def find_decimal(table: pa.Table) -> str | None:
+    """Return the decimal separator of a table as Arrow read it with points, if its columns show one.
+
+    Text such as ``1,5`` shows a comma; fractions that were read show a point, unless all have three digits.
+
+    >>> find_decimal(pa.table({"a": ["1,5", "2,25", "3"], "b": [1.234, 5.678, 9.012]}))
+    ','
+    """
+    signs: set[str | None] = set()
+    for column in table.columns:
+        if pa.types.is_string(column.type):
+            texts = sample_texts(column)
+            signs.add(decimal_sign(list(texts)) if texts.total() >= FEWEST else None)
+        elif pa.types.is_floating(column.type):
+            signs.add("." if _has_point(column.slice(0, 200).to_pylist()) else None)
+    signs.discard(None)
+    return signs.pop() if len(signs) == 1 else None
+
+
+def _has_point(values: list[float | None]) -> bool:
+    """Whether numbers that were read with decimal points are no groups of three digits: 1.234 may be a thousand."""
+    parts = [abs(value) for value in values if value is not None and abs(value) < 1e15 and value % 1.0]
+    if any(value < 1.0 or value >= 1000.0 or round(value, 3) != value for value in parts):
+        return True
+    return len(parts) >= 5 and all(round(value, 2) == value for value in parts)
+
+
+def read_chunks(path: str, size: int, start: int) -> list[bytes]:
+    """Return bytes at some places of a file behind ``start``, none of one that is compressed."""
+    if is_compressed(path) or size <= start + CHUNK:
+        return []
+    with open(path, "rb") as file:
+        chunks = []
+        for k in range(1, CHUNKS + 1):
+            file.seek(min(start + k * (size - start) // CHUNKS, size) - CHUNK)
+            chunks.append(file.read(CHUNK))
+    return chunks
+
+
+def open_text(path: str, dialect: TextDialect) -> Any:
+    """Return a stream of the bytes of a file, decompressed by its name; UTF-16 comes as UTF-8."""
+    stream = pa.input_stream(os.fspath(path))
+    return io.BufferedReader(Recoded(stream, dialect.encoding or "utf-8")) if dialect.is_sequential else stream
+
+
+class Recoded(io.RawIOBase):
+    """A stream of text in another encoding, as UTF-8."""
+
+    def __init__(self, stream: Any, encoding: str) -> None:
+        super().__init__()
+        self.stream, self.decoder, self.rest = stream, codecs.getincrementaldecoder(encoding)(), b""
+
+    def readable(self) -> bool:
+        """Whether it can be read: always."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Put the next bytes into a buffer, and return how many there are."""
+        while not self.rest:
+            raw = self.stream.read(1 << 16)
+            self.rest = self.decoder.decode(raw, final=not raw).encode()
+            if not raw:
+                break
+        count = min(len(buffer), len(self.rest))
+        buffer[:count], self.rest = self.rest[:count], self.rest[count:]
+        return count
+
+    def close(self) -> None:
+        """Close the stream beneath, too."""
+        if not self.closed:
+            self.stream.close()
+        super().close()
+
+
+def _encoding_of(head: bytes | bytearray, chunks: Iterable[bytes], complete: bool) -> str:
+    for mark, encoding in MARKS.items():
+        if head.startswith(mark):
+            return encoding
+    if _is_utf8(head, cut=not complete) and all(_is_utf8(part[_start(part) :]) for part in chunks):
+        return "utf-8"
+    with suppress(UnicodeDecodeError):
+        for part in (head, *chunks):
+            bytes(part).decode("cp1252")
+        return "cp1252"
+    return "iso8859-1"
+
+
+def _start(text: bytes) -> int:
+    """Return where the first character begins in bytes that may begin within one."""
+    return next((i for i, byte in enumerate(text[:4]) if byte & 0xC0 != 0x80), 0)
+
+
+def _is_utf8(text: bytes | bytearray, *, cut: bool = True) -> bool:
+    """Whether some bytes, which may be ``cut`` within a character, are UTF-8."""
+    if text.isascii():
+        return True
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(bytes(text), final=not cut)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _delimiter_of(head: bytes) -> str:
+    """Return the delimiter that cuts most of the first rows into as many fields as the header, which has several."""
+    text = head[: 1 << 16].decode("utf-8-sig", errors="replace").lstrip("\r\n")
+    if len(head) > 1 << 16:
+        text = text.rpartition("\n")[0] or text
+    best, most = delimiter_of(head), 0.0
+    for sign in (best, *(sign for sign in (",", *DELIMITERS) if sign != best)):
+        with suppress(csv.Error):
+            reader = csv.reader(io.StringIO(text, newline=""), delimiter=sign)
+            rows = [row for row, _ in zip((row for row in reader if row), range(ROWS), strict=False)]
+            share = sum(len(row) == len(rows[0]) for row in rows) / len(rows) if rows and len(rows[0]) > 1 else 0.0
+            if share > most:
+                best, most = sign, share
+    return best

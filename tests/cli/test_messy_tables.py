@@ -1,0 +1,164 @@
+"""Tables as spreadsheets write them, from the command line: what is recognised is said, and holds for later files."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+
+import oddsmith
+from oddsmith.cli import data
+
+N = 400
+rng = np.random.default_rng(3)
+SIZE, PRICE = rng.normal(50.0, 12.0, N).round(2), rng.gamma(2.0, 900.0, N).round(2)
+SOLD = np.where(SIZE / 20 + PRICE / 2000 + rng.normal(size=N) > 3.3, "ja", "nein")
+EXPORT = "Größe;Umsatz;Ort;Tag;verkauft\n" + "".join(
+    f"{size};{price};{('Köln', 'Ulm')[i % 2]};{1 + i % 28:02}.{1 + i % 12:02}.2024;{sold}\n"
+    for i, (size, price, sold) in enumerate(
+        zip(
+            [f"{x:.2f}".replace(".", ",") for x in SIZE],
+            [f"{x:,.2f}".translate(str.maketrans(",.", ".,")) for x in PRICE],
+            SOLD,
+            strict=True,
+        )
+    )
+)
+FIT = ("fit", "t.csv", "-t", "verkauft", "--prior", 1, "--basis", "standardize", "-o", "m.odds")
+
+
+@pytest.mark.parametrize("pieces", [False, True])
+def test_a_spreadsheet_export_is_fitted_said_and_predicted(run: Any, pieces: bool) -> None:
+    Path("t.csv").write_bytes(EXPORT.encode("latin-1"))
+    ended = run(*FIT, *(("--memory", "100MB") if pieces else ()))
+    assert ended.code == 0 and ended.err.count("Note: ") == 1
+    for words in (
+        "Latin-1",
+        "semicolons",
+        "decimal commas",
+        "'Umsatz' as numbers",
+        "'Tag' as dates by day, month, year",
+    ):
+        assert words in ended.err
+    assert "pass --encoding, --delimiter or --decimal" in ended.err
+    model = oddsmith.load("m.odds")
+    assert model.design_.get_feature_names_out().tolist() == ["Größe", "Umsatz", "Ort[Ulm]", "Tag"]
+    np.testing.assert_allclose(model.basis_.steps[0].mean_[:2], [SIZE.mean(), PRICE.mean()])
+    Path("new.csv").write_text(EXPORT, encoding="utf-8-sig")
+    how = ("--memory", "100MB") if pieces else ()
+    assert run("predict", "m.odds", "new.csv", *how, "-o", "p.parquet").code == 0
+    shares = parquet.read_table("p.parquet")["p_ja"].to_numpy()
+    assert shares.shape == (N,) and np.corrcoef(shares, SOLD == "ja")[0, 1] > 0.3
+    Path("new.csv").write_text(EXPORT.replace("\n", "\n", 1).replace("Ulm;", "Ulm;", 1) + "1;12.5;Ulm;01.01.2024;ja\n")
+    said = run("predict", "m.odds", "new.csv", *how, "-o", "p.parquet").err
+    assert f"column 'Umsatz' holds '12.5' in line {N + 2}, where numbers such as" in said
+    assert run("evaluate", "m.odds", "t.csv", "-t", "verkauft", *how).code == 0
+    if not pieces:
+        assert run("report", "m.odds", "t.csv", "-t", "verkauft", "-o", "r.html").code == 0
+
+
+def test_options_say_how_text_is_read(run: Any) -> None:
+    rows = "".join(f"{1 + i % 7},234;{('no', 'yes')[i % 3 == 0]}\n" for i in range(60))
+    Path("t.csv").write_text("x;y\n" + rows)
+    fit = ("fit", "t.csv", "-t", "y", "--prior", 1, "-o", "m.odds")
+    assert "'x' as numbers ('7,234')" in run(*fit).err
+    ended = run(*fit, "--decimal", ",", "--delimiter", ";", "--encoding", "ascii")
+    assert ended.code == 0 and "'x' as" not in ended.err
+    fraction = oddsmith.load("m.odds").text_formats_["x"]
+    assert (fraction.decimal, fraction.thousands) == (",", "")
+
+
+def test_money_percent_and_spellings_are_recognised_and_no_good_column_is_to_be_dropped(run: Any) -> None:
+    table = pa.table(
+        {
+            "": list(range(N)),
+            "customer_id": (rng.permutation(N) * 3 + 1000).tolist(),
+            "price": [f"${x:,.2f}" for x in PRICE],
+            "rate": [f"{x:.0f}%" for x in SIZE],
+            "member": [(" yes", "NO ", "yes", "no")[i % 4] for i in range(N)],
+            "sold": SOLD,
+        }
+    )
+    csv.write_csv(table, "t.csv")
+    ended = run("fit", "t.csv", "-t", "sold", "--prior", 1, "-o", "m.odds")
+    assert "'price' as money" in ended.err and "'rate' as percentages" in ended.err
+    assert "'member' as levels in one spelling ('no', 'yes')" in ended.err
+    assert "A column without a name counts the rows" in ended.err and "--ignore ''" in ended.err
+    assert "Exclude it with --ignore customer_id" in ended.err
+    assert not any(f"--ignore {name}" in ended.err for name in ("price", "rate", "member"))
+    ended = run("fit", "t.csv", "-t", "sold", "--ignore", "", "--ignore", "customer_id", "-o", "m.odds")
+    assert ended.code == 0 and "Warning" not in ended.err
+
+
+def test_notes_come_before_the_fit(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("t.csv").write_text("name,y\n" + "".join(f"n{i},{'ab'[i % 2]}\n" for i in range(150)))
+    from oddsmith import LogisticRegression
+
+    def fail(*args: object, **more: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(LogisticRegression, "fit", fail)
+    said = run("fit", "t.csv", "-t", "y", "-o", "m.odds").err
+    assert said.index("'name' has 150 different values in 150 rows: it is an ID") < said.index("Error: There is not")
+
+
+def test_errors_give_the_line_of_the_file(run: Any) -> None:
+    rows = "".join(f'{i},"{i}\n{i}",{"ab"[i % 3 == 0]}\n\n' for i in range(30))
+    Path("t.csv").write_text(f"x,n,y\n{rows},,a\n")
+    fit = ("fit", "t.csv", "-t", "y", "--ignore", "n", "--prior", 1, "-o", "m.odds")
+    assert "has 1 missing values (NaN), the first in line 92" in run(*fit).err
+    assert "has 1 missing values (NaN), the first in line 92" in run(*fit, "--memory", "100MB").err
+    assert run(*fit, "--missing", "drop").code == 0
+    assert "first in line 92" in run("predict", "m.odds", "t.csv").err
+    Path("t.csv").write_text("x,y\n1,a\n2,\n3,b\n4,a\n")
+    said = run("fit", "t.csv", "-t", "y", "--prior", 1, "-o", "m.odds").err
+    assert "the target, is missing in 1 of 4 rows, the first in line 3" in said and "--missing drop" in said
+
+
+@pytest.mark.parametrize("pieces", [False, True])
+def test_missing_drop_drops_rows_without_a_class(run: Any, pieces: bool) -> None:
+    rows = "".join(f"{i % 7 if i % 11 else ''},{['a', 'b', ''][i % 5 if i % 5 < 3 else 1]}\n" for i in range(60))
+    Path("t.csv").write_text("x,y\n" + rows)
+    how = ("--memory", "100MB") if pieces else ()
+    assert run("fit", "t.csv", "-t", "y", "--prior", 1, "--missing", "drop", "-o", "m.odds", *how).code == 0
+    found = oddsmith.load("m.odds")
+    table = data.open_data("t.csv").table().drop_null()
+    expected = oddsmith.LogisticRegression(1.0).fit(table, "y")
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-6)
+
+
+def test_standardize_takes_a_category_of_many_levels(run: Any) -> None:
+    rows = "".join(f"{i * 7 % 61},S{i % 25:02},{'ab'[i * i % 5 < 2]}\n" for i in range(500))
+    Path("t.csv").write_text("age,state,y\n" + rows)
+    ended = run("fit", "t.csv", "-t", "y", "--basis", "standardize", "--prior", 1, "-o", "m.odds", "--report", "r.html")
+    assert (ended.code, ended.err) == (0, "")
+    assert "0/1 columns of levels stay as they are" in Path("r.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_text_that_a_spreadsheet_would_run_is_escaped_in_csv(run: Any, raw: bool) -> None:
+    texts = ["=cmd|' /C calc'!A0", "@SUM(1)", "+1-1", "-5", "+49 (30) 123", "-x", "plain", "\tx"]
+    table = pa.table({"id": texts, "x": [float(i) for i in range(8)], "y": ["=no", "yes"] * 4})
+    csv.write_csv(table, "t.csv")
+    assert run("fit", "t.csv", "-t", "y", "--ignore", "id", "--prior", 1, "-o", "m.odds").code == 0
+    how = ("--raw-text",) if raw else ()
+    assert run("predict", "m.odds", "t.csv", "--keep", "id", "-o", "p.csv", *how).code == 0
+    found = csv.read_csv("p.csv", convert_options=csv.ConvertOptions(column_types={"id": pa.string()}))
+    escaped = ["'=cmd|' /C calc'!A0", "'@SUM(1)", "+1-1", "-5", "+49 (30) 123", "'-x", "plain", "'\tx"]
+    assert found["id"].to_pylist() == (texts if raw else escaped)
+    assert ("=no" in found["predicted"].to_pylist()) == raw
+    assert run("predict", "m.odds", "t.csv", "--keep", "id", "-o", "p.parquet").code == 0
+    assert parquet.read_table("p.parquet")["id"].to_pylist() == texts, "only text files are opened in spreadsheets"
+
+
+def test_help_cuts_no_description(run: Any) -> None:
+    said = " ".join(run("--help").out.split())
+    assert "…" not in said and "..." not in said.replace("[ARGS]...", "")
+    assert "what would change the decision" in said
+
+
+def test_there_is_a_lecture_on_separation(run: Any) -> None:
+    said = run("lecture", "separation", "--no-open").out
+    assert "38. Separated classes" in said and "does it hold the answer?" in said
