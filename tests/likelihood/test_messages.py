@@ -396,7 +396,7 @@ REFUSED_PARAMETERS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "max_iter type": ({"max_iter": 1.5}, InvalidInputError, "max_iter must be .* found 1.5"),
     "threads": ({"threads": 0}, InvalidInputError, "threads must be None or a whole number of at least 1, found 0"),
     "basis": ({"basis": "cubic"}, InvalidTypeError, "basis must be one of .*found 'cubic'"),
-    "prior of zero": ({"prior": 0.0}, InvalidInputError, "positive number, found 0.0.*prior=None"),
+    "prior of zero": ({"prior": 0.0}, InvalidInputError, "positive number .*found 0.0.*prior=None"),
     "negative prior": ({"prior": -1.0}, InvalidInputError, "positive number, found -1.0"),
     "infinite prior": ({"prior": np.inf}, InvalidInputError, "positive number, found inf"),
     "word for a prior": ({"prior": "ridge"}, InvalidTypeError, "prior must be None, a positive number.*'ridge'"),
