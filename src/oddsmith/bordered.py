@@ -113,6 +113,18 @@ class BorderedDiagonal:
             rest -= factor.schur.solve(S[:, aside])
         return self.join(rest, -factor.G @ rest)
 
+    def joint_statistic(self, levels: Array) -> float:
+        """Return Wald's statistic ``vᵀ (V_EE)⁻¹ v`` of the diagonal block's weights v, where ``V = H⁻¹``.
+
+        The inverse of that block of V is ``D − B A⁻¹ Bᵀ``: nothing of the size L × L is formed.
+
+        >>> H = BorderedDiagonal(A=np.array([[4.0]]), B=np.array([[2.0]]), d=np.array([5.0]), start=1)
+        >>> H.joint_statistic(np.array([1.0]))
+        4.0
+        """
+        u = self.B.T @ levels
+        return float((self.d * levels**2).sum() - u @ factor_spd(self.A, tol=0.0).solve(u))
+
     def factor(self, *, tol: float = 0.0) -> BorderedFactor:
         """Factor the matrix by eliminating the diagonal block; rows that depend on others are set aside.
 

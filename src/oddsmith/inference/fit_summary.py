@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.stats import chi2
 
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, UnknownNameError
@@ -74,6 +75,43 @@ def list_estimates(fit: FitRecord, reason: str, level: float) -> Summary:
         with np.errstate(over="ignore"):
             table["odds_ratio"] = np.exp(estimate)
     return _summary(fit, table, (reason, "the largest estimates come first"), level)
+
+
+def summarize_levels(fit: FitRecord, level: float) -> Summary:
+    """Return the summary of two classes whose largest factor was eliminated: no covariance of all weights is formed.
+
+    A remark has the joint test of that factor's levels (Wald; after a Gaussian prior there is none).
+    """
+    state, gaussian = fit.state, split_prior(fit.fitted_prior)[0] is not None
+    H = state.bordered
+    assert H is not None
+    W, inside = shown_weights(state)
+    with one_blas_thread():
+        columns = wald_columns(W[0, inside], state.bordered_errors()[inside], level)
+    columns = {name: np.where(state.free[0, inside], column, np.nan) for name, column in columns.items()}
+    terms = [INTERCEPT, *fit.names]
+    remarks = [f"{'Gaussian prior' if gaussian else 'maximum likelihood'}; {100 * level:.4g}% Wald intervals"]
+    if fit.separation is not None:
+        infinite = np.array([terms[j] in fit.separation.infinite for j in inside])
+        columns = {n: c if n == "estimate" else np.where(infinite, np.nan, c) for n, c in columns.items()}
+        remarks.append("separated classes: terms without an error have no estimate; use a GaussianPrior")
+    elif not gaussian:
+        levels = state.x[0, H.start : H.stop]
+        df = int(state.free[0, H.start : H.stop].sum())
+        statistic = H.joint_statistic(np.where(state.free[0, H.start : H.stop], levels, 0.0))
+        name = str(terms[H.start]).partition("[")[0]
+        p = chi2.sf(statistic, df)
+        remarks.append(f"{name}: joint Wald test of {df:,} levels, χ² = {statistic:.6g}, p = {p:.4g}")
+    if gaussian:
+        shown = ("estimate", "std_error", "lower", "upper")
+        columns = {name: columns[source] for name, source in zip(POSTERIOR, shown, strict=True)}
+    table: dict[str, Any] = {"term": [terms[j] for j in inside], **columns}
+    if fit.link is None:
+        prefix = "credible_" if gaussian else ""
+        with np.errstate(over="ignore"):
+            table["odds_ratio"] = np.exp(table["estimate"])
+            table |= {f"odds_{end}": np.exp(columns[f"{prefix}{end}"]) for end in ("lower", "upper")}
+    return _summary(fit, table, tuple(remarks), level)
 
 
 def _summary(fit: FitRecord, table: dict[str, Any], remarks: tuple[str, ...], level: float) -> Summary:

@@ -118,7 +118,7 @@ class Summary(ColumnTable):
     @property
     def most_rows(self) -> int:  # type: ignore[override]
         """Rows that print shows."""
-        return 1000 if self.has_errors else 50
+        return 1000 if self.has_errors and len(self.columns["term"]) <= 1000 else 50
 
     @property
     def deviance(self) -> float:

@@ -126,6 +126,19 @@ class FittedState:
         W: Array = self.gauge @ x
         return W + self.common if self.K > 2 and self.reference is None else W
 
+    def bordered_errors(self) -> Array:
+        """Return the standard errors of the weights of two classes (1 + M) from the Hessian of a table, by elimination.
+
+        Cost: L · R² for L levels eliminated and R other weights.
+        """
+        assert self.bordered is not None
+        factor, shift = self.bordered.factor(), self.coordinates.center / self.coordinates.scale
+        variance = factor.inverse_diagonal()
+        variance[1:] /= self.coordinates.scale**2
+        to_intercept = np.where(self.free[0], np.concatenate([[1.0], -shift]), 0.0)
+        variance[0] = to_intercept @ factor.solve(to_intercept)
+        return np.sqrt(np.where(self.free[0], variance, np.nan))
+
     def objective_hessian(self, *, expected: bool = False) -> Array:
         """Return the Hessian of the objective, prior included, over the weights estimated."""
         H = self.expected if expected and self.expected is not None else self.hessian

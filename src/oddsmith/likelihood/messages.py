@@ -48,12 +48,35 @@ def separation_message(verdict: Separation, classes: Labels) -> str:
         elif term[1] != "(intercept)":
             parts.append(f"{term[1]!r} (class {term[0]!r}, {'+' if sign > 0 else '−'}∞)")
     shown = ", ".join(parts[:8]) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")
+    if len(parts) > 8 and len(classes) == 2:
+        shown = _levels_by_column(list(infinite or verdict.infinite)) or shown
     leak = f"{verdict.question} " if verdict.alone else ""
     return (
         f"{leak}The classes are {how} separated by {shown or 'the intercept'}: the likelihood has no maximum, so the "
         "weights shown are those at which the fit stopped. Use prior=JeffreysPrior() for finite estimates with valid "
         "intervals, or a GaussianPrior, or leave these columns out."
     )
+
+
+def _levels_by_column(terms: list[str]) -> str:
+    """Return how many levels of which columns there are among many terms, nothing if some term is no level.
+
+    >>> _levels_by_column(["city[Bern]", "city[Oslo]", "day[1]", "(intercept)"])
+    "2 levels of 'city' (such as 'Bern') and 1 level of 'day' (such as '1')"
+    """
+    levels: dict[str, list[str]] = {}
+    for term in terms:
+        column, bracket, level = str(term).partition("[")
+        if not bracket and term != "(intercept)":
+            return ""
+        if bracket:
+            levels.setdefault(column, []).append(level.removesuffix("]"))
+    most = sorted(levels.items(), key=lambda item: -len(item[1]))
+    shown = [
+        f"{len(found):,} level{'' if len(found) == 1 else 's'} of {column!r} (such as {found[0]!r})"
+        for column, found in most[:8]
+    ]
+    return " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
 
 
 def link_log_proba(link: Link, a: Array) -> Array:

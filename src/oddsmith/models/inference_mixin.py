@@ -10,7 +10,7 @@ from oddsmith.design.fitted_basis import in_deviations
 from oddsmith.design.inputs import as_table
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, UnavailableError
-from oddsmith.likelihood.fit import with_hessian
+from oddsmith.likelihood.fit import eliminated_columns, with_hessian
 from oddsmith.likelihood.fitted_state import FittedState, TrainingDataRef, missing_rows_message
 from oddsmith.links import LINKS, Link
 from oddsmith.models.estimator import Estimator
@@ -49,13 +49,23 @@ class InferenceMixin(Estimator):
         return None if self.link_ == "logit" else LINKS[self.link_]
 
     def _fit_record(
-        self, X: Any = None, y: Any = None, sample_weight: object = None, offset: object = None, *, hessian: bool = True
+        self,
+        X: Any = None,
+        y: Any = None,
+        sample_weight: object = None,
+        offset: object = None,
+        *,
+        hessian: bool = True,
+        bordered: bool = False,
     ) -> FitRecord:
-        """Return what inference needs of the fit; the rows are those of the fit, or None."""
+        """Return what inference needs of the fit; the rows are those of the fit, or None.
+
+        With ``bordered`` the Hessian of a table whose largest factor is eliminated will do.
+        """
         from oddsmith.inference.fit_record import FitRecord
 
         given = (X, y, sample_weight, offset)
-        state = self._fitted_state(given, hessian=hessian)
+        state = self._fitted_state(given, hessian=hessian, bordered=bordered)
         assigned = vars(self)
         return FitRecord(
             model_name=type(self).__name__,
@@ -82,23 +92,26 @@ class InferenceMixin(Estimator):
             return self._recall()
         return None if given[0] is None else given
 
-    def _fitted_state(self, given: tuple[Any, ...], *, hessian: bool) -> FittedState:
+    def _fitted_state(self, given: tuple[Any, ...], *, hessian: bool, bordered: bool = False) -> FittedState:
         """Return the state of the fit, with its Hessian: one pass over its rows if that was not formed yet."""
         self._check_fitted()
         if self._learned is None:
             raise UnavailableError(
                 "partial_fit leaves the weights near an optimum, not at one, and this needs an optimum: use fit(X, y)."
             )
-        if self._learned.hessian is not None or not hessian:
+        if self._learned.hessian is not None or not hessian or (bordered and self._learned.bordered is not None):
             return self._learned
         self._learned.require_optimum()
         data = self._training_data(given)
         if data is None:
             raise UnavailableError(missing_rows_message(self._learned))
-        self._learned.require_memory()
+        if not bordered:
+            self._learned.require_memory()
         _, problem = self._problem(*data)
         with one_blas_thread():
             self._learned = with_hessian(problem, *self._against_first(), self._learned, self.certificate_.gap)
+        if self._learned.hessian is None and not bordered:
+            raise UnavailableError(missing_rows_message(self._learned))
         return self._learned
 
     def _training_problem(self, given: tuple[Any, ...]) -> Problem:
@@ -163,13 +176,16 @@ class InferenceMixin(Estimator):
         >>> summary.estimate.round(4).tolist(), summary.std_error.round(4).tolist()
         ([-3.0351, 1.214], [2.5457, 0.9126])
         """
-        from oddsmith.inference.fit_summary import check_intervals, list_estimates, summarize
+        from oddsmith.inference.fit_summary import check_intervals, list_estimates, summarize, summarize_levels
         from oddsmith.inference.summary import check_level
 
         level, intervals = check_level(level), check_intervals(intervals)
         kind, X = self._covariance(covariance, X, (y, sample_weight, offset))
         rows = (X, y, sample_weight, offset)
-        reason = "" if kind.needs_rows or intervals != "wald" else self._why_no_errors(rows)
+        plain = not kind.needs_rows and intervals == "wald"
+        if plain and self._eliminates(rows):
+            return summarize_levels(self._fit_record(*rows, bordered=True), level)
+        reason = self._why_no_errors(rows) if plain else ""
         if reason:
             return list_estimates(self._fit_record(*rows, hessian=False), reason, level)
         return summarize(self._fit_record(*rows), kind, intervals, level)
@@ -191,6 +207,17 @@ class InferenceMixin(Estimator):
             kept = {*known.tolist(), *(name for name in others if isinstance(name, str))}
             X = table.select([name for name in table.columns if name in kept]).to_native()
         return kind, X
+
+    def _eliminates(self, given: tuple[Any, ...]) -> bool:
+        """Whether the weights are so many that their covariance comes from the Hessian with a factor eliminated."""
+        self._check_fitted()
+        state = self._learned
+        if state is None or state.hessian is not None or state.x.size <= POLICY.largest_hessian:
+            return False
+        if state.bordered is not None or state.moved or state.K > 2:
+            return state.bordered is not None
+        data = self._training_data(given)
+        return data is not None and eliminated_columns(self._problem(*data)[1]) is not None
 
     def _why_no_errors(self, given: tuple[Any, ...]) -> str:
         """Return why this fit has no Hessian and gets none for a summary, or nothing."""

@@ -15,6 +15,7 @@ from narwhals import Implementation
 
 import oddsmith
 from oddsmith import statistics as _statistics  # noqa: F401
+from oddsmith.bordered import BorderedDiagonal
 from oddsmith.data_access.class_views import BinaryView
 from oddsmith.data_access.shards import Shard, ShardParams
 from oddsmith.decision.calibration import IsotonicMap, LinearMap
@@ -65,7 +66,7 @@ from oddsmith.statistics.scores import LeverageParams
 
 RECORDS = (
     *(Certificate, Trace, Plan, Stage, Selection, Separation),
-    *(Expansion, Coordinates, FittedState, EarlierRows, OnlineState, Anchored, Inherited, Quadratic),
+    *(Expansion, Coordinates, BorderedDiagonal, FittedState, EarlierRows, OnlineState, Anchored, Inherited, Quadratic),
     *(Folded, Solution, ColumnPlan, NaiveDensities, GaussianDensities),
     *(families.BernoulliColumns, families.CategoricalColumns, families.GaussianColumns),
     *(families.MultinomialColumns, families.PoissonColumns),

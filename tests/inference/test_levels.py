@@ -1,0 +1,55 @@
+"""Summaries of tables whose largest factor is eliminated: the errors of the whole covariance, without forming it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars
+import pytest
+
+from oddsmith import GaussianPrior, LogisticRegression, load
+from oddsmith.design import table as design
+from oddsmith.errors import LevelsWarning, UnavailableError
+from oddsmith.solvers import policy
+
+pytestmark = pytest.mark.filterwarnings(f"ignore::{LevelsWarning.__module__}.{LevelsWarning.__name__}")
+
+
+def groups() -> tuple[polars.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(3)
+    group, kind, x = rng.integers(0, 120, 3000), rng.integers(0, 3, 3000), rng.normal(5.0, 2.0, 3000)
+    a = 0.4 * (x - 5.0) + 0.5 * rng.normal(size=120)[group] + 0.3 * kind
+    names = {"x": x, "kind": [f"k{k}" for k in kind], "group": [f"g{g:03d}" for g in group]}
+    return polars.DataFrame(names), rng.random(3000) < 1.0 / (1.0 + np.exp(-a))
+
+
+@pytest.mark.parametrize("prior", [None, 2.0])
+def test_errors_equal_those_of_the_whole_hessian(
+    prior: float | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    X, y = groups()
+    monkeypatch.setattr(design, "SPLIT_ELEMENTS", np.inf)
+    expected = LogisticRegression(prior, design=None, tol=1e-12).fit(X, y)
+    whole = expected.summary()
+    monkeypatch.setattr(design, "SPLIT_ELEMENTS", 0)
+    small = replace(policy.POLICY, largest_hessian=50, eliminated_columns=1, eliminated_levels=1)
+    monkeypatch.setattr(policy, "POLICY", small)
+    monkeypatch.setattr("oddsmith.models.inference_mixin.POLICY", small)
+    model = LogisticRegression(prior, tol=1e-12).fit(X, y)
+    found = model.summary()
+    assert found.term.tolist() == whole.term.tolist() if hasattr(found.term, "tolist") else found.term == whole.term
+    error = "std_error" if prior is None else "posterior_sd"
+    np.testing.assert_allclose(found.estimate, whole.estimate, atol=1e-9)
+    np.testing.assert_allclose(getattr(found, error), getattr(whole, error), rtol=1e-9)
+    model.save(tmp_path / "m.odds")
+    np.testing.assert_array_equal(getattr(load(tmp_path / "m.odds").summary(), error), getattr(found, error))
+    with pytest.raises(UnavailableError, match="not formed"):
+        model.posterior_.covariance  # noqa: B018
+    if prior is None:
+        terms = [name for name in whole.term if str(name).startswith("group[")]
+        joint = expected.test_linear([{name: 1.0} for name in terms])
+        assert f"joint Wald test of {joint.df} levels, χ² = {joint.statistic:.6g}" in str(found)
+    else:
+        assert isinstance(model.prior_, GaussianPrior) and "joint" not in str(found)
