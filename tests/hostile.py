@@ -58,7 +58,7 @@ SCALES = (
     1e200,
     1e308,
 )
-SLOW = 3.0
+SLOW = 10.0
 """Seconds beyond which a problem is a finding."""
 STUCK = 20
 """Seconds after which it is stopped."""

@@ -377,3 +377,21 @@ def test_scores_of_a_weighted_model_say_that_rows_count_once(run: Any) -> None:
     assert "these scores count every row once" in " ".join(said.split()), said
     assert run("fit", "iris", "-t", "species", "--prior", "1", "-o", "i.odds").code == 0
     assert "count every row" not in run("evaluate", "i.odds", "iris", "-t", "species").err
+
+
+@pytest.mark.parametrize(("text", "weights"), [("balanced", "balanced"), ("{'Adelie': 3}", {"Adelie": 3})])
+def test_class_weights_of_the_command_line_are_those_of_the_library(run: Any, text: str, weights: Any) -> None:
+    given = ("fit", "penguins", "-t", "species", "--prior", 1, "--missing", "drop", "-o", "p.odds")
+    assert run(*given, "--class-weight", text).code == 0
+    model = LogisticRegression(1.0, design=Design(missing="drop"), class_weight=weights)
+    model.fit(load_dataset("penguins"), "species")
+    loaded = oddsmith.load("p.odds")
+    assert loaded.class_weight == weights
+    np.testing.assert_array_equal(loaded.coef_, model.coef_)
+
+
+def test_class_weights_and_parameters_of_other_libraries_get_a_sentence(run: Any) -> None:
+    given = ("fit", "iris", "-t", "species", "-o", "i.odds")
+    assert "balanced" in run(*given, "--class-weight", "even").err
+    assert "cannot be read" in run(*given, "--class-weight", "{no").err
+    assert "C=4 is prior=2.0" in " ".join(run(*given, "--model", "logistic(C=4)").err.split())
