@@ -37,8 +37,8 @@ SCORE_NAMES = {
 }
 SQUARE: dict[str, Any] = {"width": 400, "height": 380}
 CHANCE = (
-    "Chance alone makes reliability and calibration error larger than zero. An interval from 0 says that chance explains "
-    "the value."
+    "Chance alone makes reliability and calibration error larger than zero. An interval from 0 says that chance "
+    "explains the value."
 )
 CHANCY = ("calibration_error", "brier_reliability")
 NO_PROBABILITIES = (
