@@ -11,6 +11,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, load_iris, make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression as Theirs
+from sklearn.metrics import log_loss
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
@@ -154,10 +155,12 @@ def test_bad_input_is_refused_in_words() -> None:
 def test_separated_classes_keep_finite_probabilities(method: str) -> None:
     X, y = load_iris(return_X_y=True)
     X, y = X[:100], y[:100]
-    fitted = RecalibratedClassifier(FisherDiscriminant(), method).fit(X, y)
-    around = recalibrate(FisherDiscriminant().fit(X, y), X, y, method)
-    for model in (fitted, around):
-        assert np.isfinite(model.predict_proba(X)).all() and model.score(X, y) == 1.0
+    for inner in (FisherDiscriminant(), GaussianClassifier("separate"), LinearSVC()):
+        fitted = RecalibratedClassifier(inner, method).fit(X, y)
+        for model in (fitted, recalibrate(inner.fit(X, y), X, y, method)):
+            P = model.predict_proba(X)
+            assert np.isfinite(P).all() and model.score(X, y) == 1.0
+            assert log_loss(y, P) < 0.1, "a slope that was not found is 0"
 
 
 @pytest.mark.parametrize("method", METHODS)
