@@ -10,7 +10,7 @@ import pytest
 
 def test_exercise_without_a_topic_lists_all(run: Any) -> None:
     ended = run("exercise")
-    assert ended.code == 0 and len(ended.out.splitlines()) == 38
+    assert ended.code == 0 and len(ended.out.splitlines()) == 39
     assert json.loads(run("exercise", "--json").out)["exercises"]["number"] == list(range(1, 38))
 
 
