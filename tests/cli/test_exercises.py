@@ -10,8 +10,8 @@ import pytest
 
 def test_exercise_without_a_topic_lists_all(run: Any) -> None:
     ended = run("exercise")
-    assert ended.code == 0 and len(ended.out.splitlines()) == 38
-    assert json.loads(run("exercise", "--json").out)["exercises"]["number"] == list(range(1, 38))
+    assert ended.code == 0 and len(ended.out.splitlines()) == 39
+    assert json.loads(run("exercise", "--json").out)["exercises"]["number"] == list(range(1, 39))
 
 
 def test_exercise_states_its_text_data_and_question_but_no_hint_unless_asked(run: Any) -> None:

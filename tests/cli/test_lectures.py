@@ -18,7 +18,7 @@ def no_screen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_lecture_without_a_topic_lists_all(run: Any) -> None:
     ended = run("lecture")
-    assert ended.code == 0 and len(ended.out.splitlines()) == 38
+    assert ended.code == 0 and len(ended.out.splitlines()) == 39
     for topic in topics():
         assert f"{topic.name}" in ended.out and topic.title in ended.out
     assert json.loads(run("lecture", "--json").out)["topics"]["name"] == [topic.name for topic in topics()]

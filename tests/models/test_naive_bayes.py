@@ -377,9 +377,17 @@ def test_smoothing_is_a_number_of_at_least_zero(name, value) -> None:
         NaiveBayes(**{name: value}).fit(BITS, Y)
 
 
+def test_dates_are_days() -> None:
+    days = pandas.date_range("2020", periods=4)
+    model = NaiveBayes().fit(pandas.DataFrame({"when": days}), [0, 1, 0, 1])
+    numbers = NaiveBayes().fit(pandas.DataFrame({"when": [18262.0, 18263.0, 18264.0, 18265.0]}), [0, 1, 0, 1])
+    rows = pandas.DataFrame({"when": days[:2]})
+    assert np.allclose(model.predict_proba(rows), numbers.predict_proba(pandas.DataFrame({"when": [18262.0, 18263.0]})))
+
+
 def test_columns_that_are_neither_numbers_nor_words_are_refused_by_name() -> None:
-    with pytest.raises(InvalidInputError, match="'when' is of type timestamp"):
-        NaiveBayes().fit(pandas.DataFrame({"when": pandas.date_range("2020", periods=4)}), [0, 1, 0, 1])
+    with pytest.raises(InvalidInputError, match="'when' is of type duration"):
+        NaiveBayes().fit(pandas.DataFrame({"when": pandas.to_timedelta([1, 2, 3, 4], "D")}), [0, 1, 0, 1])
     with pytest.raises(InvalidInputError, match="'mix' holds values of different types"):
         NaiveBayes().fit(pandas.DataFrame({"mix": [1, "a", 2, "b"]}, dtype=object), [0, 1, 0, 1])
     with pytest.raises(InvalidInputError, match="Column 1 holds values of different types"):
