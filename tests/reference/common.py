@@ -40,19 +40,35 @@ def standardised(X: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     return (X - center) / scale, {"center": center, "scale": scale}
 
 
+def rule_table(rows: int, levels: int, seed: int, values: int) -> dict[str, list[Any]]:
+    """Return the columns of ``rule_table`` in factors.R: a rule in whole numbers, from those of Park and Miller."""
+    draws, state = np.empty(4 * rows, dtype=np.int64), seed
+    for i in range(len(draws)):
+        state = 16807 * state % 2147483647
+        draws[i] = state
+    d = draws.reshape(rows, 4).T
+    g, h, k = d[0] % levels, d[1] % 3, d[2] % values
+    threshold = 200 + 37 * g % 301 + 80 * h + 200 * k // values
+    texts = {"g": [f"g{i:04}" for i in g.tolist()], "h": ["pqr"[i] for i in h.tolist()]}
+    return {**texts, "x": (k / 8).tolist(), "y": (d[3] % 1000 < threshold).astype(int).tolist()}
+
+
 def save(name: str, table: Table, answers: dict[str, Any], packages: list[str]) -> None:
-    """Write ``name.json``, every float with all its digits and innermost lists on one line."""
-    record = {
-        "name": name,
+    """Write ``name.json``, with the fields that say which data it is about."""
+    header = {
         "data": table.data,
         "target": table.target,
         "columns": table.columns,
         "weights": table.weights,
         "offset": None,
         "classes": table.classes,
-        **answers,
-        "packages": {package: version(package) for package in packages},
     }
+    write(name, {**header, **answers}, packages)
+
+
+def write(name: str, answers: dict[str, Any], packages: list[str]) -> None:
+    """Write ``name.json``, every float with all its digits and innermost lists on one line."""
+    record = {"name": name, **answers, "packages": {package: version(package) for package in packages}}
     text = json.dumps(record, indent=2, default=lambda x: x.tolist(), ensure_ascii=False, allow_nan=False)
     text = re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda m: "[" + re.sub(r"\s+", " ", m[1]) + "]", text)
     (FOLDER / f"{name}.json").write_text(text + "\n", encoding="utf-8")

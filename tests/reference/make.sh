@@ -4,7 +4,7 @@
 #
 # Needs R with MASS, nnet, sandwich and brglm2 (Debian: r-base-core, r-cran-mass, r-cran-nnet, r-cran-sandwich,
 # r-cran-brglm2); `data` needs ggplot2 and palmerpenguins too (Debian: r-cran-ggplot2, r-cran-palmerpenguins).
-# `python` needs statsmodels and laplace-torch for the interpreter in $PYTHON. Nothing is installed here.
+# `python` needs statsmodels, laplace-torch and pyfixest for the interpreter in $PYTHON. Nothing is installed here.
 set -eu
 cd "$(dirname "$0")"
 
@@ -18,17 +18,17 @@ need() {
 }
 
 if [ "${1:-}" = python ]; then
-    for script in margins.py laplace_torch.py mcmc.py; do
+    for script in margins.py laplace_torch.py mcmc.py fixed_effects.py; do
         "${PYTHON:-python3}" -W ignore "$script"
     done
     exit
 fi
 command -v Rscript >/dev/null || { echo "Rscript is missing (Debian: r-base-core)." >&2; exit 1; }
-need MASS nnet sandwich brglm2 survival pROC
+need MASS nnet sandwich brglm2 survival pROC Matrix
 if [ "${1:-}" = data ]; then
     need ggplot2 palmerpenguins
     Rscript --vanilla data.R
 fi
-for script in glm.R multinom.R discriminant.R links.R inference.R firth.R splines.R calibration.R auc.R robust.R design.R; do
+for script in glm.R multinom.R discriminant.R links.R inference.R firth.R splines.R calibration.R auc.R robust.R design.R factors.R; do
     Rscript --vanilla "$script"
 done
