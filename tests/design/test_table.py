@@ -19,7 +19,14 @@ from oddsmith import Design, LogisticRegression
 from oddsmith.design import terms
 from oddsmith.design.frame import read_frame
 from oddsmith.design.levels import summarise_column
-from oddsmith.errors import CollinearityWarning, InvalidInputError, LevelsWarning, NotFittedError, OddsmithError
+from oddsmith.errors import (
+    CollinearityWarning,
+    FormatWarning,
+    InvalidInputError,
+    LevelsWarning,
+    NotFittedError,
+    OddsmithError,
+)
 
 LIBRARIES = ("pandas", "pandas of Arrow", "pandas nullable", "polars", "arrow")
 
@@ -529,3 +536,12 @@ def test_a_column_of_one_level_is_named_in_a_warning_at_the_caller() -> None:
     assert caught[0].filename == __file__ and design.get_feature_names_out().tolist() == ["z"]
     with pytest.raises(InvalidInputError, match="not there in the fit: 'b'"):
         design.transform(polars.DataFrame({"x": ["b"], "z": [1]}))
+
+
+def test_text_formats_are_recognised_beside_labels_in_an_array() -> None:
+    from oddsmith.design.text_columns import recognise
+
+    table = polars.DataFrame({"price": [f"${i}.50" for i in range(30)]})
+    with pytest.warns(FormatWarning, match="'price' as money"):
+        read, formats = recognise(table, np.arange(30) > 9)
+    assert read["price"].to_list() == [i + 0.5 for i in range(30)] and list(formats) == ["price"]

@@ -69,7 +69,7 @@ def recognise(X: Any, y: object = None) -> tuple[Any, dict[str, TextFormat]]:
     for column in texts:
         array = _as_arrow(column)
         format_ = None if array is None else find_format(array)
-        if format_ is None or (column.name == y and format_.kind != "levels"):
+        if format_ is None or (isinstance(y, str) and column.name == y and format_.kind != "levels"):
             continue
         values, broken = format_.parse(array)
         if broken is None:  # what breaks off after the sample stays text
