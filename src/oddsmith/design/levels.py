@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from oddsmith.design.formula import Formula
 from oddsmith.design.frame import KIND_WORDS, Coded, Frame
+from oddsmith.engines.memory import available_cores, parallel_map
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
@@ -241,4 +243,6 @@ def summarise(frame: Frame, formula: Formula, s: Array | None, *, numbers: bool)
         for factor in term
         for name in factor.columns
     )
+    # Texts are coded without the interpreter's lock, a column on each core.
+    deque(parallel_map(frame.coded, [name for name, levels in uses if levels], available_cores()), maxlen=0)
     return {use: summarise_column(frame, use[0], s, levels=use[1]) for use in uses if use[1] or numbers}
