@@ -131,9 +131,11 @@ class GaussianPrior:
         ``f(x) = Σ_j v_j k(x, c_j)`` has the penalty ``½ vᵀK v / σ²`` (its squared norm in the kernel's space), K the
         kernel between the centres; that is a Gaussian process with covariance ``σ² k`` seen at the centres. The
         kernel is then whitened, and the model's weights w are those of the whitened columns, ``v = R w``.
-    groups : "each", or list of lists of columns (names or numbers), optional
-        With ``scale="evidence"``: a width for each column (automatic relevance), or for each group of columns. Those
-        in no group form one more.
+    groups : "each", "factor", or list of lists of columns (names or numbers), optional
+        With ``scale="evidence"``: a scale for each column (automatic relevance), for each category of a table, or for
+        each group of columns. Those in no group form one more. ``"factor"`` is partial pooling: rare levels are drawn
+        towards zero as far as the levels of their category differ little, as random intercepts of a mixed model at
+        their mode. It is not a mixed model: intervals do not count the uncertainty of the scales.
     scales : list of numbers, optional
         The widths that ``"loo"`` and ``"cv"`` try; by default 20 over four decades around the spread of the columns.
     cv : int, splitter or list of (train, test), optional

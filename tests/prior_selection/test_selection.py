@@ -345,3 +345,25 @@ def test_the_minimum_of_a_curve_and_the_smallest_scale_near_it() -> None:
     assert lowest(np.array([0.0, 1.0, 2.0]), np.array([1.0, 0.0, 1.0])) == (1.0, False)
     loss, error = np.array([0.5, 0.42, 0.4]), np.array([0.1, 0.05, 0.03])
     assert one_standard_error(np.array([0.1, 1.0, 10.0]), loss, error) == 1
+
+
+def test_a_scale_for_each_factor_is_that_of_its_columns() -> None:
+    """``groups="factor"`` names no columns; the levels of each category share a scale, and the numbers one more."""
+    import polars
+
+    rng = np.random.default_rng(5)
+    city, kind, x = rng.integers(0, 12, 1500), rng.integers(0, 4, 1500), rng.normal(size=(1500, 2))
+    a = 1.2 * rng.normal(size=12)[city] + 0.1 * rng.normal(size=4)[kind] + 0.5 * x[:, 0]
+    y = rng.random(1500) < 1.0 / (1.0 + np.exp(-a))
+    columns = {"city": [f"c{i:02d}" for i in city], "u": x[:, 0], "kind": [f"k:{i}" for i in kind], "v": x[:, 1]}
+    table = polars.DataFrame(columns)
+    found = LogisticRegression(GaussianPrior("evidence", groups="factor")).fit(table, y)
+    names = [str(name) for name in found.design_.get_feature_names_out()]
+    groups = [[name for name in names if name.startswith(f"{column}[")] for column in ("city", "kind")]
+    named = LogisticRegression(GaussianPrior("evidence", groups=[*groups, ["u", "v"]])).fit(table, y)
+    np.testing.assert_allclose(found.coef_, named.coef_, atol=1e-8)
+    scales = dict(zip(names, np.sqrt(np.asarray(found.prior_.covariance)), strict=True))
+    assert scales["city[c01]"] == scales["city[c11]"] > 2.0 * scales["kind[k:1]"]
+    assert scales["u"] == scales["v"] != scales["city[c01]"]
+    with pytest.raises(InvalidInputError, match=r"'column'.*'each', 'factor'"):
+        LogisticRegression(GaussianPrior("evidence", groups="column")).fit(table, y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -156,11 +157,18 @@ def column_groups(prior: GaussianPrior, names: Iterable[object]) -> tuple[Indice
     if prior.groups is None:
         return np.zeros(M, dtype=np.intp), None
     if isinstance(prior.groups, str):
-        if prior.groups != "each":
-            raise UnknownNameError("way to group the columns", prior.groups, ["each"])
-        return np.arange(M), tuple((name,) for name in columns)
+        if prior.groups == "each":
+            return np.arange(M), tuple((name,) for name in columns)
+        if prior.groups != "factor":
+            raise UnknownNameError("way to group the columns", prior.groups, ["each", "factor"])
+        keys = [re.sub(r"\[.*?\](?=:|$)", "[]", name) if "[" in name else "" for name in columns]
+        order = {key: g for g, key in enumerate(dict.fromkeys(sorted(keys, key=lambda key: key == "")))}
+        group = np.array([order[key] for key in keys], dtype=np.intp)  # all numbers come last, as one group
+        return group, tuple(tuple(np.array(columns)[group == g].tolist()) for g in range(len(order)))
     if not np.iterable(prior.groups):
-        raise InvalidTypeError(f"groups must be 'each' or a list of lists of columns, found {prior.groups!r}.")
+        raise InvalidTypeError(
+            f"groups must be 'each', 'factor' or a list of lists of columns, found {prior.groups!r}."
+        )
     group = np.full(M, -1, dtype=np.intp)
     for g, members in enumerate(prior.groups):
         for member in members if np.iterable(members) and not isinstance(members, str) else [members]:
