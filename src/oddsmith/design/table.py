@@ -18,6 +18,7 @@ from oddsmith.design.frame import KIND_WORDS, Frame, read_frame
 from oddsmith.design.inputs import ArrayOrCSR, as_table, check_fitted, restored_on_error, split_target, take_rows
 from oddsmith.design.level_checks import warn_of_levels
 from oddsmith.design.levels import MISSING, Category, ColumnSummary, Summaries, TableSchema, choose_reference, summarise
+from oddsmith.design.missing_values import complete_rows, empty_error, missing_error
 from oddsmith.design.split import split_rows
 from oddsmith.design.terms import Factor, Term, contrasts, encode, indicator, is_sparse
 from oddsmith.errors import (
@@ -35,15 +36,6 @@ Reference = str | dict[str, Any] | None
 SPLIT_ELEMENTS = 1_500_000
 """Numbers of the expanded rows from which categories stay codes, however few their levels."""
 POLICIES = {"missing": ("error", "drop", "indicator"), "unseen": ("error", "reference")}
-MISSING_REMEDIES = {
-    "error": "this design takes complete rows only. Use Design(missing='drop') or Design(missing='indicator'), or fill "
-    "them first.",
-    "drop": "rows with missing values were left out of the fit, so nothing is known about them. Leave them out, or fit "
-    "with missing='indicator'.",
-    "indicator": "had none in the fit, so nothing is known about them. Fill them first, or fit with rows that have "
-    "some.",
-}
-"""Why missing values are refused, and what to do, by the design's policy."""
 
 
 class Design(TransformerMixin, BaseEstimator):
@@ -189,7 +181,7 @@ class Design(TransformerMixin, BaseEstimator):
         frame, _, s = self._complete(frame, sample_weight, empty_ok=True)
         for name in frame.columns if self.missing == "error" and check else ():
             if frame.missing(name).any():
-                raise self._missing_error(name, frame)
+                raise missing_error(name, frame, self.missing)
         return TableSchema(frame.kinds, summarise(frame, formula, s, numbers=self.missing == "indicator"))
 
     def complete(self, X: Any) -> Indices | None:
@@ -302,23 +294,8 @@ class Design(TransformerMixin, BaseEstimator):
     ) -> tuple[Frame, Indices | None, Array | None]:
         """Return the rows to fit with, which they are if some are dropped, and their weights."""
         s = inputs.read_weights(sample_weight, frame.n_rows)
-        if self.missing != "drop":
-            return frame, None, s
-        complete = np.ones(frame.n_rows, dtype=bool)
-        for name in frame.columns:
-            if frame.kinds[name] == "empty" and not empty_ok:
-                raise _empty_error(name)
-            complete &= ~frame.missing(name)
-        if complete.all():
-            return frame, None, s
-        if not complete.any() and not empty_ok:
-            most = max(frame.columns, key=lambda name: frame.missing(name).sum())
-            raise InvalidInputError(
-                f"Every row has a missing value (most often in column {most!r}), so missing='drop' leaves none. Leave "
-                "that column out, or use missing='indicator'."
-            )
-        kept = np.flatnonzero(complete)
-        return frame.take(kept), kept, take_rows(s, kept)
+        kept = complete_rows(frame, empty_ok=empty_ok) if self.missing == "drop" else None
+        return (frame, None, s) if kept is None else (frame.take(kept), kept, take_rows(s, kept))
 
     def _settle(
         self, formula: Formula, frame: Frame, summaries: Summaries, s: Array | None = None, *, all_rows: bool = True
@@ -329,12 +306,12 @@ class Design(TransformerMixin, BaseEstimator):
         self.kinds_ = {name: frame.kinds[name] for name in formula.columns}
         for name, kind in self.kinds_.items():
             if kind == "empty" and all_rows:
-                raise _empty_error(name)
+                raise empty_error(name)
         given = {f.category: f.reference for term in formula.terms for f in term if f.reference is not None}
         self.categories_, self.fills_, self.states_ = {}, {}, {}
         for (name, levels), summary in summaries.items():
             if all_rows and not summary.observed > 0:
-                raise _empty_error(name)
+                raise empty_error(name)
             if levels:
                 self.categories_[name] = self._category(name, summary, given, all_rows)
             elif summary.missing > 0:
@@ -416,17 +393,9 @@ class Design(TransformerMixin, BaseEstimator):
         missing = np.isnan(x)
         if missing.any():
             if name not in self.fills_:
-                raise self._missing_error(name, frame)
+                raise missing_error(name, frame, self.missing)
             x = np.where(missing, self.fills_[name], x)
         return x
-
-    def _missing_error(self, name: str, frame: Frame) -> InvalidInputError:
-        missing = frame.missing(name)
-        return InvalidInputError(
-            f"Column {name!r} has {int(missing.sum())} missing values (NaN), the first in row "
-            f"{int(np.argmax(missing))}, and {MISSING_REMEDIES[self.missing]}",
-            row=int(np.argmax(missing)),
-        )
 
     def is_split(self, n_rows: int) -> bool:
         """Whether so many rows are better kept in parts: there are categories, and expanded they would be large.
@@ -447,7 +416,7 @@ class Design(TransformerMixin, BaseEstimator):
             category = self.categories_[factor.of]
             coded = frame.coded(factor.of)
             if None not in category.levels and int(coded.codes.min(initial=0)) < 0:
-                raise self._missing_error(category.name, frame)
+                raise missing_error(category.name, frame, self.missing)
             return category.code_rows(coded, self.unseen, absent, full=factor.full)
 
         def numbers(factor: Factor) -> list[npt.NDArray[Any]]:
@@ -490,7 +459,7 @@ class Design(TransformerMixin, BaseEstimator):
         """Return the column of each row's level, without that of the reference (−1) and with it."""
         coded = frame.coded(category.name)
         if None not in category.levels and (coded.codes < 0).any():
-            raise self._missing_error(category.name, frame)
+            raise missing_error(category.name, frame, self.missing)
         places = category.places(coded, self.unseen, absent)
         levels = np.arange(len(category.levels))
         column = np.where(levels == category.reference, -1, levels - (levels > category.reference))
@@ -501,10 +470,6 @@ def target_of(design: Design) -> str | None:
     """Return the name on the left side of a design's formula, None if it has none."""
     left, tilde, _ = (design.formula or "").partition("~")
     return left.strip().strip("`") or None if tilde else None
-
-
-def _empty_error(name: str) -> InvalidInputError:
-    return InvalidInputError(f"Column {name!r} is missing in every row (of positive weight). Leave it out.")
 
 
 def _read_some_rows(X: object, names: Iterable[str]) -> Frame:

@@ -459,11 +459,9 @@ class FoldObjective:
     def _bordered_source(self) -> AnySource | RunSource:
         """Return the rows in few slices where the sums of each are as large as its rows."""
         assert self.eliminated is not None
-        source, levels = self.source, self.eliminated[1] - self.eliminated[0]
-        numbers = levels * float(self.size - levels)
-        if not isinstance(source, MemorySource) or len(source.slices()) <= policy.POLICY.small_slices:
-            return source
-        return in_slices(source, policy.POLICY.small_slices) if 8.0 * numbers > source.size else source
+        source, levels, few = self.memory_source, self.eliminated[1] - self.eliminated[0], policy.POLICY.small_slices
+        large_sums = 8.0 * levels * float(self.size - levels) > source.size
+        return in_slices(source, few) if large_sums and len(source.slices()) > few else source
 
     def _at(self, w: Array, order: int = 1, inverse: Array | None = None, *, expected: bool = False) -> CurvatureParams:
         """Return the weights as the kernels take them."""

@@ -11,10 +11,14 @@ from sklearn.base import BaseEstimator
 from oddsmith.data_access.dispatch import streams
 from oddsmith.design.fitted_basis import expanded, has_basis, input_names
 from oddsmith.design.inputs import check_finite, check_fitted, feature_names, read_rows
+from oddsmith.engines import MemorySource
+from oddsmith.engines.memory import available_cores, parallel_map
 from oddsmith.errors import InvalidInputError
+from oddsmith.kernels.curvature import activations
 from oddsmith.models.foreign_parameters import translate
 from oddsmith.numerics import Array, log_softmax, softmax
 from oddsmith.protocols import Labels
+from oddsmith.rows import SplitRows
 
 if TYPE_CHECKING:
     from oddsmith.densities.rows import RowMatrix
@@ -47,8 +51,12 @@ class Estimator(BaseEstimator):
 
     def _rows(self, X: object, *, deciding: bool = False) -> Any:
         """Return checked rows, seen through the basis where there is one; some models decide on complete rows only."""
+        return self._checked_rows(X, split=False)
+
+    def _checked_rows(self, X: object, *, split: bool) -> Any:
+        """Return `_rows`; with ``split`` large tables may come in parts, categories as codes."""
         self._check_fitted()
-        rows = read_rows(self, X, reset=False)
+        rows = read_rows(self, X, reset=False, split=split and not has_basis(self))
         check_finite(rows, feature_names(self))
         return expanded(self, rows)
 
@@ -81,14 +89,14 @@ class PosteriorMixin(Estimator):
         return log_softmax(self._activations(X))
 
 
-def linear_activations(rows: RowMatrix, W: Array, b: Array) -> Array:
+def linear_activations(rows: RowMatrix | SplitRows, W: Array, b: Array, threads: int | None = None) -> Array:
     """Return ``rows @ Wᵀ + b``; refuse rows of which that is no finite number.
 
     >>> linear_activations(np.array([[1.0], [2.0]]), np.array([[3.0]]), np.array([1.0])).tolist()
     [[4.0], [7.0]]
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        A = np.asarray(rows @ W.T + b)
+        A = _split_activations(rows, W, b, threads) if isinstance(rows, SplitRows) else np.asarray(rows @ W.T + b)
     finite = np.isfinite(A)
     if not finite.all():
         raise InvalidInputError(
@@ -96,6 +104,15 @@ def linear_activations(rows: RowMatrix, W: Array, b: Array) -> Array:
             "floating point. They are unlike those of the fit: correct them, or leave the row out."
         )
     return A
+
+
+def _split_activations(rows: SplitRows, W: Array, b: Array, threads: int | None) -> Array:
+    source = MemorySource(rows, np.zeros(rows.shape[0], dtype=np.int32), 1)
+
+    def part(ends: tuple[int, int]) -> Array:
+        return activations(source.block(*ends), W, b, np.zeros(rows.shape[1]))
+
+    return np.concatenate([*parallel_map(part, source.slices(), threads or available_cores())])
 
 
 def per_class(A: Array) -> Array:

@@ -16,7 +16,6 @@ from oddsmith.data_access.dispatch import streams
 from oddsmith.data_access.training_data import read_data, refuse_pieces
 from oddsmith.design.class_weight import weigh_classes
 from oddsmith.design.fitted_basis import (
-    has_basis,
     learn_basis,
     learn_rows,
     level_columns,
@@ -28,15 +27,11 @@ from oddsmith.design.fitted_design import through_design
 from oddsmith.design.inputs import (
     check_class_weights,
     check_finite,
-    feature_names,
-    learned_design,
     read_offset,
     read_rows,
     read_weights,
 )
 from oddsmith.engines import MemoryEngine, MemorySource, one_blas_thread
-from oddsmith.engines.memory import available_cores, parallel_map
-from oddsmith.kernels.curvature import activations
 from oddsmith.likelihood.coordinates import Coordinates, is_large
 from oddsmith.likelihood.fit import LikelihoodFit, fit_likelihood, resume, seeded
 from oddsmith.likelihood.fitted_state import TrainingDataRef
@@ -466,25 +461,9 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         W, b, pairs = super()._hyperplanes()
         return W, b - self._middle(), pairs
 
-    def _scores(self, X: Any) -> Array:
-        """Return ``φᵀw + w₀``, N × rows of ``coef_``."""
-        if has_basis(self) or learned_design(self) is None:
-            return linear_activations(self._rows(X), self.coef_, self.intercept_)
-        self._check_fitted()
-        rows = read_rows(self, X, reset=False, split=True)
-        check_finite(rows, feature_names(self))
-        if not isinstance(rows, SplitRows):
-            return linear_activations(rows, self.coef_, self.intercept_)
-        source = MemorySource(rows, np.zeros(rows.shape[0], dtype=np.int32), 1)
-
-        def scores(part: tuple[int, int]) -> Array:
-            return activations(source.block(*part), self.coef_, self.intercept_, np.zeros(rows.shape[1]))
-
-        return np.concatenate([*parallel_map(scores, source.slices(), self.threads or available_cores())])
-
     def _activation(self, X: Any, offset: object) -> Array:
         """Return ``φᵀw + w₀`` (+ offset): length N for two classes, N × K for more."""
-        A = self._scores(X)
+        A = linear_activations(self._checked_rows(X, split=True), self.coef_, self.intercept_, self.threads)
         if offset is not None:
             added = read_offset(offset, len(A), len(self.classes_))
             assert added is not None
