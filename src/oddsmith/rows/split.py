@@ -136,7 +136,8 @@ def cross_gram(left: Rows, right: Rows, h: Array) -> Array:
         there = (a >= 0) & (b >= 0)
         for x in (left.x, right.x):
             h = h if x is None else h * x
-        return np.bincount(a[there] * M + b[there], weights=h[there], minlength=L * M).reshape(L, M)
+        G: Array = np.bincount(a[there] * M + b[there], weights=h[there], minlength=L * M).astype(np.float64)
+        return G.reshape(L, M)
     if isinstance(left, CodeRows):
         return left.gradient(right.dense() * h[:, None])
     return right.gradient(left.dense() * h[:, None]).T
