@@ -80,7 +80,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Answer:
-    """Weights: of the numbers, then of the levels but the first of each factor; whether the fit is certified."""
+    """Weights: of the numbers, then of the levels but the first of each factor.
+
+    ``certified`` says so of ours, None where levels of one class leave no optimum.
+    """
 
     coef: Floats
     intercept: float
@@ -126,7 +129,8 @@ def generated(rows: int, numbers: int, levels: tuple[int, ...], *, tail: float, 
     frame = pd.DataFrame({f"x{j}": X[j] for j in range(numbers)}, copy=False)
     for j, (code, count) in enumerate(zip(codes, levels, strict=True)):
         names = pd.Index([f"level {k:06}" for k in range(count)])
-        frame[f"f{j}"] = pd.Categorical.from_codes(code, categories=names)
+        # Libraries differ on levels that no row has.
+        frame[f"f{j}"] = pd.Categorical.from_codes(code, categories=names).remove_unused_categories()
     return Table(frame, y, tuple(f"f{j}" for j in range(len(levels))), sigma)
 
 
@@ -175,8 +179,8 @@ def ours(table: Table, tol: float | None) -> Answer:
     from oddsmith import LogisticRegression
 
     model = LogisticRegression(prior=table.sigma, **({} if tol is None else {"tol": tol})).fit(table.frame, table.y)
-    certified = model.certificate_.converged or not model.certificate_.optimum_exists
-    return Answer(model.coef_[0], float(model.intercept_[0]), certified)
+    found = model.certificate_
+    return Answer(model.coef_[0], float(model.intercept_[0]), found.converged if found.optimum_exists else None)
 
 
 def glum(solver: str, table: Table, tol: float | None) -> Answer:
@@ -201,8 +205,8 @@ def scikit_learn(solver: str, table: Table, tol: float | None) -> Answer:
     columns = [("numbers", "passthrough", table.numbers), ("levels", levels, list(table.factors))]
     C = np.inf if table.sigma is None else table.sigma**2
     last = LogisticRegression(C=C, solver=solver, tol=tol, max_iter=100_000, random_state=0)
-    model = make_pipeline(ColumnTransformer(columns, sparse_threshold=1.0), last).fit(table.frame, table.y)
-    return Answer(last.coef_[0], float(last.intercept_[0]), bool(model))
+    make_pipeline(ColumnTransformer(columns, sparse_threshold=1.0), last).fit(table.frame, table.y)
+    return Answer(last.coef_[0], float(last.intercept_[0]))
 
 
 def pyfixest(table: Table, tol: float | None) -> Answer:
@@ -327,6 +331,9 @@ def run(case: str, given: argparse.Namespace) -> None:
     del table
     if case == "groups" or (case == "memory" and peers):
         first = next(records(case, "oddsmith", argparse.Namespace(**{**vars(given), "repeats": 1}), tol=1e-13))
+        if "problem" in first:
+            print(f"  oddsmith: {first['problem']}")
+            return
         exact = {"slopes": first["slopes"]} if case == "groups" else {"best": first["objective"]}
     mine = None
     for peer in ["oddsmith", *peers]:
@@ -346,17 +353,15 @@ def report(peer: str, found: list[dict[str, Any]], exact: dict[str, Any], mine: 
         return mine
     last = fits[-1]
     seconds, own = min(last["seconds"]), peer == "oddsmith"
-    gap = (
-        distance(last["slopes"], exact["slopes"])
-        if "slopes" in exact
-        else last["objective"] / exact["best"] - 1.0
-        if exact
-        else math.nan
-    )
+    if "slopes" in exact:
+        gap = distance(last["slopes"], exact["slopes"])
+    else:
+        gap = last["objective"] / exact["best"] - 1.0 if exact else math.nan
     goal = (1e-7 if "slopes" in exact else 1e-8) if own else 1e-6
-    said = "; ".join(problems) or ("" if not gap > goal else "not at the optimum")
+    said = "; ".join(problems) or "not at the optimum" if gap > goal else ""
     if own:
-        mine, said = seconds, said or ("certified" if last["certified"] else "not certified")
+        words = {True: "certified", False: "not certified", None: "some levels have one class only"}
+        mine, said = seconds, said or words[last["certified"]]
         ratio = f"{1.0 + last['memory'] / last['table']:8.2f} × the table's bytes"
     else:
         ratio = f"{seconds / mine:7.1f} × our time" if mine else ""

@@ -16,19 +16,29 @@ from oddsmith.likelihood.fit import (
     LikelihoodFit,
     fit_likelihood,
     fitted_state,
+    independent_columns,
+    independent_levels,
     likelihood_fit,
     make_objective,
     make_plan,
+    resume,
     start_weights,
 )
+from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.likelihood.problem import Problem
 from oddsmith.likelihood.separation import Separation, verdict_of
+from oddsmith.likelihood.separation_search import find_separation
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
 from oddsmith.rows import CodeRows, SplitRows
+from oddsmith.solvers import policy
 from oddsmith.solvers.base import DecrementBound, Recorder
 from oddsmith.solvers.certificate import certificate_from
 
+NOTHING = 1e-9
+"""Share of the largest weight of a direction that is rounding."""
+LAST = 15
+"""Iterations along the way to infinity, where the rows that are left are separated too."""
 FAR = 20.0
 """Log odds of rows of one class, at least: a weight of the limit."""
 
@@ -100,27 +110,59 @@ def _towards(factor: CodeRows, t: npt.NDArray[np.int32], left: npt.NDArray[np.bo
 def fit_without_levels(
     problem: Problem, found: OneClassLevels, classes: Labels, terms: list[str]
 ) -> tuple[LikelihoodFit, Separation]:
-    """Fit the rows that no level of one class fits perfectly; the weights of these levels are those of the limit."""
+    """Fit the rows that no level of one class fits perfectly; the weights of these levels are those of the limit.
+
+    What separates the rows that are left is named as well.
+    """
     source = problem.source
     assert isinstance(source, MemorySource)
     s = np.where(found.rows, 0.0, 1.0 if source.s is None else source.s)
     weight = np.bincount(source.t, weights=s, minlength=2).astype(np.float64)
-    if weight.min() > 0:
-        fit = fit_likelihood(replace(problem, source=replace(source, s=s), class_weight=weight))
-    else:
-        fit = _null_fit(problem)
+    rest = replace(problem, source=replace(source, s=s), class_weight=weight)
+    fit = fit_likelihood(rest) if weight.min() > 0 else _null_fit(problem)
+    further = Separation("none", {})
+    if fit.result.diverging:
+        further = find_separation(rest, fit, classes, terms)
+        fit = resume(rest if further.kind == "none" else replace(rest, max_iter=min(rest.max_iter, LAST)), fit)
     objective, coordinates, common = make_objective(problem, fit.learned.coordinates, eliminate=True)
-    free = fit.learned.free | (found.direction != 0.0)
-    objective = objective.restricted(free)
     x = coordinates.from_user(fit.coef, fit.intercept)
     direction = coordinates.from_user(found.direction[None, 1:], found.direction[:1])
+    if objective.eliminated is not None or objective.size <= policy.POLICY.largest_hessian:
+        objective, (x, direction) = _without_aliased(objective, start_weights(problem, objective), (x, direction))
+    else:
+        objective = objective.restricted(fit.learned.free | (found.direction != 0.0))
     reach = float(np.abs(x).sum() if weight.min() <= 0 else _largest_activation(source, found.rows, fit))
     w = x + (FAR + reach) * direction
     e = objective.evaluate(w, order=2 if objective.eliminated is not None else 1)
     result = replace(fit.result, w=w, final=e, diverging=False)
     learned = fitted_state(problem, objective, coordinates, common, result)
-    verdict = verdict_of((found.direction[None], bool(weight.min() <= 0)), classes, terms)
+    towards = np.concatenate([part.ravel() for part in coordinates.to_user(direction)[::-1]])
+    towards[np.abs(towards) <= NOTHING * np.abs(towards).max()] = 0.0
+    verdict = verdict_of((towards[None], weight.min() <= 0 or further.kind == "complete"), classes, terms)
+    verdict = replace(verdict, infinite={**further.infinite, **verdict.infinite})
     return likelihood_fit(learned, result, fit.certificate, fit.plan, flat=True), verdict
+
+
+def _without_aliased(
+    objective: FoldObjective, start: Array, weights: tuple[Array, Array]
+) -> tuple[FoldObjective, tuple[Array, Array]]:
+    """Return the objective with columns set aside that depend on earlier ones, and the weights without these columns.
+
+    All rows decide which they are: on the rows that were fitted, more columns may depend on others. Weights v of
+    aliased columns become the weights u of kept ones with ``H u = H v``, so that no activation changes.
+    """
+    levels = objective.eliminated is not None
+    free = (independent_levels if levels else independent_columns)(objective, start).free
+    whole, part = objective.evaluate(start, order=2).hessian, objective.restricted(free)
+    assert whole is not None
+    aside, moved = ~free.ravel(), []
+    for w in weights:
+        v = np.where(aside, w, 0.0)
+        if v.any():
+            u = part.evaluate(start, order=2).factor().solve(np.where(aside, 0.0, whole @ v))
+            w = np.where(aside, 0.0, w + u)
+        moved.append(w)
+    return part, (moved[0], moved[1])
 
 
 def _largest_activation(source: MemorySource, rows: npt.NDArray[np.bool_], fit: LikelihoodFit) -> float:

@@ -132,8 +132,12 @@ def _row_bytes(part: Rows) -> int:
 def cross_gram(left: Rows, right: Rows, h: Array) -> Array:
     """Return ``Σ h φ_left φ_rightᵀ``: of factors a weighted cross-tabulation."""
     if isinstance(left, CodeRows) and isinstance(right, CodeRows):
-        product = left.concrete().X.T @ right.concrete().X.multiply(h[:, None]).tocsr()
-        return np.asarray(product.toarray())
+        a, b, (L, M) = left.places(), right.places(), (left.shape[1], right.shape[1])
+        there = (a >= 0) & (b >= 0)
+        for x in (left.x, right.x):
+            h = h if x is None else h * x
+        G: Array = np.bincount(a[there] * M + b[there], weights=h[there], minlength=L * M).astype(np.float64)
+        return G.reshape(L, M)
     if isinstance(left, CodeRows):
         return left.gradient(right.dense() * h[:, None])
     return right.gradient(left.dense() * h[:, None]).T

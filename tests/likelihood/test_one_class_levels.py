@@ -1,0 +1,63 @@
+"""Levels of one class: which columns are aliased then, and what else is named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas
+import pytest
+from tests.policies import set_policy
+
+from oddsmith import Design, LogisticRegression
+from oddsmith.design import table as design_table
+from oddsmith.errors import CollinearityWarning, SeparationWarning
+
+
+def by_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep factors as codes, and eliminate the largest, however small the table."""
+    monkeypatch.setattr(design_table, "SPLIT_ELEMENTS", 0)
+    set_policy(monkeypatch, eliminated_columns=1, eliminated_levels=1)
+
+
+def test_columns_that_only_rows_left_out_tell_apart_are_not_aliased(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a level of one class say nothing about other weights, but they do tell columns apart."""
+    rng = np.random.default_rng(0)
+    table = pandas.DataFrame({"f": [f"f{i % 4}" for i in range(200)], "x": rng.normal(size=200)})
+    y = np.where(table["f"] == "f2", 1, rng.integers(0, 2, 200))
+    others = table["f"] != "f2"
+    found = {}
+    for codes in (False, True):
+        if codes:
+            by_code(monkeypatch)
+        model = LogisticRegression(design=Design("f * x"))
+        with pytest.warns(SeparationWarning, match="f2"):
+            model.fit(table, y)
+        assert model.aliased_ == [] and model.n_parameters_ == 8
+        found[codes] = dict(zip(model.design_.get_feature_names_out(), model.coef_[0], strict=True))
+    alone = LogisticRegression(design=Design("f * x")).fit(table[others], y[others])
+    for name, weight in zip(alone.design_.get_feature_names_out(), alone.coef_[0], strict=True):
+        assert found[True][name] == pytest.approx(weight, rel=1e-8)
+
+
+def test_nested_levels_of_one_class_alias_the_columns_that_r_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last county of a state is aliased, also if all its labels are alike: then the state runs away."""
+    rng = np.random.default_rng(1)
+    county = rng.integers(0, 6, 300)
+    table = pandas.DataFrame({"state": [f"s{c // 2}" for c in county], "county": [f"c{c}" for c in county]})
+    y = np.where(county == 3, 1, rng.integers(0, 2, 300))
+    by_code(monkeypatch)
+    model = LogisticRegression()
+    with pytest.warns(SeparationWarning, match="'state"), pytest.warns(CollinearityWarning):
+        model.fit(table, y)
+    assert model.aliased_ == ["county[c3]", "county[c5]"]
+    # Activations are those of the limit: shares of each county, and certainty where labels are alike.
+    P = model.predict_proba(table)[:, 1]
+    for c in range(6):
+        assert P[county == c].mean() == pytest.approx(y[county == c].mean(), abs=1e-8)
+
+
+def test_what_separates_the_other_rows_is_named_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.linspace(-1.0, 1.0, 120)
+    table = pandas.DataFrame({"f": [f"f{i % 3}" for i in range(120)], "x": x})
+    by_code(monkeypatch)
+    with pytest.warns(SeparationWarning, match="completely separated by.*'x'"):
+        LogisticRegression().fit(table, np.where(table["f"] == "f2", 1, x > 0.0))
