@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from oddsmith.errors import InvalidInputError
 from oddsmith.protocols import Indices
-from oddsmith.rows import Rows, SparseRows, as_rows
+from oddsmith.rows import Rows, as_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,8 @@ class Block:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the rows are a CSR matrix."""
-        return isinstance(self.Phi, SparseRows)
+        """Whether ``X`` is a CSR matrix."""
+        return self.Phi.is_sparse
 
     def weights(self) -> npt.NDArray[np.float64]:
         """Return the weights, ones where none were given."""

@@ -146,7 +146,7 @@ class BorderedFactor:
 
     >>> H = BorderedDiagonal(A=np.array([[4.0]]), B=np.array([[1.0], [2.0]]), d=np.array([2.0, 5.0]), start=0)
     >>> H.factor().solve(H @ np.array([1.0, 2.0, 3.0])).round(12).tolist()
-    [2.0, 3.0, 1.0]
+    [1.0, 2.0, 3.0]
     """
 
     H: BorderedDiagonal

@@ -1,6 +1,7 @@
 """Inference of fitted models against R (glm, confint, sandwich, drop1, brglm2, multinom) and statsmodels."""
 
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,6 +31,7 @@ from oddsmith.errors import (
 )
 from oddsmith.likelihood.objective import FoldObjective
 from oddsmith.links import LINKS
+from oddsmith.solvers import policy
 from oddsmith.testing import check_model
 
 DIGITS = {"rtol": 1e-8, "atol": 1e-12}
@@ -860,7 +862,7 @@ def test_a_model_of_many_weights_lists_its_estimates(monkeypatch: pytest.MonkeyP
         and "posterior sd" not in shown
     )
     # Fewer weights, but a fit that needed no Hessian, and whose rows are gone.
-    monkeypatch.setattr("oddsmith.models.inference_mixin.POLICY", SimpleNamespace(largest_summary=20_000))
+    monkeypatch.setattr("oddsmith.models.inference_mixin.POLICY", replace(policy.POLICY, largest_summary=20_000))
     rows = X.copy()
     gone = LogisticRegression(prior=1.0).fit(rows, y)
     del rows

@@ -173,6 +173,7 @@ def test_a_hessian_that_does_not_fit_is_not_formed() -> None:
         plan(replace(about, n_columns=10**6), Machine(memory=1e6))
 
 
+@pytest.mark.filterwarnings("ignore::oddsmith.errors.LevelsWarning")
 def test_a_refusal_names_the_columns_that_cost_most(monkeypatch: pytest.MonkeyPatch) -> None:
     pandas = pytest.importorskip("pandas")
     monkeypatch.setattr(likelihood, "machine_of", lambda problem: Machine(memory=1e4))
@@ -223,3 +224,23 @@ def test_expected_time_and_passes_are_those_of_measured_fits() -> None:
         chosen = plan(about, Machine())
         assert 0.5 < 1e3 * chosen.seconds / milliseconds < 2.0, about
         assert abs(chosen.passes - passes) <= passes / 3, about
+
+
+@pytest.mark.parametrize(
+    ("facts", "sentence"),
+    [
+        ({"eliminated": 4036}, "L-BFGS on 327,346 rows, since the 4,036 levels of the largest factor are eliminated"),
+        (
+            {"eliminated": 4036, "has_prior": False},
+            "L-BFGS on 327,346 rows, then Newton on 327,346 rows, since the 4,036 levels of the largest factor",
+        ),
+        ({"n_columns": 125}, "L-BFGS on 327,346 rows, since a Hessian of 126 weights by codes costs little"),
+        ({"n_columns": 125, "link": "probit"}, "Newton on 327,346 rows, since a Hessian of 126 weights by codes"),
+        ({"n_columns": 9000}, "truncated Newton on 327,346 rows, since a Hessian of 9,001 weights is not formed"),
+        ({"n_columns": 125, "n_classes": 3}, "L-BFGS on"),
+    ],
+)
+def test_tables_with_factors(facts: dict[str, Any], sentence: str) -> None:
+    flights = {"n_rows": 327_346, "n_columns": 4160, "storage": "table", "elements": 8.0 * 327_346}
+    found = str(plan(Facts(**{**flights, **facts}), Machine()))
+    assert found.startswith(sentence), found

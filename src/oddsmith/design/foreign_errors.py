@@ -25,7 +25,7 @@ def explain_rows(text: str) -> str:
     """Return the sentence for another library's words on rows.
 
     >>> explain_rows("could not convert string to float: 'good film'")[:62]
-    "X holds text where numbers are expected (could not convert str"
+    'X holds text where numbers are expected (could not convert str'
     """
     shape = re.match(r"Expected 2D array, got \w+ array instead", text)
     if shape is not None:

@@ -467,7 +467,9 @@ def read_offset(offset: object, n_rows: int, K: int) -> Array | None:
 
 
 LEAST_SHARE = 1e-100
-"""Least share of all weight that a class has, least total, and inverse of the largest: squares must stay in range."""
+"""Least share of all weight that a class has: squares must stay in range."""
+LEAST_WEIGHT = 1e-250
+"""Least total weight."""
 
 
 def check_class_weights(weight: Array, classes: Labels) -> None:
@@ -478,7 +480,7 @@ def check_class_weights(weight: Array, classes: Labels) -> None:
             f"All rows of class {empty!r} have sample weight 0. Leave these rows out, or give them weight."
         )
     total = float(weight.sum())
-    if weight.min() < LEAST_SHARE * total or not LEAST_SHARE < total < 1.0 / LEAST_SHARE:
+    if weight.min() < LEAST_SHARE * total or not LEAST_WEIGHT < total < 1.0 / LEAST_SHARE:
         lightest, heaviest = classes.tolist()[int(weight.argmin())], classes.tolist()[int(weight.argmax())]
         raise InvalidInputError(
             f"The weights of the rows add up to {weight.min():.3g} in class {lightest!r} and to {weight.max():.3g} in "

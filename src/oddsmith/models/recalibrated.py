@@ -175,18 +175,16 @@ class RecalibratedClassifier(WrapperMixin, Classifier):
         return self
 
     def _read_weights(self, sample_weight: object, t: npt.NDArray[np.int32], classes: Labels) -> Array | None:
-        s = read_weights(sample_weight, len(t))
-        if s is None:
-            return None
+        s, model = read_weights(sample_weight, len(t)), self._template()
+        if s is None or self.class_weight is not None or has_fit_parameter(model, "sample_weight"):
+            return super()._read_weights(s, t, classes)
         check_class_weights(np.bincount(t, weights=s, minlength=len(classes)).astype(np.float64), classes)
-        model = self._template()
-        if not has_fit_parameter(model, "sample_weight"):
-            warnings.warn(
-                f"{type(model).__name__}.fit takes no sample_weight: the model is fitted without the weights, and only "
-                "its calibration uses them.",
-                OddsmithWarning,
-                stacklevel=4,
-            )
+        warnings.warn(
+            f"{type(model).__name__}.fit takes no sample_weight: the model is fitted without the weights, and only "
+            "its calibration uses them.",
+            OddsmithWarning,
+            stacklevel=4,
+        )
         return s
 
     def _complete_folds(

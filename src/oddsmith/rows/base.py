@@ -48,6 +48,11 @@ class Rows(ABC):
         """The type of the numbers as they are stored."""
 
     @property
+    def is_sparse(self) -> bool:
+        """Whether `concrete` is a CSR matrix."""
+        return False
+
+    @property
     def origin(self) -> Rows:
         """The rows that a basis computed these from, or these: what identifies a row in a sample."""
         return self

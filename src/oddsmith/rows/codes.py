@@ -51,6 +51,10 @@ class CodeRows(Rows):
         return len(self.codes), self.levels - (self.dropped is not None)
 
     @property
+    def is_sparse(self) -> bool:
+        return True
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         return np.dtype(np.float64)
 

@@ -31,6 +31,10 @@ class SparseRows(Rows):
         return int(self.X.shape[0]), int(self.X.shape[1])
 
     @property
+    def is_sparse(self) -> bool:
+        return True
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         dtype: np.dtype[Any] = self.X.dtype
         return dtype

@@ -36,6 +36,10 @@ class SplitRows(Rows):
         return self.parts[0].shape[0], sum(part.shape[1] for part in self.parts)
 
     @property
+    def is_sparse(self) -> bool:
+        return any(part.is_sparse for part in self.parts)
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         return np.dtype(np.float64)
 
