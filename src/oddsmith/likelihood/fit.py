@@ -174,12 +174,19 @@ def eliminated_columns(problem: Problem) -> tuple[int, int] | None:
     rows = source.X if isinstance(source, MemorySource) else None
     if not isinstance(rows, SplitRows) or problem.K > 2 or problem.M < settings.eliminated_columns:
         return None
+    if any(isinstance(part, CodeRows) and part.x is not None and _is_far(part.x) for part in rows.parts):
+        return None  # of a level times such a number elimination would leave rounding
     factors = [columns for part, columns in zip(rows.parts, rows.ranges, strict=True) if isinstance(part, CodeRows)]
     first, last = max(factors, key=lambda columns: columns[1] - columns[0], default=(0, 0))
     levels, rest = last - first, problem.M + 1 - (last - first)
     products, most = float(levels) * rest**2, settings.eliminated_products[problem.prior is None]
     affordable = float(levels) * rest <= settings.eliminated_elements and products + rest**3 <= most
     return (first, last) if levels >= settings.eliminated_levels and affordable else None
+
+
+def _is_far(x: Array) -> bool:
+    """Whether numbers are so far from zero, against their spread, that differences of their squares lose digits."""
+    return bool(np.abs(x.mean()) > policy.POLICY.far_factor * x.std())
 
 
 def make_plan(problem: Problem, coordinates: Coordinates, eliminated: tuple[int, int] | None = None) -> Plan:

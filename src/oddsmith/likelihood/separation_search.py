@@ -29,6 +29,8 @@ from oddsmith.statistic import Shape
 NEAREST = 5000
 ROUNDS = 20
 """Most passes that a question of separation is worth."""
+LARGEST_PROGRAM = 3e8
+"""Numbers of rows in memory up to which they are looked at: 2.4 GB as an array."""
 HIDDEN = 1e-6
 """Rows that move less than this, where others do not move at all, do so by rounding."""
 
@@ -103,6 +105,8 @@ def find_separation(
     source, whitening, reached = problem.source, problem.whitening, (fit.coef, fit.intercept)
     how: dict[str, Any] = {"fit_intercept": problem.intercept, "weights": reached}
     named: dict[str, Any] = {"levels": None if whitening is not None else levels}
+    if isinstance(source, MemorySource) and source.n_rows * float(source.shape.M) > LARGEST_PROGRAM:
+        return Separation("none", {})  # too large to tell: the fit says that it did not converge
     if isinstance(source, MemorySource):
         inside = slice(None) if source.s is None else source.s > 0
         rows, t = _whitened(source.block(0, source.n_rows).X[inside], whitening), source.t[inside]

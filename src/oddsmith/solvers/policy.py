@@ -49,6 +49,9 @@ class Policy:
     eliminated_products: tuple[float, float] = (2e9, 2e10)
     """Products for an elimination, with a prior and without: beyond, truncated Newton is faster (200,000 rows with
     factors of 3,000 and 2,000 levels: 17 s → 0.4 s), but without a prior its certificate is an estimate."""
+    far_factor: float = 1e3
+    """A number beside the levels of a factor whose mean is so many standard deviations from zero: elimination would
+    lose six digits of it."""
     table_hessian_passes: float = 8.0
     """Passes for the gradient that a Hessian of a table costs (flights: 25 ms against 3.5)."""
     largest_summary: int = 5000
