@@ -16,8 +16,8 @@ from oddsmith.engines.scan import Wrapped
 from oddsmith.rows import CodeRows, ColumnRows, Rows, SparseRows, SplitRows
 from oddsmith.rows.codes import narrowest
 
-SHARE = 0.8
-"""Part of the memory for a fit that its rows may take."""
+SHARE = 0.3
+"""Part of the memory for a fit that its rows may take, beside the tables in flight and those kept."""
 ENTRY_BYTES = 8
 
 
@@ -46,10 +46,13 @@ class CollectedRows:
 
 
 def collects(parts: Parts, design: Design, n_rows: int) -> bool:
-    """Whether the rows are to be collected: files, of a table with categories that fits into the memory given."""
+    """Whether the rows are to be collected: files, of a table with categories that fits into the memory given.
+
+    A fit with a journal keeps the sums of each pass, so there must be passes.
+    """
     from oddsmith.engines.files import FileParts
 
-    inside = parts.innermost if isinstance(parts, Wrapped) else parts
+    inside = parts.parts if isinstance(parts, Wrapped) else parts
     if not isinstance(inside, FileParts) or not design.is_split(n_rows):
         return False
     entries = sum(max(1, term.entries) for term in design.terms_)
