@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from oddsmith.engines import MemoryEngine, MemorySource
-from oddsmith.likelihood.fit import fit_likelihood
+from oddsmith.likelihood.fit import LikelihoodFit, fit_likelihood
 from oddsmith.likelihood.problem import Problem
 from oddsmith.priors import GaussianPrior
 from oddsmith.rows import CodeRows, ColumnRows, SplitRows
@@ -58,6 +58,17 @@ def problem(rows: object, t: np.ndarray, s: np.ndarray | None, scale: float | No
     )
 
 
+def both_fits(
+    rows: SplitRows, t: np.ndarray, s: np.ndarray | None, scale: float | None, eliminated: bool
+) -> tuple[LikelihoodFit, LikelihoodFit]:
+    """Return the fit by codes, the largest factor eliminated or not, and that of the expanded columns."""
+    forced = replace(policy.POLICY, eliminated_columns=1, eliminated_levels=1) if eliminated else policy.POLICY
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        patch.setattr(policy, "POLICY", forced)
+        warnings.simplefilter("ignore")
+        return fit_likelihood(problem(rows, t, s, scale)), fit_likelihood(problem(rows.dense(), t, s, scale))
+
+
 @pytest.mark.parametrize("eliminated", [False, True])
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(table=tables(), scale=st.sampled_from([0.3, 2.0]))
@@ -65,12 +76,7 @@ def test_fits_by_code_equal_those_of_expanded_columns(table: object, scale: floa
     rows, t, s = table
     if np.bincount(t, weights=s, minlength=2).min() <= 0:
         return
-    forced = replace(policy.POLICY, eliminated_columns=1, eliminated_levels=1) if eliminated else policy.POLICY
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        patch.setattr(policy, "POLICY", forced)
-        warnings.simplefilter("ignore")
-        one = fit_likelihood(problem(rows, t, s, scale))
-        other = fit_likelihood(problem(rows.dense(), t, s, scale))
+    one, other = both_fits(rows, t, s, scale, eliminated)
     assert one.certificate.converged and other.certificate.converged
     size = 1.0 + np.abs(other.coef).max(initial=0.0)
     np.testing.assert_allclose(one.coef, other.coef, rtol=0, atol=1e-9 * size)
@@ -89,12 +95,7 @@ def test_maximum_likelihood_sets_the_same_columns_aside(table: object, eliminate
     rows, t, s = table
     if np.bincount(t, weights=s, minlength=2).min() <= 0:
         return
-    forced = replace(policy.POLICY, eliminated_columns=1, eliminated_levels=1) if eliminated else policy.POLICY
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        patch.setattr(policy, "POLICY", forced)
-        warnings.simplefilter("ignore")
-        one = fit_likelihood(problem(rows, t, s, None))
-        other = fit_likelihood(problem(rows.dense(), t, s, None))
+    one, other = both_fits(rows, t, s, None, eliminated)
     assert one.aliased.tolist() == other.aliased.tolist()
     if not other.certificate.converged:  # separated classes have no optimum
         return

@@ -2,7 +2,7 @@
 
 Solvers work in coordinates in which columns are centred and scaled: for each of the C class contrasts the
 vector ``x = (b_c, u·scale)`` with ``a = b_c + uᵀ(φ − center)``. The user's data is never touched: a block is
-centred tile by tile as it is read, and the scale acts on sums of size M; of a small table a copy is centred and scaled.
+centred tile by tile as it is read, and the scale acts on sums of size M.
 """
 
 from __future__ import annotations
@@ -460,8 +460,8 @@ class FoldObjective:
         """Return the rows in few slices where the sums of each are as large as its rows."""
         assert self.eliminated is not None
         source, levels, few = self.memory_source, self.eliminated[1] - self.eliminated[0], policy.POLICY.small_slices
-        large_sums = 8.0 * levels * float(self.size - levels) > source.size
-        return in_slices(source, few) if large_sums and len(source.slices()) > few else source
+        large = 8.0 * levels * float(self.size - levels) > source.size and len(source.slices()) > few
+        return in_slices(source, few) if large else source
 
     def _at(self, w: Array, order: int = 1, inverse: Array | None = None, *, expected: bool = False) -> CurvatureParams:
         """Return the weights as the kernels take them."""

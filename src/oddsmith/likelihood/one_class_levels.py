@@ -107,6 +107,16 @@ def _towards(factor: CodeRows, t: npt.NDArray[np.int32], left: npt.NDArray[np.bo
     return towards
 
 
+def fit_levels_of_one_class(problem: Problem, classes: Labels) -> tuple[LikelihoodFit, Separation] | None:
+    """Return the fit of a table of two classes in which levels have rows of one class only, None if none have."""
+    if problem.K > 2 or not problem.in_parts:
+        return None
+    found = find_one_class_levels(problem.memory_source, intercept=problem.intercept)
+    if found is None:
+        return None
+    return fit_without_levels(problem, found, classes, [str(name) for name in problem.names()])
+
+
 def fit_without_levels(
     problem: Problem, found: OneClassLevels, classes: Labels, terms: list[str]
 ) -> tuple[LikelihoodFit, Separation]:

@@ -67,6 +67,11 @@ class Problem:
         return self.source
 
     @property
+    def in_parts(self) -> bool:
+        """Whether the rows are a table in memory, in parts, with factors as codes."""
+        return isinstance(self.source, MemorySource) and isinstance(self.source.X, SplitRows)
+
+    @property
     def largest_matrix(self) -> float:
         """Numbers in the largest matrix of the solve: the rows or the Hessian."""
         hessian = (self.K * (self.M + 1)) ** 2
@@ -83,7 +88,7 @@ def facts_of(problem: Problem, coordinates: Coordinates, eliminated: tuple[int, 
         n_columns=problem.M,
         n_classes=problem.K,
         elements=source.size,
-        storage=_storage(source),
+        storage="table" if problem.in_parts else _storage(source),
         itemsize=source.X.dtype.itemsize if isinstance(source, MemorySource) else 8,
         in_memory=in_memory,
         drawn_rows=drawn,
@@ -99,8 +104,6 @@ def facts_of(problem: Problem, coordinates: Coordinates, eliminated: tuple[int, 
 
 
 def _storage(source: AnySource) -> Storage:
-    if isinstance(source, MemorySource) and isinstance(source.X, SplitRows):
-        return "table"
     if source.is_sparse:
         return "sparse"
     if source.transform is not None:

@@ -48,7 +48,6 @@ from oddsmith.numerics import Array, log_softmax, softmax
 from oddsmith.priors import GaussianPrior, JeffreysPrior, as_prior, split_prior
 from oddsmith.protocols import Labels
 from oddsmith.records import Trace
-from oddsmith.rows import SplitRows
 from oddsmith.solvers import SGD, SOLVERS, Solver, SolverResult
 from oddsmith.statistics import Counts
 
@@ -321,13 +320,11 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
             from oddsmith.likelihood.barrier import fit_bounded
 
             return fit_bounded(problem), None
-        source, flat = problem.source, problem.prior is None
-        if flat and problem.K == 2 and isinstance(source, MemorySource) and isinstance(source.X, SplitRows):
-            from oddsmith.likelihood.one_class_levels import find_one_class_levels, fit_without_levels
+        if problem.prior is None and problem.in_parts:
+            from oddsmith.likelihood.one_class_levels import fit_levels_of_one_class
 
-            levels = find_one_class_levels(source, intercept=problem.intercept)
-            if levels is not None:
-                return fit_without_levels(problem, levels, classes, [str(name) for name in self._names()])
+            if (separated := fit_levels_of_one_class(problem, classes)) is not None:
+                return separated
         fit = fit_likelihood(problem)
         # Where probabilities go to 0 or 1 faster than with the logit, a fit may stop as if at an optimum.
         found = fit.certificate
