@@ -45,7 +45,7 @@ _NAMES = {
     "models.probit": "ProbitRegression",
     "models.recalibrated": "RecalibratedClassifier",
     "persistence.model_file": "load",
-    "priors": "GaussianPrior JeffreysPrior",
+    "priors": "GaussianPrior JeffreysPrior LaplacePrior",
     "records": "record_weights",
     "solvers.general": "gradient_descent newton_raphson",
 }
@@ -85,7 +85,11 @@ if TYPE_CHECKING:  # the same for type checkers, one module a line
     from oddsmith.models.probit import ProbitRegression as ProbitRegression
     from oddsmith.models.recalibrated import RecalibratedClassifier as RecalibratedClassifier
     from oddsmith.persistence.model_file import load as load
-    from oddsmith.priors import GaussianPrior as GaussianPrior, JeffreysPrior as JeffreysPrior
+    from oddsmith.priors import (
+        GaussianPrior as GaussianPrior,
+        JeffreysPrior as JeffreysPrior,
+        LaplacePrior as LaplacePrior,
+    )
     from oddsmith.records import record_weights as record_weights
     from oddsmith.solvers.general import gradient_descent as gradient_descent, newton_raphson as newton_raphson
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -162,9 +163,7 @@ class GaussianPrior:
         return isinstance(self.scale, str)
 
     def __repr__(self) -> str:
-        given = {f: repr(getattr(self, f.name)) for f in fields(self)}
-        shown = [f"{f.name}={value}" for f, value in given.items() if value != repr(f.default)]
-        return f"GaussianPrior({', '.join(shown)})"
+        return _shown(self)
 
     def quadratic(self, C: int, M: int, *, symmetric_classes: int = 0) -> Quadratic:
         """Return the penalty for C classes and M columns (plus the intercept, first) in user units.
@@ -278,12 +277,144 @@ class JeffreysPrior:
     gaussian: Any = None
 
 
+@PRIORS.register("laplace")
+@dataclass(frozen=True, eq=False, repr=False)
+class LaplacePrior:
+    """A Laplace prior on the weights, under which many of them are exactly zero: the lasso and its relatives.
+
+    Minus the logarithm of its density is ``Σ_j factors_j |w_j| / scale``: a smaller scale leaves fewer weights. The
+    intercept has no prior. The weights are in the user's units, so bring columns to one scale first
+    (``basis=Standardize()``).
+
+    Parameters
+    ----------
+    scale : float or "cv"
+        The scale of the density. ``"cv"`` is for ``LogisticRegression.fit``: the scale with the smallest loss in
+        cross-validation, along a whole path (`regularization_path`). The evidence of a Laplace prior cannot be had from
+        a second derivative, which does not exist at zero: ``"evidence"`` and ``"loo"`` are for a `GaussianPrior`.
+    groups : "factor", "class", or list of lists of columns (names or numbers), optional
+        The group lasso: the weights of a group are all zero or all not, and its penalty is
+        ``√size ‖w_group‖ / scale``. ``"factor"``: all levels of a category together. ``"class"``, for more than two
+        classes: a column's weights of all classes together, ``‖w_j‖ / scale``. Columns in no group stand alone.
+    gaussian : float, optional
+        Standard deviation of a Gaussian prior beside it, the elastic net: the penalty ``½ Σ_j w_j² / gaussian²`` is
+        added.
+    factors : array, optional
+        A factor for each column (0 leaves a column free); one by default.
+    cv : int, splitter or list of (train, test)
+        Folds of ``"cv"``.
+    one_standard_error : bool
+        With ``"cv"``: the smallest scale whose loss is within one standard error of the best.
+
+    References
+    ----------
+    R. Tibshirani, Regression shrinkage and selection via the lasso, JRSS B 58 (1996); M. Yuan and Y. Lin, Model
+    selection and estimation in regression with grouped variables, JRSS B 68 (2006).
+
+    >>> LaplacePrior(0.1)
+    LaplacePrior(scale=0.1)
+    """
+
+    scale: float | str
+    groups: str | Sequence[Sequence[int | str]] | None = None
+    gaussian: float | None = None
+    factors: npt.ArrayLike | None = None
+    cv: Any = 5
+    one_standard_error: bool = False
+
+    def __repr__(self) -> str:
+        return _shown(self)
+
+    @property
+    def open(self) -> bool:
+        """Whether the scale is still to be found."""
+        return isinstance(self.scale, str)
+
+    def checked(self) -> LaplacePrior:
+        """Return the prior with a scale that is a positive number, or raise."""
+        if self.open:
+            if self.scale != "cv":
+                raise InvalidInputError(
+                    f"The scale of a LaplacePrior is a positive number or 'cv', found {self.scale!r}. Its evidence and "
+                    "leave-one-out loss cannot be had from a second derivative, which does not exist at zero."
+                )
+            raise InvalidInputError("LaplacePrior(scale='cv') is for LogisticRegression.fit, which finds the scale.")
+        return replace(self, scale=_positive(self.scale, "scale", "LaplacePrior"))
+
+    @property
+    def ridge(self) -> GaussianPrior | None:
+        """The Gaussian prior beside it."""
+        return None if self.gaussian is None else GaussianPrior(_positive(self.gaussian, "gaussian", "LaplacePrior"))
+
+    def strengths(self, M: int) -> Array:
+        """Return the factor of each of M columns."""
+        if self.factors is None:
+            return np.ones(M)
+        found = _numeric(self.factors, "factors", "LaplacePrior")
+        if found.shape != (M,) or (found < 0.0).any():
+            raise InvalidInputError(
+                f"The factors of a LaplacePrior are a number of at least 0 for each of the {M} columns; found shape "
+                f"{found.shape}" + (f", the smallest {found.min():g}." if found.size else ".")
+            )
+        return found
+
+    def column_groups(self, names: Sequence[str], levels: Mapping[str, Sequence[int]]) -> list[list[int]]:
+        """Return the groups of columns, none for ``groups=None`` and ``"class"``; ``levels`` are those of factors."""
+        if self.groups is None or self.groups == "class":
+            return []
+        if isinstance(self.groups, str):
+            if self.groups != "factor":
+                raise UnknownNameError("grouping of a LaplacePrior", self.groups, ["factor", "class"])
+            return [list(columns) for columns in levels.values()]
+        known, found = {str(name): j for j, name in enumerate(names)}, []
+        for group in self.groups:
+            if isinstance(group, str):
+                raise InvalidTypeError(f"A group of a LaplacePrior is a list of columns, found {group!r}.")
+            found.append([_column(column, known) for column in group])
+        flat = [j for group in found for j in group]
+        if len(set(flat)) < len(flat):
+            twice = next(names[j] for j in flat if flat.count(j) > 1)
+            raise InvalidInputError(f"Column {str(twice)!r} is in two groups of the LaplacePrior, or twice in one.")
+        return [group for group in found if group]
+
+
+def _column(column: object, known: Mapping[str, int]) -> int:
+    if isinstance(column, str):
+        if column not in known:
+            raise UnknownNameError("column", column, list(known))
+        return known[column]
+    if isinstance(column, bool) or not isinstance(column, int | np.integer) or not 0 <= column < len(known):
+        raise InvalidInputError(
+            f"A column of a group is a name or a number from 0 to {len(known) - 1}, found {column!r}."
+        )
+    return int(column)
+
+
+def _positive(value: object, what: str, of: str) -> float:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float | np.number)
+        or not (np.isfinite(value) and value > 1e-100)
+    ):
+        raise InvalidInputError(f"The {what} of a {of} must be a positive number (above 1e-100), found {value!r}.")
+    return float(value)
+
+
+def _shown(prior: Any) -> str:
+    """Return a prior as it is written, with what differs from its defaults."""
+    given = {f: repr(getattr(prior, f.name)) for f in fields(prior)}
+    shown = [f"{f.name}={value}" for f, value in given.items() if value != repr(f.default)]
+    return f"{type(prior).__name__}({', '.join(shown)})"
+
+
 def split_prior(prior: object) -> tuple[GaussianPrior | None, bool]:
     """Return the Gaussian part of a prior, and whether Jeffreys' is a part of it.
 
     >>> split_prior(JeffreysPrior())
     (None, True)
     """
+    if isinstance(prior, LaplacePrior):
+        return prior.ridge, False
     if isinstance(prior, JeffreysPrior):
         return as_prior(prior.gaussian), True
     return as_prior(prior), False
@@ -297,6 +428,8 @@ def as_prior(prior: object) -> GaussianPrior | None:
     """
     if prior is None or isinstance(prior, GaussianPrior):
         return prior
+    if isinstance(prior, LaplacePrior):
+        raise InvalidTypeError("A LaplacePrior is for LogisticRegression.fit alone. Use a GaussianPrior or a number.")
     if isinstance(prior, JeffreysPrior):
         raise InvalidTypeError("A JeffreysPrior is for LogisticRegression.fit alone. Use a GaussianPrior or a number.")
     if isinstance(prior, bool | str | complex) or not np.isscalar(prior):
@@ -311,13 +444,13 @@ def _diag(Q: Array) -> Array:
     return Q if Q.ndim == 1 else np.diag(Q)
 
 
-def _numeric(value: object, what: str) -> Array:
+def _numeric(value: object, what: str, of: str = "GaussianPrior") -> Array:
     try:
         result = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidTypeError(f"The {what} of a GaussianPrior must be numeric, found {value!r}.") from None
+        raise InvalidTypeError(f"The {what} of a {of} must be numeric, found {value!r}.") from None
     if not np.all(np.isfinite(result)):
-        raise InvalidInputError(f"The {what} of a GaussianPrior holds NaN or infinite values.")
+        raise InvalidInputError(f"The {what} of a {of} holds NaN or infinite values.")
     return result
 
 

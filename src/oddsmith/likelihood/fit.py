@@ -88,7 +88,7 @@ def make_objective(
     if penalty is not None:
         lost = coordinates.center / coordinates.scale if covers_intercept and coordinates.center.any() else None
         penalty = penalty.transformed(lost, 1.0 / coordinates.scale)
-    free = np.ones((K - 1, M + 1), dtype=bool)
+    free = np.ones((contrast.shape[1], M + 1), dtype=bool)
     free[:, 0] = problem.intercept
     source, center, scale = _stored(problem, coordinates)
     objective = FoldObjective(
@@ -115,6 +115,8 @@ def _contrast(problem: Problem) -> Array:
     """Return the class contrasts; a prior decides which it is about, without one any will do."""
     if problem.K == 2:
         return np.array([[0.0], [1.0]])
+    if problem.laplace is not None and problem.reference is None:
+        return np.eye(problem.K)  # the weights of every class, so that each can be zero
     symmetric = _is_symmetric(problem) and problem.prior is not None
     return make_contrast(problem.K, None if symmetric else problem.reference or 0)
 
@@ -371,7 +373,8 @@ def start_weights(problem: Problem, objective: FoldObjective) -> Array:
         odds = log_odds(problem.class_weight, problem.link)
         if problem.source.has_offset:
             odds = odds - np.asarray(problem.source.offset_mean)
-        x[:, 0] = np.linalg.solve(objective.T, odds)
+        square = objective.T.shape[0] == objective.T.shape[1]
+        x[:, 0] = np.linalg.solve(objective.T, odds) if square else np.linalg.lstsq(objective.T, odds)[0]
     return x.ravel()
 
 

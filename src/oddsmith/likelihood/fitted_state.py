@@ -37,7 +37,8 @@ class FittedState:
     formed) and ``expected`` (where a link makes the expected one differ) are of the objective, prior included; fixed
     weights have a row of zeros but for the diagonal. ``bordered`` is the Hessian of a table whose largest factor has so
     many levels that the whole matrix is not formed. ``moved``: the intercepts were moved after the fit, for another
-    class prior.
+    class prior. ``sparse``: the weights are those under a `LaplacePrior`, of all K classes for more than two, and have
+    no curvature where they are zero.
     """
 
     coordinates: Coordinates
@@ -54,6 +55,7 @@ class FittedState:
     null_log_likelihood: float = float("nan")
     moved: bool = False
     bordered: BorderedDiagonal | None = None
+    sparse: bool = False
 
     def require_optimum(self) -> None:
         """Raise if the weights were moved off the optimum after the fit."""
@@ -61,6 +63,15 @@ class FittedState:
             raise UnavailableError(
                 "The intercepts of this model were moved by with_class_prior or undo_resampling: its weights are not "
                 "those of the fit, which this is about. Ask the model as it was fitted."
+            )
+
+    def require_curvature(self) -> None:
+        """Raise if the weights are those under a LaplacePrior, whose density has no second derivative at zero."""
+        if self.sparse:
+            raise UnavailableError(
+                "Weights under a LaplacePrior have no standard errors and no Gaussian posterior: its density has no "
+                "second derivative at zero. model.refit(X, y) fits the columns that it selected by maximum likelihood; "
+                "a GaussianPrior has a posterior."
             )
 
     def require_memory(self) -> None:
@@ -123,6 +134,8 @@ class FittedState:
         """Return the reported weights, R × P, intercept first."""
         center, scale = self.coordinates.center, self.coordinates.scale
         x = np.column_stack([self.x[:, 0] - self.x[:, 1:] @ (center / scale), self.x[:, 1:] / scale])  # to_user @ x
+        if self.sparse and self.reference is None:  # ``common`` marks what has no penalty, and any mean
+            return 0.0 + np.where(self.common != 0.0, x - x.mean(axis=0), x) if self.K > 2 else 0.0 + x
         W: Array = self.gauge @ x
         return W + self.common if self.K > 2 and self.reference is None else W
 

@@ -52,7 +52,7 @@ class ObjectiveState:
 class FoldObjective:
     """``f(x) = Σ s ℓ + penalty``, evaluated by one fold an evaluation.
 
-    ``T`` (C × C) turns solver contrasts into contrasts against class 0; ``free`` (C × P) marks the
+    ``T`` (K − 1 × C) turns solver contrasts into contrasts against class 0; ``free`` (C × P) marks the
     coordinates that may move (no intercept, aliased columns: fixed at 0). A subsample of the rows is scaled up to
     all of them by 1 / ``sampling_fraction``. ``explain`` is called when sums are not finite, to raise what it finds in
     the data. ``link`` is that of two classes, None for the logit. With ``whitening`` (M′ × M) the columns are
@@ -99,6 +99,10 @@ class FoldObjective:
     @property
     def passes(self) -> int:
         return self.state.passes
+
+    @property
+    def longest_row(self) -> float | None:
+        return self.state.max_row_norm2
 
     def count_pass(self) -> None:
         self.state.passes += 1
@@ -496,6 +500,7 @@ class FoldObjective:
             H = np.asarray(np.einsum("ipjq,pr,qs->irjs", H.reshape(C, len(R), C, len(R)), R, R, optimize=True))
             H = np.ascontiguousarray(H.reshape(C * P, C * P), dtype=np.float64)
         if C > 1:
-            H = (self.T.T @ H.reshape(C, P * C * P)).reshape(C * P, C * P)
-            H = (self.T.T @ np.ascontiguousarray(H.T).reshape(C, P * C * P)).reshape(C * P, C * P)
+            R = len(self.T)
+            H = (self.T.T @ H.reshape(R, P * R * P)).reshape(C * P, R * P)
+            H = (self.T.T @ np.ascontiguousarray(H.T).reshape(R, P * C * P)).reshape(C * P, C * P)
         return H if self._unit is None else H / self._unit_products

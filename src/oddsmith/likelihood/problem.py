@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from oddsmith.kernels.curvature import has_half_precision
 from oddsmith.likelihood.coordinates import Coordinates, is_large
 from oddsmith.links import Link
 from oddsmith.numerics import Array
-from oddsmith.priors import GaussianPrior
+from oddsmith.priors import GaussianPrior, LaplacePrior
 from oddsmith.protocols import Labels
 from oddsmith.rows import SplitRows
 from oddsmith.solvers.base import Solver
@@ -26,7 +26,8 @@ class Problem:
 
     ``class_weight`` is the total weight of the rows of each class. ``start`` are weights against class 0 in the user's
     units. ``explain`` raises what it finds in the data, where sums are not finite; ``names`` gives the names of the
-    columns. With ``whitening`` (M′ × M) the columns are linear combinations of the source's.
+    columns. With ``whitening`` (M′ × M) the columns are linear combinations of the source's. ``jeffreys`` and
+    ``laplace`` are priors beside the Gaussian one; ``levels`` are the columns of each factor.
     """
 
     engine: Engine
@@ -45,6 +46,8 @@ class Problem:
     link: Link | None = None
     whitening: Array | None = None
     jeffreys: bool = False
+    laplace: LaplacePrior | None = None
+    levels: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     @property
     def M(self) -> int:

@@ -207,5 +207,5 @@ class BayesianMixin(InferenceMixin):
             if start is not None and problem.solver == "auto" and is_large(problem.source):
                 # So near the optimum a sample of the rows would only lead away.
                 problem = replace(problem, solver=Newton(watch_divergence=False, strict=False))
-        self.prior_ = self.prior if problem.jeffreys else problem.prior
+        self.prior_ = self.prior if problem.jeffreys else problem.laplace or problem.prior
         return problem

@@ -99,6 +99,8 @@ class InferenceMixin(Estimator):
             raise UnavailableError(
                 "partial_fit leaves the weights near an optimum, not at one, and this needs an optimum: use fit(X, y)."
             )
+        if hessian:
+            self._learned.require_curvature()
         if self._learned.hessian is not None or not hessian or (bordered and self._learned.bordered is not None):
             return self._learned
         self._learned.require_optimum()
@@ -225,6 +227,8 @@ class InferenceMixin(Estimator):
         state, most = self._learned, POLICY.largest_summary
         if state is None or state.hessian is not None:
             return ""
+        if state.sparse:
+            return "LaplacePrior: no standard errors, since its density has no second derivative at zero; see refit"
         if state.x.size > most:
             return f"no standard errors: there are {state.x.size:,} weights, and up to {most:,} have some"
         if self._training_data(given) is None:

@@ -45,7 +45,7 @@ from oddsmith.models.estimator import check_count, check_seed, linear_activation
 from oddsmith.models.foreign_parameters import checked_names
 from oddsmith.models.geometry_mixin import GeometryMixin
 from oddsmith.numerics import Array, log_softmax, softmax
-from oddsmith.priors import GaussianPrior, JeffreysPrior, as_prior, split_prior
+from oddsmith.priors import GaussianPrior, JeffreysPrior, LaplacePrior, as_prior, split_prior
 from oddsmith.protocols import Labels
 from oddsmith.records import Trace
 from oddsmith.solvers import SGD, SOLVERS, Solver, SolverResult
@@ -235,7 +235,8 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         class_weight = engine.fold(Counts, source, source.shape).weight if counts is None else counts
         if not known:
             check_class_weights(class_weight, classes)
-        prior, jeffreys = split_prior(self.prior if reset else self.prior_)
+        given = self.prior if reset else self.prior_
+        prior, jeffreys = split_prior(given)
         link = self.link if reset else self.link_
         problem = Problem(
             engine=engine,
@@ -253,6 +254,8 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
             names=self._names,
             link=None if link == "logit" else LINKS[link],
             whitening=mix,
+            laplace=given if isinstance(given, LaplacePrior) else None,
+            levels=level_columns(self) if isinstance(given, LaplacePrior) else {},
         )
         if data.explain is not None and not is_large(source):  # large rows are checked by the sums of the first pass
             data.explain()
@@ -260,7 +263,9 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
 
     def _takes_parts(self) -> bool:
         """Whether rows may come in parts, categories as codes: a fit by the likelihood, without basis functions."""
-        searched = isinstance(self.prior, JeffreysPrior) or isinstance(getattr(self.prior, "scale", None), str)
+        searched = isinstance(self.prior, JeffreysPrior | LaplacePrior) or isinstance(
+            getattr(self.prior, "scale", None), str
+        )
         return self.basis is None and not searched and bool(np.isinf(LINKS[self.link].domain).all())
 
     def __getstate__(self) -> Any:
@@ -312,6 +317,10 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         return self.coef_[1:] - self.coef_[0], self.intercept_[1:] - self.intercept_[0]
 
     def _solve(self, problem: Problem, classes: Labels) -> tuple[LikelihoodFit, Separation | None]:
+        if problem.laplace is not None:
+            from oddsmith.likelihood.laplace_fit import fit_laplace
+
+            return fit_laplace(problem), None
         if problem.jeffreys:
             from oddsmith.likelihood.firth import fit_firth
 
@@ -355,13 +364,20 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
     def _assign(self, fit: LikelihoodFit, classes: Labels, problem: Problem, verdict: Separation | None) -> None:
         common, reference = fit.learned.common, problem.reference
         self.classes_ = classes
-        self.coef_, self.intercept_ = _reported_weights(fit.coef, fit.intercept, common, reference)
+        W = fit.learned.weights() if fit.learned.sparse else None
+        if W is None:
+            self.coef_, self.intercept_ = _reported_weights(fit.coef, fit.intercept, common, reference)
+        else:
+            self.coef_, self.intercept_ = np.ascontiguousarray(W[:, 1:]), W[:, 0].copy()
         certificate = fit.certificate
         if verdict is not None:
             certificate = replace(certificate, converged=False, gap=np.inf, rigorous=True, optimum_exists=False)
         self.log_likelihood_ = fit.result.final.log_likelihood
         columns = self.coef_.shape[1] - int(fit.aliased.sum()) + int(problem.intercept)
         self.n_parameters_ = (len(classes) - 1) * columns
+        if W is not None:
+            intercepts = (len(classes) - 1) * int(problem.intercept)
+            self.n_parameters_ = int(np.count_nonzero(self.coef_)) + intercepts
         self.aliased_ = [str(name) for name in self._names()[fit.aliased]] if fit.aliased.any() else []
         self.certificate_, self.plan_ = certificate, fit.plan
         self.trace_ = self._trace(fit.result, fit.learned.coordinates, common, reference)

@@ -202,6 +202,7 @@ NAMES = {
     "lbfgs": ("L-BFGS and Newton", 20.0),
     "subsampled": ("subsampled quasi-Newton", 10.0),
     "firth": ("Fisher scoring", 20.0),
+    "proximal-newton": ("proximal Newton", 8.0),
 }
 """Registered name of a solver → what its stage is called, and the iterations that it is expected to take."""
 
@@ -213,6 +214,20 @@ def plan_for(solver: Solver[Any], facts: Facts, machine: Machine, reason: str = 
     forms_hessian = solver.name != "sgd" and facts.n_weights <= planner.policy.largest_hessian
     stage = planner.stage(name, facts.n_rows, iterations, hessians=8.0 if forms_hessian else 0.0)
     return Plan((stage,), reason, iterations, solver)
+
+
+def plan_sparse(facts: Facts, machine: Machine, sample: int | None, solver: Solver[Any]) -> Plan:
+    """Return the plan of a fit under a LaplacePrior: on a ``sample`` of the rows first, if there is one, then on all."""
+    planner = Planner(facts, machine, in_force.POLICY)
+    rows, weights, name = facts.n_rows, facts.n_weights, NAMES["proximal-newton"][0]
+    if weights > planner.policy.sparse_hessian:
+        stage = planner.stage(f"{name} on working sets of columns", rows, 30)
+        return Plan((stage,), f"since most of {weights:,} weights will be zero", 30, solver)
+    if sample is None:
+        stage = planner.stage(name, rows, 8, hessians=8)
+        return Plan((stage,), f"since a Hessian of {weights:,} weights costs little", 8, solver)
+    stages = planner.stage(name, sample, 8, hessians=8), planner.stage(name, rows, 6)
+    return Plan(stages, "since the sample's Hessian is near that of all rows", 6, solver)
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,18 @@ class TableProblem(ctypes.Structure):
     )
 
 
+class QuadraticProblem(ctypes.Structure):
+    """``quadratic_problem`` of coordinate_descent.c."""
+
+    _fields_ = (
+        *((name, _I) for name in ("size", "blocks", "sweeps")),
+        *((name, _P) for name in ("H", "first", "member", "penalty", "bound", "x", "r")),
+        ("tol", _D),
+        ("active", _P),
+        ("done", _I),
+    )
+
+
 class EpochRows(ctypes.Structure):
     """``epoch_rows`` of epochs.c."""
 
@@ -103,6 +115,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "moments": (ctypes.POINTER(MomentsProblem),),
     "perceptron": (ctypes.POINTER(EpochRows), _P, _P, _D, _D, _I, _P, _P, _P),
     "sgd": (ctypes.POINTER(SgdProblem),),
+    "quadratic": (ctypes.POINTER(QuadraticProblem),),
     "function": (ctypes.c_int, _P, _I, _P),
 }
 """The functions of the library, each with a level at the end of its name, and their arguments."""

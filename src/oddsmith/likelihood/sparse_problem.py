@@ -1,0 +1,325 @@
+"""Fits whose weights are exactly zero where that is best: the likelihood under a `LaplacePrior`.
+
+Few columns: proximal Newton on the folded Hessian, on any engine; of large data on a sample first, whose Hessian then
+serves all rows. Many columns: the same on a working set of columns, which grows until the gradient over all columns
+finds none that is missing. The certificate is a duality gap over all columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from oddsmith.design.basis.base import seen_through
+from oddsmith.engines import AnySource, MemorySource, engine_of
+from oddsmith.errors import InvalidInputError
+from oddsmith.kernels.coordinate_descent import Blocks
+from oddsmith.likelihood.coordinates import Coordinates, has_sample
+from oddsmith.likelihood.fit import make_objective, start_weights
+from oddsmith.likelihood.objective import FoldObjective, ObjectiveState
+from oddsmith.likelihood.problem import Problem
+from oddsmith.numerics import Array
+from oddsmith.priors import Quadratic
+from oddsmith.solvers import policy
+from oddsmith.solvers.base import ObjectiveValue
+from oddsmith.solvers.proximal_newton import ProximalNewton, SparseOptimum, SparsePenalty, dual_gap
+
+
+@dataclass(frozen=True)
+class TakeColumns:
+    """Some columns of rows; it travels to where rows are.
+
+    >>> TakeColumns(np.array([1]))(np.array([[1.0, 2.0]])).tolist()
+    [[2.0]]
+    """
+
+    which: npt.NDArray[np.intp]
+
+    keeps_sparse = True
+
+    def __call__(self, rows: Any) -> Any:
+        """Return the columns of the rows."""
+        return rows[:, self.which]
+
+
+@dataclass
+class WorkingSet:
+    """Columns with the objective over them alone, and a Hessian that is near the one there."""
+
+    columns: npt.NDArray[np.intp]
+    objective: FoldObjective
+    H: Array | None = None
+
+
+@dataclass
+class SparseProblem:
+    """A likelihood and the penalty at scale 1, in the coordinates of the solver.
+
+    ``inner`` is the point of the last solve, with the Hessian that it ended with: the start of the next one.
+    """
+
+    problem: Problem
+    objective: FoldObjective
+    coordinates: Coordinates
+    unit: SparsePenalty
+    working: WorkingSet | None = None
+    H: Array | None = None
+    by_columns: Any = None
+    record: Callable[[ObjectiveValue, float], None] | None = None
+
+    @classmethod
+    def of(cls, problem: Problem) -> SparseProblem:
+        """Choose coordinates (one cheap fold) and state the penalty in them."""
+        assert problem.laplace is not None
+        if problem.link is not None and not problem.link.convex:
+            raise InvalidInputError(
+                f"A LaplacePrior needs a convex loss, and that of link={problem.link.name!r} is not. Use link='logit'."
+            )
+        objective, coordinates, _ = make_objective(problem)
+        groups = problem.laplace.column_groups([str(name) for name in problem.names()], problem.levels)
+        if groups:
+            coordinates = replace(coordinates, scale=_common_scales(coordinates.scale, groups))
+            objective, coordinates, _ = make_objective(problem, coordinates)
+        return cls(problem, objective, coordinates, _unit_penalty(problem, objective, groups))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the Hessian of all weights is formed."""
+        return self.objective.size <= policy.POLICY.sparse_hessian
+
+    @property
+    def exact(self) -> bool:
+        """Whether a Hessian costs so little that every step has its own."""
+        return self.objective.n_rows * float(self.objective.size) ** 2 <= policy.POLICY.sparse_products
+
+    def null_point(self) -> ObjectiveValue:
+        """Return the evaluation at the optimum of the free coordinates, all others zero."""
+        x = start_weights(self.problem, self.objective)
+        e = self.objective.evaluate(x)
+        for _ in range(50):
+            free = self._free_coordinates()
+            slope = np.abs(e.gradient[free]).max(initial=0.0)
+            if slope <= 4.0 * self.objective.rounding:
+                break
+            sub = self._over(np.unique(free % self.objective.shape[1])[1:] - 1)
+            inner = sub.objective.evaluate(self._restricted(e.w, sub.columns), 2)
+            pen = self._penalty_over(self.unit.scaled(0.0), sub.columns)
+            found = ProximalNewton(tol=1e-15, max_iter=30).minimise(sub.objective, pen, inner, inner.dense_hessian)
+            before = e
+            e = self.objective.evaluate(self._expanded(found.e.w, sub.columns))
+            if np.abs(e.gradient[free]).max(initial=0.0) > 0.5 * slope:
+                e = min((before, e), key=lambda point: point.value)
+                break
+        return e
+
+    def _free_coordinates(self) -> npt.NDArray[np.intp]:
+        blocks = self.unit.blocks
+        return blocks.member[blocks.of_members(blocks.strength == 0.0)]
+
+    def smallest_scale(self, e: ObjectiveValue) -> float:
+        """Return the scale at and below which all penalised weights are zero; ``e`` is the null point."""
+        blocks = self.unit.blocks
+        penalised = blocks.strength > 0.0
+        most = float(np.max(blocks.norms(e.gradient)[penalised] / blocks.strength[penalised], initial=0.0))
+        return 1.0 / most if most > 0.0 else np.inf
+
+    def solve(
+        self, scale: float, e: ObjectiveValue, *, tol: float, max_iter: int, before: float = 0.0
+    ) -> SparseOptimum:
+        """Return the optimum at ``scale`` from the point ``e``, which is the optimum at the scale ``before`` if given."""
+        penalty = self._penalty_at(scale, e)
+        if self.is_small:
+            return self._solve_all(penalty, e, tol, max_iter)
+        return self._solve_working_set(penalty, scale, e, tol, max_iter, before)
+
+    def on_sample(self) -> SparseProblem | None:
+        """Return the same problem on a sample of large data, None where there is none that shows enough."""
+        objective, settings = self.objective, policy.POLICY
+        rows = min(objective.n_rows // 4, settings.subsample_rows_per_weight * objective.size)
+        known = self.is_small and has_sample(self.problem.source) and not self.problem.source.has_offset
+        if not known or self.exact or rows < settings.sparse_rows_per_weight * objective.size:
+            return None
+        part = objective.subsample(rows, seed=1)
+        return replace(self, objective=part, H=None, record=None)
+
+    def _penalty_at(self, scale: float, e: ObjectiveValue) -> SparsePenalty:
+        """Return the penalty at a scale.
+
+        How far its optimum's intercepts can be: the loss of the rows of a class is at least their number times how far
+        their mean activation lies on the wrong side, and columns of unit spread have class means of at most √(N / n).
+        """
+        penalty, problem = self.unit.scaled(1.0 / scale), self.problem
+        strength = penalty.blocks.strength
+        least = float(problem.class_weight[problem.class_weight > 0.0].min())
+        weakest = float(strength[strength > 0.0].min(initial=np.inf))
+        value = e.value + penalty.value(e.w)
+        reach = 4.0 * value * (1.0 / least + np.sqrt(self.objective.weight / least) / weakest)
+        return replace(penalty, reach=reach)
+
+    def _solve_all(self, penalty: SparsePenalty, e: ObjectiveValue, tol: float, max_iter: int) -> SparseOptimum:
+        if self.H is None or (self.exact and e.hessian is None):
+            e = self.objective.evaluate(e.w, 2)
+        H = self.H if e.hessian is None else e.dense_hessian
+        assert H is not None
+        found = ProximalNewton(exact=self.exact, tol=tol, max_iter=max_iter).minimise(
+            self.objective, penalty, e, H, self.record
+        )
+        self.H = found.H
+        return found
+
+    def _solve_working_set(
+        self, penalty: SparsePenalty, scale: float, e: ObjectiveValue, tol: float, max_iter: int, before: float
+    ) -> SparseOptimum:
+        """Solve over some columns, look at all, and add those that are missing, until none is."""
+        C, P = self.objective.shape
+        # The strong rule: a gradient that was this small at the scale before is small at this one, nearly always.
+        threshold = 2.0 / scale - 1.0 / before if before else 1.0 / scale
+        wanted = self._columns_above(e, max(threshold, 0.0))
+        inner_tol, iterations = 0.5 * tol, 0
+        for _ in range(policy.POLICY.sparse_rounds):
+            if self.working is None or not np.isin(wanted, self.working.columns).all():
+                self.working = self._over(wanted)
+            working = self.working
+            sub_penalty = self._penalty_over(penalty, working.columns)
+            x = self._restricted(e.w, working.columns)
+            if working.H is None:
+                inner = working.objective.evaluate(x, 2)
+                working.H = inner.dense_hessian
+            else:
+                inner = ObjectiveValue(
+                    w=x,
+                    value=e.value,
+                    log_likelihood=e.log_likelihood,
+                    gradient=self._restricted(e.gradient, working.columns),
+                )
+            exact = working.objective.n_rows * float(working.objective.size) ** 2 <= policy.POLICY.sparse_products
+            found = ProximalNewton(exact=exact, tol=inner_tol, max_iter=max_iter).minimise(
+                working.objective, sub_penalty, inner, working.H
+            )
+            working.H, iterations = found.H, iterations + found.iterations
+            e = self.objective.evaluate(self._expanded(found.e.w, working.columns))
+            gap = max(dual_gap(e, penalty), 0.0)
+            result = SparseOptimum(e=e, value=found.value, gap=gap, H=found.H, iterations=iterations)
+            if self.record is not None:
+                self.record(replace(e, value=found.value), 1.0)
+            if result.converged(tol):
+                break
+            missing = np.setdiff1d(self._columns_above(e, 1.0 / scale), working.columns)
+            if not len(missing):
+                if inner_tol < 1e-6 * tol:
+                    break
+                inner_tol *= 0.1
+            wanted = np.union1d(self._columns_above(e, 0.9 / scale), working.columns)
+        return result
+
+    def _columns_above(self, e: ObjectiveValue, strength: float) -> npt.NDArray[np.intp]:
+        """Return the columns with weights that are not zero, are free, or have a gradient above a strength."""
+        blocks, P = self.unit.blocks, self.objective.shape[1]
+        keep = (blocks.norms(e.w) > 0.0) | (
+            blocks.norms(e.gradient - self.unit.ridge * e.w) > strength * blocks.strength
+        )
+        places = blocks.member[blocks.of_members(keep)] % P
+        return np.unique(places[places > 0]) - 1
+
+    def _over(self, columns: npt.NDArray[np.intp]) -> WorkingSet:
+        """Return the objective over some columns."""
+        objective, at = self.objective, np.concatenate([[0], columns + 1])
+        source = self._source_of(columns)
+        penalty = objective.penalty
+        if penalty is not None:
+            penalty = Quadratic(penalty.mean[:, at], penalty.Q[at])
+        part = replace(
+            objective,
+            engine=engine_of(source, objective.threads),
+            source=source,
+            center=objective.center[columns],
+            scale=objective.scale[columns],
+            penalty=penalty,
+            free=objective.free[:, at],
+            state=ObjectiveState(),
+        )
+        return WorkingSet(columns, part)
+
+    def _source_of(self, columns: npt.NDArray[np.intp]) -> AnySource:
+        source = self.objective.source
+        if isinstance(source, MemorySource) and source.transform is None:
+            if sparse.issparse(source.X):
+                if self.by_columns is None:
+                    self.by_columns = source.X.tocsc()
+                X = self.by_columns[:, columns].tocsr()
+                return replace(source, X=X, slice_rows=None)
+            if isinstance(source.X, np.ndarray):
+                return replace(source, X=np.ascontiguousarray(source.X[:, columns]), slice_rows=None)
+        return seen_through(source, TakeColumns(columns), len(columns))
+
+    def _restricted(self, x: Array, columns: npt.NDArray[np.intp]) -> Array:
+        C, P = self.objective.shape
+        return np.ascontiguousarray(x.reshape(C, P)[:, np.concatenate([[0], columns + 1])]).ravel()
+
+    def _expanded(self, x: Array, columns: npt.NDArray[np.intp]) -> Array:
+        C, P = self.objective.shape
+        whole = np.zeros((C, P))
+        whole[:, np.concatenate([[0], columns + 1])] = x.reshape(C, -1)
+        return whole.ravel()
+
+    def _penalty_over(self, penalty: SparsePenalty, columns: npt.NDArray[np.intp]) -> SparsePenalty:
+        """Return the penalty of some columns: blocks are there whole or not at all."""
+        C, P = self.objective.shape
+        place = np.full(P, -1)
+        place[0], place[columns + 1] = 0, np.arange(1, len(columns) + 1)
+        blocks = penalty.blocks
+        keep = place[blocks.member % P] >= 0
+        sizes = np.diff(blocks.first)
+        if blocks.is_single:
+            there = keep
+        else:
+            there = np.logical_and.reduceat(keep, blocks.first[:-1])
+            keep = np.repeat(there, sizes)
+        member = blocks.member[keep]
+        member = (member // P) * (len(columns) + 1) + place[member % P]
+        first = np.concatenate([[0], np.cumsum(sizes[there])])
+        at = np.concatenate([[0], columns + 1])
+        ridge = penalty.ridge.reshape(C, P)[:, at].ravel()
+        return SparsePenalty(Blocks(first, member, blocks.strength[there]), ridge, penalty.reach)
+
+
+def _common_scales(scale: Array, groups: Sequence[Sequence[int]]) -> Array:
+    """Return scales that are the same in a group, so that its norm is that of its weights."""
+    scale = scale.copy()
+    for group in groups:
+        scale[list(group)] = np.exp(np.log(scale[list(group)]).mean())
+    return scale
+
+
+def _unit_penalty(problem: Problem, objective: FoldObjective, groups: Sequence[Sequence[int]]) -> SparsePenalty:
+    """Return the penalty at scale 1 in the solver's coordinates."""
+    assert problem.laplace is not None
+    C, P = objective.shape
+    strength = problem.laplace.strengths(P - 1) / objective.scale
+    alone = np.setdiff1d(np.arange(P - 1), np.concatenate([[], *groups]).astype(np.intp))
+    members: list[npt.NDArray[np.int64]] = []
+    strengths: list[float] = []
+    if problem.laplace.groups == "class" and C > 1:
+        members = [np.arange(C) * P + 1 + j for j in range(P - 1)]
+        strengths = list(strength)
+    else:
+        for group in groups:
+            columns = np.asarray(group)
+            for c in range(C):
+                members.append(c * P + 1 + columns)
+                strengths.append(float(np.sqrt(len(columns)) * strength[columns].mean()))
+        for c in range(C):
+            members.extend((c * P + 1 + alone)[:, None])
+            strengths.extend(strength[alone])
+    if problem.intercept:
+        members.extend((np.arange(C) * P)[:, None])
+        strengths.extend(np.zeros(C))
+    first = np.concatenate([[0], np.cumsum([len(m) for m in members])])
+    blocks = Blocks(first.astype(np.int64), np.concatenate(members).astype(np.int64), np.asarray(strengths))
+    ridge = np.zeros((C, P)) if objective.penalty is None else objective.penalty.diagonal(C).copy()
+    return SparsePenalty(blocks, ridge.ravel(), 0.0)

@@ -1,0 +1,298 @@
+"""Proximal Newton: a smooth convex function plus a penalty that makes weights exactly zero.
+
+The penalty is ``Σ_b strength_b ‖x_b‖`` over blocks of coordinates: the lasso where every block has one coordinate, the
+group lasso elsewhere. A block of strength 0 is free.
+
+1. Evaluate the smooth part: value, gradient and, if it is due, the Hessian.
+2. Minimise the quadratic model plus the penalty: coordinate descent on the Hessian alone, without the data.
+3. Bound the gap to the optimum by a point of the dual problem (`dual_gap`), and stop if it is small enough.
+4. Go to that minimum, or part of the way if the objective does not fall.
+
+A Hessian that is not due is kept and corrected by the change of the gradient (BFGS), so that a step costs no more than a
+gradient.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg
+
+from oddsmith.kernels.coordinate_descent import Blocks, bounds, descend
+from oddsmith.numerics import EPS, Array
+from oddsmith.solvers.base import Evaluates, ObjectiveValue
+
+SLOW = 0.3
+"""A step that leaves more than this share of the violation asks for a new Hessian."""
+PRECISION = 1e-4
+"""The share of the violation that the minimum of a model may leave."""
+SWEEPS = 10
+"""Sweeps of coordinate descent before a Newton step over the coordinates that are not zero."""
+PATIENCE = 5
+"""So many steps in a row may leave the gap as it was: then rounding keeps it there."""
+
+
+@dataclass(frozen=True)
+class SparsePenalty:
+    """``Σ_b strength_b ‖x_b‖`` over ``blocks``, beside ``½ Σ ridge_j x_j²``, which is part of the smooth function.
+
+    ``reach`` bounds how far the optimum's free coordinates are from those of any point that is better than the start.
+    """
+
+    blocks: Blocks
+    ridge: Array
+    reach: float
+
+    def value(self, x: Array) -> float:
+        """Return the penalty at ``x``, without the ridge."""
+        return float(self.blocks.strength @ self.blocks.norms(x))
+
+    def scaled(self, factor: float) -> SparsePenalty:
+        """Return the penalty times a factor, without the ridge."""
+        blocks = replace(self.blocks, strength=self.blocks.strength * factor)
+        return replace(self, blocks=blocks)
+
+
+def violation(blocks: Blocks, x: Array, gradient: Array) -> float:
+    """Return by how much the conditions of an optimum are missed at ``x``, where the smooth part has ``gradient``.
+
+    >>> violation(Blocks.single(np.ones(2)), np.array([2.0, 0.0]), np.array([-0.5, 3.0]))
+    2.0
+    """
+    norms, strength = blocks.norms(x), blocks.strength
+    zero = norms == 0.0
+    outside = (blocks.norms(gradient) - strength)[zero]
+    pull = strength / np.where(zero, 1.0, norms)
+    inside = np.abs(gradient[blocks.member] + blocks.of_members(pull) * x[blocks.member])[blocks.of_members(~zero)]
+    return max(float(outside.max(initial=0.0)), float(inside.max(initial=0.0)))
+
+
+def dual_gap(
+    e: ObjectiveValue,
+    penalty: SparsePenalty,
+    change: Array | None = None,
+    product: Array | None = None,
+    spread: float = 0.0,
+) -> float:
+    """Return a bound of the objective at ``e`` less that at the optimum, from a feasible point of the dual problem.
+
+    The residuals of the rows are a point of the dual: with ``g`` the gradient of the loss f, its value is
+    ``f − xᵀg − Σ_b conjugate_b(g)``. The conjugate of a penalty without a ridge is infinite where ``‖g_b‖`` is above the
+    strength; the residuals are shrunk until it is not, and the value of the loss's part shrinks no faster than they do,
+    since its conjugate is convex and zero at zero.
+
+    With ``change`` (d) and ``product`` (the Hessian of the loss times d) the residuals are moved along d first, to first
+    order. That costs ``½ dᵀHd (1 + …)``, where ``spread < 1`` bounds the change of the activations of a row; d is the
+    step to the minimum of the quadratic model, where the conditions of an optimum hold.
+    """
+    x, blocks, ridge = e.w, penalty.blocks, penalty.ridge
+    loss, g = -e.log_likelihood, e.gradient - penalty.ridge * e.w
+    primal = loss + 0.5 * float(ridge @ x**2) + penalty.value(x)
+    moved = 0.0
+    if change is not None and product is not None:
+        g = g + product
+        moved = 0.5 * float(change @ product) * (1.0 + spread / (3.0 * (1.0 - spread)))
+    norms, strength, ridges = blocks.norms(g), blocks.strength, ridge[blocks.member[blocks.first[:-1]]]
+    free = (strength == 0.0) & (ridges == 0.0)
+    bounded = (strength > 0.0) & (ridges == 0.0)
+    with np.errstate(divide="ignore"):
+        shrink = min(1.0, float(np.min(strength[bounded] / norms[bounded], initial=1.0)))
+    members = blocks.of_members(~free)
+    inner = float(x[blocks.member][members] @ g[blocks.member][members])
+    loose = float(norms[free].sum()) * penalty.reach
+    ridged = ridges > 0.0
+    over = np.maximum(shrink * norms[ridged] - strength[ridged], 0.0)
+    conjugate = float((over**2 / (2.0 * ridges[ridged])).sum())
+    return primal - (shrink * (loss - moved - inner - loose) - conjugate)
+
+
+def minimise_model(H: Array, gradient: Array, x: Array, blocks: Blocks, *, tol: float, rounds: int = 100) -> Array:
+    """Return the minimum of ``gᵀd + ½ dᵀHd`` plus the penalty at ``x + d``, its conditions missed by ``tol`` at most.
+
+    Rounds of coordinate descent find which blocks are zero; a Newton step over the others then ends where coordinates
+    that depend on each other would crawl.
+    """
+    x, r = x.copy(), gradient.copy()
+    bound = bounds(H, blocks)
+    for _ in range(rounds):
+        descend(H, r, x, blocks, bound, tol=0.0, sweeps=SWEEPS)
+        if violation(blocks, x, r) <= tol:
+            break
+        _newton_on_support(H, r, x, blocks, bound)
+        if violation(blocks, x, r) <= tol:
+            break
+    return x
+
+
+def _newton_on_support(H: Array, r: Array, x: Array, blocks: Blocks, bound: Array) -> None:
+    """Move the coordinates that are not zero to the minimum among those of the same sign, or until the first is zero."""
+    norms = blocks.norms(x)
+    live = blocks.of_members(((norms > 0.0) | (blocks.strength == 0.0)) & (bound > 0.0))
+    which = blocks.member[live]
+    safe = np.where(norms > 0.0, norms, 1.0)
+    pull = blocks.of_members(np.where(norms > 0.0, blocks.strength / safe, 0.0))[live]
+    A = H[np.ix_(which, which)]
+    if not blocks.is_single:
+        _add_curvature(A, x, which, blocks, live, pull)
+    d = _solve_near(A, -(r[which] + pull * x[which]))
+    t, first = 1.0, None
+    if blocks.is_single:
+        crossing = (x[which] * (x[which] + d) < 0.0) & (pull > 0.0)
+        if crossing.any():
+            ratio = np.where(crossing, -x[which] / np.where(crossing, d, 1.0), np.inf)
+            first = int(np.argmin(ratio))
+            t = float(ratio[first])
+    new = x[which] + t * d
+    if first is not None:
+        new[first] = 0.0
+    moved = x.copy()
+    moved[which] = new
+    change = (new - x[which]) @ H[which]
+    gain = (new - x[which]) @ (r + 0.5 * change)[which] + blocks.strength @ (blocks.norms(moved) - norms)
+    if gain < 0.0:  # the norm of a group is no quadratic function: there a step may be too long
+        r += change
+        x[which] = new
+
+
+def _add_curvature(
+    A: Array, x: Array, which: npt.NDArray[np.int64], blocks: Blocks, live: npt.NDArray[np.bool_], pull: Array
+) -> None:
+    """Add the second derivative of the norms of blocks with several coordinates, in place."""
+    sizes = np.diff(blocks.first)
+    number = np.repeat(np.arange(len(sizes)), sizes)[live]
+    edges = np.flatnonzero(np.diff(number, prepend=-1, append=-1))
+    for start, stop in itertools.pairwise(edges):
+        if sizes[number[start]] > 1 and pull[start] > 0.0:
+            part = x[which[start:stop]]
+            A[start:stop, start:stop] += pull[start] * (np.eye(len(part)) - np.outer(part, part) / (part @ part))
+
+
+def _solve_near(A: Array, b: Array) -> Array:
+    """Return ``A⁻¹ b``, or that of a matrix a little above A where it has no inverse."""
+    size = float(np.diag(A).max(initial=1e-300))
+    for little in (0.0, 1e-12, 1e-9, 1e-6):
+        try:
+            factor = linalg.cho_factor(A + little * size * np.eye(len(A)) if little else A, check_finite=False)
+        except linalg.LinAlgError:
+            continue
+        d: Array = linalg.cho_solve(factor, b, check_finite=False)
+        if np.isfinite(d).all() and np.abs(A @ d - b).max(initial=0.0) <= 1e-3 * np.abs(b).max(initial=0.0):
+            return d
+    return np.zeros_like(b)
+
+
+def corrected(H: Array, step: Array, change: Array) -> Array:
+    """Return the Hessian changed so that it gives the ``change`` of the gradient along a ``step`` (BFGS).
+
+    >>> corrected(np.eye(2), np.array([1.0, 0.0]), np.array([2.0, 0.0])).tolist()
+    [[2.0, 0.0], [0.0, 1.0]]
+    """
+    Hs = H @ step
+    along, curvature = float(step @ Hs), float(step @ change)
+    if not (curvature > 1e-8 * along > 0.0):
+        return H
+    return H + np.outer(change, change) / curvature - np.outer(Hs, Hs) / along
+
+
+class SmoothObjective(Evaluates, Protocol):
+    """The smooth part: a loss and perhaps a ridge."""
+
+    @property
+    def longest_row(self) -> float | None:
+        """The largest squared norm of a scaled row, None where it is not known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseOptimum:
+    """Where the descent ended: the evaluation of the smooth part, the objective, the bound of its gap, and the model."""
+
+    e: ObjectiveValue
+    value: float
+    gap: float
+    H: Array
+    iterations: int
+
+    def converged(self, tol: float) -> bool:
+        """Whether the gap is within a relative tolerance."""
+        return self.gap <= tol * max(1.0, abs(self.value))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProximalNewton:
+    """The descent. With ``exact`` every step has its own Hessian."""
+
+    name: str = "proximal-newton"
+    exact: bool = True
+    tol: float = 1e-8
+    max_iter: int = 200
+
+    def minimise(
+        self,
+        objective: SmoothObjective,
+        penalty: SparsePenalty,
+        e: ObjectiveValue,
+        H: Array,
+        record: Callable[[ObjectiveValue, float], None] | None = None,
+    ) -> SparseOptimum:
+        """Return the minimum of ``objective + penalty``, as far as it was found from ``e``; ``H`` is a Hessian near it."""
+        value, missed, best, stalled, t = e.value + penalty.value(e.w), np.inf, np.inf, 0, 1.0
+        for iteration in range(self.max_iter + 1):
+            allowed = self.tol * max(1.0, abs(value))
+            gap = dual_gap(e, penalty)
+            if record is not None:
+                record(replace(e, value=value), t)
+            best, stalled = (gap, 0) if gap < 0.9 * best else (best, stalled + 1)
+            if gap <= allowed or iteration == self.max_iter or stalled > PATIENCE:
+                break
+            before, missed = missed, violation(penalty.blocks, e.w, e.gradient)
+            target = minimise_model(H, e.gradient, e.w, penalty.blocks, tol=PRECISION * missed)  # 2
+            gap = min(gap, _moved_gap(objective, penalty, e, target))  # 3
+            if gap <= allowed:
+                break
+            order = 2 if self.exact or missed > SLOW * before else 1
+            found = _step(objective, penalty, e, target, value, order)  # 4
+            if found is None:
+                if e.hessian is not None:  # only rounding is left
+                    break
+                e = objective.evaluate(e.w, 2)
+                H = e.dense_hessian
+                continue
+            new, value, t = found
+            H = corrected(H, new.w - e.w, new.gradient - e.gradient) if new.hessian is None else new.dense_hessian
+            e = new
+        return SparseOptimum(e=e, value=value, gap=max(gap, 0.0), H=H, iterations=iteration)
+
+
+def _moved_gap(objective: SmoothObjective, penalty: SparsePenalty, e: ObjectiveValue, target: Array) -> float:
+    """Return the gap from residuals moved along the step to ``target``; infinite where no Hessian says how."""
+    if e.hessian is None or objective.longest_row is None:
+        return np.inf
+    d = target - e.w
+    spread = float(np.sqrt(2.0 * (1.0 + objective.longest_row)) * np.linalg.norm(d))
+    if not spread < 0.5:
+        return np.inf
+    return dual_gap(e, penalty, d, e.dense_hessian @ d - penalty.ridge * d, spread)
+
+
+def _step(
+    objective: SmoothObjective, penalty: SparsePenalty, e: ObjectiveValue, target: Array, value: float, order: int
+) -> tuple[ObjectiveValue, float, float] | None:
+    """Go to ``target`` or part of the way, until the objective falls; None if it does not."""
+    d = target - e.w
+    predicted = float(e.gradient @ d) + penalty.value(target) - penalty.value(e.w)
+    noise, t = 8.0 * EPS * abs(value), 1.0
+    for _ in range(24):
+        x = target if t == 1.0 else e.w + t * d
+        new = objective.evaluate(x, order)
+        reached = new.value + penalty.value(x)
+        if reached <= value + 1e-4 * t * predicted + noise:
+            return new, reached, t
+        if order == 1 and t < 0.5:
+            return None
+        t *= 0.5
+    return None
