@@ -99,7 +99,7 @@ def sparse_fit(
         coordinates=coordinates,
         x=np.where(objective.free, result.w.reshape(objective.shape), 0.0),
         free=objective.free,
-        common=_without_penalty(problem, objective.shape[1]),
+        common=stated.unpenalised.astype(np.float64),
         reference=problem.reference,
         class_weight=problem.class_weight,
         n_rows=problem.source.n_present,
@@ -114,10 +114,3 @@ def sparse_fit(
     return LikelihoodFit(
         coef=W, intercept=b, result=result, certificate=certificate, plan=planned, flat=False, learned=learned
     )
-
-
-def _without_penalty(problem: Problem, P: int) -> Array:
-    """Return 1 for the intercept and each column without a penalty, 0 for others: their classes may share anything."""
-    assert problem.laplace is not None
-    columns = (problem.laplace.strengths(P - 1) == 0.0) & (problem.laplace.gaussian is None)
-    return np.concatenate([[1.0], columns.astype(np.float64)])

@@ -137,6 +137,23 @@ class SparseProblem:
             return self._solve_all(penalty, e, tol, max_iter)
         return self._solve_working_set(penalty, scale, e, tol, max_iter, before)
 
+    def user_weights(self, w: Array) -> Array:
+        """Return weights in the user's units, the intercept first (C × P); what has no penalty sums to zero over classes."""
+        C, P = self.objective.shape
+        center, scale = self.coordinates.center, self.coordinates.scale
+        x = np.where(self.objective.free, w.reshape(C, P), 0.0)
+        x = np.column_stack([x[:, 0] - x[:, 1:] @ (center / scale), x[:, 1:] / scale])
+        if C == self.problem.K > 2:
+            x = np.where(self.unpenalised, x - x.mean(axis=0), x)
+        return x + 0.0  # no negative zeros
+
+    @property
+    def unpenalised(self) -> npt.NDArray[np.bool_]:
+        """Which of the 1 + M weights have no penalty: the intercept, and columns of factor 0."""
+        assert self.problem.laplace is not None
+        columns = (self.problem.laplace.strengths(self.problem.M) == 0.0) & (self.problem.laplace.gaussian is None)
+        return np.concatenate([[True], columns])
+
     def on_sample(self) -> SparseProblem | None:
         """Return the same problem on a sample of large data, None where there is none that shows enough."""
         objective, settings = self.objective, policy.POLICY
