@@ -19,6 +19,7 @@ _NAMES = {
     "decision.actions": "REJECT decide decision_regions expected_loss",
     "design.basis.polynomial": "Polynomial",
     "design.basis.radial": "GaussianKernel RadialBasis",
+    "design.basis.selection": "SelectColumns",
     "design.basis.spline": "Spline",
     "design.basis.standardize": "Standardize",
     "design.table": "Design",
@@ -26,6 +27,7 @@ _NAMES = {
     "evaluation.class_prior": "estimate_class_prior",
     "evaluation.comparison": "compare",
     "evaluation.recalibration": "recalibrate",
+    "evaluation.regularization_path": "regularization_path",
     "evaluation.scale_comparison": "compare_widths",
     "evaluation.scoring": "evaluate",
     "federated.fit": "Fit",
@@ -59,6 +61,7 @@ if TYPE_CHECKING:  # the same for type checkers, one module a line
     from oddsmith.decision.actions import decision_regions as decision_regions, expected_loss as expected_loss
     from oddsmith.design.basis.polynomial import Polynomial as Polynomial
     from oddsmith.design.basis.radial import GaussianKernel as GaussianKernel, RadialBasis as RadialBasis
+    from oddsmith.design.basis.selection import SelectColumns as SelectColumns
     from oddsmith.design.basis.spline import Spline as Spline
     from oddsmith.design.basis.standardize import Standardize as Standardize
     from oddsmith.design.table import Design as Design
@@ -66,6 +69,7 @@ if TYPE_CHECKING:  # the same for type checkers, one module a line
     from oddsmith.evaluation.class_prior import estimate_class_prior as estimate_class_prior
     from oddsmith.evaluation.comparison import compare as compare
     from oddsmith.evaluation.recalibration import recalibrate as recalibrate
+    from oddsmith.evaluation.regularization_path import regularization_path as regularization_path
     from oddsmith.evaluation.scale_comparison import compare_widths as compare_widths
     from oddsmith.evaluation.scoring import evaluate as evaluate
     from oddsmith.federated.fit import Fit as Fit

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from oddsmith.design.basis import GaussianKernel, Polynomial, RadialBasis, Spline, Standardize
+from oddsmith.design.basis import GaussianKernel, Polynomial, RadialBasis, SelectColumns, Spline, Standardize
 from oddsmith.design.basis.expansion import Adapted
 from oddsmith.errors import InvalidInputError, UnavailableError
 from oddsmith.numerics import Array
@@ -314,6 +314,7 @@ def _radial(w: FormulaWriter[Columns], x: Columns, step: RadialBasis | GaussianK
 
 _BASES: dict[type[Any], Callable[[FormulaWriter[Any], Any, Any], Any]] = {
     Standardize: lambda w, x, step: w.standardize(x, step.mean_, step.scale_),
+    SelectColumns: lambda w, x, step: w.pick(x, step.kept_.tolist()),
     Polynomial: _polynomial,
     Spline: _spline,
     RadialBasis: _radial,

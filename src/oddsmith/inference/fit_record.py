@@ -137,8 +137,17 @@ class FitRecord:
 
     @property
     def n_parameters(self) -> int:
-        """Number of weights that were estimated."""
+        """Number of weights that were estimated: under a LaplacePrior, of those that are not zero."""
+        if self.state.sparse:
+            intercepts = (self.state.K - 1) * int(self.state.free[:, 0].any())
+            return int(np.count_nonzero(self.state.weights()[:, 1:])) + intercepts
         return len(self.state.kept)
+
+    @property
+    def post_selection(self) -> bool:
+        """Whether the columns of the model were chosen by looking at the labels."""
+        steps = self.basis if isinstance(self.basis, list | tuple) else [self.basis]
+        return any(getattr(step, "post_selection", False) for step in steps)
 
     @property
     def terms(self) -> Sequence[Term]:

@@ -62,6 +62,8 @@ def list_estimates(fit: FitRecord, reason: str, level: float) -> Summary:
     W, inside = shown_weights(fit.state)
     P = W.shape[1]
     free = np.asarray(fit.state.free.any(axis=0))
+    if fit.state.sparse:
+        inside = inside[(inside % P == 0) | (W.ravel()[inside] != 0.0)]
     estimate = np.where(free[inside % P], W.ravel()[inside], np.nan)
     size = np.where(inside % P == 0, np.inf, np.nan_to_num(np.abs(estimate)))
     order = np.argsort(-size, kind="stable")
@@ -74,7 +76,14 @@ def list_estimates(fit: FitRecord, reason: str, level: float) -> Summary:
     if fit.link is None:
         with np.errstate(over="ignore"):
             table["odds_ratio"] = np.exp(estimate)
-    return _summary(fit, table, (reason, "the largest estimates come first"), level)
+    remarks = [_selection_remark(W), reason] if fit.state.sparse else [reason]
+    return _summary(fit, table, (*remarks, "the largest estimates come first"), level)
+
+
+def _selection_remark(W: Array) -> str:
+    """Return how many columns have a weight that is not zero: only those are in the table."""
+    selected = int((W[:, 1:] != 0.0).any(axis=0).sum())
+    return f"{selected:,} of {W.shape[1] - 1:,} columns were selected; the weights of the others are exactly zero"
 
 
 def summarize_levels(fit: FitRecord, level: float) -> Summary:
@@ -158,6 +167,11 @@ def _remarks(fit: FitRecord, kind: CovarianceKind, intervals: str, level: float)
         what = {"wald": "Wald", "confint": "profile (interpolated)"}.get(intervals, intervals)
         what = f"penalised {what}" if jeffreys and intervals != "wald" else what
         remarks = [f"{method}; {kind.remark}; {100 * level:.4g}% {what} intervals"]
+    if fit.post_selection:
+        remarks.append(
+            "the columns were selected by the labels: if by those of these rows, intervals are too short and p-values "
+            "too small, since they ignore the selection"
+        )
     if fit.standardized:
         remarks.append("a unit of a column is one standard deviation of it (Standardize; levels stay 0 and 1)")
     if fit.state.moved:

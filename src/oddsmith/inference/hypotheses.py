@@ -261,7 +261,7 @@ def likelihood_ratio_test(small: LikelihoodModel, large: LikelihoodModel) -> Chi
                 "LogisticRegression."
             )
         model._check_fitted()
-        if model._learned is None or split_prior(model.prior) != (None, False):
+        if model._learned is None or model._learned.sparse or split_prior(model.prior) != (None, False):
             raise InvalidInputError(
                 f"A likelihood-ratio test compares maximum likelihood fits, and {what} is {model!r}. Fit it with "
                 "prior=None; for JeffreysPrior() use drop_one or profile intervals."

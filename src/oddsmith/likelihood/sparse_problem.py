@@ -76,9 +76,10 @@ class SparseProblem:
     def of(cls, problem: Problem) -> SparseProblem:
         """Choose coordinates (one cheap fold) and state the penalty in them."""
         assert problem.laplace is not None
-        if problem.link is not None and not problem.link.convex:
+        if problem.link is not None and not (problem.link.convex and np.isinf(problem.link.domain).all()):
             raise InvalidInputError(
-                f"A LaplacePrior needs a convex loss, and that of link={problem.link.name!r} is not. Use link='logit'."
+                f"A LaplacePrior needs a convex loss that is finite everywhere, and that of link={problem.link.name!r} "
+                "is not. Use link='logit'."
             )
         objective, coordinates, _ = make_objective(problem)
         groups = problem.laplace.column_groups([str(name) for name in problem.names()], problem.levels)

@@ -14,6 +14,7 @@ from oddsmith.likelihood.fitted_state import EarlierRows
 from oddsmith.models.base import all_or_nothing
 from oddsmith.models.inference_mixin import InferenceMixin
 from oddsmith.numerics import Array
+from oddsmith.priors import as_prior
 from oddsmith.protocols import Labels
 from oddsmith.solvers import Newton
 
@@ -203,9 +204,14 @@ class BayesianMixin(InferenceMixin):
             from oddsmith.prior_selection.selection import select_prior
 
             self.selection_, start = select_prior(problem, self.seed)
-            problem = replace(problem, prior=self.selection_.prior, start=start or problem.start)
+            problem = replace(problem, prior=as_prior(self.selection_.prior), start=start or problem.start)
             if start is not None and problem.solver == "auto" and is_large(problem.source):
                 # So near the optimum a sample of the rows would only lead away.
                 problem = replace(problem, solver=Newton(watch_divergence=False, strict=False))
+        if problem.laplace is not None and problem.laplace.open:
+            from oddsmith.prior_selection.sparse_scale import select_laplace
+
+            self.selection_, scaled = select_laplace(problem, self.seed)
+            problem = replace(problem, laplace=scaled)
         self.prior_ = self.prior if problem.jeffreys else problem.laplace or problem.prior
         return problem

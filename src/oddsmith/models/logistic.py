@@ -44,6 +44,7 @@ from oddsmith.models.bayesian_mixin import BayesianMixin
 from oddsmith.models.estimator import check_count, check_seed, linear_activations, per_class
 from oddsmith.models.foreign_parameters import checked_names
 from oddsmith.models.geometry_mixin import GeometryMixin
+from oddsmith.models.selection_mixin import SelectionMixin
 from oddsmith.numerics import Array, log_softmax, softmax
 from oddsmith.priors import GaussianPrior, JeffreysPrior, LaplacePrior, as_prior, split_prior
 from oddsmith.protocols import Labels
@@ -62,6 +63,10 @@ def has_logit(model: LogisticRegression) -> bool:
         raise AttributeError(f"partial_fit is for link='logit', found link={model.link!r}. Use fit(X, y).")
     if isinstance(model.prior, JeffreysPrior):
         raise AttributeError("partial_fit takes no JeffreysPrior, whose information needs all rows. Use fit(X, y).")
+    if isinstance(model.prior, LaplacePrior):
+        raise AttributeError(
+            "partial_fit takes no LaplacePrior: steps with single rows leave no weight at exactly zero. Use fit(X, y)."
+        )
     return True
 
 
@@ -76,7 +81,7 @@ def _reported_weights(W: Array, b: Array, common: Array, reference: int | None) 
 
 
 @MODELS.register("logistic")
-class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
+class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifier):
     """Logistic regression for two classes, softmax regression for more.
 
     Minimises the sum over rows (never a mean) of the cross-entropy, minus the log of the prior:
@@ -89,9 +94,10 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
 
     Parameters
     ----------
-    prior : None, number, GaussianPrior or JeffreysPrior
+    prior : None, number, GaussianPrior, JeffreysPrior or LaplacePrior
         None is maximum likelihood; a number σ is ``GaussianPrior(scale=σ)``, the penalty ½‖w‖²/σ²; ``JeffreysPrior()``
-        is Firth's bias reduction, finite also where the classes are separated.
+        is Firth's bias reduction, finite also where the classes are separated; ``LaplacePrior(scale)`` leaves many
+        weights at exactly zero (``selected_`` names the others).
     link : str
         ``"logit"``, or for two classes ``"probit"``, ``"cloglog"``, ``"loglog"``, ``"cauchit"``, ``"log"`` or
         ``"identity"``: the probability of ``classes_[1]`` is ``f(a)`` with that link's inverse f. The last two keep
@@ -292,9 +298,10 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
             refuse_pieces(X, "Stochastic gradient descent", "Use solver='auto'")
         if not np.isinf(LINKS[self.link].domain).all():
             refuse_pieces(X, f"A fit with link={self.link!r}", "Use link='logit'")
-        scale = self.prior.scale if isinstance(self.prior, GaussianPrior) else None
+        scale = self.prior.scale if isinstance(self.prior, GaussianPrior | LaplacePrior) else None
         if isinstance(scale, str) and scale != "evidence":
-            refuse_pieces(X, f"The choice of a width by {scale!r}", "Use scale='evidence'")
+            other = "Give a number as scale" if isinstance(self.prior, LaplacePrior) else "Use scale='evidence'"
+            refuse_pieces(X, f"The choice of a width by {scale!r}", other)
 
     def _reference_code(self, classes: Labels) -> int | None:
         if self.reference is None:
@@ -384,7 +391,9 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
         self.n_iter_ = fit.result.iterations
         self.class_prior_ = problem.class_weight / problem.class_weight.sum()
         self.link_, self._sgd_state, self._separation = self.link, None, verdict
-        self._learned = replace(fit.learned, null_log_likelihood=null_log_likelihood(problem))
+        null = fit.learned.null_log_likelihood
+        null = null_log_likelihood(problem) if np.isnan(null) else null
+        self._learned = replace(fit.learned, null_log_likelihood=null)
 
     def _warn(self, verdict: Separation | None, rounded: bool) -> None:
         if self.aliased_:
@@ -515,7 +524,8 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
                 with suppress(errors.InvalidInputError):
                     learned = self._fit_record().state
             x = learned.x.copy()
-            x[:, 0] += np.linalg.solve(learned.coordinates.T, against_first)
+            T = learned.coordinates.T
+            x[:, 0] += shift if len(T) < len(x) else np.linalg.solve(T, against_first)
             moved._learned, moved._recall = replace(learned, x=x, moved=True), None
         if prior is not None:
             moved.class_prior_ = prior

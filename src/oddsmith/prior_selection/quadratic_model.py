@@ -11,7 +11,7 @@ from scipy import linalg, optimize
 
 from oddsmith.cached_property import cached_property
 from oddsmith.numerics import EPS, Array, SpdFactor, factor_spd
-from oddsmith.priors import GaussianPrior
+from oddsmith.priors import GaussianPrior, LaplacePrior
 from oddsmith.records import Table
 
 LOG_2PI = float(np.log(2.0 * np.pi))
@@ -24,7 +24,7 @@ class Selection(Table):
     Attributes
     ----------
     method : "evidence", "loo" or "cv"
-    prior : GaussianPrior
+    prior : GaussianPrior or LaplacePrior
         With the scale, or scales, that were found.
     width : float, or array with an entry for each group
     groups : tuple of tuples of column names, or None
@@ -36,7 +36,7 @@ class Selection(Table):
     """
 
     method: str
-    prior: GaussianPrior
+    prior: GaussianPrior | LaplacePrior
     width: Any
     table: dict[str, list[Any]]
     groups: tuple[tuple[str, ...], ...] | None = None

@@ -27,7 +27,7 @@ def all_bases() -> Iterator[Basis]:
     """Return an instance of every registered basis, one after the other.
 
     >>> sorted(type(basis).__name__ for basis in all_bases())
-    ['GaussianKernel', 'Polynomial', 'RadialBasis', 'Spline', 'Standardize']
+    ['GaussianKernel', 'Polynomial', 'RadialBasis', 'SelectColumns', 'Spline', 'Standardize']
     """
     return (kind() for _, kind in BASES.items())
 

@@ -14,19 +14,21 @@ if TYPE_CHECKING:
     from oddsmith.design.basis.expansion import Expansion, learn_expansion
     from oddsmith.design.basis.polynomial import Polynomial
     from oddsmith.design.basis.radial import GaussianKernel, RadialBasis
+    from oddsmith.design.basis.selection import SelectColumns
     from oddsmith.design.basis.spline import Spline
     from oddsmith.design.basis.standardize import Standardize
 
-__all__ = ["BASES", "Basis", "Expansion", "GaussianKernel", "Polynomial", "RadialBasis", "Spline", "Standardize"]
-__all__ += ["learn_expansion"]
+__all__ = ["BASES", "Basis", "Expansion", "GaussianKernel", "Polynomial", "RadialBasis", "SelectColumns", "Spline"]
+__all__ += ["Standardize", "learn_expansion"]
 
 _MODULES = {
     **{"Expansion": "expansion", "GaussianKernel": "radial", "Polynomial": "polynomial", "RadialBasis": "radial"},
-    **{"Spline": "spline", "Standardize": "standardize", "learn_expansion": "expansion"},
+    **{"SelectColumns": "selection", "Spline": "spline", "Standardize": "standardize", "learn_expansion": "expansion"},
 }
 for _name in ("polynomial", "radial", "spline", "standardize"):
     BASES.later(_name, f"oddsmith.design.basis.{_name}")
 BASES.later("kernel", "oddsmith.design.basis.radial")
+BASES.later("select", "oddsmith.design.basis.selection")
 
 
 def __getattr__(name: str) -> object:

@@ -1,0 +1,391 @@
+"""A whole path of scales of a Laplace prior: weights, certificates, and the choice of a scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import gammaln
+from sklearn.base import clone
+
+from oddsmith.cached_property import cached_property
+from oddsmith.engines import MemoryEngine, MemorySource, one_blas_thread
+from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
+from oddsmith.likelihood.coordinates import Coordinates, make_contrast
+from oddsmith.likelihood.fit import LikelihoodFit
+from oddsmith.likelihood.fitted_state import FittedState
+from oddsmith.likelihood.null_model import null_log_likelihood
+from oddsmith.likelihood.problem import Problem, facts_of, machine_of
+from oddsmith.likelihood.sparse_path import SparsePath, solve_path
+from oddsmith.models.logistic import LogisticRegression
+from oddsmith.numerics import Array
+from oddsmith.prior_selection.cross_validation import folds
+from oddsmith.prior_selection.quadratic_model import one_standard_error
+from oddsmith.prior_selection.sparse_scale import cross_validated_loss
+from oddsmith.priors import LaplacePrior
+from oddsmith.protocols import Labels
+from oddsmith.records import Certificate, Table, Trace
+from oddsmith.solvers.base import ObjectiveValue, SolverResult
+from oddsmith.solvers.plan import Plan, plan_sparse
+from oddsmith.solvers.proximal_newton import ProximalNewton
+
+CRITERIA = ("min", "1se", "aic", "bic", "ebic")
+"""The ways to choose a point of a path."""
+METHOD = "proximal Newton along a path"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathOrigin:
+    """What makes a model of a point of a path: the model that read the data, and the problem without its rows."""
+
+    model: LogisticRegression
+    problem: Problem
+    n_rows: int
+    null_log_likelihood: float
+    plan: Plan
+    tol: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RegularizationPath(Table):
+    """Fits at ascending scales of a `LaplacePrior`, each with its certificate; printed, a row for each scale.
+
+    Attributes
+    ----------
+    scales : array of length n
+    weights : array
+        In the user's units, the intercept first: n × (1 + D) for two classes, n × (1 + D) × K for more.
+    log_likelihood, objective : arrays of length n
+        Without the prior, and with it (what was minimised).
+    gap : array of length n
+        Bound on the objective's distance from its optimum by the duality gap, relative to the objective.
+    names, classes : arrays
+        Those of the columns, and of the classes.
+    cv_loss, cv_error : arrays of length n, or None
+        With ``cv=``: mean log loss of the rows left out, and its standard error over the folds.
+    passes : int
+        Passes over all rows for the path, without those of the folds.
+    """
+
+    scales: Array
+    weights: Array
+    log_likelihood: Array
+    objective: Array
+    gap: Array
+    names: Labels
+    classes: Labels
+    passes: int
+    cv_loss: Array | None = None
+    cv_error: Array | None = None
+    origin: PathOrigin = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.scales)
+
+    @cached_property
+    def n_selected(self) -> npt.NDArray[np.intp]:
+        """Number of columns with a weight that is not zero, at each scale."""
+        chosen = self.weights[:, 1:] != 0.0
+        return np.asarray(chosen.sum(axis=1) if chosen.ndim == 2 else chosen.any(axis=2).sum(axis=1))
+
+    @cached_property
+    def n_parameters(self) -> npt.NDArray[np.intp]:
+        """Number of weights that are not zero and of intercepts, the degrees of freedom of ``aic`` and ``bic``."""
+        intercepts = (len(self.classes) - 1) * int(self.origin.problem.intercept)
+        weights = self.weights[:, 1:].reshape(len(self), -1)
+        return np.asarray(np.count_nonzero(weights, axis=1) + intercepts)
+
+    @property
+    def aic(self) -> Array:
+        """Akaike's criterion at each scale."""
+        return -2.0 * self.log_likelihood + 2.0 * self.n_parameters
+
+    @property
+    def bic(self) -> Array:
+        """Schwarz's criterion at each scale."""
+        return -2.0 * self.log_likelihood + float(np.log(self.origin.n_rows)) * self.n_parameters
+
+    def ebic(self, gamma: float = 0.5) -> Array:
+        """Return the extended criterion of Chen and Chen: ``bic + 2 γ log (p choose k)`` for k of p weights.
+
+        ``gamma`` 0 is ``bic``. With more columns than rows, one above ``1 − log N / (2 log p)`` finds the right columns
+        as N grows; ½ is usual.
+        """
+        k = np.count_nonzero(self.weights[:, 1:].reshape(len(self), -1), axis=1)
+        p = int(np.prod(self.weights.shape[1:])) // self.weights.shape[1] * (self.weights.shape[1] - 1)
+        choices: Array = gammaln(p + 1.0) - gammaln(k + 1.0) - gammaln(p - k + 1.0)
+        return self.bic + 2.0 * gamma * choices
+
+    def best(self, choice: str = "min", *, gamma: float = 0.5) -> float:
+        """Return the scale that a criterion chooses.
+
+        ``"min"``: the smallest loss in cross-validation. ``"1se"``: the smallest scale whose loss is within one
+        standard error of that, so the fewest columns among scales as good. ``"aic"``, ``"bic"``, ``"ebic"`` (with its
+        ``gamma``) need no folds; they count the weights that are not zero, which is right for the lasso without groups.
+        """
+        return float(self.scales[self.index(choice, gamma=gamma)])
+
+    def index(self, choice: str | float = "min", *, gamma: float = 0.5) -> int:
+        """Return the place of a scale of the path, or of the one that a criterion chooses."""
+        if not isinstance(choice, str):
+            return self._place(choice)
+        if choice not in CRITERIA:
+            raise UnknownNameError("choice of a scale", choice, CRITERIA)
+        if choice in ("min", "1se"):
+            if self.cv_loss is None or self.cv_error is None:
+                raise InvalidInputError(
+                    f"The choice {choice!r} needs folds: give cv= to regularization_path, or choose by 'aic', 'bic' or "
+                    "'ebic'."
+                )
+            if choice == "min":
+                return int(np.argmin(self.cv_loss))
+            if np.isnan(self.cv_error).any():
+                raise InvalidInputError("The choice '1se' needs at least two folds, for a standard error.")
+            return one_standard_error(self.scales, self.cv_loss, self.cv_error)
+        return int(np.argmin(self.ebic(gamma) if choice == "ebic" else getattr(self, choice)))
+
+    def _place(self, scale: object) -> int:
+        if isinstance(scale, bool) or not isinstance(scale, int | float | np.number):
+            raise InvalidTypeError(
+                f"A choice is one of {', '.join(CRITERIA)}, or a scale of the path; found {scale!r}."
+            )
+        k = int(np.argmin(np.abs(self.scales - float(scale))))
+        if not np.isclose(self.scales[k], float(scale), rtol=1e-9):
+            raise InvalidInputError(
+                f"{scale!r} is none of the scales of this path; the nearest is {float(self.scales[k])!r}. Fit "
+                f"LogisticRegression(LaplacePrior({scale!r})) for a scale between them."
+            )
+        return k
+
+    def selected(self, choice: str | float = "min") -> list[str]:
+        """Return the names of the columns with a weight that is not zero at a scale, or where a criterion chooses."""
+        W = self.weights[self.index(choice), 1:]
+        return [str(name) for name in self.names[W != 0.0 if W.ndim == 1 else (W != 0.0).any(axis=1)]]
+
+    def model(self, choice: str | float = "min", *, gamma: float = 0.5) -> LogisticRegression:
+        """Return a fitted model at a scale of the path, or at the one that a criterion chooses: no fit is made.
+
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from oddsmith import Standardize
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> model = regularization_path(X, y, n=10, basis=Standardize()).model("bic")
+        >>> len(model.selected_), model.certificate_.converged
+        (10, True)
+        """
+        k, origin = self.index(choice, gamma=gamma), self.origin
+        prior = replace(_laplace(origin.problem), scale=float(self.scales[k]))
+        model: LogisticRegression = clone(origin.model).set_params(prior=prior, tol=origin.tol)
+        learned = ("n_features_in_", "feature_names_in_", "design_", "basis_", "class_weight_")
+        model.__dict__.update({name: vars(origin.model)[name] for name in learned if name in vars(origin.model)})
+        problem = replace(origin.problem, laplace=prior)
+        model._with_scale(problem)
+        model._assign(self._fit(k, problem), self.classes, problem, None)
+        return model
+
+    def _fit(self, k: int, problem: Problem) -> LikelihoodFit:
+        """Return a point as the outcome of a fit, in coordinates that are the user's."""
+        origin, gap = self.origin, float(self.gap[k] * max(1.0, abs(self.objective[k])))
+        W, reference, K = np.atleast_2d(self.weights[k].T), problem.reference, len(self.classes)
+        contrast = np.array([[0.0], [1.0]]) if K == 2 else np.eye(K)
+        if K > 2 and reference is not None:
+            contrast, W = make_contrast(K, reference), np.delete(W, reference, axis=0)
+        frame = Coordinates(center=np.zeros(problem.M), scale=np.ones(problem.M), contrast=contrast)
+        free = np.ones(W.shape, dtype=bool)
+        free[:, 0] = problem.intercept
+        likelihood, x = float(self.log_likelihood[k]), np.ascontiguousarray(W)
+        learned = FittedState(
+            coordinates=frame,
+            x=x,
+            free=free,
+            common=np.zeros(problem.M + 1),  # the weights are as they are reported
+            reference=reference,
+            class_weight=problem.class_weight,
+            n_rows=origin.n_rows,
+            log_likelihood=likelihood,
+            penalty=None,
+            hessian=None,
+            expected=None,
+            null_log_likelihood=origin.null_log_likelihood,
+            sparse=True,
+        )
+        certificate = Certificate(
+            converged=bool(self.gap[k] <= origin.tol),
+            gap=gap,
+            gradient_norm=np.nan,
+            condition=np.nan,
+            passes=self.passes,
+            method=METHOD,
+        )
+        value, w = float(self.objective[k]), x.ravel()
+        final = ObjectiveValue(w=w, value=value, log_likelihood=likelihood, gradient=np.zeros(w.size))
+        result = SolverResult(w=w, final=final, trace=Trace(), certificate=certificate, iterations=0)
+        coef, b = frame.to_user(w)
+        return LikelihoodFit(
+            coef=coef,
+            intercept=b,
+            result=result,
+            certificate=certificate,
+            plan=origin.plan,
+            flat=False,
+            learned=learned,
+        )
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return one row per scale, without the weights: see ``weight_table``."""
+        table: dict[str, list[Any]] = {"scale": self.scales.tolist(), "n_selected": self.n_selected.tolist()}
+        table |= {"log_likelihood": self.log_likelihood.tolist(), "gap": self.gap.tolist()}
+        table |= {"aic": self.aic.tolist(), "bic": self.bic.tolist()}
+        if self.cv_loss is not None and self.cv_error is not None:
+            table |= {"cv_loss": self.cv_loss.tolist(), "cv_error": self.cv_error.tolist()}
+        return table
+
+    def weight_table(self) -> dict[str, list[Any]]:
+        """Return one row per scale with the weights: a column for each term that is ever not zero (and class)."""
+        W = self.weights if self.weights.ndim == 3 else self.weights[:, :, None]
+        terms, table = ["(intercept)", *map(str, self.names)], {"scale": self.scales.tolist()}
+        for j in np.flatnonzero((W != 0.0).any(axis=(0, 2))):
+            for c in range(W.shape[2]):
+                name = terms[j] if W.shape[2] == 1 else f"{terms[j]}[{self.classes[c]}]"
+                table[name] = W[:, j, c].tolist()
+        return table
+
+
+def regularization_path(
+    X: Any,
+    y: Any = None,
+    *,
+    scales: npt.ArrayLike | None = None,
+    n: int = 100,
+    prior: LaplacePrior | None = None,
+    cv: Any = None,
+    sample_weight: object = None,
+    offset: object = None,
+    model: LogisticRegression | None = None,
+    tol: float = 1e-7,
+    seed: int | None = None,
+    **more: Any,
+) -> RegularizationPath:
+    """Fit a `LaplacePrior` at many scales, each from the one before, and each certified by its duality gap.
+
+    The objective at a scale is ``−log L(w) + Σ_j factors_j |w_j| / scale``, with what ``prior`` has besides (groups, a
+    Gaussian beside it). Scales are in ascending order: at the first one all weights are zero, unless they were given.
+
+    Parameters
+    ----------
+    X, y, sample_weight, offset
+        As in ``LogisticRegression.fit``: arrays, sparse matrices, tables, files, data frames of Dask or Spark.
+    scales : list of numbers, optional
+        By default ``n`` of them, from the smallest useful one (all weights zero) to a hundred times it.
+    n : int
+        Number of scales, if they are not given.
+    prior : LaplacePrior
+        Its groups, factors and Gaussian part; the scale is left out. Default: none of them, the lasso.
+    cv : int, splitter or list of (train, test), optional
+        Folds: their number (stratified), a scikit-learn splitter, or the rows themselves. Rows must be in memory. Basis
+        functions and levels are learned from all rows, once.
+    model : LogisticRegression, optional
+        Everything but its prior is taken from it.
+    tol : float
+        Largest relative gap of a point.
+    seed : int, optional
+        Random seed of the folds.
+    more
+        Parameters of `LogisticRegression` (``basis``, ``design``, ``link``, ``reference``, ``fit_intercept``,
+        ``class_weight``, ``threads``, ``max_iter``), or how files are read (see `scan`).
+
+    Cost: some passes for each scale, fewer where many columns are zero; with ``cv`` a path more for each fold.
+
+    References
+    ----------
+    J. Friedman, T. Hastie and R. Tibshirani, Regularization paths for generalized linear models via coordinate descent,
+    J. Stat. Software 33 (2010); J. Chen and Z. Chen, Extended Bayesian information criteria, Biometrika 95 (2008).
+
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from oddsmith import Standardize
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> path = regularization_path(X, y, n=20, basis=Standardize(), cv=5)
+    >>> path.weights.shape, path.n_selected[0].item(), bool((path.gap <= 1e-7).all())
+    ((20, 31), 0, True)
+    >>> path.best("1se") <= path.best("min")
+    True
+    """
+    probe, how = _probe(model, more)
+    given = LaplacePrior(1.0) if prior is None else prior
+    if not isinstance(given, LaplacePrior):
+        raise InvalidTypeError(f"regularization_path is for a LaplacePrior, found prior={prior!r}.")
+    probe.set_params(prior=replace(given, scale=1.0), seed=seed, tol=tol)
+    probe._check_parameters()
+    asked = None if scales is None else _checked_scales(scales)
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2:
+        raise InvalidInputError(f"n must be a number of scales of at least 2, found {n!r}.")
+    classes, problem = probe._problem(X, y, sample_weight, offset, how, reset=True)
+    with one_blas_thread(problem.largest_matrix):
+        splits = None if cv is None else folds(problem, cv, seed)
+        found = solve_path(problem, asked, int(n), tol=tol)
+        loss = None if splits is None else cross_validated_loss(problem, splits, found.scales, tol)
+    return RegularizationPath(
+        scales=found.scales,
+        weights=_shaped(found, problem),
+        log_likelihood=found.log_likelihood,
+        objective=found.objective,
+        gap=found.gap,
+        names=np.asarray(probe._names(), dtype=object),
+        classes=classes,
+        passes=found.passes,
+        cv_loss=None if loss is None else loss[0],
+        cv_error=None if loss is None else loss[1],
+        origin=_origin(probe, problem, tol),
+    )
+
+
+def _probe(model: LogisticRegression | None, more: dict[str, Any]) -> tuple[LogisticRegression, dict[str, Any]]:
+    """Return a model with the parameters given, and what is left: how files are read."""
+    probe = LogisticRegression() if model is None else clone(model)
+    if not isinstance(probe, LogisticRegression):
+        raise InvalidTypeError(f"model must be a LogisticRegression, found {probe!r}.")
+    known = probe.get_params(deep=False)
+    probe.set_params(**{name: value for name, value in more.items() if name in known})
+    return probe, {name: value for name, value in more.items() if name not in known}
+
+
+def _checked_scales(scales: npt.ArrayLike) -> Array:
+    try:
+        found = np.unique(np.asarray(scales, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise InvalidTypeError(f"scales must be a list of numbers, found {scales!r}.") from None
+    if not len(found) or not (np.isfinite(found).all() and found[0] > 1e-100):
+        raise InvalidInputError(f"scales must be positive numbers, found {scales!r}.")
+    return found
+
+
+def _shaped(found: SparsePath, problem: Problem) -> Array:
+    """Return the weights, n × P for two classes, n × P × K for more, those of a reference class zero."""
+    W = found.weights
+    if problem.K == 2:
+        return np.ascontiguousarray(W[:, 0])
+    if W.shape[1] < problem.K:
+        W = np.insert(W, problem.reference or 0, 0.0, axis=1)
+    return np.moveaxis(W, 1, 2)
+
+
+def _laplace(problem: Problem) -> LaplacePrior:
+    assert problem.laplace is not None
+    return problem.laplace
+
+
+def _origin(probe: LogisticRegression, problem: Problem, tol: float) -> PathOrigin:
+    """Return what models of the path are made from; it holds no rows."""
+    M, K = problem.source.shape.M, problem.K
+    frame = Coordinates(center=np.zeros(problem.M), scale=np.ones(problem.M), contrast=np.eye(K))
+    plan = plan_sparse(facts_of(problem, frame), machine_of(problem), None, ProximalNewton(tol=tol))
+    no_rows = MemorySource(np.zeros((0, M)), np.zeros(0, dtype=np.int32), K)
+    return PathOrigin(
+        model=probe,
+        problem=replace(problem, source=no_rows, engine=MemoryEngine(), explain=None, progress=None, start=None),
+        n_rows=problem.source.n_present,
+        null_log_likelihood=null_log_likelihood(problem),
+        plan=plan,
+        tol=tol,
+    )

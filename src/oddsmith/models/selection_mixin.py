@@ -1,0 +1,72 @@
+"""The columns that a fit with a Laplace prior selected, and a fit to them alone."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from sklearn.base import clone
+from sklearn.utils.metaestimators import available_if
+
+from oddsmith.errors import InvalidInputError
+from oddsmith.models.estimator import Estimator
+from oddsmith.numerics import Array
+from oddsmith.priors import LaplacePrior
+
+
+def has_selected(model: SelectionMixin) -> bool:
+    """Whether a model has selected columns that it can be fitted to again, or say why not."""
+    if not isinstance(vars(model).get("prior_", model.prior), LaplacePrior):
+        raise AttributeError(f"refit is for columns that a LaplacePrior selected; found prior={model.prior!r}.")
+    return True
+
+
+class SelectionMixin(Estimator):
+    """A mixin for models whose prior leaves some weights at exactly zero."""
+
+    prior: object
+    basis: Any
+    coef_: Array
+
+    @property
+    def selected_(self) -> list[str]:
+        """Names of the columns that a fit with a `LaplacePrior` selected: those with a weight that is not zero.
+
+        >>> from oddsmith import LaplacePrior, LogisticRegression
+        >>> X, y = [[0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [3.0, 1.0]], [0, 0, 1, 1]
+        >>> LogisticRegression(LaplacePrior(1.0)).fit(X, y).selected_
+        ['x0']
+        """
+        if not isinstance(vars(self).get("prior_"), LaplacePrior):
+            raise AttributeError("selected_ is there after a fit with a LaplacePrior.")
+        return [str(name) for name in self._names()[(self.coef_ != 0.0).any(axis=0)]]
+
+    @available_if(has_selected)
+    def refit(self, X: Any, y: Any = None, sample_weight: object = None, offset: object = None, **how: object) -> Self:
+        """Return a new model, fitted by maximum likelihood to the columns that this one selected (``selected_``).
+
+        That undoes the shrinkage of the `LaplacePrior`. Its standard errors, p-values and intervals take the columns as
+        if they had been known beforehand: on the rows that selected them, intervals are too short and p-values too
+        small, since the strongest of many columns look strong by chance, too; the summary says so. For valid ones refit
+        to other rows, which the selection has not seen. The arguments are those of ``fit``.
+
+        >>> import numpy as np
+        >>> from oddsmith import LaplacePrior, LogisticRegression
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(400, 5))
+        >>> y = rng.random(400) < 1 / (1 + np.exp(-2 * X[:, 0]))
+        >>> model = LogisticRegression(LaplacePrior(0.05)).fit(X[:200], y[:200])
+        >>> honest = model.refit(X[200:], y[200:])
+        >>> model.selected_, honest.summary().std_error.round(2).tolist()
+        (['x0'], [0.19, 0.27])
+        """
+        if not self.selected_:
+            raise InvalidInputError(
+                "No column was selected: all weights are zero. Use a larger scale of the LaplacePrior."
+            )
+        from oddsmith.design.basis.selection import SelectColumns
+
+        before = list(self.basis) if isinstance(self.basis, list | tuple) else [self.basis] if self.basis else []
+        basis = [*before, SelectColumns(self.selected_, post_selection=True)]
+        model: Self = clone(self).set_params(prior=None, basis=basis, warm_start=False)
+        fitted: Self = model.fit(X, y, sample_weight, offset, **how)
+        return fitted
