@@ -19,12 +19,14 @@ from oddsmith import (
     OneVsOne,
     PerceptronClassifier,
     compare_widths,
+    regularization_path,
     gradient_descent,
     plots,
 )
 from oddsmith.errors import InvalidInputError, InvalidTypeError, NotFittedError, SeparationWarning, UnknownNameError
 from oddsmith.evaluation import roc_curve
 from oddsmith.plots import Display
+from oddsmith.plots.weight_paths import spread_apart
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(90, 2))
@@ -67,6 +69,8 @@ MAKE: dict[str, Callable[[], Display]] = {
     "UncertaintyMapDisplay": lambda: plots.UncertaintyMapDisplay.from_estimator(
         logistic(THREE, prior=1.0), X, THREE, resolution=8
     ),
+    "CrossValidationDisplay": lambda: plots.CrossValidationDisplay.from_path(regularization_path(X, TWO, n=8, cv=3)),
+    "WeightPathDisplay": lambda: plots.WeightPathDisplay.from_path(regularization_path(X, THREE, n=8)),
     "WidthDisplay": lambda: plots.WidthDisplay.from_comparison(compare_widths(X, TWO, scales=[0.1, 1.0, 10.0])),
 }
 
@@ -312,7 +316,8 @@ def test_displays_made_from_an_estimator_are_drawn_at_once() -> None:
     for name, make in MAKE.items():
         plt.close("all")
         display = make()
-        drawn = name not in {"LaplaceDisplay", "LinkDisplay", "PathDisplay", "WidthDisplay"}
+        given = {"CrossValidationDisplay", "LaplaceDisplay", "LinkDisplay", "PathDisplay", "WeightPathDisplay"}
+        drawn = name not in given | {"WidthDisplay"}
         assert len(plt.get_fignums()) == drawn, name
         if drawn:
             assert display.figure_.axes and any(ax.has_data() for ax in display.figure_.axes), name
@@ -327,3 +332,26 @@ def test_a_display_is_drawn_on_the_axes_given() -> None:
     assert display.ax_ is ax and plt.get_fignums() == [figure.number]
     plots.RocDisplay.from_estimator(logistic(), X, TWO, ax=ax).plot()
     assert len(plt.get_fignums()) == 2, "axes that were given stay"
+
+
+def test_a_path_of_many_classes_has_a_panel_for_each_or_for_one() -> None:
+    path = regularization_path(X, THREE, n=6)
+    d = plots.path(path, choice=["aic", "bic"])
+    assert [ax.get_ylabel() for ax in d.axes_] == ["weight, a", "weight, b", "weight, c"]
+    assert set(d.chosen) == {"aic", "bic"}
+    one = plots.path(path, label="b")
+    assert len(one.axes_) == 1
+    np.testing.assert_array_equal(one.weights[:, :, 0], path.weights[:, 1:, 1])
+    with pytest.raises(UnknownNameError, match="class 'z'"):
+        plots.path(path, label="z")
+    with pytest.raises(InvalidInputError, match="no folds"):
+        plots.cv_curve(path)
+
+
+def test_labels_are_spread_apart_as_little_as_needed() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        wanted = rng.random(9)
+        places = spread_apart(wanted, 0.1)
+        assert (np.diff(places[np.argsort(wanted)]) >= 0.1 - 1e-12).all()
+    assert spread_apart(np.array([0.9, 0.1]), 0.1).tolist() == [0.9, 0.1]

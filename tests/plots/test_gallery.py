@@ -1,5 +1,6 @@
 """Every script of the gallery runs, and what its figure claims holds."""
 
+import itertools
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from docs.gallery.build import contact_sheet, gallery_page
+from matplotlib.text import Text
 from scipy.special import ndtr
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
@@ -398,6 +400,27 @@ def test_profile_is_no_parabola_and_ends_at_the_quantile() -> None:
     ends = np.interp([d.lower, d.upper], d.value, d.deviance)
     assert np.allclose(ends, d.cutoff, rtol=0.02) and d.cutoff == pytest.approx(3.841459, abs=1e-6)
     assert np.allclose(d.wald, ((d.value - d.estimate) / ((d.wald_upper - d.estimate) / 1.959964)) ** 2)
+
+
+def test_columns_enter_the_path_and_the_chosen_scales_are_inside() -> None:
+    found = gallery("weight_path")
+    d, path = found["display"], found["path"]
+    assert d.n_selected[0] == 0
+    assert d.n_selected[-1] > 15
+    assert path.scales[0] < d.chosen["1se"] < d.chosen["min"] < path.scales[-1]
+    labels = [text for text in d.ax_.texts if text.get_position()[0] == 1.05]
+    assert len(labels) == 12
+    d.figure_.canvas.draw()
+    boxes = sorted((Text.get_window_extent(text) for text in labels), key=lambda box: box.y0)  # without its line
+    assert all(low.y1 <= high.y0 + 1.0 for low, high in itertools.pairwise(boxes)), "labels overlap"
+
+
+def test_fewer_columns_within_a_standard_error_of_the_smallest_loss() -> None:
+    d = gallery("cv_curve")["display"]
+    k, one = (int(np.flatnonzero(d.scales == d.chosen[name])[0]) for name in ("min", "1se"))
+    assert d.loss[k] == d.loss.min()
+    assert d.loss[one] <= d.loss[k] + d.error[k] < d.loss[one - 1]
+    assert d.n_selected[one] < d.n_selected[k]
 
 
 def test_widths_found_are_at_the_best_of_their_curves() -> None:

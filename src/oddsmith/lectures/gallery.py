@@ -38,7 +38,9 @@ SECTIONS = {
     "Optimisers": [
         *("newton", "one_step", "descent_1d", "local_maxima", "zigzag", "scaling", "sgd", "working_response", "trace"),
     ],
-    "Weights and priors": ["logistic", "coefficients", "separation", "profile", "widths", "residuals"],
+    "Weights and priors": [
+        *("logistic", "coefficients", "separation", "profile", "widths", "weight_path", "cv_curve", "residuals"),
+    ],
     "Evaluation": ["reliability", "roc", "costs", "comparison"],
 }
 

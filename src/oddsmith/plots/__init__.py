@@ -26,6 +26,7 @@ from oddsmith.plots.profile import ProfileDisplay
 from oddsmith.plots.residuals import InfluenceDisplay, ResidualDisplay
 from oddsmith.plots.style import Display, figure_legend, new_axes, style
 from oddsmith.plots.traces import PathDisplay, TraceDisplay
+from oddsmith.plots.weight_paths import CrossValidationDisplay, WeightPathDisplay, cv_curve, path
 from oddsmith.plots.widths import WidthDisplay
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "CoefficientDisplay",
     "ComparisonDisplay",
     "CostDisplay",
+    "CrossValidationDisplay",
     "DecisionRegionDisplay",
     "Display",
     "InfluenceDisplay",
@@ -48,8 +50,11 @@ __all__ = [
     "RocDisplay",
     "TraceDisplay",
     "UncertaintyMapDisplay",
+    "WeightPathDisplay",
     "WidthDisplay",
+    "cv_curve",
     "figure_legend",
     "new_axes",
+    "path",
     "style",
 ]
