@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.linear_model import LogisticRegression as SklearnLogisticRegression
 from sklearn.model_selection import GridSearchCV
 
 import oddsmith
-from oddsmith import LogisticRegression
+from oddsmith import LaplacePrior, LogisticRegression
 from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError
 from oddsmith.models import MODELS
 from oddsmith.models.foreign_parameters import EVERYWHERE, PENALISED
@@ -19,6 +20,7 @@ WORDS = {
     "C": (4, r"C=4 is prior=2\.0 \(σ = √C\).*sum over rows.*intercept"),
     "alpha": (4, r"alpha=4 on the sum of losses is prior=0\.5.*mean.*intercept"),
     "penalty": ("l2", r"A penalty is a prior here: prior=1\.0"),
+    "l1_ratio": (0.25, r"is prior=LaplacePrior\(C / 0\.25, gaussian=1\.1547"),
     "n_jobs": (-1, r"It is threads="),
     "random_state": (0, r"It is seed="),
     "verbose": (1, "Nothing is printed"),
@@ -47,6 +49,36 @@ def test_translated_penalty_is_the_same_optimum() -> None:
     said = float(re.search(r"prior=([\d.]+)", str(caught.value)).group(1))  # type: ignore[union-attr]
     theirs = SklearnLogisticRegression(C=0.3, tol=1e-10, max_iter=10_000).fit(X, y)
     np.testing.assert_allclose(LogisticRegression(prior=said).fit(X, y).coef_, theirs.coef_, atol=1e-6)
+
+
+@pytest.mark.parametrize("ratio", [1.0, 0.25])
+def test_translated_lasso_and_elastic_net_are_the_same_optimum(ratio: float) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 4))
+    y = X[:, 0] + rng.normal(size=80) > 0
+    with pytest.raises(InvalidTypeError, match=r"C=0\.3 is .*With penalty='l1' it is prior=LaplacePrior\(0\.3\)"):
+        LogisticRegression(C=0.3)
+    with pytest.raises(InvalidTypeError, match="penalty='l1' is a LaplacePrior here") as caught:
+        LogisticRegression(penalty="l1")
+    assert "C=c is prior=LaplacePrior(c)" in str(caught.value)
+    prior = LaplacePrior(0.3)
+    if ratio < 1.0:
+        with pytest.raises(InvalidTypeError) as caught:
+            LogisticRegression(l1_ratio=ratio)
+        said = re.search(r"prior=(LaplacePrior\(.*?\*\*0\.5\))", str(caught.value)).group(1)  # type: ignore[union-attr]
+        prior = eval(said, {"LaplacePrior": LaplacePrior, "C": 0.3})
+    options: dict[str, Any] = {"solver": "saga", "tol": 1e-12, "max_iter": 100_000, "l1_ratio": ratio}
+    if "penalty" in SklearnLogisticRegression().get_params() and sklearn_version() < (1, 8):
+        options["penalty"] = "elasticnet"
+    theirs = SklearnLogisticRegression(C=0.3, **options).fit(X, y)
+    ours = LogisticRegression(prior, tol=1e-12).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-5)
+    assert (ours.coef_ == 0.0).tolist() == (theirs.coef_ == 0.0).tolist()
+
+
+def sklearn_version() -> tuple[int, ...]:
+    """Major and minor version of scikit-learn."""
+    return tuple(map(int, sklearn.__version__.split(".")[:2]))
 
 
 @pytest.mark.parametrize("kind", [kind for _, kind in MODELS.items()], ids=lambda kind: kind.__name__)

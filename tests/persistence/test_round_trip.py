@@ -69,6 +69,7 @@ def test_the_random_models_are_many_and_of_all_kinds(zoo: list[tuple[str, Any, A
     said = [text for text, *_ in zoo]
     kinds = [kind.__name__ for _, kind in BASES.items()] + [
         "JeffreysPrior",
+        "LaplacePrior",
         "covariance=",
         "scale='evidence'",
         "formula=",

@@ -15,6 +15,7 @@ from sklearn.utils import get_tags
 from oddsmith import (
     GaussianPrior,
     JeffreysPrior,
+    LaplacePrior,
     NaiveBayes,
     Polynomial,
     Standardize,
@@ -54,6 +55,7 @@ PRIORS: list[Any] = [
     ),
     *(GaussianPrior(scale="evidence"), GaussianPrior(scale="loo"), GaussianPrior(scale="cv")),
     *(JeffreysPrior(), JeffreysPrior(gaussian=2.5)),
+    *(LaplacePrior(0.1), LaplacePrior("cv", cv=3), LaplacePrior(0.2, gaussian=1.0, groups="class", factors=[0, 1, 2])),
 ]
 LINKS = ["logit", "logit", "probit", "cloglog", "loglog", "cauchit"]
 FORMULAS = [

@@ -17,19 +17,28 @@ from oddsmith.design.table import Design
 from oddsmith.design.terms import Factor
 from oddsmith.errors import InvalidInputError
 from oddsmith.export.formulas import Columns, FormulaWriter, expand
+from oddsmith.protocols import Indices
 
 MOST_POWER, LARGEST_EXPONENT = 20, 700.0
 SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Lt: "<", ast.LtE: "<=", ast.Eq: "=", ast.NotEq: "="}
 
 
-def design_columns(w: FormulaWriter[Columns], design: Design) -> Columns:
-    """Return the columns that a fitted `Design` makes.
+def design_columns(w: FormulaWriter[Columns], design: Design, kept: Indices | None = None) -> Columns:
+    """Return the columns that a fitted `Design` makes, or those of them that are ``kept``, in that order.
 
     A row that the design refuses has no result: a missing value without a policy for it, a level that it does not know
-    (unless ``unseen="reference"``), a function of a formula that is not defined there.
+    (unless ``unseen="reference"``), a function of a formula that is not defined there. What no column kept needs is not
+    read, and not checked.
     """
-    categories = {name: _category(w, design, category) for name, category in design.categories_.items()}
+    categories: dict[str, Columns] = {}
     numbers: dict[str, Columns] = {}
+    if kept is None:
+        categories = {name: _category(w, design, category) for name, category in design.categories_.items()}
+
+    def levels(name: str) -> Columns:
+        if name not in categories:
+            categories[name] = _category(w, design, design.categories_[name])
+        return categories[name]
 
     def column(name: str) -> Columns:
         if name not in numbers:
@@ -42,7 +51,7 @@ def design_columns(w: FormulaWriter[Columns], design: Design) -> Columns:
 
     def columns(factor: Factor) -> Columns:
         if factor.what == "levels":
-            return w.pick(categories[factor.of], design.categories_[factor.of].columns(full=factor.full))
+            return w.pick(levels(factor.of), design.categories_[factor.of].columns(full=factor.full))
         if factor.what == "indicator":
             return w.indicator(w.apply("missing", w.number(factor.of, design.kinds_[factor.of])))
         value = w.let(_expression(w, factor.of, column, design.states_))
@@ -50,7 +59,14 @@ def design_columns(w: FormulaWriter[Columns], design: Design) -> Columns:
             w.require_finite(value)
         return value
 
-    return w.join(*(_product(w, [columns(factor) for factor in term.factors]) for term in design.terms_))
+    if kept is None:
+        return w.join(*(_product(w, [columns(factor) for factor in term.factors]) for term in design.terms_))
+    ends = np.cumsum([term.width for term in design.terms_])
+    place, made = np.searchsorted(ends, kept, side="right"), {}
+    for i in np.unique(place).tolist():
+        made[i] = w.let(_product(w, [columns(factor) for factor in design.terms_[i].factors]))
+    starts = ends - [term.width for term in design.terms_]
+    return w.join(*(w.pick(made[i], [int(j - starts[i])]) for i, j in zip(place.tolist(), kept, strict=True)))
 
 
 def _category(w: FormulaWriter[Columns], design: Design, category: Category) -> Columns:

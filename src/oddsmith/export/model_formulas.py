@@ -5,7 +5,8 @@ A model is a function of its columns, made of a few operations; a `FormulaWriter
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations, product
@@ -17,7 +18,7 @@ from oddsmith.decision.calibration import LEAST_LOG, IsotonicMap
 from oddsmith.densities import families
 from oddsmith.densities.gaussian import LOG_2PI, GaussianDensities
 from oddsmith.densities.mixed_columns import NaiveDensities
-from oddsmith.design.basis import Expansion
+from oddsmith.design.basis import Basis, Expansion, SelectColumns, Standardize
 from oddsmith.design.table import Design
 from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.export.design_formulas import design_columns
@@ -30,7 +31,8 @@ from oddsmith.models.multiclass import LEAST_PROBABILITY, OneVsOne, OneVsRest
 from oddsmith.models.perceptron import PerceptronClassifier
 from oddsmith.models.recalibrated import RecalibratedClassifier
 from oddsmith.numerics import Array
-from oddsmith.protocols import Labels
+from oddsmith.priors import LaplacePrior
+from oddsmith.protocols import Indices, Labels
 
 LinearModel: TypeAlias = FisherDiscriminant | LeastSquaresClassifier | PerceptronClassifier
 MOST_COUPLED = 8  # Classes up to which the probabilities of pairs are coupled: the formulas grow with their cube.
@@ -75,16 +77,52 @@ def model_formulas(w: FormulaWriter[Columns], model: object, X: Columns | None =
     )
 
 
-def input_columns(w: FormulaWriter[Columns], model: object, X: Columns | None) -> Columns:
-    """Return the numbers that a model's weights are for: through its design and its basis."""
-    if X is None and isinstance(model, HasDesign):
-        X = design_columns(w, model.design_)
-    elif X is None:
-        X = w.join(*(w.number(name) for name in table_names(model)))
+def input_columns(w: FormulaWriter[Columns], model: object, X: Columns | None, kept: Indices | None = None) -> Columns:
+    """Return the numbers that a model's weights are for: through its design and its basis.
+
+    With ``kept`` only these of them; what no other one needs is not read at all.
+    """
+    steps = model.basis_.steps if isinstance(model, HasBasis) else ()
+    read, steps = needed_columns(steps, kept)
+    if X is not None:
+        X = X if read is None else w.pick(X, read.tolist())
+    elif isinstance(model, HasDesign):
+        X = design_columns(w, model.design_, read)
+    else:
+        names = table_names(model)
+        X = w.join(*(w.number(name) for name in (names if read is None else [names[j] for j in read])))
         w.require_finite(X)
-    if isinstance(model, HasBasis):
-        X = expand(w, w.let(X), model.basis_.steps)
+    if steps:
+        X = expand(w, w.let(X), steps)
     return w.let(X)
+
+
+def needed_columns(steps: Sequence[Basis], kept: Indices | None) -> tuple[Indices | None, list[Basis]]:
+    """Return the columns that come in (None: all) and the bases that make only those kept (None: all) of them."""
+    needed: list[Basis] = []
+    for step in reversed(steps):
+        if isinstance(step, SelectColumns):
+            kept = step.kept_ if kept is None else step.kept_[kept]
+        elif kept is None:
+            needed.append(step)
+        elif isinstance(step, Standardize):
+            part = copy(step)
+            part.mean_, part.scale_ = step.mean_[kept], step.scale_[kept]
+            needed.append(part)
+        else:  # it makes all columns from all, of which some are taken
+            pick = SelectColumns()
+            pick.kept_ = kept
+            needed += [pick, step]
+            kept = None
+    return kept, needed[::-1]
+
+
+def _kept(model: LogisticRegression) -> Indices | None:
+    """Return the columns with a weight under a LaplacePrior (at least one, so that there are rows), None for all."""
+    if not isinstance(vars(model).get("prior_"), LaplacePrior):
+        return None
+    kept = np.flatnonzero(model.coef_.any(axis=0))
+    return kept if len(kept) else np.zeros(1, dtype=np.intp)
 
 
 def table_names(model: object) -> list[str]:
@@ -126,8 +164,9 @@ def _values(w: FormulaWriter[Columns], A: Columns) -> Columns:
 
 
 def _logistic(w: FormulaWriter[Columns], model: LogisticRegression, X: Columns | None) -> ModelFormulas[Columns]:
-    Phi = input_columns(w, model, X)
-    a = w.let(w.affine(Phi, model.coef_, model.intercept_))
+    kept = _kept(model)
+    Phi = input_columns(w, model, X, kept)
+    a = w.let(w.affine(Phi, model.coef_ if kept is None else model.coef_[:, kept], model.intercept_))
     if model.link_ == "logit":
         return _with_softmax(w, a, a, inputs=Phi, activation=a)
     P, L = link_probabilities(w, model.link_, a)

@@ -336,6 +336,7 @@ class Classifier(ClassifierMixin, Estimator):
         The design (levels, missing values, formula), basis, calibration and class prior are in it; it needs no function
         that the database does not have. Columns come by name, in any order; names are quoted, words escaped. A row that
         ``predict_proba`` would refuse (a missing value or unseen level without a policy, infinity) has NULL throughout.
+        Columns that have no weight under a `LaplacePrior` are not read, and may be missing.
 
         Parameters
         ----------

@@ -21,7 +21,10 @@ MEAN = (
     "The loss here is a sum over rows: where another library penalises the mean (alpha of SGDClassifier, lambda of "
     "glmnet, regParam of Spark), N times that number is 1/σ² for N rows. The intercept has no penalty."
 )
-PRIORS = "prior=1.0 or GaussianPrior(1.0) (ridge), or prior=None, the default, for none."
+PRIORS = (
+    "prior=1.0 or GaussianPrior(1.0) (ridge), LaplacePrior(1.0) (lasso; with gaussian= the elastic net), or prior=None, the "
+    "default, for none."
+)
 
 
 def _number(value: object) -> float | None:
@@ -39,7 +42,8 @@ def _c(value: object) -> str:
     number = _number(value)
     if number is None:
         return f"C is the square of the prior's scale: prior=2.0 is C=4, prior=None (the default) is C=inf. {SUM}"
-    return f"C={value!r} is prior={_short(sqrt(number))} (σ = √C). {SUM}"
+    lasso = f"With penalty='l1' it is prior=LaplacePrior({_short(number)})."
+    return f"C={value!r} is prior={_short(sqrt(number))} (σ = √C). {lasso} {SUM}"
 
 
 def _precision(name: str) -> Callable[[object], str]:
@@ -53,12 +57,30 @@ def _precision(name: str) -> Callable[[object], str]:
 
 
 def _penalty(value: object) -> str:
+    if value in ("l1", "elasticnet"):
+        return f"penalty={value!r} is a LaplacePrior here. {LASSO} {SUM}"
     return f"A penalty is a prior here: {PRIORS} {SUM}"
 
 
+def _l1_ratio(value: object) -> str:
+    number = _number(value)
+    if number == 1.0:
+        return f"l1_ratio={value!r} is the lasso. {LASSO} {SUM}"
+    if number is not None and number < 1.0:
+        rest = _short(1 / sqrt(1.0 - number))
+        net = f"LaplacePrior(C / {_short(number)}, gaussian={rest} * C**0.5)"
+        return f"l1_ratio={value!r} is prior={net}. {SUM}"
+    return f"A penalty is a prior here: {PRIORS} {SUM}"
+
+
+LASSO = (
+    "C=c is prior=LaplacePrior(c), whose penalty ‖w‖₁ / c has the same optimum; with l1_ratio=r it is LaplacePrior(c / r, "
+    "gaussian=√(c / (1 − r)))."
+)
+
 PENALISED: Mapping[str, str | Callable[[object], str]] = {
     **{name: _precision(name) for name in ("alpha", "alphas", "lambda_", "reg_lambda", "l2", "regParam")},
-    **{"C": _c, "Cs": _c, "penalty": _penalty, "l1_ratio": _penalty},
+    **{"C": _c, "Cs": _c, "penalty": _penalty, "l1_ratio": _l1_ratio},
 }
 
 EVERYWHERE: Mapping[str, str | Callable[[object], str]] = {
