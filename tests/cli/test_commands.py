@@ -25,7 +25,7 @@ from oddsmith.models import MODELS
 from oddsmith.testing import all_models
 
 COMMANDS = (
-    *("fit", "compare", "summary", "report", "evaluate", "predict", "decide", "sample", "datasets"),
+    *("fit", "compare", "path", "summary", "report", "evaluate", "predict", "decide", "sample", "datasets"),
     *("export sql", "export onnx", "sites start", "sites answer", "sites step"),
 )
 

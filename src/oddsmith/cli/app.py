@@ -14,6 +14,7 @@ from oddsmith.cli.export import onnx, sql
 from oddsmith.cli.fit import compare, fit
 from oddsmith.cli.lab import explore, lab
 from oddsmith.cli.lectures import gallery, lecture, notebooks
+from oddsmith.cli.path import path
 from oddsmith.cli.predict import decide, evaluate, predict, sample
 from oddsmith.cli.report import datasets, report, summary
 
@@ -58,7 +59,7 @@ def _add(group: typer.Typer, *functions: Callable[..., None], negative_numbers: 
         group.command(**how)(function)  # type: ignore[arg-type]
 
 
-_add(app, fit, compare, summary, report, evaluate, predict, decide, sample)
+_add(app, fit, compare, path, summary, report, evaluate, predict, decide, sample)
 exports = typer.Typer(help="Write a model as SQL or ONNX, for use where oddsmith is not.", no_args_is_help=True)
 _add(exports, sql, onnx)
 app.add_typer(exports, name="export")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from oddsmith.models.base import Classifier
 
 
-PRIOR = "A number (σ of the weights), evidence, loo, cv, jeffreys or none (if not given)."
+PRIOR = "A number (σ of the weights), evidence, loo, cv, jeffreys, laplace:0.1, laplace:cv, or none (if not given)."
 FORMULA = "As in R: 'low ~ age + C(race) * smoke'. Its left side can stand for --target."
 
 
@@ -50,7 +50,7 @@ def fit(
     """Fit a model to a table and write it to a file.
 
     Models: fisher, gaussian, least-squares, logistic, naive-bayes, one-vs-one, one-vs-rest, perceptron, probit;
-    with arguments: gaussian('separate'). Bases: kernel, polynomial, radial, spline, standardize.
+    with arguments: gaussian('separate'). Bases: kernel, polynomial, radial, select, spline, standardize.
     """
     if target is None and (formula is None or "~" not in formula):
         raise typer.BadParameter("give --target COLUMN, or a --formula with a left side.", param_hint="'--target'")
@@ -164,7 +164,7 @@ def _facts(model: Classifier, n_rows: int) -> dict[str, Any]:
 
     facts = {"kind": type(model).__name__, **provenance(model), "rows": n_rows, "classes": model.classes_}
     names = ("intercept_", "coef_", "log_likelihood_")
-    facts |= {name.rstrip("_"): getattr(model, name) for name in names if hasattr(model, name)}
+    facts |= {name.rstrip("_"): getattr(model, name) for name in (*names, "selected_") if hasattr(model, name)}
     if isinstance(model, LogisticRegression):
         facts["certificate"] = {name: values[0] for name, values in model.certificate_.to_dict().items()}
         facts["plan"] = {"text": str(model.plan_), **model.plan_.to_dict()}
@@ -181,6 +181,8 @@ def _print_fit(model: Classifier, n_rows: int, data: str, output: str, page: str
         found = model.certificate_
         gap = f"At most {found.gap:.2g} from the optimum" if found.optimum_exists else "There is no optimum"
         terminal.note(f"{gap}; {found.passes} passes over the data.")
+        if hasattr(model, "selected_"):
+            terminal.note(f"{len(model.selected_):,} of {model.coef_.shape[1]:,} columns were selected.")
     terminal.note(f"Wrote {output}. Look at it: oddsmith summary {output}")
     if page is not None:
         terminal.note(f"Wrote {page}. Open it in a browser.")

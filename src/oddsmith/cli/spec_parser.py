@@ -84,6 +84,10 @@ def make(text: str, registry: Registry[type[Any]], defaults: dict[str, Any] | No
     twice = next((key for key in defaults or {} if key in bound), None)
     if twice is not None:
         raise InvalidInputError(f"{twice!r} is given twice: in {text!r} and by --{twice}. Give it once.")
+    given = {*bound, *(defaults or {})}
+    lacking = [p.name for p in signature.parameters.values() if p.default is p.empty and p.name not in given]
+    if lacking:
+        raise InvalidInputError(f"The {registry.kind} {text!r} needs {lacking[0]}: write {name}({lacking[0]}=…).")
     return kind(*arguments, **named, **(defaults or {}))
 
 
@@ -109,10 +113,12 @@ def read_basis(text: str) -> list[Any]:
 
 
 def read_prior(text: str) -> Any:
-    """Return the prior of a number (its σ), ``evidence``, ``loo``, ``cv``, ``jeffreys`` or ``none``.
+    """Return the prior of a number (its σ), ``evidence``, ``loo``, ``cv``, ``jeffreys``, ``laplace:0.1`` or ``none``.
 
     >>> read_prior("2"), read_prior("evidence"), read_prior("none")
     (2.0, GaussianPrior(scale='evidence'), None)
+    >>> read_prior("laplace:0.1,gaussian=1,groups=class"), read_prior("laplace:cv")
+    (LaplacePrior(scale=0.1, groups='class', gaussian=1), LaplacePrior(scale='cv'))
     """
     from oddsmith.priors import PRIORS, WIDTHS, GaussianPrior
 
@@ -124,6 +130,7 @@ def read_prior(text: str) -> Any:
     try:
         scale = float(word)
     except ValueError:
+        word = _as_call(word)
         name = read_call(word, "prior")[0]
         if name not in PRIORS:
             raise UnknownNameError("prior", name, ["none", "1.0 (any number)", *WIDTHS, *PRIORS]) from None
@@ -131,6 +138,23 @@ def read_prior(text: str) -> Any:
     if not 0 < scale < float("inf"):
         raise InvalidInputError(f"--prior {text}: the width of a prior is a positive number, or evidence, loo or cv.")
     return scale
+
+
+def _as_call(word: str) -> str:
+    """Return ``laplace:0.1,groups=class`` as ``laplace(0.1,groups='class')``, all else as it is.
+
+    >>> _as_call("laplace:cv"), _as_call("laplace(0.1)"), _as_call("laplace")
+    ("laplace('cv')", 'laplace(0.1)', 'laplace')
+    """
+    found = re.fullmatch(r"\s*([\w-]+)\s*:(.*)", word, flags=re.DOTALL)
+    if found is None:
+        return word
+    parts = []
+    for part in found[2].split(","):
+        name, equal, value = part.rpartition("=")
+        value = value.strip()
+        parts.append(f"{name}{equal}{repr(value) if re.fullmatch(r'[A-Za-z_]+', value) else value}")
+    return f"{found[1]}({','.join(parts)})"
 
 
 def read_class_weight(text: str) -> Any:

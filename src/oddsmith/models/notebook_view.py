@@ -39,6 +39,8 @@ def fitted_facts(model: BaseEstimator, rows: float | None) -> dict[str, Any]:
         weight = float(np.sum(model._learned.class_weight))
         facts["log loss"] = f"{-model.log_likelihood_ / weight:.4g}"
         facts["null log loss"] = f"{-model._learned.null_log_likelihood / weight:.4g}"
+    if hasattr(model, "selected_"):
+        facts["columns selected"] = f"{len(model.selected_):,} of {model.coef_.shape[1]:,}"
     if isinstance(model, PerceptronClassifier):
         facts["wrong rows"] = f"{int(model.n_errors_):,}"
     found = list(_certificates(model))

@@ -44,6 +44,8 @@ SCORED = {
     "those of rows that the model has not seen.",
     "own": "The scores are of the rows of the fit, which has no leave-one-out: it is at no optimum, or single rows "
     "determine a weight. They are too good.",
+    "selected": "The scores are of the rows of the fit, by which the LaplacePrior selected its columns, and such a fit has "
+    "no leave-one-out. They are too good: regularization_path(X, y, cv=5) has the loss of rows left out.",
     "other": "The rows given, with their weights and offsets, are not those of the fit. The scores are fair if none of "
     "them was in it.",
     "unknown": "The scores are of the rows given here, as the model stands. They are fair only if the model has not "
@@ -358,7 +360,8 @@ def _predict(
         return found, "unknown"
     likelihood = np.log(found.own) @ (np.ones(len(t)) if weights is None else weights)
     same = np.isclose(likelihood, model._learned.log_likelihood, rtol=1e-6, atol=1e-6)
-    return found, "own" if same else "other"
+    own = "selected" if hasattr(model, "selected_") else "own"
+    return found, own if same else "other"
 
 
 def _select(found: ModelOutput, index: Indices) -> ModelOutput:

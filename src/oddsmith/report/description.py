@@ -15,7 +15,7 @@ from oddsmith.models.logistic import LogisticRegression
 from oddsmith.models.multiclass import OneVsOne, OneVsRest
 from oddsmith.models.recalibrated import RecalibratedClassifier
 from oddsmith.numerics import Array
-from oddsmith.priors import JeffreysPrior
+from oddsmith.priors import JeffreysPrior, LaplacePrior
 from oddsmith.report.context import ReportContext
 from oddsmith.report.html import Markup, clean, join, name_list, name_tag, number, percent, tag
 from oddsmith.report.parameters import class_prior, coefficients
@@ -93,6 +93,12 @@ def _further(model: Classifier) -> str:
     words, settings = [], model.get_params(deep=False)
     if isinstance(settings.get("prior"), JeffreysPrior):
         words.append("Jeffreys' prior (Firth's correction) keeps its weights finite and nearly unbiased.")
+    elif isinstance(settings.get("prior"), LaplacePrior) and isinstance(model, LogisticRegression):
+        selected, columns = len(model.selected_), model.coef_.shape[1]
+        words.append(
+            f"A Laplace prior draws its weights towards zero, and leaves many at exactly zero: it selected {selected:,} of "
+            f"{columns:,} columns."
+        )
     elif settings.get("prior") is not None:
         words.append("A Gaussian prior draws its weights towards zero.")
     elif isinstance(model, LogisticRegression):
@@ -120,7 +126,10 @@ def model_formula(context: ReportContext) -> Markup:
     if coef is not None and np.shape(coef) == (1, len(names)) and len(names):
         value, where = _left(context)
         stopped = "" if context.has_optimum else " There is no optimum: these are the weights at which the fit stopped."
-        formula = tag("p", value, " = ", _sum(coef[0], float(model.intercept_[0]), names), class_="formula")
+        weights = coef[0]
+        if hasattr(model, "selected_"):  # what is zero is not in the sum
+            weights, names = weights[weights != 0.0], model.selected_
+        formula = tag("p", value, " = ", _sum(weights, float(model.intercept_[0]), names), class_="formula")
         return join([formula, tag("p", where, stopped, class_="note")])
     text = GENERAL.get(context.name) or (SOFTMAX if context.probabilistic else "")
     if text:
@@ -141,7 +150,8 @@ def _left(context: ReportContext) -> tuple[str, Markup]:
 
 def _sum(weights: Array, start: float, names: list[str]) -> Markup:
     """Return the weighted sum; of many terms the largest by their weight's size."""
-    order, short = np.sort(np.argsort(-np.abs(weights), kind="stable")[:MOST_TERMS]), abbreviate(names, LONGEST_NAME)
+    order = np.sort(np.argsort(-np.abs(weights), kind="stable")[:MOST_TERMS])
+    short = abbreviate(names, LONGEST_NAME) if names else []
     parts: list[Any] = [tag("span", number(start), class_="term")]
     for j in order:
         size = f"{'−' if weights[j] < 0 else '+'} {number(abs(float(weights[j])))} × "

@@ -57,7 +57,7 @@ def certificate_section(context: ReportContext) -> Markup:
             ("at the optimum", "yes" if c.converged else "no"),
             ("gap: objective above its optimum, at most", number(c.gap)),
             *([("the gap is", "a proven bound" if c.rigorous else "an estimate")] if np.isfinite(c.gap) else []),
-            ("length of the gradient", number(c.gradient_norm)),
+            *([] if hasattr(context.model, "selected_") else [("length of the gradient", number(c.gradient_norm))]),
             ("condition number of the Hessian", number(c.condition) or "not formed"),
             ("passes over the data", number(c.passes)),
             *([("what was done", c.method)] if c.method else []),
@@ -131,6 +131,8 @@ def summarise(context: ReportContext) -> Summary | None:
 def weights_section(context: ReportContext) -> Markup:
     """Return the weights with errors and intervals, as a table and as a forest plot; else the parameters."""
     found = summarise(context)
+    if found is None and isinstance(context.model, LogisticRegression) and hasattr(context.model, "selected_"):
+        return _selected_weights(context.model)
     if found is None:
         return _parameters(context)
     columns, shown = found.to_dict(), []
@@ -143,6 +145,31 @@ def weights_section(context: ReportContext) -> Markup:
     sentences = [clean(note[:1].upper() + note[1:]).replace(" -", " −") for note in (found.notes[0], *found.remarks)]
     notes = [tag("p", text, ".", class_="note") for text in sentences]
     return join([_forest(context, found), effects_table(context, found), table(caption, shown), *notes])
+
+
+def _selected_weights(model: LogisticRegression) -> Markup:
+    """Return the weights that a LaplacePrior left, the largest first, and why they have no errors."""
+    found = model.summary()
+    text = (
+        f"A LaplacePrior selected {len(model.selected_):,} of {model.coef_.shape[1]:,} columns; the weights of the others "
+        "are exactly zero. Those below are drawn towards zero, and have no standard errors: the density of the prior has "
+        "no second derivative at zero."
+    )
+    caveat = (
+        "Do not read them as tests. model.refit(X, y) fits the selected columns by maximum likelihood; its intervals are "
+        "valid for rows that the selection has not seen, and too short for those that it has."
+    )
+    columns = [Column.names("term", [str(term) for term in found.columns["term"]])]
+    if "class" in found.columns:
+        columns.append(Column.names("class", [str(label) for label in found.columns["class"]]))
+    shown = {"estimate": "weight", "odds_ratio": "odds ratio"}
+    columns += [
+        Column.numbers(header, [float(v) for v in found.columns[name]])
+        for name, header in shown.items()
+        if name in found.columns
+    ]
+    caption = "Weights that are not zero, the largest first"
+    return join([tag("p", text), table(caption, columns), tag("p", caveat, class_="note")])
 
 
 def _forest(context: ReportContext, found: Summary) -> Markup:

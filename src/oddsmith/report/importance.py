@@ -53,6 +53,10 @@ def importance_section(context: ReportContext) -> Markup:
     if found is None:
         return absent("The importance of columns is not known: the model cannot predict rows with shuffled values.")
     order = np.argsort(-found.rise, kind="stable")
+    if hasattr(context.model, "selected_"):
+        order = order[found.rise[order] != 0.0]
+        if not len(order):
+            return absent("No column was selected, so none has any importance.")
     names = [found.columns[j] for j in order]
     shown, worth = names[:MOST_BARS], np.maximum(found.rise[order][:MOST_BARS], 0.0)
     plot = Plot(
@@ -71,6 +75,8 @@ def importance_section(context: ReportContext) -> Markup:
         "One line for each column, with all levels of a category together. Columns that carry the same information "
         "share their importance: each of them seems to matter less than it would alone."
     )
+    if hasattr(context.model, "selected_"):
+        text += " Columns that were not selected have no importance, and are left out."
     return join([tag("p", text), figure(plot, caption, caption), _table(found, order), *_notes(found)])
 
 
