@@ -30,6 +30,7 @@ _NAMES = {
     "evaluation.regularization_path": "regularization_path",
     "evaluation.scale_comparison": "compare_widths",
     "evaluation.scoring": "evaluate",
+    "evaluation.stability": "stability",
     "federated.fit": "Fit",
     "federated.messages": "Answer Request",
     "inference.bayes_error": "bayes_error",
@@ -72,6 +73,7 @@ if TYPE_CHECKING:  # the same for type checkers, one module a line
     from oddsmith.evaluation.regularization_path import regularization_path as regularization_path
     from oddsmith.evaluation.scale_comparison import compare_widths as compare_widths
     from oddsmith.evaluation.scoring import evaluate as evaluate
+    from oddsmith.evaluation.stability import stability as stability
     from oddsmith.federated.fit import Fit as Fit
     from oddsmith.federated.messages import Answer as Answer, Request as Request
     from oddsmith.inference.bayes_error import bayes_error as bayes_error

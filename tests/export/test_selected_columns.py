@@ -6,7 +6,16 @@ import numpy as np
 import pandas
 import pytest
 
-from oddsmith import Design, LaplacePrior, LogisticRegression, OneVsRest, Polynomial, SelectColumns, Standardize
+from oddsmith import (
+    Design,
+    LaplacePrior,
+    LogisticRegression,
+    OneVsRest,
+    Polynomial,
+    ProbitRegression,
+    SelectColumns,
+    Standardize,
+)
 
 RNG = np.random.default_rng(0)
 N = 300
@@ -100,3 +109,8 @@ def test_select_columns_can_be_exported():
     text = model.to_sql("t", "sqlite")
     assert 't."b"' not in text
     np.testing.assert_allclose(query(text)["p_yes"], model.predict_proba(TABLE[["a", "b", "e"]])[:, 1], rtol=1e-10)
+
+
+def test_a_model_of_weights_that_are_all_zero_is_a_constant():
+    model = ProbitRegression(LaplacePrior(1e-9), fit_intercept=False).fit(TABLE[["a", "b"]], LABELS)
+    np.testing.assert_allclose(query(model.to_sql("t", "sqlite"))["p_yes"], np.full(N, 0.5))

@@ -311,13 +311,8 @@ def regularization_path(
     >>> path.best("1se") <= path.best("min")
     True
     """
-    probe, how = _probe(model, more)
-    given = LaplacePrior(1.0) if prior is None else prior
-    if not isinstance(given, LaplacePrior):
-        raise InvalidTypeError(f"regularization_path is for a LaplacePrior, found prior={prior!r}.")
-    probe.set_params(prior=replace(given, scale=1.0), seed=seed, tol=tol)
-    probe._check_parameters()
-    asked = None if scales is None else _checked_scales(scales)
+    probe, how = read_probe(model, prior, {**more, "seed": seed, "tol": tol})
+    asked = None if scales is None else checked_scales(scales)
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2:
         raise InvalidInputError(f"n must be a number of scales of at least 2, found {n!r}.")
     classes, problem = probe._problem(X, y, sample_weight, offset, how, reset=True)
@@ -340,17 +335,23 @@ def regularization_path(
     )
 
 
-def _probe(model: LogisticRegression | None, more: dict[str, Any]) -> tuple[LogisticRegression, dict[str, Any]]:
-    """Return a model with the parameters given, and what is left: how files are read."""
+def read_probe(
+    model: LogisticRegression | None, prior: LaplacePrior | None, more: dict[str, Any]
+) -> tuple[LogisticRegression, dict[str, Any]]:
+    """Return a checked model with the parameters given and a prior of scale 1, and what is left: how files are read."""
+    given = LaplacePrior(1.0) if prior is None else prior
+    if not isinstance(given, LaplacePrior):
+        raise InvalidTypeError(f"This is for a LaplacePrior, found prior={prior!r}.")
     probe = LogisticRegression() if model is None else clone(model)
     if not isinstance(probe, LogisticRegression):
         raise InvalidTypeError(f"model must be a LogisticRegression, found {probe!r}.")
     known = probe.get_params(deep=False)
-    probe.set_params(**{name: value for name, value in more.items() if name in known})
+    probe.set_params(**{name: value for name, value in more.items() if name in known}, prior=replace(given, scale=1.0))
+    probe._check_parameters()
     return probe, {name: value for name, value in more.items() if name not in known}
 
 
-def _checked_scales(scales: npt.ArrayLike) -> Array:
+def checked_scales(scales: npt.ArrayLike) -> Array:
     try:
         found = np.unique(np.asarray(scales, dtype=np.float64))
     except (TypeError, ValueError):

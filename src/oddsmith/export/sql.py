@@ -19,6 +19,8 @@ from oddsmith.numerics import Array
 
 CONSTANT = -1  # The step of what needs no column; 0 is that of the columns of the table.
 
+LONGEST_CONSTANT = 60  # Letters of a constant that is written where it is used: a formula of one would nest too deep.
+
 MOST_NAMES = 1600  # Columns that a SELECT may have in every database.
 
 
@@ -139,14 +141,16 @@ class SqlWriter(FormulaWriter[SqlColumns]):
         return tuple(self._name(column) for column in x)
 
     def _name(self, column: SqlExpression) -> SqlExpression:
-        if column.step == CONSTANT or column.subject or column.text.isidentifier():
+        plain = column.step == CONSTANT and len(column.text) <= LONGEST_CONSTANT
+        if plain or column.subject or column.text.isidentifier():
             return column  # levels are compared where they are used
         if column not in self._named:
-            if column.step == len(self._steps):
+            step = max(column.step, 0)
+            if step == len(self._steps):
                 self._steps.append({})
             name = f"c{len(self._named)}"
-            self._steps[column.step][name] = column.text
-            self._named[column] = SqlExpression(name, column.step + 1)
+            self._steps[step][name] = column.text
+            self._named[column] = SqlExpression(name, step + 1)
         return self._named[column]
 
     def piecewise(self, x: SqlColumns, knots: Array, origins: Array, C: Array) -> SqlColumns:
