@@ -20,6 +20,7 @@ from oddsmith import (
     PerceptronClassifier,
     compare_widths,
     regularization_path,
+    stability,
     gradient_descent,
     plots,
 )
@@ -70,6 +71,7 @@ MAKE: dict[str, Callable[[], Display]] = {
         logistic(THREE, prior=1.0), X, THREE, resolution=8
     ),
     "CrossValidationDisplay": lambda: plots.CrossValidationDisplay.from_path(regularization_path(X, TWO, n=8, cv=3)),
+    "StabilityDisplay": lambda: plots.StabilityDisplay.from_stability(stability(X, TWO, n=4, scale=0.2)),
     "WeightPathDisplay": lambda: plots.WeightPathDisplay.from_path(regularization_path(X, THREE, n=8)),
     "WidthDisplay": lambda: plots.WidthDisplay.from_comparison(compare_widths(X, TWO, scales=[0.1, 1.0, 10.0])),
 }
@@ -97,6 +99,7 @@ def test_display_draws_on_new_axes_and_on_given_ones_alike(name: str, displays: 
     assert (display.axes_[-1].get_xlabel() and display.ax_.get_ylabel()) or name in {
         "CoefficientDisplay",
         "ComparisonDisplay",
+        "StabilityDisplay",
     }
 
     own, axes = plt.subplots(1, len(display.axes_), squeeze=False)
@@ -317,7 +320,7 @@ def test_displays_made_from_an_estimator_are_drawn_at_once() -> None:
         plt.close("all")
         display = make()
         given = {"CrossValidationDisplay", "LaplaceDisplay", "LinkDisplay", "PathDisplay", "WeightPathDisplay"}
-        drawn = name not in given | {"WidthDisplay"}
+        drawn = name not in given | {"StabilityDisplay", "WidthDisplay"}
         assert len(plt.get_fignums()) == drawn, name
         if drawn:
             assert display.figure_.axes and any(ax.has_data() for ax in display.figure_.axes), name

@@ -26,7 +26,14 @@ from oddsmith.plots.profile import ProfileDisplay
 from oddsmith.plots.residuals import InfluenceDisplay, ResidualDisplay
 from oddsmith.plots.style import Display, figure_legend, new_axes, style
 from oddsmith.plots.traces import PathDisplay, TraceDisplay
-from oddsmith.plots.weight_paths import CrossValidationDisplay, WeightPathDisplay, cv_curve, path
+from oddsmith.plots.weight_paths import (
+    CrossValidationDisplay,
+    StabilityDisplay,
+    WeightPathDisplay,
+    cv_curve,
+    path,
+    stability,
+)
 from oddsmith.plots.widths import WidthDisplay
 
 __all__ = [
@@ -48,6 +55,7 @@ __all__ = [
     "ResidualDisplay",
     "RiskCoverageDisplay",
     "RocDisplay",
+    "StabilityDisplay",
     "TraceDisplay",
     "UncertaintyMapDisplay",
     "WeightPathDisplay",
@@ -56,5 +64,6 @@ __all__ = [
     "figure_legend",
     "new_axes",
     "path",
+    "stability",
     "style",
 ]

@@ -1,4 +1,4 @@
-"""Paths of a Laplace prior: the weights against the scale, and the loss in cross-validation."""
+"""Paths of a Laplace prior: weights against the scale, the loss in cross-validation, and what is stable."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from oddsmith.errors import InvalidInputError, UnknownNameError
 from oddsmith.evaluation.regularization_path import RegularizationPath
+from oddsmith.evaluation.stability import Stability
 from oddsmith.numerics import Array
 from oddsmith.plots.style import (
     INK,
@@ -21,6 +22,8 @@ from oddsmith.plots.style import (
     color_of,
     dashes_of,
     figure_of,
+    label_rows,
+    legend_above,
     marker_of,
     plain,
     shortened,
@@ -183,12 +186,67 @@ class CrossValidationDisplay(Display):
         return self
 
 
-def path(found: RegularizationPath, *, choice: Any = None, label: object = None, ax: AxesLike = None) -> Any:
+@dataclass(eq=False, kw_only=True)
+class StabilityDisplay(Display):
+    """How often each column was selected in halves of the rows, the most frequent on top, with the threshold.
+
+    Attributes
+    ----------
+    names : list of str
+    frequency : array
+    threshold : float
+    false_selections : float
+        Bound on the expected number of false columns above the threshold.
+
+    >>> from oddsmith import stability
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(100, 4))
+    >>> found = stability(X, X[:, 0] + rng.logistic(size=100) > 0, n=10, scale=0.1)
+    >>> StabilityDisplay.from_stability(found).names[0]
+    'x0'
+    """
+
+    names: list[str]
+    frequency: Array
+    threshold: float
+    false_selections: float
+
+    @classmethod
+    def from_stability(cls, found: Stability, *, most: int = 20) -> Self:
+        """Take what `stability` returned; the ``most`` frequent columns are drawn."""
+        order = np.argsort(-found.frequency, kind="stable")[:most]
+        return cls(
+            names=[str(name) for name in found.names[order]],
+            frequency=found.frequency[order],
+            threshold=found.threshold,
+            false_selections=found.false_selections,
+        )
+
+    def plot(self, ax: AxesLike = None) -> Self:
+        """Draw a bar for each column; those selected are dark."""
+        with self._canvas(ax, size=(6.0, 1.3 + 0.24 * len(self.names))) as (ax,):
+            places = np.arange(len(self.names))[::-1]
+            colors = [color_of(0) if f >= self.threshold else color_of(5) for f in self.frequency]
+            ax.barh(places, self.frequency, color=colors, height=0.7)
+            bound = f"at most {self.false_selections:.2g} false expected"
+            ax.axvline(self.threshold, color=INK, lw=1.0, ls="--", label=f"threshold {self.threshold:g}: {bound}")
+            label_rows(ax, places, [shortened(name, 30) for name in self.names])
+            ax.set(xlim=(0.0, 1.0), xlabel="share of the halves that select the column", ylim=(-0.7, len(places) - 0.3))
+            legend_above(ax)
+        return self
+
+
+def stability(found: Stability, *, most: int = 20, ax: AxesLike = None) -> StabilityDisplay:
+    """Draw how often columns were selected in halves of the rows: a `StabilityDisplay`, drawn."""
+    return StabilityDisplay.from_stability(found, most=most).plot(ax)
+
+
+def path(found: RegularizationPath, *, choice: Any = None, label: object = None, ax: AxesLike = None) -> WeightPathDisplay:
     """Draw the weights of a path: a `WeightPathDisplay`, drawn."""
     return WeightPathDisplay.from_path(found, choice=choice, label=label).plot(ax)
 
 
-def cv_curve(found: RegularizationPath, *, ax: AxesLike = None) -> Any:
+def cv_curve(found: RegularizationPath, *, ax: AxesLike = None) -> CrossValidationDisplay:
     """Draw the loss of a path in cross-validation: a `CrossValidationDisplay`, drawn."""
     return CrossValidationDisplay.from_path(found).plot(ax)
 
