@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 from tests.spark import lay_out_spark, spark_session, why_no_spark
 
-from oddsmith import LogisticRegression, scan
+from oddsmith import LaplacePrior, LogisticRegression, scan
 from oddsmith.engines.spark import is_spark
 from oddsmith.errors import InvalidInputError
 from oddsmith.testing import all_models
@@ -93,6 +93,17 @@ def test_weights_and_offsets_are_columns(session: Any) -> None:
     weight, shift = data["weight"].to_numpy(), data["shift"].to_numpy()
     expected = LogisticRegression(1.0).fit(X, data["kind"], sample_weight=weight, offset=shift)
     np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-10)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_weights_under_a_laplace_prior_are_those_of_the_table_in_memory(K: int, session: Any) -> None:
+    data = table(200, K).drop(columns="weight")
+    prior = LaplacePrior(0.05, groups="factor")
+    X = data.drop(columns="kind")
+    expected = LogisticRegression(prior).fit(X, data["kind"])
+    found = LogisticRegression(prior).fit(lay_out_spark(data, 110), y="kind")
+    assert found.selected_ == expected.selected_ and found.certificate_.converged
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-8, atol=1e-8 * np.abs(expected.coef_).max())
 
 
 def test_a_bad_value_is_named_by_its_partition(session: Any) -> None:

@@ -1,0 +1,74 @@
+"""Weights under a Laplace prior are the same wherever the rows are: memory, files, Dask (and Spark, in its own tests)."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pyarrow as pa
+import pytest
+from tests.test_engines_agree import rows
+
+from oddsmith import LaplacePrior, LogisticRegression, regularization_path
+from oddsmith.engines import ENGINES
+from oddsmith.testing import lay_out_dask, lay_out_files
+
+PRIORS = {
+    "lasso": LaplacePrior(0.02),
+    "elastic net": LaplacePrior(0.02, gaussian=0.5),
+    "groups": LaplacePrior(0.02, groups=[["x0", "x3"]]),
+    "classes": LaplacePrior(0.02, groups="class"),
+    "factors": LaplacePrior(0.02, factors=[0.0, 1.0, 1.0, 2.0]),
+}
+
+
+def files(table: pandas.DataFrame, folder: Path) -> Any:
+    return lay_out_files(pa.Table.from_pandas(table), 200, folder)
+
+
+def dask(table: pandas.DataFrame, folder: Path) -> Any:
+    return lay_out_dask(table, 200)
+
+
+def memory(table: pandas.DataFrame, folder: Path) -> Any:
+    return table
+
+
+LAYOUTS: dict[str, Callable[[pandas.DataFrame, Path], Any]] = {"memory": memory, "files": files, "dask": dask}
+"""How a table is put where an engine finds it; a new engine has a line here."""
+
+
+def test_every_engine_is_here() -> None:
+    assert set(LAYOUTS) | {"spark"} == set(ENGINES)
+
+
+def data(K: int) -> tuple[np.ndarray, np.ndarray, pandas.DataFrame]:
+    X, t = rows(K)
+    return X, t, pandas.DataFrame(X, columns=[f"x{j}" for j in range(4)]).assign(y=t)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_weights_are_those_of_rows_in_memory(layout: str, prior: str, K: int, tmp_path: Path) -> None:
+    X, t, table = data(K)
+    expected = LogisticRegression(PRIORS[prior]).fit(table.drop(columns="y"), t)
+    found = LogisticRegression(PRIORS[prior]).fit(LAYOUTS[layout](table, tmp_path), "y")
+    assert found.certificate_.converged
+    assert (found.coef_ == 0.0).any()
+    np.testing.assert_array_equal(found.coef_ == 0.0, expected.coef_ == 0.0)
+    for name in ("coef_", "intercept_"):
+        value = getattr(expected, name)
+        np.testing.assert_allclose(getattr(found, name), value, rtol=1e-8, atol=1e-8 * np.abs(value).max())
+    assert found.selected_ == expected.selected_
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_paths_are_those_of_rows_in_memory(layout: str, tmp_path: Path) -> None:
+    X, t, table = data(2)
+    expected = regularization_path(X, t, n=5)
+    found = regularization_path(LAYOUTS[layout](table, tmp_path), "y", n=5)
+    np.testing.assert_allclose(found.scales, expected.scales, rtol=1e-10)
+    np.testing.assert_allclose(found.weights, expected.weights, rtol=1e-8, atol=1e-8 * np.abs(expected.weights).max())
+    assert (found.gap <= 1e-7).all()
