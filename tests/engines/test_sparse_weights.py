@@ -1,4 +1,4 @@
-"""Weights under a Laplace prior are the same wherever the rows are: memory, files, Dask (and Spark, in its own tests)."""
+"""Weights under a Laplace prior are the same wherever the rows are: memory, files, Dask (Spark has its own tests)."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -52,7 +52,7 @@ def data(K: int) -> tuple[np.ndarray, np.ndarray, pandas.DataFrame]:
 @pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_weights_are_those_of_rows_in_memory(layout: str, prior: str, K: int, tmp_path: Path) -> None:
-    X, t, table = data(K)
+    _, t, table = data(K)
     expected = LogisticRegression(PRIORS[prior]).fit(table.drop(columns="y"), t)
     found = LogisticRegression(PRIORS[prior]).fit(LAYOUTS[layout](table, tmp_path), "y")
     assert found.certificate_.converged

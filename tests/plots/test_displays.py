@@ -19,10 +19,10 @@ from oddsmith import (
     OneVsOne,
     PerceptronClassifier,
     compare_widths,
-    regularization_path,
-    stability,
     gradient_descent,
     plots,
+    regularization_path,
+    stability,
 )
 from oddsmith.errors import InvalidInputError, InvalidTypeError, NotFittedError, SeparationWarning, UnknownNameError
 from oddsmith.evaluation import roc_curve

@@ -352,6 +352,7 @@ def read_probe(
 
 
 def checked_scales(scales: npt.ArrayLike) -> Array:
+    """Return scales in ascending order, each once, or refuse what is none."""
     try:
         found = np.unique(np.asarray(scales, dtype=np.float64))
     except (TypeError, ValueError):

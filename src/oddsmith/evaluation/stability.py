@@ -174,7 +174,7 @@ def stability(
     )
 
 
-def _check(n: object, threshold: object, scale: object, scales: object) -> None:
+def _check(n: object, threshold: object, scale: float | None, scales: npt.ArrayLike | None) -> None:
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2 or n % 2:
         raise InvalidInputError(f"n must be an even number of halves of at least 2, found {n!r}.")
     if isinstance(threshold, bool) or not isinstance(threshold, int | float | np.number) or not 0.5 < threshold <= 1.0:
@@ -182,7 +182,7 @@ def _check(n: object, threshold: object, scale: object, scales: object) -> None:
     if scale is not None and scales is not None:
         raise InvalidInputError("Give scale or scales, not both.")
     if scale is not None:
-        checked_scales([scale])  # type: ignore[list-item]
+        checked_scales([scale])
 
 
 def _halves(problem: Problem, pairs: int, seed: int | None) -> list[Indices]:

@@ -82,8 +82,7 @@ def input_columns(w: FormulaWriter[Columns], model: object, X: Columns | None, k
 
     With ``kept`` only these of them; what no other one needs is not read at all.
     """
-    steps = model.basis_.steps if isinstance(model, HasBasis) else ()
-    read, steps = needed_columns(steps, kept)
+    read, steps = needed_columns(model.basis_.steps if isinstance(model, HasBasis) else (), kept)
     if X is not None:
         X = X if read is None else w.pick(X, read.tolist())
     elif isinstance(model, HasDesign):

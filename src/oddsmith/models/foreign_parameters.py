@@ -22,8 +22,8 @@ MEAN = (
     "glmnet, regParam of Spark), N times that number is 1/σ² for N rows. The intercept has no penalty."
 )
 PRIORS = (
-    "prior=1.0 or GaussianPrior(1.0) (ridge), LaplacePrior(1.0) (lasso; with gaussian= the elastic net), or prior=None, the "
-    "default, for none."
+    "prior=1.0 or GaussianPrior(1.0) (ridge), LaplacePrior(1.0) (lasso; with gaussian= the elastic net), or "
+    "prior=None, the default, for none."
 )
 
 
@@ -74,8 +74,8 @@ def _l1_ratio(value: object) -> str:
 
 
 LASSO = (
-    "C=c is prior=LaplacePrior(c), whose penalty ‖w‖₁ / c has the same optimum; with l1_ratio=r it is LaplacePrior(c / r, "
-    "gaussian=√(c / (1 − r)))."
+    "C=c is prior=LaplacePrior(c), whose penalty ‖w‖₁ / c has the same optimum; with l1_ratio=r it is "
+    "LaplacePrior(c / r, gaussian=√(c / (1 − r)))."
 )
 
 PENALISED: Mapping[str, str | Callable[[object], str]] = {

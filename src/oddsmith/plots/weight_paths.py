@@ -225,7 +225,7 @@ class StabilityDisplay(Display):
     def plot(self, ax: AxesLike = None) -> Self:
         """Draw a bar for each column; those selected are dark."""
         with self._canvas(ax, size=(6.0, 1.3 + 0.24 * len(self.names))) as (ax,):
-            places = np.arange(len(self.names))[::-1]
+            places = np.arange(len(self.names), dtype=np.float64)[::-1]
             colors = [color_of(0) if f >= self.threshold else color_of(5) for f in self.frequency]
             ax.barh(places, self.frequency, color=colors, height=0.7)
             bound = f"at most {self.false_selections:.2g} false expected"
@@ -241,7 +241,9 @@ def stability(found: Stability, *, most: int = 20, ax: AxesLike = None) -> Stabi
     return StabilityDisplay.from_stability(found, most=most).plot(ax)
 
 
-def path(found: RegularizationPath, *, choice: Any = None, label: object = None, ax: AxesLike = None) -> WeightPathDisplay:
+def path(
+    found: RegularizationPath, *, choice: Any = None, label: object = None, ax: AxesLike = None
+) -> WeightPathDisplay:
     """Draw the weights of a path: a `WeightPathDisplay`, drawn."""
     return WeightPathDisplay.from_path(found, choice=choice, label=label).plot(ax)
 
@@ -299,7 +301,7 @@ def label_ends(ax: Panel, heights: Array, texts: Sequence[str], colors: Sequence
 def spread_apart(wanted: Array, distance: float) -> Array:
     """Return places as near as possible to those wanted (least squares), in their order and a distance apart.
 
-    With the distances subtracted it is a regression on places that do not fall: neighbours out of order take their mean.
+    With the distances subtracted it is a regression on places that do not fall: those out of order take their mean.
 
     >>> spread_apart(np.array([0.0, 0.0, 1.0]), 0.2).round(3).tolist()
     [-0.1, 0.1, 1.0]

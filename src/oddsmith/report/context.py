@@ -44,8 +44,8 @@ SCORED = {
     "those of rows that the model has not seen.",
     "own": "The scores are of the rows of the fit, which has no leave-one-out: it is at no optimum, or single rows "
     "determine a weight. They are too good.",
-    "selected": "The scores are of the rows of the fit, by which the LaplacePrior selected its columns, and such a fit has "
-    "no leave-one-out. They are too good: regularization_path(X, y, cv=5) has the loss of rows left out.",
+    "selected": "The scores are of the rows of the fit, by which the LaplacePrior selected its columns, and such a fit "
+    "has no leave-one-out. They are too good: regularization_path(X, y, cv=5) has the loss of rows left out.",
     "other": "The rows given, with their weights and offsets, are not those of the fit. The scores are fair if none of "
     "them was in it.",
     "unknown": "The scores are of the rows given here, as the model stands. They are fair only if the model has not "

@@ -96,8 +96,8 @@ def _further(model: Classifier) -> str:
     elif isinstance(settings.get("prior"), LaplacePrior) and isinstance(model, LogisticRegression):
         selected, columns = len(model.selected_), model.coef_.shape[1]
         words.append(
-            f"A Laplace prior draws its weights towards zero, and leaves many at exactly zero: it selected {selected:,} of "
-            f"{columns:,} columns."
+            f"A Laplace prior draws its weights towards zero, and leaves many at exactly zero: it selected "
+            f"{selected:,} of {columns:,} columns."
         )
     elif settings.get("prior") is not None:
         words.append("A Gaussian prior draws its weights towards zero.")

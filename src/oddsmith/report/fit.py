@@ -151,13 +151,13 @@ def _selected_weights(model: LogisticRegression) -> Markup:
     """Return the weights that a LaplacePrior left, the largest first, and why they have no errors."""
     found = model.summary()
     text = (
-        f"A LaplacePrior selected {len(model.selected_):,} of {model.coef_.shape[1]:,} columns; the weights of the others "
-        "are exactly zero. Those below are drawn towards zero, and have no standard errors: the density of the prior has "
-        "no second derivative at zero."
+        f"A LaplacePrior selected {len(model.selected_):,} of {model.coef_.shape[1]:,} columns; the weights of the "
+        "others are exactly zero. Those below are drawn towards zero, and have no standard errors: the density of the "
+        "prior has no second derivative at zero."
     )
     caveat = (
-        "Do not read them as tests. model.refit(X, y) fits the selected columns by maximum likelihood; its intervals are "
-        "valid for rows that the selection has not seen, and too short for those that it has."
+        "Do not read them as tests. model.refit(X, y) fits the selected columns by maximum likelihood; its intervals "
+        "are valid for rows that the selection has not seen, and too short for those that it has."
     )
     columns = [Column.names("term", [str(term) for term in found.columns["term"]])]
     if "class" in found.columns:
