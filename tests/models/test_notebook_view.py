@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sklearn
 
-from oddsmith import LogisticRegression
+from oddsmith import LaplacePrior, LogisticRegression
 from oddsmith.errors import OddsmithWarning
 from oddsmith.testing import all_models
 
@@ -55,3 +55,10 @@ def test_a_fit_without_optimum_says_so() -> None:
     assert (
         "NOT at the optimum" in cells(LogisticRegression(9.0, max_iter=1).fit(X**3, T)._repr_html_())["certificate"][1]
     )
+
+
+def test_view_counts_the_columns_that_were_selected() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 4))
+    model = LogisticRegression(LaplacePrior(0.05)).fit(X, X[:, 0] + rng.logistic(size=100) > 0)
+    assert f"{len(model.selected_)} of 4" in model._repr_html_()

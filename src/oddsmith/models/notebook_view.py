@@ -13,6 +13,7 @@ from oddsmith.models.logistic import LogisticRegression
 from oddsmith.models.multiclass import OneVsOne, OneVsRest
 from oddsmith.models.perceptron import PerceptronClassifier
 from oddsmith.models.recalibrated import RecalibratedClassifier
+from oddsmith.models.selection_mixin import selected_columns
 from oddsmith.records import Certificate, aligned_row
 
 MOST_CLASSES, LONGEST = 6, 60
@@ -39,8 +40,9 @@ def fitted_facts(model: BaseEstimator, rows: float | None) -> dict[str, Any]:
         weight = float(np.sum(model._learned.class_weight))
         facts["log loss"] = f"{-model.log_likelihood_ / weight:.4g}"
         facts["null log loss"] = f"{-model._learned.null_log_likelihood / weight:.4g}"
-    if hasattr(model, "selected_"):
-        facts["columns selected"] = f"{len(model.selected_):,} of {model.coef_.shape[1]:,}"
+    selected = selected_columns(model)
+    if selected is not None:
+        facts["columns selected"] = f"{len(selected):,} of {model.coef_.shape[1]:,}"
     if isinstance(model, PerceptronClassifier):
         facts["wrong rows"] = f"{int(model.n_errors_):,}"
     found = list(_certificates(model))

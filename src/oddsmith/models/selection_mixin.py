@@ -20,6 +20,18 @@ def has_selected(model: SelectionMixin) -> bool:
     return True
 
 
+def selected_columns(model: object) -> list[str] | None:
+    """Return the columns that a model with a LaplacePrior selected, None for other models.
+
+    >>> from oddsmith import LogisticRegression
+    >>> selected_columns(LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])) is None
+    True
+    """
+    if not isinstance(model, SelectionMixin) or not isinstance(vars(model).get("prior_"), LaplacePrior):
+        return None
+    return model.selected_
+
+
 class SelectionMixin(Estimator):
     """A mixin for models whose prior leaves some weights at exactly zero."""
 

@@ -29,6 +29,7 @@ from oddsmith.likelihood.fitted_state import FittedState
 from oddsmith.models.base import Classifier
 from oddsmith.models.logistic import LogisticRegression
 from oddsmith.models.recalibrated import RecalibratedClassifier
+from oddsmith.models.selection_mixin import selected_columns
 from oddsmith.models.wrapper_mixin import take
 from oddsmith.numerics import Array
 from oddsmith.plots.residuals import InfluenceDisplay, row_names
@@ -360,7 +361,7 @@ def _predict(
         return found, "unknown"
     likelihood = np.log(found.own) @ (np.ones(len(t)) if weights is None else weights)
     same = np.isclose(likelihood, model._learned.log_likelihood, rtol=1e-6, atol=1e-6)
-    own = "selected" if hasattr(model, "selected_") else "own"
+    own = "own" if selected_columns(model) is None else "selected"
     return found, own if same else "other"
 
 

@@ -14,6 +14,7 @@ from oddsmith.models.gaussian import GaussianClassifier
 from oddsmith.models.logistic import LogisticRegression
 from oddsmith.models.multiclass import OneVsOne, OneVsRest
 from oddsmith.models.recalibrated import RecalibratedClassifier
+from oddsmith.models.selection_mixin import selected_columns
 from oddsmith.numerics import Array
 from oddsmith.priors import JeffreysPrior, LaplacePrior
 from oddsmith.report.context import ReportContext
@@ -127,8 +128,8 @@ def model_formula(context: ReportContext) -> Markup:
         value, where = _left(context)
         stopped = "" if context.has_optimum else " There is no optimum: these are the weights at which the fit stopped."
         weights = coef[0]
-        if hasattr(model, "selected_"):  # what is zero is not in the sum
-            weights, names = weights[weights != 0.0], model.selected_
+        if (selected := selected_columns(model)) is not None:  # what is zero is not in the sum
+            weights, names = weights[weights != 0.0], selected
         formula = tag("p", value, " = ", _sum(weights, float(model.intercept_[0]), names), class_="formula")
         return join([formula, tag("p", where, stopped, class_="note")])
     text = GENERAL.get(context.name) or (SOFTMAX if context.probabilistic else "")

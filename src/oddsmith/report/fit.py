@@ -14,6 +14,7 @@ from oddsmith.models.logistic import LogisticRegression
 from oddsmith.models.multiclass import OneVsOne, OneVsRest
 from oddsmith.models.perceptron import PerceptronClassifier
 from oddsmith.models.recalibrated import RecalibratedClassifier
+from oddsmith.models.selection_mixin import selected_columns
 from oddsmith.numerics import Array
 from oddsmith.plots.forest_plots import CoefficientDisplay
 from oddsmith.records import Certificate
@@ -57,7 +58,7 @@ def certificate_section(context: ReportContext) -> Markup:
             ("at the optimum", "yes" if c.converged else "no"),
             ("gap: objective above its optimum, at most", number(c.gap)),
             *([("the gap is", "a proven bound" if c.rigorous else "an estimate")] if np.isfinite(c.gap) else []),
-            *([] if hasattr(context.model, "selected_") else [("length of the gradient", number(c.gradient_norm))]),
+            *([("length of the gradient", number(c.gradient_norm))] if selected_columns(context.model) is None else []),
             ("condition number of the Hessian", number(c.condition) or "not formed"),
             ("passes over the data", number(c.passes)),
             *([("what was done", c.method)] if c.method else []),
@@ -131,7 +132,7 @@ def summarise(context: ReportContext) -> Summary | None:
 def weights_section(context: ReportContext) -> Markup:
     """Return the weights with errors and intervals, as a table and as a forest plot; else the parameters."""
     found = summarise(context)
-    if found is None and isinstance(context.model, LogisticRegression) and hasattr(context.model, "selected_"):
+    if isinstance(context.model, LogisticRegression) and selected_columns(context.model) is not None:
         return _selected_weights(context.model)
     if found is None:
         return _parameters(context)

@@ -17,6 +17,7 @@ from oddsmith.inference.covariance import CovarianceKind, covariance
 from oddsmith.inference.fit_record import FitRecord
 from oddsmith.inference.hypotheses import ChiSquareTest, refuse_separated, wald_test
 from oddsmith.models.logistic import LogisticRegression
+from oddsmith.models.selection_mixin import selected_columns
 from oddsmith.models.wrapper_mixin import take
 from oddsmith.numerics import Array
 from oddsmith.priors import split_prior
@@ -53,7 +54,7 @@ def importance_section(context: ReportContext) -> Markup:
     if found is None:
         return absent("The importance of columns is not known: the model cannot predict rows with shuffled values.")
     order = np.argsort(-found.rise, kind="stable")
-    if hasattr(context.model, "selected_"):
+    if selected_columns(context.model) is not None:
         order = order[found.rise[order] != 0.0]
         if not len(order):
             return absent("No column was selected, so none has any importance.")
@@ -75,7 +76,7 @@ def importance_section(context: ReportContext) -> Markup:
         "One line for each column, with all levels of a category together. Columns that carry the same information "
         "share their importance: each of them seems to matter less than it would alone."
     )
-    if hasattr(context.model, "selected_"):
+    if selected_columns(context.model) is not None:
         text += " Columns that were not selected have no importance, and are left out."
     return join([tag("p", text), figure(plot, caption, caption), _table(found, order), *_notes(found)])
 
