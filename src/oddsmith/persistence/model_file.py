@@ -41,6 +41,7 @@ from oddsmith.likelihood.fitted_state import EarlierRows, FittedState
 from oddsmith.likelihood.null_model import zero_column
 from oddsmith.likelihood.online import OnlineState
 from oddsmith.likelihood.separation import Separation
+from oddsmith.likelihood.sparse_problem import TakeColumns
 from oddsmith.likelihood.separation_search import HardestRows, HardestRowsParams
 from oddsmith.links import LINKS
 from oddsmith.models import MODELS
@@ -81,6 +82,7 @@ FOLD_TYPES = (
     *(WeightPoint, LeverageParams, LeaveOutLosses, LeaveOutLossesParams),
     *(DataSummary, DataSummaryParams, Roles, TableSchema, SampledRows, Piece, BlockEncoder),
     *(HardestRows, HardestRowsParams, AllRows, Shard, ShardParams, Composed, Picked, BinaryView, Shift),
+    TakeColumns,
 )
 """Parameters of folds and how rows are read: parts of journals and of messages between sites, not of models."""
 
