@@ -18,7 +18,7 @@ from oddsmith import (
     Standardize,
     regularization_path,
 )
-from oddsmith.errors import InvalidInputError, InvalidTypeError, NeedsMemoryError, UnknownNameError
+from oddsmith.errors import ConvergenceWarning, InvalidInputError, InvalidTypeError, NeedsMemoryError, UnknownNameError
 
 X, Y = load_breast_cancer(return_X_y=True)
 X = (X[:, :8] - X[:, :8].mean(axis=0)) / X[:, :8].std(axis=0)
@@ -186,6 +186,13 @@ def test_path_of_a_file_equals_that_of_its_rows(tmp_path):
     rows = regularization_path(X[:, :3], Y, n=5, tol=1e-11)
     np.testing.assert_allclose(path.weights, rows.weights, rtol=1e-5, atol=1e-6)
     assert path.names.tolist() == ["a", "b", "c"]
+
+
+def test_points_that_are_not_certified_are_a_warning():
+    with pytest.warns(ConvergenceWarning, match=r"of 4 points of the path are not certified.*asked: 1e-07"):
+        path = regularization_path(X, Y, n=4, max_iter=1)
+    assert (path.gap > 1e-7).any()
+    assert not path.model(float(path.scales[int(np.argmax(path.gap))])).certificate_.converged
 
 
 def test_separated_classes_have_a_path():

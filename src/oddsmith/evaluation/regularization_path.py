@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from sklearn.base import clone
 
 from oddsmith.cached_property import cached_property
 from oddsmith.engines import MemoryEngine, MemorySource, one_blas_thread
-from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
+from oddsmith.errors import ConvergenceWarning, InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.likelihood.coordinates import Coordinates, make_contrast
 from oddsmith.likelihood.fit import LikelihoodFit
 from oddsmith.likelihood.fitted_state import FittedState
@@ -94,8 +95,11 @@ class RegularizationPath(Table):
     def n_parameters(self) -> npt.NDArray[np.intp]:
         """Number of weights that are not zero and of intercepts, the degrees of freedom of ``aic`` and ``bic``."""
         intercepts = (len(self.classes) - 1) * int(self.origin.problem.intercept)
-        weights = self.weights[:, 1:].reshape(len(self), -1)
-        return np.asarray(np.count_nonzero(weights, axis=1) + intercepts)
+        return self._n_weights + intercepts
+
+    @cached_property
+    def _n_weights(self) -> npt.NDArray[np.intp]:
+        return np.asarray(np.count_nonzero(self.weights[:, 1:], axis=tuple(range(1, self.weights.ndim))))
 
     @property
     def aic(self) -> Array:
@@ -113,8 +117,7 @@ class RegularizationPath(Table):
         ``gamma`` 0 is ``bic``. With more columns than rows, one above ``1 − log N / (2 log p)`` finds the right columns
         as N grows; ½ is usual.
         """
-        k = np.count_nonzero(self.weights[:, 1:].reshape(len(self), -1), axis=1)
-        p = int(np.prod(self.weights.shape[1:])) // self.weights.shape[1] * (self.weights.shape[1] - 1)
+        k, p = self._n_weights, self.weights[0, 1:].size
         choices: Array = gammaln(p + 1.0) - gammaln(k + 1.0) - gammaln(p - k + 1.0)
         return self.bic + 2.0 * gamma * choices
 
@@ -320,6 +323,14 @@ def regularization_path(
         splits = None if cv is None else folds(problem, cv, seed)
         found = solve_path(problem, asked, int(n), tol=tol)
         loss = None if splits is None else cross_validated_loss(problem, splits, found.scales, tol)
+    if (found.gap > tol).any():
+        warnings.warn(
+            f"{int((found.gap > tol).sum())} of {len(found.gap)} points of the path are not certified: the relative gap is "
+            f"{found.gap.max():.2g} at most (asked: {tol:g}). Bring the columns to one scale (basis=Standardize()), leave "
+            "out the largest scales, or raise max_iter or tol.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
     return RegularizationPath(
         scales=found.scales,
         weights=_shaped(found, problem),
