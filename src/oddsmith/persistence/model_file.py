@@ -41,8 +41,8 @@ from oddsmith.likelihood.fitted_state import EarlierRows, FittedState
 from oddsmith.likelihood.null_model import zero_column
 from oddsmith.likelihood.online import OnlineState
 from oddsmith.likelihood.separation import Separation
-from oddsmith.likelihood.sparse_problem import TakeColumns
 from oddsmith.likelihood.separation_search import HardestRows, HardestRowsParams
+from oddsmith.likelihood.sparse_problem import TakeColumns
 from oddsmith.links import LINKS
 from oddsmith.models import MODELS
 from oddsmith.models.base import Classifier
