@@ -325,8 +325,8 @@ def regularization_path(
         loss = None if splits is None else cross_validated_loss(problem, splits, found.scales, tol)
     if (found.gap > tol).any():
         warnings.warn(
-            f"{int((found.gap > tol).sum())} of {len(found.gap)} points of the path are not certified: the relative gap "
-            f"is {found.gap.max():.2g} at most (asked: {tol:g}). Bring the columns to one scale (basis=Standardize()), "
+            f"{int((found.gap > tol).sum())} of {len(found.gap)} points of the path are not certified: the relative "
+            f"gap is {found.gap.max():.2g} at most (asked: {tol:g}). Bring the columns to one scale (basis=Standardize()), "
             "leave out the largest scales, or raise max_iter or tol.",
             ConvergenceWarning,
             stacklevel=2,

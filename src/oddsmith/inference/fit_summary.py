@@ -76,7 +76,7 @@ def list_estimates(fit: FitRecord, reason: str, level: float) -> Summary:
     if fit.link is None:
         with np.errstate(over="ignore"):
             table["odds_ratio"] = np.exp(estimate)
-    remarks = [_selection_remark(W), reason] if fit.state.sparse else [reason]
+    remarks = [reason, _selection_remark(W)] if fit.state.sparse else [reason]
     return _summary(fit, table, (*remarks, "the largest estimates come first"), level)
 
 
