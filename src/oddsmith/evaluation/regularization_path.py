@@ -326,8 +326,8 @@ def regularization_path(
     if (found.gap > tol).any():
         warnings.warn(
             f"{int((found.gap > tol).sum())} of {len(found.gap)} points of the path are not certified: the relative "
-            f"gap is {found.gap.max():.2g} at most (asked: {tol:g}). Bring the columns to one scale (basis=Standardize()), "
-            "leave out the largest scales, or raise max_iter or tol.",
+            f"gap is {found.gap.max():.2g} at most (asked: {tol:g}). Bring the columns to one scale "
+            "(basis=Standardize()), leave out the largest scales, or raise max_iter or tol.",
             ConvergenceWarning,
             stacklevel=2,
         )

@@ -153,8 +153,7 @@ def stability(
         halves = _halves(problem, n // 2, seed)
         if scale is None and scales is None:
             most = float(np.sqrt((2.0 * threshold - 1.0) * problem.M))
-            found = scale_path(problem, SCALES)
-            found = found[: _bounded(_selections(problem, halves[:PROBED], 2.0 * found), most) + 1]
+            found = _few_scales(problem, halves[:PROBED], most)
             chosen = _selections(problem, halves, 2.0 * found)
             kept = _bounded(chosen, most)
             found, chosen = found[:kept], chosen[:, :kept]
@@ -203,6 +202,16 @@ def _halves(problem: Problem, pairs: int, seed: int | None) -> list[Indices]:
         rest = np.setdiff1d(np.flatnonzero(present), chosen)
         halves += [chosen, rest]
     return halves
+
+
+def _few_scales(problem: Problem, halves: Sequence[Indices], most: float) -> Array:
+    """Return ascending scales up to the first at which some halves select more columns than so many on average."""
+    scales = scale_path(problem, SCALES)
+    for end in (6, 12, 24, SCALES):  # large scales cost most, and are seldom needed
+        kept = _bounded(_selections(problem, halves, 2.0 * scales[:end]), most)
+        if kept < end:
+            return scales[: kept + 1]
+    return scales
 
 
 def _bounded(chosen: npt.NDArray[np.bool_], most: float) -> int:
