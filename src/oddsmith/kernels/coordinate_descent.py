@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +44,7 @@ class Blocks:
             return np.abs(x[self.member])
         return np.asarray(np.sqrt(np.add.reduceat(x[self.member] ** 2, self.first[:-1])))
 
-    def of_members(self, each: Array) -> Array:
+    def of_members(self, each: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return what stands for each block, for each of its members in their order."""
         return each if self.is_single else np.repeat(each, np.diff(self.first))
 

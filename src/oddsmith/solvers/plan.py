@@ -216,10 +216,11 @@ def plan_for(solver: Solver[Any], facts: Facts, machine: Machine, reason: str = 
     return Plan((stage,), reason, iterations, solver)
 
 
-def plan_sparse(facts: Facts, machine: Machine, sample: int | None, solver: Solver[Any]) -> Plan:
+def plan_sparse(facts: Facts, machine: Machine, sample: int | None) -> Plan:
     """Return the plan of a fit under a LaplacePrior: on a ``sample`` of the rows first, if there is one, then on all."""
     planner = Planner(facts, machine, in_force.POLICY)
     rows, weights, name = facts.n_rows, facts.n_weights, NAMES["proximal-newton"][0]
+    solver = Newton(name="proximal-newton")  # it has the name alone: the fit has its own way
     if weights > planner.policy.sparse_hessian:
         stage = planner.stage(f"{name} on working sets of columns", rows, 30)
         return Plan((stage,), f"since most of {weights:,} weights will be zero", 30, solver)

@@ -47,6 +47,10 @@ class Policy:
     """Products of a Hessian (rows × weights²) up to which every proximal Newton step forms one: some milliseconds."""
     sparse_rows_per_weight: int = 20
     """Rows for each weight from which a sample is a start for a fit under a LaplacePrior."""
+    sparse_batch: int = 8
+    """Scales of a path that advance together where a pass over the rows is long."""
+    sparse_batch_rounds: int = 12
+    """Passes of a batch before its slower points go on alone."""
     sparse_rounds: int = 40
     """Most times that a working set of columns grows."""
     eliminated_columns: int = 200

@@ -1,0 +1,90 @@
+"""Descent by columns for more than two classes: the weights of all classes, each zero or a column's together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.special import xlogy
+
+from oddsmith.cached_property import cached_property
+from oddsmith.engines import MemorySource
+from oddsmith.kernels.columns import ClassModel
+from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, typical_gain
+from oddsmith.numerics import Array, log_softmax
+
+SWEEPS = 400
+
+
+@dataclass
+class ClassDescent(ColumnDescent):
+    """Softmax regression with weights (columns × K) of all classes."""
+
+    @classmethod
+    def of(
+        cls,
+        source: MemorySource,
+        strength: Array,
+        ridge: Array,
+        *,
+        intercept: bool,
+        threads: int | None,
+        grouped: bool = False,
+    ) -> Self:
+        """Return the problem of a source in memory."""
+        n, K = source.n_rows, source.K
+        offset = np.zeros((n, K))
+        if source.offset is not None:
+            offset[:, 1:] = source.offset
+        return cls(
+            X=source.X.tocsc() if sparse.issparse(source.X) else source.X,
+            t=source.t,
+            s=np.ones(n) if source.s is None else source.s,
+            offset=offset,
+            strength=strength,
+            ridge=ridge,
+            intercept=intercept,
+            threads=threads,
+            grouped=grouped,
+        )
+
+    @cached_property
+    def own(self) -> npt.NDArray[np.bool_]:
+        """Which class each row is of (n × K)."""
+        return np.asarray(self.t[:, None] == np.arange(self.offset.shape[1]))
+
+    def losses(self, a: Array) -> tuple[float, Array]:
+        logs = log_softmax(a)
+        return -float(self.s @ logs[self.own]), self.s[:, None] * (np.exp(logs) - self.own)
+
+    def sizes(self, g: Array) -> Array:
+        return np.asarray(np.linalg.norm(g, axis=1) if self.grouped else np.abs(g).max(axis=1, initial=0.0))
+
+    def norms(self, w: Array) -> Array:
+        return np.asarray(np.linalg.norm(w, axis=1) if self.grouped else np.abs(w).sum(axis=1))
+
+    def entropy(self, theta: Array, shrink: float) -> float:
+        c = self.own + shrink * theta / self.s[:, None]
+        if not c.min(initial=0.0) >= 0.0:
+            return np.inf
+        return float(self.s @ xlogy(c, c).sum(axis=1))
+
+    def step(self, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
+        assert self.columns is not None
+        p = np.exp(log_softmax(at.a))
+        model = ClassModel(p, self.s[:, None] * (p - self.own), self.s, self.ridge[self.chosen])
+        x, some = at.weights_of(self.chosen, len(penalty)), penalty[self.chosen]
+        squares = self.columns.model(self.s, np.zeros(len(some)), centred=False).diagonal
+        gain = typical_gain(precision, some, squares * float((p * (1.0 - p)).mean()))
+        z, b, _ = self.columns.descend_classes(
+            model, x, some, grouped=self.grouped, intercept=self.intercept, tol=gain, sweeps=SWEEPS
+        )
+        if self.intercept:  # to the last digit: the dual asks for it
+            slope = model.residuals(z).sum(axis=0)
+            H = np.diag(self.s @ p) - (p * self.s[:, None]).T @ p
+            shift = -np.linalg.pinv(H, hermitian=True) @ slope
+            z, b = z + shift, b + shift
+        return self.stepped(at, x, b, z, model.residuals(z), penalty)
