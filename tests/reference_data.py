@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
 from tests.reference.common import sparse_rule
 
 FOLDER = Path(__file__).parent / "reference"

@@ -1,4 +1,4 @@
-"""The minimum of a likelihood with norms of blocks of weights as penalties, in extended precision: slow, and independent.
+"""The minimum of a likelihood with norms of blocks of weights as penalties, in extended precision.
 
     F(W) = Σ_n s_n loss_n(W) + Σ_b p_b ‖W_b‖₂ + ½ Σ_j q_j W_j²
 
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 Long = np.longdouble
+LARGEST = float(np.log(np.finfo(Long).max)) - 10.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -49,7 +50,7 @@ class BlockProblem:
         if W.shape[1] == 1:
             A = np.column_stack([np.zeros(len(A), dtype=Long), A[:, 0]])
         rows = np.arange(len(A))
-        E = np.exp(np.clip(A - A[rows, self.t][:, None], None, 11_000))
+        E = np.exp(np.clip(A - A[rows, self.t][:, None], None, LARGEST))
         E[rows, self.t] = 0
         others = E.sum(axis=1)
         R = E / (1 + others)[:, None]
