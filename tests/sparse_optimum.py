@@ -182,7 +182,8 @@ def proximal_sweep(problem: BlockProblem, W: Any) -> Any:
     for b in np.flatnonzero((norms > 0) | (used > 1)):
         own = problem.members[b]
         L = steepest[np.unique(own // W.shape[1]) * W.shape[1]].sum() * Long(1 + 1e-12)
-        if L == 0:
+        if L == 0:  # columns of zeros
+            W.ravel()[own] = 0
             continue
         v = W.ravel()[own] - problem.gradient(W).ravel()[own] / L
         size = np.sqrt((v**2).sum())

@@ -211,7 +211,7 @@ for (name in if (length(only)) only else names(cases)) {
          scale = scale, gaussian = gaussian, objective = objectives,
          unique = sapply(polished, function(p) p$unique),
          # point by point: the intercept, then each column; class after class
-         coefficients = t(sapply(polished, function(p) as.vector(p$W)))),
+         coefficients_polished = t(sapply(polished, function(p) as.vector(p$W)))),
     versions("glmnet")
   ), paste0(name, ".json"))
 }
