@@ -35,7 +35,7 @@ class ColumnModel:
 
 @dataclass(frozen=True)
 class ClassModel:
-    """A model of a softmax loss: probabilities ``p`` and residuals ``r`` (n × C), weights ``s`` of the rows, a ridge."""
+    """A model of a softmax loss: probabilities ``p`` and residuals ``r`` (n × C), weights ``s`` of rows, a ridge."""
 
     p: Array
     r: Array
@@ -48,11 +48,11 @@ class ClassModel:
         return self.r + self.s[:, None] * self.p * Z
 
 
-@dataclass(frozen=True)
-class Columns:
+@dataclass(frozen=True, kw_only=True)
+class MatrixColumns:
     """Columns of n rows: one after another in ``data``, or in CSC form.
 
-    >>> columns = Columns.of(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    >>> columns = MatrixColumns.of(np.array([[1.0, 2.0], [3.0, 4.0]]))
     >>> columns.dots(np.array([1.0, 1.0])).tolist(), columns.activations(np.array([1.0, 0.5])).tolist()
     ([4.0, 6.0], [2.0, 5.0])
     """
@@ -64,13 +64,14 @@ class Columns:
     indptr: npt.NDArray[np.int64] | None = None
 
     @classmethod
-    def of(cls, X: npt.NDArray[np.float64] | sparse.csc_array) -> Columns:
+    def of(cls, X: npt.NDArray[np.float64] | sparse.csc_array) -> MatrixColumns:
         """Return the columns of an array or a CSC matrix, in double precision."""
         n, count = X.shape
         if isinstance(X, np.ndarray):
-            return cls(n, count, np.ascontiguousarray(X.T, dtype=np.float64).ravel())
+            return cls(n=n, count=count, data=np.ascontiguousarray(X.T, dtype=np.float64).ravel())
         indices, indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int64, copy=False)
-        return cls(n, count, np.ascontiguousarray(X.data, dtype=np.float64), indices, indptr)
+        data = np.ascontiguousarray(X.data, dtype=np.float64)
+        return cls(n=n, count=count, data=data, indices=indices, indptr=indptr)
 
     def matrix(self) -> npt.NDArray[np.float64] | sparse.csc_array:
         """Return the columns as a matrix."""
@@ -109,8 +110,9 @@ class Columns:
             rest = second - first**2 / total
             diagonal, mean = np.where(rest > 1e-12 * second, rest, 0.0) + ridge, first / total
             return _about_zero(ColumnModel(h, mean, diagonal, ridge), centred)
-        fields = dict(h=address(h), mean=address(mean), diagonal=address(diagonal), ridge=address(ridge), total=h.sum())
-        native("columns", ctypes.byref(self._problem(**fields)), SUMS)
+        places = {"h": h, "mean": mean, "diagonal": diagonal, "ridge": ridge}
+        fields = {name: address(array) for name, array in places.items()}
+        native("columns", ctypes.byref(self._problem(total=h.sum(), **fields)), SUMS)
         return _about_zero(ColumnModel(h, mean, diagonal, ridge), centred)
 
     def descend(
@@ -120,7 +122,7 @@ class Columns:
 
         The residuals are ``v + h shift`` before and after; return the shift and the number of sweeps.
 
-        >>> columns, v = Columns.of(np.array([[1.0], [-1.0]])), np.array([-0.5, 0.5])
+        >>> columns, v = MatrixColumns.of(np.array([[1.0], [-1.0]])), np.array([-0.5, 0.5])
         >>> x, model = np.zeros(1), columns.model(np.full(2, 0.25), np.zeros(1))
         >>> columns.descend(model, v, x, np.array([0.5]), shift=0.0, tol=0.0, sweeps=9), x.tolist()
         ((0.0, 3), [1.0])
@@ -149,7 +151,7 @@ class Columns:
     def descend_classes(
         self, model: ClassModel, x: Array, penalty: Array, *, grouped: bool, intercept: bool, tol: float, sweeps: int
     ) -> tuple[Array, Array, int]:
-        """Move ``x`` (columns × C) towards the minimum of a softmax model plus a penalty for each weight or each row of x.
+        """Move ``x`` (columns × C) towards the minimum of a softmax model plus a penalty for each weight, or each row.
 
         Return the change of the activations (n × C), that of the intercepts (C), and the number of sweeps.
         """
@@ -197,8 +199,8 @@ class Columns:
             Z = z - (model.p * z).sum(axis=1, keepdims=True)
             return np.asarray(column @ (model.r + model.s[:, None] * model.p * Z))
 
-        for done in range(1, sweeps + 1):
-            most = 0.0
+        while done < sweeps:
+            most, done = 0.0, done + 1
             for j in range(-1 if intercept else 0, self.count):
                 column = np.ones(n) if j < 0 else X[:, j]
                 weight = model.s * column**2

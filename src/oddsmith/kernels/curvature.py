@@ -298,6 +298,8 @@ def gradients(block: Block, at: CurvatureParams) -> tuple[Array, Array]:
     """Return losses (k) and gradients (k × (M + 1)) of k models of two classes, with weights ``at``, in one reading."""
     kernels, Phi = native.kernels(), block.Phi.concrete()
     k, M = at.W.shape
+    if block.offset is not None and block.offset.shape[1] > 1:
+        block = replace(block, offset=block.offset[:, :1])
     if kernels is not None and isinstance(Phi, DenseRows) and block.n_rows and M:
         value, g = np.zeros(k), np.zeros((k, M + 1))
         problem = DenseProblem.from_buffer_copy(_addresses(replace(block, Phi=Phi), 1))
@@ -306,6 +308,7 @@ def gradients(block: Block, at: CurvatureParams) -> tuple[Array, Array]:
         problem.g = address(g)
         kernels("models", problem, address(value))
         return value, g
+    block = replace(block, t=(block.t == 1).astype(np.int32))
     each = [curvature(block, replace(at, W=at.W[i : i + 1], b=at.b[i : i + 1], order=1)) for i in range(k)]
     return np.array([found[0] for found in each]), np.vstack([found[1] for found in each])
 

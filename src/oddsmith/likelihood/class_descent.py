@@ -13,13 +13,14 @@ from scipy.special import xlogy
 from oddsmith.cached_property import cached_property
 from oddsmith.engines import MemorySource
 from oddsmith.kernels.columns import ClassModel
+from oddsmith.kernels.coordinate_descent import Blocks
 from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, typical_gain
 from oddsmith.numerics import Array, log_softmax
 
 SWEEPS = 400
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ClassDescent(ColumnDescent):
     """Softmax regression with weights (columns × K) of all classes."""
 
@@ -82,9 +83,19 @@ class ClassDescent(ColumnDescent):
         z, b, _ = self.columns.descend_classes(
             model, x, some, grouped=self.grouped, intercept=self.intercept, tol=gain, sweeps=SWEEPS
         )
+        if not self.ridge.any():
+            x = self._settled(x)
         if self.intercept:  # to the last digit: the dual asks for it
             slope = model.residuals(z).sum(axis=0)
             H = np.diag(self.s @ p) - (p * self.s[:, None]).T @ p
             shift = -np.linalg.pinv(H, hermitian=True) @ slope
             z, b = z + shift, b + shift
         return self.stepped(at, x, b, z, model.residuals(z), penalty)
+
+    def _settled(self, x: Array) -> Array:
+        """Return weights with what all classes share chosen for the least penalty: it changes no probability."""
+        strength = np.ones(len(x) if self.grouped else x.size)
+        sizes = np.full(len(strength), x.shape[1] if self.grouped else 1)
+        place = np.arange(x.size).reshape(x.shape[::-1]).T.ravel() if self.grouped else np.arange(x.size)
+        blocks = Blocks(np.concatenate([[0], np.cumsum(sizes)]), place, strength, x.shape[1])
+        return np.ascontiguousarray(blocks.settled(x.T.ravel()).reshape(x.shape[::-1]).T)

@@ -3,8 +3,8 @@
 1. At the current activations: residuals and curvatures of the rows, a least-squares model of the loss.
 2. Coordinate descent over a working set of columns finds its minimum with the penalty, and residuals there that are
    nearly a feasible point of the dual problem.
-3. The objective at the new weights less the value of the dual there bounds the gap. Once it is small on the working set,
-   the residuals times all columns say which are missing from it.
+3. The objective at the new weights less the value of the dual there bounds the gap. Once that is small on the working
+   set, the residuals times all columns say which are missing from it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scipy.special import expit, xlogy
 from oddsmith.cached_property import cached_property
 from oddsmith.engines import MemorySource
 from oddsmith.engines.memory import available_cores, parallel_map
-from oddsmith.kernels.columns import ColumnModel, Columns
+from oddsmith.kernels.columns import ColumnModel, MatrixColumns
 from oddsmith.numerics import EPS, Array, log1pexp
 
 SWEEPS = 12
@@ -39,7 +39,7 @@ STRIPES = 16
 """Parts into which columns are divided for threads."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ColumnPoint:
     """Weights ``x`` of some ``columns`` (all others are zero) in the user's units, intercepts, the activations there.
 
@@ -70,7 +70,7 @@ class ColumnPoint:
         return whole
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ColumnDescent(ABC):
     """The problem by columns: rows ``X`` (an array or CSC), classes, weights, offsets, penalties at scale 1 and ridge.
 
@@ -86,7 +86,7 @@ class ColumnDescent(ABC):
     intercept: bool
     threads: int | None = None
     chosen: npt.NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
-    columns: Columns | None = None
+    columns: MatrixColumns | None = None
 
     @abstractmethod
     def losses(self, a: Array) -> tuple[float, Array]:
@@ -123,7 +123,8 @@ class ColumnDescent(ABC):
         used = np.flatnonzero(self.norms(w))
         a = self.offset + b + (np.asarray(self.X[:, used] @ w[used]) if len(used) else 0.0)
         loss, r = self.losses(a)
-        return ColumnPoint(used, w[used], b, a, self.gradient(r), loss, loss, np.inf, r)
+        g = self.gradient(r)
+        return ColumnPoint(columns=used, x=w[used], b=b, a=a, gradient=g, value=loss, loss=loss, gap=np.inf, theta=r)
 
     def solve(self, scale: float, at: ColumnPoint, *, before: float, tol: float, max_iter: int) -> ColumnPoint:
         """Return the optimum at ``scale`` from the point ``at``, the optimum at the scale ``before``."""
@@ -132,11 +133,12 @@ class ColumnDescent(ABC):
         wanted = self.sizes(at.gradient) > strong
         wanted[at.columns[self.norms(at.x) > 0.0]] = True
         self.choose(np.flatnonzero(wanted))
-        precision, best, stalled = FIRST_PRECISION, np.inf, 0
+        precision, best, last, stalled = FIRST_PRECISION, np.inf, np.inf, 0
         for step in range(1, max_iter + 1):
             at = self.step(at, penalty, precision)
             at.steps, allowed = step, tol * max(1.0, abs(at.value))
-            best, stalled = (at.gap, 0) if at.gap < 0.7 * best else (best, stalled + 1)
+            fell = at.gap < 0.7 * best or at.value < last - 1e-9 * abs(last)
+            best, stalled, last = min(at.gap, best), 0 if fell else stalled + 1, at.value
             if at.gap <= allowed or stalled > PATIENCE or step == max_iter:
                 self._look_at_all(at, penalty)
                 if at.gap <= allowed or stalled > PATIENCE:
@@ -153,7 +155,7 @@ class ColumnDescent(ABC):
         """Take the columns of the working set together, unless they are there already."""
         if self.columns is None or not np.isin(columns, self.chosen, assume_unique=True).all():
             self.chosen = columns
-            self.columns = Columns.of(self.X[:, columns])
+            self.columns = MatrixColumns.of(self.X[:, columns])
 
     def stepped(
         self, at: ColumnPoint, x: Array, intercept: Array, change: Array, theta: Array, penalty: Array
@@ -177,7 +179,17 @@ class ColumnDescent(ABC):
         if t < 1.0:
             shift = self.s * (r.sum(axis=0)[..., None] / self.s.sum())
             theta = r - shift.T if self.intercept else r
-        new = ColumnPoint(self.chosen, new_x, at.b + t * intercept, a, at.gradient, value, loss, np.inf, theta)
+        new = ColumnPoint(
+            columns=self.chosen,
+            x=new_x,
+            b=at.b + t * intercept,
+            a=a,
+            gradient=at.gradient,
+            value=value,
+            loss=loss,
+            gap=np.inf,
+            theta=theta,
+        )
         new.gap = self.gap(new, self.columns.dots(theta), penalty[self.chosen], self.ridge[self.chosen])
         return new
 
@@ -191,7 +203,7 @@ class ColumnDescent(ABC):
         at.gap = self.gap(at, at.gradient, penalty, self.ridge)
 
     def gap(self, at: ColumnPoint, g: Array, penalty: Array, ridge: Array) -> float:
-        """Return the objective less the value of the dual at the residuals ``theta``, shrunk until they are feasible."""
+        """Return the objective less the value of the dual at the residuals, shrunk until they are feasible."""
         bounded, size = (ridge == 0.0) & (penalty > 0.0), self.sizes(g)
         over = float(np.max(size[bounded] / penalty[bounded], initial=0.0))
         shrink = min(1.0, 1.0 / over) if over > 0.0 else 1.0
@@ -208,7 +220,7 @@ class ColumnDescent(ABC):
     grouped: bool = False
 
 
-@dataclass
+@dataclass(kw_only=True)
 class TwoClassDescent(ColumnDescent):
     """Two classes: columns are centred under the curvatures, so that the intercept is at its minimum all the time."""
 
@@ -267,7 +279,7 @@ class TwoClassDescent(ColumnDescent):
         return self.stepped(at, x, np.asarray(shift), change, v + h * shift, penalty)
 
     def _solve_support(self, model: ColumnModel, v: Array, x: Array, penalty: Array, shift: float) -> float:
-        """Solve the model exactly over the columns that are not zero, where they depend on each other; return the shift.
+        """Solve the model exactly over the columns that are not zero, and return the shift.
 
         Coordinate descent would crawl there. A weight that would change its sign becomes zero.
         """

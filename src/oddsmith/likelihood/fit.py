@@ -69,7 +69,7 @@ def make_objective(
 
     With ``eliminate`` the Hessian of a table with a large factor keeps that factor's block as a diagonal.
     """
-    K, M = problem.K, problem.M
+    M = problem.M
     contrast = _contrast(problem)
     penalty, common = _penalty(problem, contrast) if problem.prior is not None else (None, np.zeros(M + 1))
     covers_intercept = penalty is not None and _covers_intercept(penalty, M)

@@ -16,7 +16,7 @@ from oddsmith.numerics import Array
 from oddsmith.records import Certificate
 from oddsmith.solvers.base import ObjectiveValue, Recorder, SolverResult
 from oddsmith.solvers.plan import Plan, plan_sparse
-from oddsmith.solvers.proximal_newton import ProximalNewton, SparseOptimum
+from oddsmith.solvers.proximal_newton import SparseOptimum
 
 STAGE = "proximal Newton"
 STEP = 3.0

@@ -52,7 +52,7 @@ def evaluate_together(objective: FoldObjective, points: Sequence[Array]) -> list
     return found
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Point:
     """One scale on its way: the last accepted evaluation, the model there, and where to look next."""
 
@@ -93,7 +93,7 @@ def solve_together(
         start = minimise_model(
             H, e.gradient, e.w, penalty.blocks, tol=1e-3 * violation(penalty.blocks, e.w, e.gradient)
         )
-        points.append(_Point(penalty, e, H, start, e.value + penalty.value(e.w)))
+        points.append(_Point(penalty=penalty, e=e, H=H, target=start, value=e.value + penalty.value(e.w)))
     for _ in range(policy.POLICY.sparse_batch_rounds):
         open_points = [point for point in points if not point.done]
         if not open_points:

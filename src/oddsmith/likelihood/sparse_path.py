@@ -25,8 +25,8 @@ class SparsePath:
     """Solutions along ascending ``scales``.
 
     ``points`` hold the weights of each (C × P, sparse) in the user's units, the intercept first: C = 1 for two classes,
-    K for more. ``gap`` are bounds of the objective's distance from its optimum, relative to it. ``passes`` counts passes
-    over all rows.
+    K for more. ``gap`` bounds the objective's distance from its optimum, relative to it. ``passes`` counts passes over
+    all rows.
     """
 
     scales: Array
@@ -43,7 +43,7 @@ class SparsePath:
 
 
 def solve_path(problem: Problem, scales: Array | None = None, n: int = 100, *, tol: float = 1e-7) -> SparsePath:
-    """Solve at all ``scales``, by default ``n`` from the smallest useful one (all weights zero) to a hundred times it."""
+    """Solve at all ``scales``, by default ``n`` from the smallest useful one to a hundred times it."""
     stated = SparseProblem.of(problem)
     e = stated.null_point()
     smallest = stated.smallest_scale(e)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from oddsmith.design.basis.base import seen_through
+from oddsmith.design.inputs import ArrayOrCSR
 from oddsmith.engines import AnySource, MemorySource, engine_of
 from oddsmith.engines.memory import RunSource
 from oddsmith.errors import InvalidInputError
@@ -45,7 +46,7 @@ class TakeColumns:
 
     keeps_sparse = True
 
-    def __call__(self, rows: Any) -> Any:
+    def __call__(self, rows: ArrayOrCSR) -> ArrayOrCSR:
         """Return the columns of the rows."""
         return rows[:, self.which]
 
@@ -59,7 +60,7 @@ class WorkingSet:
     H: Array | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SparseProblem:
     """A likelihood and the penalty at scale 1, in the coordinates of the solver.
 
@@ -91,7 +92,8 @@ class SparseProblem:
         if groups:
             coordinates = replace(coordinates, scale=_common_scales(coordinates.scale, groups))
             objective, coordinates, _ = make_objective(problem, coordinates)
-        return cls(problem, objective, coordinates, _unit_penalty(problem, objective, groups))
+        unit = _unit_penalty(problem, objective, groups)
+        return cls(problem=problem, objective=objective, coordinates=coordinates, unit=unit)
 
     @property
     def is_small(self) -> bool:
@@ -138,7 +140,7 @@ class SparseProblem:
     def solve(
         self, scale: float, e: ObjectiveValue, *, tol: float, max_iter: int, before: float = 0.0
     ) -> SparseOptimum:
-        """Return the optimum at ``scale`` from the point ``e``, which is the optimum at the scale ``before`` if given."""
+        """Return the optimum at ``scale`` from the point ``e``, the optimum at the scale ``before`` if given."""
         penalty = self.penalty_at(scale, e)
         if self.is_small:
             return self._solve_all(penalty, e, tol, max_iter)
@@ -147,7 +149,7 @@ class SparseProblem:
         return self._solve_working_set(penalty, scale, e, tol, max_iter, before)
 
     def user_weights(self, w: Array) -> Array:
-        """Return weights in the user's units, the intercept first (C × P); what has no penalty sums to zero over classes."""
+        """Return weights in the user's units, the intercept first (C × P); without a penalty they sum to zero."""
         C, P = self.objective.shape
         center, scale = self.coordinates.center, self.coordinates.scale
         x = np.where(self.objective.free, w.reshape(C, P), 0.0)
@@ -272,7 +274,6 @@ class SparseProblem:
         self, penalty: SparsePenalty, scale: float, e: ObjectiveValue, tol: float, max_iter: int, before: float
     ) -> SparseOptimum:
         """Solve over some columns, look at all, and add those that are missing, until none is."""
-        C, P = self.objective.shape
         # The strong rule: a gradient that was this small at the scale before is small at this one, nearly always.
         threshold = 2.0 / scale - 1.0 / before if before else 1.0 / scale
         wanted = self._columns_above(e, max(threshold, 0.0))
@@ -382,7 +383,7 @@ class SparseProblem:
         first = np.concatenate([[0], np.cumsum(sizes[there])])
         at = np.concatenate([[0], columns + 1])
         ridge = penalty.ridge.reshape(C, P)[:, at].ravel()
-        return SparsePenalty(Blocks(first, member, blocks.strength[there]), ridge, penalty.reach)
+        return SparsePenalty(Blocks(first, member, blocks.strength[there], blocks.classes), ridge, penalty.reach)
 
 
 def _common_scales(scale: Array, groups: Sequence[Sequence[int]]) -> Array:
@@ -405,7 +406,9 @@ def _unit_penalty(problem: Problem, objective: FoldObjective, groups: Sequence[S
         place = np.concatenate([place, np.arange(C) * P])
         sizes, strengths = np.append(sizes, np.ones(C, dtype=np.int64)), np.append(strengths, np.zeros(C))
     first = np.concatenate([[0], np.cumsum(sizes)])
-    blocks = Blocks(first.astype(np.int64), place.astype(np.int64), strengths)
+    # A ridge ties the classes together itself; groups of several columns have no simple least.
+    shared = C if C == problem.K > 2 and objective.penalty is None and not groups else 1
+    blocks = Blocks(first.astype(np.int64), place.astype(np.int64), strengths, shared)
     ridge = np.zeros((C, P)) if objective.penalty is None else objective.penalty.diagonal(C).copy()
     return SparsePenalty(blocks, ridge.ravel(), 0.0)
 

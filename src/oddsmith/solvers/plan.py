@@ -217,7 +217,7 @@ def plan_for(solver: Solver[Any], facts: Facts, machine: Machine, reason: str = 
 
 
 def plan_sparse(facts: Facts, machine: Machine, sample: int | None) -> Plan:
-    """Return the plan of a fit under a LaplacePrior: on a ``sample`` of the rows first, if there is one, then on all."""
+    """Return the plan of a fit under a LaplacePrior: on a ``sample`` of the rows, if there is one, then on all."""
     planner = Planner(facts, machine, in_force.POLICY)
     rows, weights, name = facts.n_rows, facts.n_weights, NAMES["proximal-newton"][0]
     solver = Newton(name="proximal-newton")  # it has the name alone: the fit has its own way

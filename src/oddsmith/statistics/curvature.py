@@ -168,7 +168,7 @@ class Losses(Additive):
 @STATISTICS.register("gradients")
 @dataclass(frozen=True)
 class Gradients(Additive):
-    """``value_k`` as in `Losses`, and ``gradient_k = Σ s ∂ℓ/∂a (1, φ − center)``, for k models in one reading of the rows.
+    """``value_k`` as in `Losses`, and ``gradient_k = Σ s ∂ℓ/∂a (1, φ − center)``, for k models in one reading.
 
     >>> block = Block(np.array([[1.0], [-1.0]]), np.array([1, 0], dtype=np.int32))
     >>> at = LossesParams(np.array([[0.0], [1.0]]), np.zeros(2), np.zeros(1))
