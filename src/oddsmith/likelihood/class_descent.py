@@ -7,17 +7,17 @@ from typing import Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 from scipy.special import xlogy
 
 from oddsmith.cached_property import cached_property
 from oddsmith.engines import MemorySource
 from oddsmith.kernels.columns import ClassModel
 from oddsmith.kernels.coordinate_descent import Blocks
-from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, typical_gain
+from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, present_rows, typical_gain
 from oddsmith.numerics import Array, log_softmax
 
-SWEEPS = 400
+SWEEPS = 3000
+"""Most sweeps over the columns in a step."""
 
 
 @dataclass(kw_only=True)
@@ -36,15 +36,12 @@ class ClassDescent(ColumnDescent):
         grouped: bool = False,
     ) -> Self:
         """Return the problem of a source in memory."""
-        n, K = source.n_rows, source.K
-        offset = np.zeros((n, K))
-        if source.offset is not None:
-            offset[:, 1:] = source.offset
+        X, t, s, offset = present_rows(source)
         return cls(
-            X=source.X.tocsc() if sparse.issparse(source.X) else source.X,
-            t=source.t,
-            s=np.ones(n) if source.s is None else source.s,
-            offset=offset,
+            X=X,
+            t=t,
+            s=s,
+            offset=np.column_stack([np.zeros(len(t)), offset]),
             strength=strength,
             ridge=ridge,
             intercept=intercept,
@@ -68,10 +65,15 @@ class ClassDescent(ColumnDescent):
         return np.asarray(np.linalg.norm(w, axis=1) if self.grouped else np.abs(w).sum(axis=1))
 
     def entropy(self, theta: Array, shrink: float) -> float:
-        c = self.own + shrink * theta / self.s[:, None]
-        if not c.min(initial=0.0) >= 0.0:
-            return np.inf
+        c = np.maximum(self.own + shrink * theta / self.s[:, None], 0.0)
         return float(self.s @ xlogy(c, c).sum(axis=1))
+
+    def feasible(self, theta: Array) -> Array:
+        p = np.maximum(self.own + theta / self.s[:, None], 0.0)
+        p /= p.sum(axis=1, keepdims=True)
+        if self.intercept:
+            p = _balanced(p, self.s, self.s @ self.own)
+        return np.asarray(self.s[:, None] * (p - self.own))
 
     def step(self, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
         assert self.columns is not None
@@ -99,3 +101,15 @@ class ClassDescent(ColumnDescent):
         place = np.arange(x.size).reshape(x.shape[::-1]).T.ravel() if self.grouped else np.arange(x.size)
         blocks = Blocks(np.concatenate([[0], np.cumsum(sizes)]), place, strength, x.shape[1])
         return np.ascontiguousarray(blocks.settled(x.T.ravel()).reshape(x.shape[::-1]).T)
+
+
+def _balanced(p: Array, s: Array, total: Array) -> Array:
+    """Return probabilities with the class totals given: classes with too much give to those with too little."""
+    found = s @ p
+    over, under = found > total, found < total
+    lacking = np.where(under, total - found, 0.0)
+    if not (over.any() and under.any()):
+        return p
+    kept = np.where(over, p * (total / np.where(found > 0.0, found, 1.0)), p)
+    given = (p - kept).sum(axis=1, keepdims=True)
+    return np.asarray(kept + given * (lacking / lacking.sum()))

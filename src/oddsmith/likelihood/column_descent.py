@@ -106,7 +106,11 @@ class ColumnDescent(ABC):
 
     @abstractmethod
     def entropy(self, theta: Array, shrink: float) -> float:
-        """Return the conjugate of the loss at shrunk residuals, infinite outside its domain."""
+        """Return the conjugate of the loss at shrunk residuals."""
+
+    @abstractmethod
+    def feasible(self, theta: Array) -> Array:
+        """Return residuals near those given that stand for probabilities and, with an intercept, sum to zero."""
 
     def gradient(self, u: Array) -> Array:
         """Return ``Xᵀ u`` over all columns."""
@@ -176,9 +180,9 @@ class ColumnDescent(ABC):
             if value <= old + 8.0 * EPS * abs(old):
                 break
             t *= 0.5
-        if t < 1.0:
-            shift = self.s * (r.sum(axis=0)[..., None] / self.s.sum())
-            theta = r - shift.T if self.intercept else r
+        else:
+            return at  # only rounding is left
+        theta = self.feasible(theta if t == 1.0 else r)
         new = ColumnPoint(
             columns=self.chosen,
             x=new_x,
@@ -227,12 +231,12 @@ class TwoClassDescent(ColumnDescent):
     @classmethod
     def of(cls, source: MemorySource, strength: Array, ridge: Array, *, intercept: bool, threads: int | None) -> Self:
         """Return the problem of a source in memory."""
-        n = source.n_rows
+        X, t, s, offset = present_rows(source)
         return cls(
-            X=source.X.tocsc() if sparse.issparse(source.X) else source.X,
-            t=source.t,
-            s=np.ones(n) if source.s is None else source.s,
-            offset=np.zeros(n) if source.offset is None else np.ascontiguousarray(source.offset[:, 0]),
+            X=X,
+            t=t,
+            s=s,
+            offset=np.ascontiguousarray(offset[:, 0]),
             strength=strength,
             ridge=ridge,
             intercept=intercept,
@@ -255,10 +259,18 @@ class TwoClassDescent(ColumnDescent):
         return np.abs(w)
 
     def entropy(self, theta: Array, shrink: float) -> float:
-        c = shrink * (-self.sign * theta / self.s)  # the probability of the wrong class
-        if not (c.min(initial=0.0) >= 0.0 and c.max(initial=0.0) <= 1.0):
-            return np.inf
+        c = shrink * np.abs(theta) / self.s  # the probability of the wrong class
         return float(self.s @ (xlogy(c, c) + xlogy(1.0 - c, 1.0 - c)))
+
+    def feasible(self, theta: Array) -> Array:
+        wrong = self.s * np.clip(-self.sign * theta / self.s, 0.0, 1.0)
+        if self.intercept:  # the class with more is shrunk until both have as much
+            first = self.sign < 0.0
+            total = wrong[first].sum(), wrong[~first].sum()
+            least = min(total)
+            wrong[first] *= least / total[0] if total[0] > 0.0 else 0.0
+            wrong[~first] *= least / total[1] if total[1] > 0.0 else 0.0
+        return -self.sign * wrong
 
     def step(self, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
         assert self.columns is not None
@@ -301,9 +313,26 @@ class TwoClassDescent(ColumnDescent):
         new = x[which] - linalg.cho_solve(factor, slope, check_finite=False)
         new[new * x[which] < 0.0] = 0.0
         d = new - x[which]
+        change = X @ d
+        gain = d @ (X.T @ u + model.ridge[which] * x[which]) + 0.5 * (model.h @ change**2 + model.ridge[which] @ d**2)
+        if not gain + penalty[which] @ (np.abs(new) - np.abs(x[which])) < 0.0:  # columns that hardly differ
+            return shift
         x[which] = new
-        v += model.h * (X @ d + model.mean[which] @ d)
+        v += model.h * (change + model.mean[which] @ d)
         return shift - float(model.mean[which] @ d)
+
+
+def present_rows(
+    source: MemorySource,
+) -> tuple[npt.NDArray[np.float64] | sparse.csc_array, npt.NDArray[np.int32], Array, Array]:
+    """Return the rows of positive weight by columns, with their classes, weights and offsets."""
+    s = np.ones(source.n_rows) if source.s is None else source.s
+    offset = np.zeros((source.n_rows, source.K - 1)) if source.offset is None else source.offset
+    X, t = source.X, source.t
+    if not (s > 0.0).all():
+        kept = s > 0.0
+        X, t, s, offset = X[kept], t[kept], s[kept], offset[kept]
+    return X.tocsc() if sparse.issparse(X) else X, t, s, offset
 
 
 def typical_gain(precision: float, penalty: Array, diagonal: Array) -> float:
