@@ -23,11 +23,15 @@ if (shape[5] == 1) {
   method <- cv.glmnet
   options$foldid <- read("fold", "integer", n) + 1
 }
-seconds <- numeric(0)
-for (r in seq_len(repeats)) seconds <- c(seconds, system.time(fit <- do.call(method, options))[["elapsed"]])
+seconds <- cpu <- numeric(0)
+for (r in seq_len(repeats)) {
+  taken <- system.time(fit <- do.call(method, options))
+  seconds <- c(seconds, taken[["elapsed"]])
+  cpu <- c(cpu, taken[["user.self"]] + taken[["sys.self"]])
+}
 if (shape[5] == 1) fit <- fit$glmnet.fit
 if (length(fit$lambda) != length(lambda)) stop("glmnet ended its path at point ", length(fit$lambda))
-write(seconds, "seconds")
+write(seconds, "seconds"); write(cpu, "cpu")
 if (classes == 2) {
   W <- fit$beta; b <- matrix(fit$a0, 1)
 } else {

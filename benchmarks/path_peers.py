@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Fit = Callable[["Data", float, int], "Path"]
+cpu_seconds: list[float] = []
+"""Of the last library timed: on a machine that others use, they say more than the clock."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +46,16 @@ class Path:
 
 
 def timed(fit: Callable[[], Any], repeats: int) -> tuple[Any, list[float]]:
-    """Call so often, and return the last answer and the seconds of all."""
+    """Call so often, and return the last answer and the seconds of all; `cpu_seconds` has those of the processor."""
     answer, seconds = None, []
+    cpu_seconds.clear()
     for _ in range(repeats):
         answer = None
         gc.collect()
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         answer = fit()
         seconds.append(time.perf_counter() - start)
+        cpu_seconds.append(time.process_time() - cpu)
     return answer, seconds
 
 
@@ -92,7 +96,8 @@ def glmnet(data: Data, tol: float, repeats: int) -> Path:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(" ".join(done.stderr.split())[-300:])
-        seconds, b, x = (np.fromfile(folder / key) for key in ("seconds", "b", "W_x"))
+        seconds, cpu, b, x = (np.fromfile(folder / key) for key in ("seconds", "cpu", "b", "W_x"))
+        cpu_seconds[:] = cpu.tolist()
         i, p = (np.fromfile(folder / key, dtype=np.int32) for key in ("W_i", "W_p"))
     points, columns = len(data.scales), data.X.shape[1]
     W = sparse.csc_matrix((x, i, p), shape=(columns, G * points))

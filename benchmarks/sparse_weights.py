@@ -12,9 +12,9 @@ one, below which all weights are zero, to a hundred times it. Time is that of th
 best objective known of each point, and the largest of the path counts: libraries go down a ladder of tolerances until
 it is 1e-5, ours must be 1e-7 by its own certificate.
 
-The best objective known is the least of all runs, of which the first is glmnet at 1e-13. The harness evaluates a
-duality gap of its own at those weights, so it knows how good the best is. Objectives are kept in ``--keep``, and serve
-the next run. Each library runs in a process of its own, stopped after ``--budget`` seconds.
+The best objective known is the least of all runs, of which the first is glmnet at 1e-13, polished by Newton's method.
+The harness evaluates a duality gap of its own at those weights, so it knows how good the best is. Objectives are kept
+in ``--keep``, and serve the next run. Each library runs in a process of its own, stopped after ``--budget`` seconds.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.linalg import solve
 from scipy.special import expit, logsumexp, softmax, xlogy
 
 from . import machine, store
@@ -44,6 +45,7 @@ Floats = NDArray[np.float64]
 POINTS = 50
 FOLDS = 5
 GOAL = 1e-5
+LARGEST_SUPPORT = 3_000
 OUR_GOAL = 1e-7
 CASES = (*peers.ALL, "files")
 KEPT = store.CACHE / "sparse_weights"
@@ -192,6 +194,33 @@ def objectives(data: Data, path: peers.Path) -> Floats:
     return np.array(values)
 
 
+def polished(data: Data, path: peers.Path, steps: int = 2) -> peers.Path:
+    """Newton's method on the weights that are not zero, two classes: a path within rounding of the optimum.
+
+    A point is left as it is where a weight would change its sign, or where more than ``LARGEST_SUPPORT`` are not zero.
+    """
+    if data.classes > 2:
+        return path
+    weights, intercepts = list(path.weights), path.intercepts.copy()
+    for k, scale in enumerate(data.scales):
+        support = weights[k].tocoo().row[weights[k].tocoo().data != 0]
+        if len(support) > LARGEST_SUPPORT:
+            continue
+        X = data.X[:, support]
+        X = np.column_stack([np.ones(len(data.y)), X.toarray() if sparse.issparse(X) else X])
+        w = np.r_[intercepts[k], weights[k].toarray()[support, 0]]
+        signs = np.sign(w) * (np.arange(len(w)) > 0)
+        for _ in range(steps):
+            p = expit(X @ w)
+            g = X.T @ (p - data.y) + signs / scale
+            H = X.T @ (X * (p * (1.0 - p))[:, None])
+            w = w - solve(H + 1e-12 * np.diag(np.diag(H)), g, assume_a="pos")
+        if np.array_equal(np.sign(w[1:]), signs[1:]):
+            column = sparse.csc_matrix((w[1:], (support, np.zeros_like(support))), shape=weights[k].shape)
+            weights[k], intercepts[k] = column, w[0]
+    return replace(path, weights=weights, intercepts=intercepts)
+
+
 def lower_bounds(data: Data, path: peers.Path) -> Floats:
     """The value of a dual feasible point at every point of a path: no objective can be below it.
 
@@ -236,14 +265,15 @@ def climb(given: argparse.Namespace) -> None:
     own = name == "oddsmith"
     ladder = [peer.first] if own else [given.tol] if given.tol else [peer.first * 10.0**-k for k in range(12)]
     for tol in ladder:
-        path = peer.fit(data, tol, 1)
+        path, cpu = peer.fit(data, tol, 1), list(peers.cpu_seconds)
         part = data.without_fold(path.fold)
         values = objectives(part, path)
-        best = np.minimum(best_known(given, data.scales, path.fold), values)
-        gap = float((values / best - 1.0).max())
+        best = best_known(given, data.scales, path.fold)
+        gap = float((values / np.minimum(best, values) - 1.0).max()) if np.isfinite(best).all() else math.inf
         if (gap <= GOAL or own) and given.repeats > 1:
             path = replace(path, seconds=path.seconds + peer.fit(data, tol, given.repeats - 1).seconds)
-        record = {"tol": tol, "seconds": path.seconds, "gap": gap, "fold": path.fold}
+            cpu += peers.cpu_seconds
+        record = {"tol": tol, "seconds": path.seconds, "cpu": min(cpu), "gap": gap, "fold": path.fold}
         record["certified"] = None if path.gaps is None else float(path.gaps.max())
         keep(given, name, values, data.scales, record)
         print(json.dumps(record), flush=True)
@@ -255,7 +285,7 @@ def reference(data: Data, given: argparse.Namespace) -> None:
     """Keep objectives and lower bounds of glmnet at a tight tolerance, for the training rows of the first fold too."""
     for fold in (None, 0) if data.fold is not None else (None,):
         part = data.without_fold(fold)
-        path = peers.glmnet(part, given.tol, 1)
+        path = polished(part, peers.glmnet(part, given.tol, 1))
         values, bounds = objectives(part, path), lower_bounds(part, path)
         record = {"tol": given.tol, "seconds": path.seconds, "fold": fold, "gap": float((values / bounds - 1.0).max())}
         keep(given, "reference", values, data.scales, record, bounds)
@@ -342,7 +372,8 @@ def report(name: str, found: list[dict[str, Any]], mine: float | None) -> float 
         mine = seconds
         said = said or f"own certificate {last['certified']:.1e}"
     ratio = f"{seconds / mine:7.1f} × our time" if mine and not own else ""
-    line = f"  {name:28} {seconds:9.3f} s  gap {last['gap']:8.1e}  tol {last['tol']:<7.0e} {ratio:20} {said}"
+    times = f"{seconds:9.3f} s  CPU {last['cpu']:8.3f} s"
+    line = f"  {name:28} {times}  gap {last['gap']:8.1e}  tol {last['tol']:<7.0e} {ratio:20} {said}"
     print(line.rstrip(), flush=True)
     return mine
 
