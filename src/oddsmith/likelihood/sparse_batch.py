@@ -54,13 +54,13 @@ def evaluate_together(objective: FoldObjective, points: Sequence[Array]) -> list
 
 @dataclass(kw_only=True)
 class _Point:
-    """One scale on its way: the last accepted evaluation, the model there, and where to look next."""
+    """One scale on its way: where to look next, the last accepted evaluation, and the model there."""
 
     penalty: SparsePenalty
-    e: ObjectiveValue
-    H: Array
     target: Array
-    value: float
+    H: Array
+    e: ObjectiveValue | None = None
+    value: float = np.inf
     gap: float = np.inf
     steps: int = 0
     done: bool = False
@@ -69,10 +69,11 @@ class _Point:
         """Go to the point that was evaluated if the objective falls there, else half the way back; look further."""
         value = new.value + self.penalty.value(new.w)
         self.steps += 1
-        if not value <= self.value + 8.0 * EPS * abs(self.value):
+        if self.e is not None and not value <= self.value + 8.0 * EPS * abs(self.value):
             self.target = 0.5 * (self.target + self.e.w)
             return
-        self.H = corrected(self.H, new.w - self.e.w, new.gradient - self.e.gradient)
+        if self.e is not None:
+            self.H = corrected(self.H, new.w - self.e.w, new.gradient - self.e.gradient)
         self.e, self.value, self.gap = new, value, dual_gap(new, self.penalty)
         self.done = self.gap <= tol * max(1.0, abs(value))
         if not self.done:
@@ -83,30 +84,45 @@ class _Point:
 def solve_together(
     stated: SparseProblem, scales: Sequence[float], e: ObjectiveValue, H: Array, *, tol: float
 ) -> list[SparseOptimum]:
-    """Return the optima at some scales, from the point ``e`` with a Hessian near it.
-
-    A point that is not there after some rounds is solved by itself.
-    """
+    """Return the optima at some scales, from the point ``e`` with a Hessian near it."""
     points = []
     for scale in scales:
         penalty = stated.penalty_at(scale, e)
-        start = minimise_model(
-            H, e.gradient, e.w, penalty.blocks, tol=1e-3 * violation(penalty.blocks, e.w, e.gradient)
-        )
-        points.append(_Point(penalty=penalty, e=e, H=H, target=start, value=e.value + penalty.value(e.w)))
+        missed = violation(penalty.blocks, e.w, e.gradient)
+        start = minimise_model(H, e.gradient, e.w, penalty.blocks, tol=1e-3 * missed)
+        points.append(_Point(penalty=penalty, target=start, H=H, e=e, value=e.value + penalty.value(e.w)))
+    return _advance(stated, scales, points, tol)
+
+
+def solve_from_sample(
+    stated: SparseProblem, sample: SparseProblem, scales: Sequence[float], starts: Sequence[ObjectiveValue], tol: float
+) -> list[SparseOptimum]:
+    """Return the optima at all scales from those of a sample of the rows, each with the sample's Hessian there."""
+    points = []
+    for scale, start in zip(scales, starts, strict=True):
+        H = (start if start.hessian is not None else sample.objective.evaluate(start.w, 2)).dense_hessian
+        points.append(_Point(penalty=stated.penalty_at(scale, start), target=start.w, H=H))
+    return _advance(stated, scales, points, tol)
+
+
+def _advance(
+    stated: SparseProblem, scales: Sequence[float], points: Sequence[_Point], tol: float
+) -> list[SparseOptimum]:
+    """Take all points to their optima, a pass for all of them; a point that is slow is solved by itself in the end."""
     for _ in range(policy.POLICY.sparse_batch_rounds):
         open_points = [point for point in points if not point.done]
         if not open_points:
             break
-        found = evaluate_together(stated.objective, [point.target for point in open_points])
-        for point, new in zip(open_points, found, strict=True):
+        evaluations = evaluate_together(stated.objective, [point.target for point in open_points])
+        for point, new in zip(open_points, evaluations, strict=True):
             point.take(new, tol)
     results = []
     for scale, point in zip(scales, points, strict=True):
+        assert point.e is not None
         if point.done:
-            results.append(
-                SparseOptimum(e=point.e, value=point.value, gap=max(point.gap, 0.0), H=point.H, iterations=point.steps)
-            )
+            gap = max(point.gap, 0.0)
+            found = SparseOptimum(e=point.e, value=point.value, gap=gap, H=point.H, iterations=point.steps)
+            results.append(found)
         else:
             stated.H = point.H
             results.append(stated.solve(scale, point.e, tol=tol, max_iter=stated.problem.max_iter))

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from oddsmith.engines import PartedSource
 from oddsmith.errors import InvalidInputError
 from oddsmith.likelihood.problem import Problem
-from oddsmith.likelihood.sparse_batch import batch_size, solve_together
+from oddsmith.likelihood.sparse_batch import batch_size, solve_from_sample, solve_together
 from oddsmith.likelihood.sparse_problem import SparseProblem
 from oddsmith.numerics import Array
 from oddsmith.solvers.base import ObjectiveValue
@@ -18,6 +19,7 @@ from oddsmith.solvers.proximal_newton import SparseOptimum
 
 SPAN = 100.0
 """The largest scale of a path is so many times the smallest useful one."""
+SAMPLE_TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,8 +94,14 @@ def _solve_all(
     stated: SparseProblem, e: ObjectiveValue, scales: Sequence[float], smallest: float, tol: float
 ) -> Iterator[SparseOptimum]:
     """Solve at each scale from the one before, or a few scales together where a pass over the rows is long."""
-    batch = batch_size(stated)
-    curvature, before = stated.on_sample() or stated, min(smallest, scales[0])
+    batch, sample = batch_size(stated), stated.on_sample()
+    if batch > 1 and sample is not None and isinstance(stated.problem.source, PartedSource):
+        # A pass over files or a cluster is costly: the path of the sample is the start, and all scales share passes.
+        null = sample.objective.evaluate(e.w)
+        starts = [point.e for point in _solve_all(sample, null, scales, smallest, SAMPLE_TOLERANCE)]
+        yield from solve_from_sample(stated, sample, scales, starts, tol)
+        return
+    curvature, before = sample or stated, min(smallest, scales[0])
     for first in range(0, len(scales), batch):
         some = scales[first : first + batch]
         if batch > 1:
