@@ -302,7 +302,8 @@ def gradients(block: Block, at: CurvatureParams) -> tuple[Array, Array]:
         block = replace(block, offset=block.offset[:, :1])
     if kernels is not None and isinstance(Phi, DenseRows) and block.n_rows and M:
         value, g = np.zeros(k), np.zeros((k, M + 1))
-        problem = DenseProblem.from_buffer_copy(_addresses(replace(block, Phi=Phi), 1))
+        held = block if Phi is block.Phi else replace(block, Phi=Phi)  # it keeps the arrays that the kernel reads
+        problem = DenseProblem.from_buffer_copy(_addresses(held, 1))
         W, b, center = contiguous(at.W), contiguous(at.b), contiguous(at.center)
         problem.C, problem.W, problem.b, problem.center = k, address(W), address(b), address(center)
         problem.g = address(g)
