@@ -296,7 +296,7 @@ def classes(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     diagonal = room.zeros(count) if grouped else room.zeros(count, C)
     print("classes", f"n={n} count={count} C={C} grouped={grouped}", flush=True)
     fields = {**column_arrays(room, n, count), **rows, **state, **more, "diagonal": diagonal}
-    return "classes", ClassesProblem(C=C, sweeps=4, grouped=grouped, intercept=1, **fields)
+    return "classes", ClassesProblem(C=C, sweeps=4, grouped=grouped, inverse=room.put(np.eye(C)), **fields)
 
 
 def quadratic(kernels: Kernels, room: Room) -> tuple[Any, ...]:

@@ -77,15 +77,14 @@ def test_descent_by_columns_of_several_classes_reaches_the_same_minimum(level: s
     rng = np.random.default_rng(3)
     X = rng.normal(size=(40, 5)) * (rng.random((40, 5)) < 0.7)
     p = rng.dirichlet(np.ones(3), size=40)
-    model = ClassModel(p, p - np.eye(3)[rng.integers(3, size=40)], rng.uniform(0.5, 2.0, 40), np.full(5, 0.1))
+    own = rng.integers(3, size=40)[:, None] == np.arange(3)
+    model = ClassModel.at(p, own, rng.uniform(0.5, 2.0, 40), np.full(5, 0.1), intercept=True)
     found = []
     for kernels in (native.REFERENCE, level):
         with native.using(kernels):
-            x = np.zeros((5, 3))
+            x, z, b = np.zeros((5, 3)), np.zeros((40, 3)), np.zeros(3)
             columns = MatrixColumns.of(X if stored == "dense" else sparse.csc_array(X))
-            z, b, _ = columns.descend_classes(
-                model, x, np.full(5, 2.0), grouped=grouped, intercept=True, tol=1e-20, sweeps=3000
-            )
+            columns.descend_classes(model, z, b, x, np.full(5, 2.0), grouped=grouped, tol=1e-20, sweeps=3000)
             found.append((x, model.residuals(z), b - b.mean()))
             np.testing.assert_allclose(z, X @ x + b, atol=1e-10)
     for one, other in zip(*found, strict=True):

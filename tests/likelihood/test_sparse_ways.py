@@ -1,4 +1,4 @@
-"""Every way to sparse weights leads to the same optimum: all columns, working sets, columns one by one, several scales."""
+"""Every way to sparse weights leads to one optimum: all columns, working sets, column by column, several scales."""
 
 import warnings
 from dataclasses import replace

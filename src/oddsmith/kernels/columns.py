@@ -33,14 +33,34 @@ class ColumnModel:
         return float(self.h.sum())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ClassModel:
-    """A model of a softmax loss: probabilities ``p`` and residuals ``r`` (n × C), weights ``s`` of rows, a ridge."""
+    """A model of a softmax loss: probabilities ``p`` and residuals ``r`` (n × C), weights ``s`` of rows, a ridge.
+
+    ``inverse`` is that of the curvature of the intercepts, None if there are none.
+    """
 
     p: Array
     r: Array
     s: Array
     ridge: Array
+    inverse: Array | None = None
+
+    @classmethod
+    def at(cls, p: Array, own: npt.NDArray[np.bool_], s: Array, ridge: Array, *, intercept: bool) -> ClassModel:
+        """Return the model at probabilities ``p``; ``own`` marks the class of each row."""
+        weighted = p * s[:, None]
+        H = np.diag(weighted.sum(axis=0)) - weighted.T @ p
+        inverse = np.asarray(np.linalg.pinv(H, hermitian=True), dtype=np.float64) if intercept else None
+        return cls(p=p, r=weighted - s[:, None] * own, s=s, ridge=ridge, inverse=inverse)
+
+    def hessian(self, V: sparse.csc_array, classes: npt.NDArray[np.intp]) -> Array:
+        """Return the curvature between columns of V, each of which moves the activation of one of ``classes``."""
+        p, root = self.p[:, classes], np.sqrt(self.s)[:, None]
+        own = (V.multiply(root * np.sqrt(p))).tocsc()
+        all_of_them = (V.multiply(root * p)).tocsc()
+        H = np.asarray((own.T @ own).toarray()) * (classes[:, None] == classes)
+        return np.asarray(H - (all_of_them.T @ all_of_them).toarray())
 
     def residuals(self, z: Array) -> Array:
         """Return the model's residuals where the activations have changed by ``z``."""
@@ -149,25 +169,26 @@ class MatrixColumns:
         return float(problem.shift), int(problem.done)
 
     def descend_classes(
-        self, model: ClassModel, x: Array, penalty: Array, *, grouped: bool, intercept: bool, tol: float, sweeps: int
-    ) -> tuple[Array, Array, int]:
+        self, model: ClassModel, z: Array, b: Array, x: Array, penalty: Array, *, grouped: bool, tol: float, sweeps: int
+    ) -> int:
         """Move ``x`` (columns × C) towards the minimum of a softmax model plus a penalty for each weight, or each row.
 
-        Return the change of the activations (n × C), that of the intercepts (C), and the number of sweeps.
+        ``z`` (n × C) is the change of the activations so far and ``b`` (C) that of the intercepts; both follow. Return
+        the number of sweeps.
         """
-        n, C = model.p.shape
-        z, center, b = np.zeros((n, C)), np.zeros(n), np.zeros(C)
-        diagonal, active = np.zeros((self.count, C)), np.zeros(self.count, dtype=np.int8)
         native = kernels()
         if native is None:
-            return self._descend_classes(model, x, penalty, grouped, intercept, tol, sweeps)
+            return self._descend_classes(model, z, b, x, penalty, grouped, tol, sweeps)
+        n, C = model.p.shape
+        center = (model.p * z).sum(axis=1)
+        diagonal, active = np.zeros((self.count, C)), np.zeros(self.count, dtype=np.int8)
         problem = ClassesProblem(
             n=n,
             count=self.count,
             C=C,
             sweeps=sweeps,
             grouped=grouped,
-            intercept=intercept,
+            inverse=address(model.inverse),
             data=address(self.data),
             indices=address(self.indices),
             indptr=address(self.indptr),
@@ -185,46 +206,43 @@ class MatrixColumns:
             tol=tol,
         )
         native("classes", ctypes.byref(problem))
-        return z, b, int(problem.done)
+        return int(problem.done)
 
     def _descend_classes(
-        self, model: ClassModel, x: Array, penalty: Array, grouped: bool, intercept: bool, tol: float, sweeps: int
-    ) -> tuple[Array, Array, int]:
+        self, model: ClassModel, z: Array, b: Array, x: Array, penalty: Array, grouped: bool, tol: float, sweeps: int
+    ) -> int:
         """Do the same in NumPy, all columns in turn: the definition."""
-        X = self._dense()
-        n, C = model.p.shape
-        z, b, done = np.zeros((n, C)), np.zeros(C), 0
-
-        def slopes(column: Array) -> Array:
-            Z = z - (model.p * z).sum(axis=1, keepdims=True)
-            return np.asarray(column @ (model.r + model.s[:, None] * model.p * Z))
-
+        X, C, done = self._dense(), model.p.shape[1], 0
         while done < sweeps:
             most, done = 0.0, done + 1
-            for j in range(-1 if intercept else 0, self.count):
-                column = np.ones(n) if j < 0 else X[:, j]
+            if model.inverse is not None:
+                slope = model.residuals(z).sum(axis=0)
+                step = -model.inverse @ slope
+                b += step
+                z += step
+                most = -float(step @ slope)
+            for j in range(self.count):
+                column, own, ridge = X[:, j], x[j], model.ridge[j]
                 weight = model.s * column**2
-                own, ridge, strength = (b, 0.0, 0.0) if j < 0 else (x[j], model.ridge[j], penalty[j])
-                if grouped and j >= 0:
+                if grouped:
                     d = float((weight @ model.p).max()) + ridge
-                    target = own - (slopes(column) + ridge * own) / d
+                    target = own - (column @ model.residuals(z) + ridge * own) / d
                     norm = float(np.linalg.norm(target))
-                    step = (target * max(0.0, 1.0 - strength / (d * norm)) if norm > 0.0 else 0.0 * target) - own
+                    step = (target * max(0.0, 1.0 - penalty[j] / (d * norm)) if norm > 0.0 else 0.0 * target) - own
                     own += step
                     z += np.outer(column, step)
                     most = max(most, d * float(step @ step))
                     continue
                 for k in range(C):
                     d = float(weight @ (model.p[:, k] * (1.0 - model.p[:, k]))) + ridge
-                    target = d * (own[k] if j >= 0 else 0.0) - slopes(column)[k] - (ridge * own[k] if j >= 0 else 0.0)
-                    size = max(abs(target) - strength, 0.0)
-                    step = np.sign(target) * size / d - (own[k] if j >= 0 else 0.0)
-                    own[k] += step
-                    z[:, k] += column * step
-                    most = max(most, d * step**2)
+                    goal = (d - ridge) * own[k] - float(column @ model.residuals(z)[:, k])
+                    change = float(np.sign(goal)) * max(abs(goal) - penalty[j], 0.0) / d - own[k]
+                    own[k] += change
+                    z[:, k] += column * change
+                    most = max(most, d * change**2)
             if most <= tol:
                 break
-        return z, b, done
+        return done
 
     def _problem(self, **fields: float | int | None) -> ColumnsProblem:
         return ColumnsProblem(

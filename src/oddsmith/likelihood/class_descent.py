@@ -7,6 +7,7 @@ from typing import Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy import linalg, sparse
 from scipy.special import xlogy
 
 from oddsmith.cached_property import cached_property
@@ -16,8 +17,11 @@ from oddsmith.kernels.coordinate_descent import Blocks
 from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, present_rows, typical_gain
 from oddsmith.numerics import Array, log_softmax
 
-SWEEPS = 3000
-"""Most sweeps over the columns in a step."""
+SWEEPS, ROUNDS = 30, 100
+"""Sweeps over the columns before the weights that are not zero are solved for, and how often that is done in a step."""
+MOST_SOLVED = 2000
+"""Weights up to which they are."""
+TINY = 1e-30
 
 
 @dataclass(kw_only=True)
@@ -59,7 +63,9 @@ class ClassDescent(ColumnDescent):
         return -float(self.s @ logs[self.own]), self.s[:, None] * (np.exp(logs) - self.own)
 
     def sizes(self, g: Array) -> Array:
-        return np.asarray(np.linalg.norm(g, axis=1) if self.grouped else np.abs(g).max(axis=1, initial=0.0))
+        if self.grouped:
+            return np.asarray(np.sqrt(np.einsum("jk,jk->j", g, g)))
+        return np.asarray(np.maximum(g.max(axis=1, initial=0.0), -g.min(axis=1, initial=0.0)))
 
     def norms(self, w: Array) -> Array:
         return np.asarray(np.linalg.norm(w, axis=1) if self.grouped else np.abs(w).sum(axis=1))
@@ -78,21 +84,60 @@ class ClassDescent(ColumnDescent):
     def step(self, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
         assert self.columns is not None
         p = np.exp(log_softmax(at.a))
-        model = ClassModel(p, self.s[:, None] * (p - self.own), self.s, self.ridge[self.chosen])
-        x, some = at.weights_of(self.chosen, len(penalty)), penalty[self.chosen]
+        ridge, some = self.ridge[self.chosen], penalty[self.chosen]
+        model = ClassModel.at(p, self.own, self.s, ridge, intercept=self.intercept)
+        x = at.weights_of(self.chosen, len(penalty))
         squares = self.columns.model(self.s, np.zeros(len(some)), centred=False).diagonal
         gain = typical_gain(precision, some, squares * float((p * (1.0 - p)).mean()))
-        z, b, _ = self.columns.descend_classes(
-            model, x, some, grouped=self.grouped, intercept=self.intercept, tol=gain, sweeps=SWEEPS
-        )
-        if not self.ridge.any():
-            x = self._settled(x)
-        if self.intercept:  # to the last digit: the dual asks for it
-            slope = model.residuals(z).sum(axis=0)
-            H = np.diag(self.s @ p) - (p * self.s[:, None]).T @ p
-            shift = -np.linalg.pinv(H, hermitian=True) @ slope
+        z, b = np.zeros_like(p), np.zeros(p.shape[1])
+        for _ in range(ROUNDS):
+            done = self.columns.descend_classes(
+                model, z, b, x, some, grouped=self.grouped, tol=max(gain, TINY), sweeps=SWEEPS
+            )
+            if not self.ridge.any():
+                x = self._settled(x)
+            if done < SWEEPS:
+                break
+            if not self.grouped:
+                self._solve_support(model, z, b, x, some)
+        if model.inverse is not None:  # to the last digit: the dual asks for it
+            shift = -model.inverse @ model.residuals(z).sum(axis=0)
             z, b = z + shift, b + shift
         return self.stepped(at, x, b, z, model.residuals(z), penalty)
+
+    def _solve_support(self, model: ClassModel, z: Array, b: Array, x: Array, penalty: Array) -> None:
+        """Solve the model over the weights that are not zero, in place; one that would change its sign becomes zero."""
+        assert self.columns is not None
+        column, cls = np.nonzero(x)
+        K = x.shape[1]
+        if not 0 < len(column) <= MOST_SOLVED:
+            return
+        V = sparse.csc_array(self.columns.matrix())[:, column]
+        which = cls
+        if model.inverse is not None:
+            V = sparse.csc_array(sparse.hstack([V, np.ones((len(z), K))]))
+            which = np.concatenate([cls, np.arange(K)])
+        H, residuals, m = model.hessian(V, which), model.residuals(z), len(column)
+        own, strength, ridge = x[column, cls], penalty[column], model.ridge[column]
+        slope = np.asarray(V.multiply(residuals[:, which]).sum(axis=0)).ravel()
+        slope[:m] += ridge * own + strength * np.sign(own)
+        np.einsum("ii->i", H)[:m] += ridge
+        np.einsum("ii->i", H)[m:] += 1e-12 * float(np.diag(H).max())  # intercepts may all move alike
+        try:
+            d = -linalg.cho_solve(linalg.cho_factor(H, check_finite=False), slope, check_finite=False)
+        except linalg.LinAlgError:
+            return
+        new = own + d[:m]
+        new[new * own < 0.0] = 0.0
+        d[:m] = new - own
+        change = sparse.csr_array((d, (np.arange(len(d)), which)), shape=(len(d), K))
+        moved = np.asarray((V @ change).toarray())
+        gain = float((residuals * moved).sum()) + 0.5 * float(d @ (H @ d)) + float(ridge @ (own * d[:m]))
+        if not gain + float(strength @ (np.abs(new) - np.abs(own))) < 0.0:
+            return
+        x[column, cls] = new
+        z += moved
+        b += d[m:] if model.inverse is not None else 0.0
 
     def _settled(self, x: Array) -> Array:
         """Return weights with what all classes share chosen for the least penalty: it changes no probability."""

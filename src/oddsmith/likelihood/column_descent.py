@@ -43,7 +43,8 @@ STRIPES = 16
 class ColumnPoint:
     """Weights ``x`` of some ``columns`` (all others are zero) in the user's units, intercepts, the activations there.
 
-    ``theta`` are residuals that are a point of the dual problem, and ``gradient`` those times all columns.
+    ``theta`` are residuals that are a point of the dual problem, ``gradient`` those times all columns, and ``sizes`` its
+    dual norms.
     """
 
     columns: npt.NDArray[np.intp]
@@ -55,6 +56,7 @@ class ColumnPoint:
     loss: float
     gap: float
     theta: Array
+    sizes: Array
     steps: int = 0
 
     def weights_of(self, columns: npt.NDArray[np.intp], M: int) -> Array:
@@ -128,13 +130,14 @@ class ColumnDescent(ABC):
         a = self.offset + b + (np.asarray(self.X[:, used] @ w[used]) if len(used) else 0.0)
         loss, r = self.losses(a)
         g = self.gradient(r)
-        return ColumnPoint(columns=used, x=w[used], b=b, a=a, gradient=g, value=loss, loss=loss, gap=np.inf, theta=r)
+        found = {"columns": used, "x": w[used], "b": b, "a": a, "gradient": g, "theta": r, "sizes": self.sizes(g)}
+        return ColumnPoint(**found, value=loss, loss=loss, gap=np.inf)
 
     def solve(self, scale: float, at: ColumnPoint, *, before: float, tol: float, max_iter: int) -> ColumnPoint:
         """Return the optimum at ``scale`` from the point ``at``, the optimum at the scale ``before``."""
         penalty = self.strength / scale
         strong = np.maximum(2.0 / scale - 1.0 / before, 0.0) * self.strength
-        wanted = self.sizes(at.gradient) > strong
+        wanted = at.sizes > strong
         wanted[at.columns[self.norms(at.x) > 0.0]] = True
         self.choose(np.flatnonzero(wanted))
         precision, best, last, stalled = FIRST_PRECISION, np.inf, np.inf, 0
@@ -147,7 +150,7 @@ class ColumnDescent(ABC):
                 self._look_at_all(at, penalty)
                 if at.gap <= allowed or stalled > PATIENCE:
                     break
-                near = self.sizes(at.gradient) > 0.95 * penalty
+                near = at.sizes > 0.95 * penalty
                 near[self.chosen] = True
                 self.choose(np.flatnonzero(near))
                 best = np.inf
@@ -193,8 +196,10 @@ class ColumnDescent(ABC):
             loss=loss,
             gap=np.inf,
             theta=theta,
+            sizes=at.sizes,
         )
-        new.gap = self.gap(new, self.columns.dots(theta), penalty[self.chosen], self.ridge[self.chosen])
+        g = self.columns.dots(theta)
+        new.gap = self.gap(new, g, self.sizes(g), penalty[self.chosen], self.ridge[self.chosen])
         return new
 
     def penalty(self, x: Array, strength: Array) -> float:
@@ -204,16 +209,17 @@ class ColumnDescent(ABC):
 
     def _look_at_all(self, at: ColumnPoint, penalty: Array) -> None:
         at.gradient = self.gradient(at.theta)
-        at.gap = self.gap(at, at.gradient, penalty, self.ridge)
+        at.sizes = self.sizes(at.gradient)
+        at.gap = self.gap(at, at.gradient, at.sizes, penalty, self.ridge)
 
-    def gap(self, at: ColumnPoint, g: Array, penalty: Array, ridge: Array) -> float:
+    def gap(self, at: ColumnPoint, g: Array, size: Array, penalty: Array, ridge: Array) -> float:
         """Return the objective less the value of the dual at the residuals, shrunk until they are feasible."""
-        bounded, size = (ridge == 0.0) & (penalty > 0.0), self.sizes(g)
+        bounded = (ridge == 0.0) & (penalty > 0.0)
         over = float(np.max(size[bounded] / penalty[bounded], initial=0.0))
         shrink = min(1.0, 1.0 / over) if over > 0.0 else 1.0
         dual = shrink * float((at.theta * self.offset).sum()) - self.entropy(at.theta, shrink)
-        ridged = ridge > 0.0
-        dual -= self.ridge_conjugate(shrink * g[ridged], penalty[ridged], ridge[ridged])
+        if (ridged := ridge > 0.0).any():
+            dual -= self.ridge_conjugate(shrink * g[ridged], penalty[ridged], ridge[ridged])
         return at.value - dual
 
     def ridge_conjugate(self, g: Array, penalty: Array, ridge: Array) -> float:

@@ -112,7 +112,7 @@ class SparseProblem:
         for _ in range(50):
             free = self._free_coordinates()
             slope = np.abs(e.gradient[free]).max(initial=0.0)
-            if slope <= 4.0 * self.objective.rounding:
+            if slope <= max(4.0 * self.objective.rounding, 1e-10 * self.objective.weight):
                 break
             sub = self._over(np.unique(free % self.objective.shape[1])[1:] - 1)
             inner = sub.objective.evaluate(self._restricted(e.w, sub.columns), 2)

@@ -105,8 +105,8 @@ class ClassesProblem(ctypes.Structure):
     """``classes_problem`` of columns.c."""
 
     _fields_ = (
-        *((name, _I) for name in ("n", "count", "C", "sweeps", "grouped", "intercept")),
-        *((name, _P) for name in ("data", "indices", "indptr", "p", "r", "s", "z", "center", "diagonal")),
+        *((name, _I) for name in ("n", "count", "C", "sweeps", "grouped")),
+        *((name, _P) for name in ("inverse", "data", "indices", "indptr", "p", "r", "s", "z", "center", "diagonal")),
         *((name, _P) for name in ("ridge", "penalty", "x", "b", "active")),
         ("tol", _D),
         ("done", _I),

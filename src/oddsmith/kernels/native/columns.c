@@ -145,7 +145,8 @@ EXPORT int NAME(columns)(columns_problem *q, int task) {
 /* The same for C classes: row i has probabilities p_i, residuals r_i and the curvature s_i (diag p_i - p_i p_i'). The model's
    activations are z_i, and center_i = p_i'z_i. Columns are as they are; intercepts are coordinates too. */
 typedef struct {
-    int64_t n, count, C, sweeps, grouped, intercept;
+    int64_t n, count, C, sweeps, grouped;
+    const double *inverse; /* of the curvature of the intercepts, C x C; NULL if there are none */
     const double *data;
     const int32_t *indices;
     const int64_t *indptr;
@@ -159,13 +160,12 @@ typedef struct {
     int64_t done;
 } classes_problem;
 
-/* The slope of class k along a column of ones (x NULL) or column j. */
+/* The slope of class k along column j. */
 static double class_slope(const classes_problem *q, const double *x, const int32_t *row, int64_t length, int64_t k) {
     double total = 0.0;
     for (int64_t t = 0; t < length; t++) {
         const int64_t i = row ? row[t] : t, at = i * q->C + k;
-        const double value = q->r[at] + q->s[i] * q->p[at] * (q->z[at] - q->center[i]);
-        total += x ? x[t] * value : value;
+        total += x[t] * (q->r[at] + q->s[i] * q->p[at] * (q->z[at] - q->center[i]));
     }
     return total;
 }
@@ -173,32 +173,75 @@ static double class_slope(const classes_problem *q, const double *x, const int32
 static void class_add(classes_problem *q, const double *x, const int32_t *row, int64_t length, int64_t k, double step) {
     for (int64_t t = 0; t < length; t++) {
         const int64_t i = row ? row[t] : t, at = i * q->C + k;
-        const double change = x ? x[t] * step : step;
+        const double change = x[t] * step;
         q->z[at] += change;
         q->center[i] += q->p[at] * change;
     }
 }
 
-/* sums of x x s p (1 - p), or of x x s p */
-static double class_diagonal(const classes_problem *q, const double *x, const int32_t *row, int64_t length, int64_t k, int whole) {
-    double total = 0.0;
+/* Move all intercepts to their minimum; `inverse` (C x C) is that of their curvature. Returns twice what that gains. */
+static double move_intercepts(classes_problem *q) {
+    const int64_t C = q->C;
+    double slopes[C], steps[C], gain = 0.0;
+    for (int64_t k = 0; k < C; k++) slopes[k] = 0.0;
+    for (int64_t i = 0; i < q->n; i++) {
+        const double *r = q->r + i * C, *p = q->p + i * C, *z = q->z + i * C, center = q->center[i], s = q->s[i];
+        for (int64_t k = 0; k < C; k++) slopes[k] += r[k] + s * p[k] * (z[k] - center);
+    }
+    for (int64_t k = 0; k < C; k++) {
+        steps[k] = 0.0;
+        for (int64_t l = 0; l < C; l++) steps[k] -= q->inverse[k * C + l] * slopes[l];
+        q->b[k] += steps[k];
+        gain -= steps[k] * slopes[k];
+    }
+    for (int64_t i = 0; i < q->n; i++) {
+        const double *p = q->p + i * C;
+        double *z = q->z + i * C, change = 0.0;
+        for (int64_t k = 0; k < C; k++) {
+            z[k] += steps[k];
+            change += p[k] * steps[k];
+        }
+        q->center[i] += change;
+    }
+    return gain;
+}
+
+/* The slopes of all classes along column j. */
+static void class_slopes(const classes_problem *q, const double *x, const int32_t *row, int64_t length, double *slopes) {
+    const int64_t C = q->C;
+    for (int64_t k = 0; k < C; k++) slopes[k] = 0.0;
     for (int64_t t = 0; t < length; t++) {
         const int64_t i = row ? row[t] : t;
-        const double p = q->p[i * q->C + k], square = x ? x[t] * x[t] : 1.0;
-        total += square * q->s[i] * p * (whole ? 1.0 : 1.0 - p);
+        const double *r = q->r + i * C, *p = q->p + i * C, *z = q->z + i * C, center = q->center[i], sx = q->s[i] * x[t];
+        for (int64_t k = 0; k < C; k++) slopes[k] += x[t] * r[k] + sx * p[k] * (z[k] - center);
     }
-    return total;
+}
+
+/* sums of x x s p (1 - p), or of x x s p, of all classes */
+static void class_diagonals(const classes_problem *q, const double *x, const int32_t *row, int64_t length, double *sums) {
+    const int64_t C = q->C;
+    for (int64_t k = 0; k < C; k++) sums[k] = 0.0;
+    for (int64_t t = 0; t < length; t++) {
+        const int64_t i = row ? row[t] : t;
+        const double *p = q->p + i * C, weight = q->s[i] * x[t] * x[t];
+        if (q->grouped)
+            for (int64_t k = 0; k < C; k++) sums[k] += weight * p[k];
+        else
+            for (int64_t k = 0; k < C; k++) sums[k] += weight * p[k] * (1.0 - p[k]);
+    }
 }
 
 static double move_classes(
     classes_problem *q, int64_t j, const double *x, const int32_t *row, int64_t length, int only_active
 ) {
     const int64_t C = q->C;
-    double *own = q->x + j * C, most = 0.0, square = 0.0;
+    double *own = q->x + j * C, most = 0.0, square = 0.0, slopes[C];
+    if (!only_active || q->grouped) class_slopes(q, x, row, length, slopes);
     if (!q->grouped) {
         for (int64_t k = 0; k < C; k++) {
             const double d = q->diagonal[j * C + k], old = own[k];
             if (!(d > 0.0) || (only_active && old == 0.0)) continue;
+            if (!only_active && most == 0.0 && old == 0.0 && fabs(slopes[k]) <= q->penalty[j]) continue; /* nothing moved yet */
             const double z = d * old - class_slope(q, x, row, length, k) - q->ridge[j] * old, size = fabs(z) - q->penalty[j];
             const double new = size > 0.0 ? copysign(size, z) / d : 0.0, step = new - old;
             if (new != 0.0) square = 1.0;
@@ -214,7 +257,7 @@ static double move_classes(
     if (!(d > 0.0)) return 0.0;
     double target[C];
     for (int64_t k = 0; k < C; k++) {
-        target[k] = own[k] - (class_slope(q, x, row, length, k) + q->ridge[j] * own[k]) / d;
+        target[k] = own[k] - (slopes[k] + q->ridge[j] * own[k]) / d;
         square += target[k] * target[k];
     }
     const double norm = sqrt(square), shrink = norm * d > q->penalty[j] ? 1.0 - q->penalty[j] / (d * norm) : 0.0;
@@ -230,15 +273,7 @@ static double move_classes(
 }
 
 static double classes_sweep(classes_problem *q, int only_active) {
-    double most = 0.0;
-    for (int64_t k = 0; q->intercept && k < q->C; k++) {
-        const double d = class_diagonal(q, NULL, NULL, q->n, k, 0);
-        if (!(d > 0.0)) continue;
-        const double step = -class_slope(q, NULL, NULL, q->n, k) / d;
-        q->b[k] += step;
-        class_add(q, NULL, NULL, q->n, k, step);
-        if (d * step * step > most) most = d * step * step;
-    }
+    double most = q->inverse ? move_intercepts(q) : 0.0;
     for (int64_t j = 0; j < q->count; j++) {
         if (only_active && !q->active[j]) continue;
         const int64_t from = COLUMN(q, j);
@@ -253,11 +288,11 @@ EXPORT int NAME(classes)(classes_problem *q) {
     for (int64_t j = 0; j < q->count; j++) {
         const int64_t from = COLUMN(q, j), length = LENGTH(q, j);
         const int32_t *row = q->indices ? q->indices + from : NULL;
-        double most = 0.0;
+        double most = 0.0, sums[q->C];
+        class_diagonals(q, q->data + from, row, length, sums);
         for (int64_t k = 0; k < q->C; k++) {
-            const double d = class_diagonal(q, q->data + from, row, length, k, (int)q->grouped);
-            if (!q->grouped) q->diagonal[j * q->C + k] = d + q->ridge[j];
-            if (d > most) most = d;
+            if (!q->grouped) q->diagonal[j * q->C + k] = sums[k] + q->ridge[j];
+            if (sums[k] > most) most = sums[k];
         }
         if (q->grouped) q->diagonal[j] = most + q->ridge[j];
     }
