@@ -43,8 +43,8 @@ STRIPES = 16
 class ColumnPoint:
     """Weights ``x`` of some ``columns`` (all others are zero) in the user's units, intercepts, the activations there.
 
-    ``theta`` are residuals that are a point of the dual problem, ``gradient`` those times all columns, and ``sizes`` its
-    dual norms.
+    ``theta`` are residuals that are a point of the dual problem, ``gradient`` those times all columns, ``sizes`` its dual
+    norms.
     """
 
     columns: npt.NDArray[np.intp]
@@ -130,8 +130,18 @@ class ColumnDescent(ABC):
         a = self.offset + b + (np.asarray(self.X[:, used] @ w[used]) if len(used) else 0.0)
         loss, r = self.losses(a)
         g = self.gradient(r)
-        found = {"columns": used, "x": w[used], "b": b, "a": a, "gradient": g, "theta": r, "sizes": self.sizes(g)}
-        return ColumnPoint(**found, value=loss, loss=loss, gap=np.inf)
+        return ColumnPoint(
+            columns=used,
+            x=w[used],
+            b=b,
+            a=a,
+            gradient=g,
+            value=loss,
+            loss=loss,
+            gap=np.inf,
+            theta=r,
+            sizes=self.sizes(g),
+        )
 
     def solve(self, scale: float, at: ColumnPoint, *, before: float, tol: float, max_iter: int) -> ColumnPoint:
         """Return the optimum at ``scale`` from the point ``at``, the optimum at the scale ``before``."""
