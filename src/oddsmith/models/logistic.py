@@ -375,7 +375,7 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
             warnings.warn(
                 f"{column_list(self.aliased_)} {'is a' if len(self.aliased_) == 1 else 'are'} linear "
                 f"combination{'' if len(self.aliased_) == 1 else 's'} of earlier columns (or constant): set aside with "
-                "weight 0, as in aliased_. Leave them out, or use a prior.",
+                "weight 0, as in aliased_. Leave out the columns that they come from, or use a prior.",
                 errors.CollinearityWarning,
                 stacklevel=5,
             )
