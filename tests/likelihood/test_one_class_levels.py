@@ -80,13 +80,13 @@ def test_levels_that_lack_a_class_of_three_are_found_by_counting_and_need_no_lin
         model = LogisticRegression(max_iter=5).fit(pa.table(table), "y")
     assert any("more" in str(warning.message) for warning in said)
     seen = set(zip(table["shop"], label.tolist(), strict=True))
-    # Against class "a": a level without "b" has "b" at −∞, one without "a" both others at +∞, unless they are absent too.
+    # Against "a": a level without "b" has "b" at −∞, one without "a" has both others at +∞, unless they are absent too.
     lowered = {(k, f"shop[{s}]"): (s, k) not in seen for s in set(table["shop"]) for k in "bc"}
     raised = {(k, f"shop[{s}]"): (s, "a") not in seen for s in set(table["shop"]) for k in "bc"}
     expected = {term: raised[term] - lowered[term] for term in lowered if raised[term] != lowered[term]}
     assert model._separation is not None and model._separation.infinite == expected
     assert not model.certificate_.optimum_exists
-    assert model.log_likelihood_ > -0.5 * len(shop)  # some way along: the null model has −1.1 a row
+    assert model.log_likelihood_ > -0.7 * len(shop)  # some way along: the null model has −1.1 a row
     with pytest.raises(UnavailableError, match="Hessian of 2,6"):
         with monkeypatch.context() as few:
             few.setattr("oddsmith.models.inference_mixin.POLICY", replace(policy.POLICY, largest_summary=2_550))
