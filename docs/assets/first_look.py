@@ -28,7 +28,9 @@ def main() -> None:
     """Write the picture."""
     page = photograph()
     if page is None:
-        print("first_look: no Chromium or no playwright, so the picture of the README is left as it is", file=sys.stderr)
+        print(
+            "first_look: no Chromium or no playwright, so the picture of the README is left as it is", file=sys.stderr
+        )
         return
     sheet = Image.new("RGB", (WIDTH, HEIGHT), "white")
     sheet.paste(page, (0, 0))

@@ -143,7 +143,9 @@ def test_the_interval_of_an_auc_is_that_of_proc_on_the_scale_of_log_odds(case: C
     p = np.array(case.expected["stated"])
     found = evaluate(Stated(np.array(case.classes)), np.column_stack([1.0 - p, p]), case.y, replicates=100)
     assert found.auc == pytest.approx(case.expected["auc"], rel=1e-12)
-    output = ModelOutput.of_probabilities(np.array([0, 1]), np.searchsorted(case.classes, case.y), np.column_stack([1.0 - p, p]))
+    output = ModelOutput.of_probabilities(
+        np.array([0, 1]), np.searchsorted(case.classes, case.y), np.column_stack([1.0 - p, p])
+    )
     error = add_auc(output).error
     np.testing.assert_allclose(log_odds_interval(found.auc, error, 0.95), case.expected["log_odds"], rtol=1e-9)
     assert found.scores["auc"].interval == "DeLong"
@@ -207,7 +209,9 @@ def test_a_widened_interval_of_an_auc_is_delongs_where_rows_are_many() -> None:
     np.testing.assert_allclose(
         auc_interval(0.98, error, (50_000, 40_000), 0.95), log_odds_interval(0.98, error, 0.95), atol=2e-4
     )
-    assert np.allclose(auc_interval(0.01, 0.002, (30, 300), 0.95), 1.0 - np.array(auc_interval(0.99, 0.002, (30, 300), 0.95))[::-1])
+    assert np.allclose(
+        auc_interval(0.01, 0.002, (30, 300), 0.95), 1.0 - np.array(auc_interval(0.99, 0.002, (30, 300), 0.95))[::-1]
+    )
 
 
 def test_a_side_of_one_row_says_little_about_an_auc() -> None:

@@ -247,13 +247,15 @@ def test_tables_with_factors(facts: dict[str, Any], sentence: str) -> None:
     assert found.startswith(sentence), found
 
 
-@pytest.mark.parametrize(("solver", "refused"), [("lbfgs", True), ("newton", True), ("truncated-newton", False), ("sgd", False)])
+@pytest.mark.parametrize(
+    ("solver", "refused"), [("lbfgs", True), ("newton", True), ("truncated-newton", False), ("sgd", False)]
+)
 def test_a_solver_asked_for_is_refused_where_its_hessian_does_not_fit_into_memory(solver: str, refused: bool) -> None:
     facts = Facts(n_rows=10_000, n_columns=4_569, n_classes=6)
     asked = SOLVERS[solver]()
     if not refused:
         assert plan_for(asked, facts, Machine(memory=8e9)).memory < 8e9
         return
-    with pytest.raises(InvalidInputError, match="forms a Hessian of 22,850 weights.*solver='auto'"):
+    with pytest.raises(InvalidInputError, match=r"forms a Hessian of 22,850 weights.*solver='auto'"):
         plan_for(asked, facts, Machine(memory=8e9))
     assert plan_for(asked, facts, Machine(memory=1e12)).memory > 1e10

@@ -110,8 +110,8 @@ class PassStatistic:
     @classmethod
     def of(cls, block: Block, params: Any) -> Self:
         raise InvalidTypeError(
-            f"{cls.__name__} does not say what it sums. A statistic of predictions defines of(block, params), which returns "
-            "the sums of a block."
+            f"{cls.__name__} does not say what it sums. A statistic of predictions defines of(block, params), which "
+            "returns the sums of a block."
         )
 
     def merge(self, other: Self) -> Self:

@@ -120,7 +120,7 @@ def find_absent_classes(source: MemorySource, *, intercept: bool) -> Array:
             if intercept and nowhere.any() and towards[nowhere][-1]:  # the level without a column
                 found[k, 0] -= 1.0
                 found[k, 1 + a : 1 + b] += 1.0
-    return found[1:] - found[0]
+    return np.asarray(found[1:] - found[0])
 
 
 def _towards(factor: CodeRows, t: npt.NDArray[np.int32], left: npt.NDArray[np.bool_]) -> Array:

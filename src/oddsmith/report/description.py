@@ -120,7 +120,9 @@ def model_formula(context: ReportContext) -> Markup:
     if coef is not None and np.shape(coef) == (1, len(names)) and len(names):
         value, where = _left(context)
         stopped = "" if context.has_optimum else " There is no optimum: these are the weights at which the fit stopped."
-        formula = tag("p", value, " = ", _sum(coef[0], float(model.intercept_[0]), names, spread(context)), class_="formula")
+        formula = tag(
+            "p", value, " = ", _sum(coef[0], float(model.intercept_[0]), names, spread(context)), class_="formula"
+        )
         return join([formula, tag("p", where, stopped, class_="note")])
     text = GENERAL.get(context.name) or (SOFTMAX if context.probabilistic else "")
     if text:
