@@ -78,8 +78,8 @@ class TableFile:
     def _tables(self, part: FileRange, names: list[str], rows: int) -> Iterator[pa.Table]:
         """Yield the rows of a range with at least the named columns."""
         raise InvalidTypeError(
-            f"{type(self).__name__} has no way to read rows. A format of files defines _tables(part, names, rows), which "
-            "yields the rows of a range as Arrow tables; see engines/files/columnar.py."
+            f"{type(self).__name__} has no way to read rows. A format of files defines _tables(part, names, rows), "
+            "which yields the rows of a range as Arrow tables; see engines/files/columnar.py."
         )
 
     def location(self, first: int, last: int) -> str:
