@@ -28,6 +28,7 @@ from weakref import finalize
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from oddsmith.engines import spark_tasks as tasks
 from oddsmith.engines.base import ENGINES, Progress, S, merged
@@ -143,7 +144,10 @@ class SparkParts:
     def text_sample(self, columns: Sequence[str]) -> Any:
         """Return the first rows of those columns that are text, None if none is."""
         texts = [name for name, kind in self.frame.dtypes if kind == "string" and name in columns]
-        return self.choose(texts).frame.limit(SAMPLED_ROWS).toPandas() if texts else None
+        if not texts:
+            return None
+        rows = self.choose(texts).frame.limit(SAMPLED_ROWS).collect()
+        return pa.table({name: pa.array([row[i] for row in rows], pa.string()) for i, name in enumerate(texts)})
 
     def release(self) -> None:
         """Let go of what is held on the executors. It happens by itself when nobody holds the parts any more."""

@@ -307,7 +307,7 @@ def _auc_interval(score: Score, value: float, counts: Indices, level: float) -> 
         return *_perfect_auc(counts, value, level), "exact"
     sides = np.minimum(counts, counts.sum() - counts)
     error = score.error if sides[sides > 0].min(initial=2) > 1 else float(np.sqrt(value * (1.0 - value)))
-    if len(counts) == 2:
+    if len(counts) == 2 and counts.all() and 0.0 < value < 1.0:
         return *bootstrap.auc_interval(value, error, (int(counts[0]), int(counts[1])), level), score.interval
     return *bootstrap.log_odds_interval(value, error, level), score.interval
 
