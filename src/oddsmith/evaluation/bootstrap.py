@@ -157,7 +157,7 @@ def auc_interval(area: float, error: float, rows: tuple[int, int], level: float)
 
     >>> low, high = auc_interval(0.99, 0.002, (30, 300), 0.95)
     >>> round(low, 3), round(high, 3)
-    (0.949, 0.998)
+    (0.954, 0.998)
     """
     low, high = log_odds_interval(area, error, level)  # 1
     ratio = error**2 / _auc_variance(area, rows)
