@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
@@ -22,12 +22,13 @@ from oddsmith.design.fitted_design import as_design, check_intercept, keep_desig
 from oddsmith.design.formula import read_formula
 from oddsmith.design.inputs import feature_names, learned_design
 from oddsmith.design.table import Design
-from oddsmith.design.text_columns import describe, keep_formats
+from oddsmith.design.text_columns import describe, find_formats, keep_formats
 from oddsmith.engines import Engine, MemorySource, PartedSource, Progress
 from oddsmith.engines.base import S
 from oddsmith.engines.files import FileParts
 from oddsmith.engines.progress import following
 from oddsmith.engines.scan import Scanned, Wrapped, find_parts
+from oddsmith.engines.text_formats import TextFormat
 from oddsmith.errors import FormatWarning, InvalidInputError, caller_level
 from oddsmith.protocols import Labels
 
@@ -118,7 +119,7 @@ def read_stream(
     roles = find_roles(stream, wanted, None if reset else feature_names(model))
     parts = roles.select(stream.parts)
     if reset:
-        _read_formats(model, parts)
+        roles = learn_formats(model, parts, roles)
     summary = _summarise(parts, roles, wanted if reset else None, draw, vars(model).get("seed") or 0)
     if reset:
         learned = _learn(model, design, wanted, summary, roles)
@@ -168,15 +169,29 @@ def learn_stream_class_weight(model: BaseEstimator, stream: Stream) -> dict[Any,
     return dict(zip(summary.classes.tolist(), factors.tolist(), strict=True))
 
 
-def _read_formats(model: BaseEstimator, parts: Wrapped) -> None:
-    """Keep the formats of text columns on a model, and say how text was read."""
-    files = parts.innermost
-    keep_formats(model, {})
-    if not isinstance(files, FileParts):
-        return
-    keep_formats(model, {**files.plain_formats, **files.formats})
-    if files.formats or files.dialect:
-        warnings.warn(describe(files.formats, files.dialect), FormatWarning, stacklevel=caller_level())
+@runtime_checkable
+class TypedTables(Protocol):
+    """Pieces whose columns have types, text among them: Parquet and Arrow files, frames of Dask and Spark."""
+
+    def text_sample(self, columns: Sequence[str]) -> Any:
+        """Return some rows of those of the columns that are text, as a table; None if none is, or text has formats."""
+
+
+def learn_formats(model: BaseEstimator, parts: Wrapped, roles: Roles) -> Roles:
+    """Keep the formats of text columns on a model, say how text was read, and return roles that read it so.
+
+    Text files are read by formats of their own; in other pieces a sample of the features shows them.
+    """
+    inner, found, told, dialect = parts.innermost, {}, {}, ""
+    if isinstance(inner, FileParts):
+        found, told, dialect = {**inner.plain_formats, **inner.formats}, inner.formats, inner.dialect
+    own: dict[str, TextFormat] = {}
+    if isinstance(inner, TypedTables) and may_sample(parts) and roles.features:
+        own = find_formats(inner.text_sample(roles.features))
+    keep_formats(model, {**found, **own})
+    if told or own or dialect:
+        warnings.warn(describe({**told, **own}, dialect), FormatWarning, stacklevel=caller_level())
+    return replace(roles, formats=tuple(own.items()))
 
 
 def find_roles(stream: Stream, design: Design | None = None, features: Iterable[object] | None = None) -> Roles:

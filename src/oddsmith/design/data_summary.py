@@ -19,8 +19,10 @@ from oddsmith.design.inputs import ArrayOrCSR, Codes, as_array, as_table, take_r
 from oddsmith.design.labels import code_labels, union_of_classes
 from oddsmith.design.levels import TableSchema
 from oddsmith.design.table import Design
+from oddsmith.design.text_columns import read_formats
 from oddsmith.engines import Piece
 from oddsmith.engines.scan import Wrapped
+from oddsmith.engines.text_formats import TextFormat
 from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError, as_input_errors
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices, Labels
@@ -28,17 +30,19 @@ from oddsmith.rows import as_rows
 from oddsmith.statistic import Shape
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Roles:
     """Which columns of a table are labels, weights and offsets; None where a piece brings them by itself, or none.
 
-    ``features`` are the columns that a model reads, None for all others (and for arrays).
+    ``features`` are the columns that a model reads, None for all others (and for arrays); ``formats`` says how text in
+    some of them is read, by name.
     """
 
-    y: str | None = None
-    weight: str | None = None
-    offset: str | None = None
+    y: str | None = field(default=None, kw_only=False)
+    weight: str | None = field(default=None, kw_only=False)
+    offset: str | None = field(default=None, kw_only=False)
     features: tuple[str, ...] | None = None
+    formats: tuple[tuple[str, TextFormat], ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -61,7 +65,10 @@ class Roles:
                     f"Column {name!r} is missing. There are: {', '.join(map(repr, table.columns))}. Every part of the "
                     "data needs the same columns."
                 )
-        return table.select(wanted)
+        rows = table.select(wanted)
+        if not self.formats:
+            return rows
+        return nw.from_native(read_formats(rows.to_native(), dict(self.formats), "the first rows"), eager_only=True)
 
     def column(self, piece: Piece, role: str) -> Any:
         """Return labels (``"y"``), weights (``"weight"``) or offsets (``"offset"``) of a piece, None if it has none."""

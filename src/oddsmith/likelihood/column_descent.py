@@ -43,8 +43,8 @@ STRIPES = 16
 class ColumnPoint:
     """Weights ``x`` of some ``columns`` (all others are zero) in the user's units, intercepts, the activations there.
 
-    ``theta`` are residuals that are a point of the dual problem, ``gradient`` those times all columns, ``sizes`` its dual
-    norms.
+    ``theta`` are residuals that are a point of the dual problem, ``gradient`` those times all columns, with the dual
+    norms ``sizes``.
     """
 
     columns: npt.NDArray[np.intp]

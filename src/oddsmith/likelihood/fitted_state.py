@@ -74,8 +74,13 @@ class FittedState:
                 "a GaussianPrior has a posterior."
             )
 
-    def require_memory(self) -> None:
-        """Raise if the Hessian, its factor and its inverse would not fit into memory."""
+    def require_memory(self, most: int) -> None:
+        """Raise if there are more than ``most`` weights, or the Hessian and its factor would not fit into memory."""
+        if self.x.size > most:
+            raise UnavailableError(
+                f"This needs the Hessian of {self.x.size:,} weights, and those of up to {most:,} are formed. Use fewer "
+                "columns or levels."
+            )
         needed, there = 4 * 8.0 * self.x.size**2, Machine.here().memory
         if needed > there:
             raise UnavailableError(

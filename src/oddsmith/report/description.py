@@ -120,7 +120,9 @@ def model_formula(context: ReportContext) -> Markup:
     if coef is not None and np.shape(coef) == (1, len(names)) and len(names):
         value, where = _left(context)
         stopped = "" if context.has_optimum else " There is no optimum: these are the weights at which the fit stopped."
-        formula = tag("p", value, " = ", _sum(coef[0], float(model.intercept_[0]), names), class_="formula")
+        formula = tag(
+            "p", value, " = ", _sum(coef[0], float(model.intercept_[0]), names, spread(context)), class_="formula"
+        )
         return join([formula, tag("p", where, stopped, class_="note")])
     text = GENERAL.get(context.name) or (SOFTMAX if context.probabilistic else "")
     if text:
@@ -139,15 +141,23 @@ def _left(context: ReportContext) -> tuple[str, Markup]:
     return "a", join(["Where a is above zero the model says ", second, ". All weights are in the table below."])
 
 
-def _sum(weights: Array, start: float, names: list[str]) -> Markup:
-    """Return the weighted sum; of many terms the largest by their weight's size."""
-    order, short = np.sort(np.argsort(-np.abs(weights), kind="stable")[:MOST_TERMS]), abbreviate(names, LONGEST_NAME)
+def spread(context: ReportContext) -> Array | None:
+    """Return the standard deviation of each term in the fit, None where it is not known."""
+    if context.fitted is None or len(context.fitted.coordinates.scale) != len(context.model._names()):
+        return None
+    return np.asarray(context.fitted.coordinates.scale, dtype=np.float64)
+
+
+def _sum(weights: Array, start: float, names: list[str], spread: Array | None) -> Markup:
+    """Return the weighted sum; of many terms those that move it most, by their ``spread``."""
+    moved = np.abs(weights) if spread is None else np.abs(weights) * spread
+    order, short = np.sort(np.argsort(-moved, kind="stable")[:MOST_TERMS]), abbreviate(names, LONGEST_NAME)
     parts: list[Any] = [tag("span", number(start), class_="term")]
     for j in order:
         size = f"{'−' if weights[j] < 0 else '+'} {number(abs(float(weights[j])))} × "
         parts += [" ", tag("span", size, tag("i", name_tag(short[j])), class_="term")]
     if len(names) > MOST_TERMS:
-        parts.append(f" + … ({len(names) - MOST_TERMS:,} more terms, with smaller weights)")
+        parts.append(f" + … ({len(names) - MOST_TERMS:,} more terms, with smaller effects)")
     return join(parts)
 
 

@@ -205,14 +205,24 @@ NAMES = {
     "proximal-newton": ("proximal Newton", 8.0),
 }
 """Registered name of a solver → what its stage is called, and the iterations that it is expected to take."""
+FORM_HESSIANS = frozenset({"newton", "lbfgs", "subsampled", "firth"})
+"""Solvers that form the Hessian of all weights however many these are."""
 
 
 def plan_for(solver: Solver[Any], facts: Facts, machine: Machine, reason: str = "as asked for") -> Plan:
-    """Return the plan of one solver on all rows."""
+    """Return the plan of one solver on all rows; refuse one whose Hessian would not fit into the machine's memory."""
     planner = Planner(facts, machine, in_force.POLICY)
     name, iterations = NAMES.get(solver.name, (str(solver.name), 20.0))
-    forms_hessian = solver.name != "sgd" and facts.n_weights <= planner.policy.largest_hessian
+    many = facts.n_weights > planner.policy.largest_hessian
+    forms_hessian = solver.name in FORM_HESSIANS if many else solver.name != "sgd"
     stage = planner.stage(name, facts.n_rows, iterations, hessians=8.0 if forms_hessian else 0.0)
+    needed = stage.memory + (8.0 * machine.cores * facts.n_weights**2 if forms_hessian else 0.0)  # a sum per thread
+    if many and needed > machine.memory:
+        raise InvalidInputError(
+            f"solver={solver.name!r} forms a Hessian of {facts.n_weights:,} weights, which needs about "
+            f"{needed / 1e6:,.0f} MB, and {machine.memory / 1e6:,.0f} MB of memory are available. Use solver='auto' or "
+            "solver='truncated-newton', which form none, or fewer columns or levels."
+        )
     return Plan((stage,), reason, iterations, solver)
 
 

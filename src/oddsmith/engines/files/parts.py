@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import pickle
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -31,7 +31,7 @@ from oddsmith.engines.files.text import Expected, TextTable, TypeInferenceError,
 from oddsmith.engines.memory import available_cores
 from oddsmith.engines.partitioned import Piece, check_columns
 from oddsmith.engines.scan import comes_from
-from oddsmith.engines.text_formats import TextFormat
+from oddsmith.engines.text_formats import SAMPLED_ROWS, TextFormat
 from oddsmith.errors import InvalidInputError
 
 R = TypeVar("R")
@@ -293,6 +293,20 @@ class FileParts:
         """
         task = next(self.tasks(), None)
         return self.schema.empty_table() if task is None else next(self.read(task), self.schema.empty_table())
+
+    def text_sample(self, columns: Sequence[str]) -> pa.Table | None:
+        """Return the first rows of those columns that are text, None if none is, or of text files, which have formats.
+
+        >>> import pyarrow.parquet as pq
+        >>> pq.write_table(pa.table({"x": [1.0], "fee": ["$5"]}), "fees.parquet")
+        >>> FileParts.open("fees.parquet").text_sample(["x", "fee"]).column_names
+        ['fee']
+        """
+        types = {name: self.schema.field(name).type for name in columns}
+        texts = [name for name, type_ in types.items() if pa.types.is_string(type_) or pa.types.is_large_string(type_)]
+        if not texts or any(isinstance(file, TextTable) for file in self.files):
+            return None
+        return self.choose(texts).head().slice(0, SAMPLED_ROWS)
 
     def cut(self, task: Task, tables: Iterable[pa.Table], columns: int = 0) -> Iterator[Piece]:
         """Yield pieces of tables, so small that their rows fit into a piece when they have ``columns`` numbers each."""

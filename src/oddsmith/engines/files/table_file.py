@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from oddsmith.engines.files.paths import InputFile
 from oddsmith.engines.files.schemas import conform, row_bytes
-from oddsmith.errors import InvalidInputError
+from oddsmith.errors import InvalidInputError, InvalidTypeError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,10 @@ class TableFile:
 
     def _tables(self, part: FileRange, names: list[str], rows: int) -> Iterator[pa.Table]:
         """Yield the rows of a range with at least the named columns."""
-        raise NotImplementedError
+        raise InvalidTypeError(
+            f"{type(self).__name__} has no way to read rows. A format of files defines _tables(part, names, rows), "
+            "which yields the rows of a range as Arrow tables; see engines/files/columnar.py."
+        )
 
     def location(self, first: int, last: int) -> str:
         """Return the name of a range: the file and the numbers of its parts, if it has several."""
