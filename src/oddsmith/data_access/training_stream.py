@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -30,6 +29,8 @@ from oddsmith.engines.progress import following
 from oddsmith.engines.scan import Scanned, Wrapped, find_parts
 from oddsmith.errors import FormatWarning, InvalidInputError, caller_level
 from oddsmith.protocols import Labels
+from oddsmith.rows import Rows, SplitRows
+from oddsmith.rows.split import join_rows
 
 SAMPLE_NUMBERS = 16_000_000
 """Numbers in the sample that the first pass draws: 128 MB, and a Hessian within a few per cent of that of all rows."""
@@ -135,8 +136,10 @@ def read_stream(
     encode = BlockEncoder(roles=read, classes=classes, design=learned, names=names, missing=missing, dtype=dtype)
     encode = replace(encode, class_weight=factors)
     weight = class_weight if factors is None else factors * class_weight
-    if split and learned is not None and collects(parts, learned, summary.n_rows):
-        rows = collect(parts, replace(encode, split=True), len(classes))
+    form = learned.form if split and learned is not None and learned.is_split(summary.n_rows) else None
+    encode = replace(encode, split=form is not None)
+    if form is not None and learned is not None and collects(parts, learned, summary.n_rows):
+        rows = collect(parts, encode, len(classes))
         columns = learned.get_feature_names_out()
         return TrainingData(classes, rows, weight, lambda: inputs.check_finite(rows.X, columns))
     mean = None if summary.offset_sum is None else np.atleast_1d(summary.offset_sum) / summary.weight.sum()
@@ -150,7 +153,8 @@ def read_stream(
         M=len(learned.get_feature_names_out()) if learned is not None else len(names or ()) or summary.columns,
         K=len(classes),
         n_present=summary.n_present,
-        encodes_sparse=learned is not None and learned.sparse_,
+        encodes_sparse=learned is not None and learned.sparse_ and form is None,
+        form=form,
         weighted=weighted,
         offset_mean=mean if mean is None or len(classes) == 2 else mean[1:] - mean[0],
         drawn=_encode_sample(summary, encode) if summary.drawn else None,
@@ -247,10 +251,18 @@ def _encode_sample(summary: DataSummary, encode: BlockEncoder) -> MemorySource |
     if not blocks:
         return None
     first, K = blocks[0], len(encode.classes)
-    if len(blocks) == 1:
-        return MemorySource(first.X, first.t, K, first.s, offset=first.offset)
-    stack: Any = partial(sparse.vstack, format="csr") if first.is_sparse else np.concatenate
-    X, t = stack([block.X for block in blocks]), np.concatenate([block.t for block in blocks])
+    X, t = _stack([block.Phi for block in blocks]), np.concatenate([block.t for block in blocks])
     s = None if first.s is None else np.concatenate([block.weights() for block in blocks])
     offset = None if first.offset is None else np.concatenate([block.offset for block in blocks])
     return MemorySource(X, t, K, s, offset=offset)
+
+
+def _stack(some: list[Rows]) -> Any:
+    """Return rows, one after another: in parts, as a CSR matrix or as an array."""
+    tables = [rows for rows in some if isinstance(rows, SplitRows)]
+    if tables:
+        return tables[0] if len(tables) == 1 else join_rows(tables)
+    concrete = [rows.concrete().X for rows in some]
+    if len(concrete) == 1:
+        return concrete[0]
+    return sparse.vstack(concrete, format="csr") if some[0].is_sparse else np.concatenate(concrete)

@@ -24,7 +24,7 @@ from oddsmith.engines.scan import Wrapped
 from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError, as_input_errors
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices, Labels
-from oddsmith.rows import as_rows
+from oddsmith.rows import SplitRows, as_rows
 from oddsmith.statistic import Shape
 
 
@@ -302,9 +302,18 @@ class BlockEncoder:
             else:
                 present = s if s is None or s.any() else None
                 rows, kept = self.design.retrain(table, present, part=True, split=self.split)
+            if isinstance(rows, SplitRows):
+                rows = self._compact(rows)
             t = self._codes(self.roles.labels(piece, n, kept) if n else ())
             s = multiply(take_rows(s, kept), t, self.class_weight)
             return Block(as_rows(rows), t, s, take_rows(offset, kept))
+
+    def _compact(self, rows: SplitRows) -> SplitRows:
+        """Return rows in parts as arrays of their own: views would keep the whole piece."""
+        if not self.missing:
+            assert self.design is not None
+            inputs.check_finite(rows, self.design.get_feature_names_out())
+        return rows.compact(self.dtype)
 
     def _codes(self, labels: Sequence[object]) -> Codes:
         if not len(labels):

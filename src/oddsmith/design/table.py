@@ -19,7 +19,7 @@ from oddsmith.design.inputs import ArrayOrCSR, as_table, check_fitted, restored_
 from oddsmith.design.level_checks import warn_of_levels
 from oddsmith.design.levels import MISSING, Category, ColumnSummary, Summaries, TableSchema, choose_reference, summarise
 from oddsmith.design.missing_values import complete_rows, empty_error, missing_error
-from oddsmith.design.split import split_rows
+from oddsmith.design.split import split_form, split_rows
 from oddsmith.design.terms import Factor, Term, contrasts, encode, indicator, is_sparse
 from oddsmith.errors import (
     CollinearityWarning,
@@ -31,6 +31,7 @@ from oddsmith.errors import (
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 from oddsmith.rows import CodeRows, SplitRows
+from oddsmith.rows.split import TableForm
 
 Reference = str | dict[str, Any] | None
 SPLIT_ELEMENTS = 1_500_000
@@ -407,6 +408,11 @@ class Design(TransformerMixin, BaseEstimator):
         width = sum(term.width for term in self.terms_)
         large = self.sparse_ or n_rows * width >= SPLIT_ELEMENTS
         return large and any(factor.what == "levels" for term in self.terms_ for factor in term.factors)
+
+    @property
+    def form(self) -> TableForm:
+        """The columns of the rows in parts, before there are any."""
+        return split_form(self.terms_)
 
     def _split(self, frame: Frame, s: Array | None = None) -> SplitRows:
         """Return the rows in parts, numbers where they lie and categories as codes."""

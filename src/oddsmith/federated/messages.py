@@ -30,6 +30,7 @@ from oddsmith.persistence.codec import TYPES, register
 from oddsmith.persistence.file import write
 from oddsmith.persistence.model_file import register_types
 from oddsmith.persistence.sealed_bytes import digest, seal, unseal
+from oddsmith.rows import SplitRows
 from oddsmith.statistic import STATISTICS, Shape, Statistic
 from oddsmith.statistics import Sample
 
@@ -247,7 +248,7 @@ def _fold_site(
     block = asked.encode(Piece(rows, **beside))
     if isinstance(block, Piece):
         return count, asked.type.of(block, asked.params)
-    held = MemorySource(block.X, block.t, K, block.s, block.offset, transform=asked.transform, M=M)
+    held = MemorySource(block.Phi if isinstance(block.Phi, SplitRows) else block.X, block.t, K, block.s, block.offset, transform=asked.transform, M=M)
     with one_blas_thread():
         return count, MemoryEngine().fold(asked.type, held, asked.params)
 

@@ -459,7 +459,9 @@ class FoldObjective:
     def _bordered_source(self) -> AnySource | RunSource:
         """Return the rows in few slices where the sums of each are as large as its rows."""
         assert self.eliminated is not None
-        source, levels, few = self.memory_source, self.eliminated[1] - self.eliminated[0], policy.POLICY.small_slices
+        if not isinstance(self.source, MemorySource):
+            return self.source
+        source, levels, few = self.source, self.eliminated[1] - self.eliminated[0], policy.POLICY.small_slices
         large = 8.0 * levels * float(self.size - levels) > source.size and len(source.slices()) > few
         return in_slices(source, few) if large else source
 

@@ -109,7 +109,7 @@ def _towards(factor: CodeRows, t: npt.NDArray[np.int32], left: npt.NDArray[np.bo
 
 def fit_levels_of_one_class(problem: Problem, classes: Labels) -> tuple[LikelihoodFit, Separation] | None:
     """Return the fit of a table of two classes in which levels have rows of one class only, None if none have."""
-    if problem.K > 2 or not problem.in_parts:
+    if problem.K > 2 or not problem.in_parts or not isinstance(problem.source, MemorySource):
         return None
     found = find_one_class_levels(problem.memory_source, intercept=problem.intercept)
     if found is None:
