@@ -118,6 +118,8 @@ def read_stream(
     wanted = as_design(design) if reset and stream.parts.columns is not None else learned
     roles = find_roles(stream, wanted, None if reset else feature_names(model))
     parts = roles.select(stream.parts)
+    if wanted is not None:
+        parts = _read_codes(parts, roles)
     if reset:
         _read_formats(model, parts)
     summary = _summarise(parts, roles, wanted if reset else None, draw, vars(model).get("seed") or 0)
@@ -170,6 +172,12 @@ def learn_stream_class_weight(model: BaseEstimator, stream: Stream) -> dict[Any,
     factors = learn_class_weight(model, summary.classes, summary.weight)
     assert factors is not None
     return dict(zip(summary.classes.tolist(), factors.tolist(), strict=True))
+
+
+def _read_codes(parts: Wrapped, roles: Roles) -> Wrapped:
+    """Return pieces of files in which texts are read as codes, where that can be."""
+    files = parts.parts
+    return replace(parts, parts=files.with_codes(roles.features or ())) if isinstance(files, FileParts) else parts
 
 
 def _read_formats(model: BaseEstimator, parts: Wrapped) -> None:

@@ -311,8 +311,12 @@ class BlockEncoder:
     def _compact(self, rows: SplitRows) -> SplitRows:
         """Return rows in parts as arrays of their own: views would keep the whole piece."""
         if not self.missing:
-            assert self.design is not None
-            inputs.check_finite(rows, self.design.get_feature_names_out())
+            try:
+                inputs.check_finite(rows, None)
+            except InvalidInputError:  # names are made of all levels
+                assert self.design is not None
+                inputs.check_finite(rows, self.design.get_feature_names_out())
+                raise
         return rows.compact(self.dtype)
 
     def _codes(self, labels: Sequence[object]) -> Codes:

@@ -310,6 +310,7 @@ class Design(TransformerMixin, BaseEstimator):
                 raise empty_error(name)
         given = {f.category: f.reference for term in formula.terms for f in term if f.reference is not None}
         self.categories_, self.fills_, self.states_ = {}, {}, {}
+        summaries = {use: summary.settled() for use, summary in summaries.items()}
         for (name, levels), summary in summaries.items():
             if all_rows and not summary.observed > 0:
                 raise empty_error(name)
@@ -421,7 +422,7 @@ class Design(TransformerMixin, BaseEstimator):
         def levels(factor: Factor) -> CodeRows:
             category = self.categories_[factor.of]
             coded = frame.coded(factor.of)
-            if None not in category.levels and int(coded.codes.min(initial=0)) < 0:
+            if not category.has_missing and int(coded.codes.min(initial=0)) < 0:
                 raise missing_error(category.name, frame, self.missing)
             return category.code_rows(coded, self.unseen, absent, full=factor.full)
 
@@ -464,7 +465,7 @@ class Design(TransformerMixin, BaseEstimator):
     ) -> tuple[Indices, Indices]:
         """Return the column of each row's level, without that of the reference (−1) and with it."""
         coded = frame.coded(category.name)
-        if None not in category.levels and (coded.codes < 0).any():
+        if not category.has_missing and (coded.codes < 0).any():
             raise missing_error(category.name, frame, self.missing)
         places = category.places(coded, self.unseen, absent)
         levels = np.arange(len(category.levels))

@@ -197,6 +197,21 @@ class FileParts:
         files = tuple(file.with_types(types) if isinstance(file, TextTable) else file for file in self.files)
         return replace(self, files=files)
 
+    def with_codes(self, names: Iterable[str]) -> FileParts:
+        """Return the same files with these columns, where they are text in Parquet, read as codes of a dictionary.
+
+        >>> import tempfile
+        >>> from pyarrow import parquet
+        >>> path = f"{tempfile.mkdtemp()}/a.parquet"
+        >>> parquet.write_table(pa.table({"x": ["a", "b"], "y": ["no", "yes"]}), path)
+        >>> FileParts.open(path).with_codes(["x"]).head().schema.types
+        [DictionaryType(dictionary<values=string, indices=int32, ordered=0>), DataType(string)]
+        """
+        if not all(isinstance(file, ParquetTable) for file in self.files):
+            return self
+        coded = tuple(file.with_codes(names) for file in self.files if isinstance(file, ParquetTable))
+        return replace(self, files=_share_schemas(coded))
+
     @property
     def formats(self) -> dict[str, TextFormat]:
         """The formats of columns of text that were recognised, by column."""

@@ -28,6 +28,21 @@ def row_bytes(schema: pa.Schema) -> int:
     return total
 
 
+CODES = pa.dictionary(pa.int32(), pa.string())
+"""The type of texts that are read as the codes of a dictionary."""
+
+
+def as_codes(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
+    """Return a schema with the named columns as codes.
+
+    >>> as_codes(pa.schema([("a", pa.string())]), ["a"]).types
+    [DictionaryType(dictionary<values=string, indices=int32, ordered=0>)]
+    """
+    for name in names:
+        schema = schema.set(schema.get_field_index(name), pa.field(name, CODES))
+    return schema
+
+
 def check_unique(names: list[str], where: str) -> None:
     """Refuse a table in which two columns have one name."""
     if len(set(names)) < len(names):
