@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from oddsmith.block import Block
-from oddsmith.design.table import Design
+from oddsmith.design.frame import KINDS, type_name
+from oddsmith.design.table import SPLIT_ELEMENTS, Design
 from oddsmith.engines import MemorySource, PartedSource
 from oddsmith.engines.partitioned import Parts
 from oddsmith.engines.scan import Wrapped
 from oddsmith.rows import SplitRows
 from oddsmith.rows.split import join_rows
+
+if TYPE_CHECKING:
+    from oddsmith.engines.files import FileParts
 
 SHARE = 0.3
 """Part of the memory for a fit that its rows may take, beside the tables in flight and those kept."""
@@ -52,8 +57,25 @@ def collects(parts: Parts, design: Design, n_rows: int) -> bool:
     inside = parts.parts if isinstance(parts, Wrapped) else parts
     if not isinstance(inside, FileParts) or not design.is_split(n_rows):
         return False
-    entries = sum(max(1, term.entries) for term in design.terms_)
-    return n_rows * (ENTRY_BYTES * entries + 4) <= SHARE * inside.memory
+    return _fit_into_memory(inside, n_rows, sum(max(1, term.entries) for term in design.terms_))
+
+
+def will_collect(parts: Parts, design: Design | None, columns: int) -> bool:
+    """Whether the rows are going to be collected, as far as that can be told before any is read.
+
+    Then no sample need be drawn of them.
+    """
+    from oddsmith.engines.files import FileParts
+
+    inside = parts.parts if isinstance(parts, Wrapped) else parts
+    if not isinstance(inside, FileParts) or design is None or design.formula is not None:
+        return False
+    rows, texts = inside.expected_rows, any(KINDS.get(type_name(type_)) == "category" for type_ in inside.schema.types)
+    return texts and rows * columns >= SPLIT_ELEMENTS and _fit_into_memory(inside, rows, columns)
+
+
+def _fit_into_memory(files: FileParts, n_rows: int, entries: int) -> bool:
+    return n_rows * (ENTRY_BYTES * entries + 4) <= SHARE * files.memory
 
 
 def collect(parts: Parts, encode: Callable[..., Block], K: int) -> MemorySource:

@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from oddsmith.data_access.checkpoint import with_journal
-from oddsmith.data_access.collected_rows import collect, collects
+from oddsmith.data_access.collected_rows import collect, collects, will_collect
 from oddsmith.data_access.training_data import TrainingData
 from oddsmith.design import inputs
 from oddsmith.design.class_weight import learn_class_weight
@@ -122,7 +122,9 @@ def read_stream(
         parts = _read_codes(parts, roles)
     if reset:
         _read_formats(model, parts)
-    summary = _summarise(parts, roles, wanted if reset else None, draw, vars(model).get("seed") or 0)
+    seed = vars(model).get("seed") or 0
+    whole = split and will_collect(parts, wanted, len(roles.features or ()))
+    summary = _summarise(parts, roles, wanted if reset else None, draw and not whole, seed)
     if reset:
         learned = _learn(model, design, wanted, summary, roles)
         inputs.check_two_classes(summary.classes)
@@ -144,6 +146,8 @@ def read_stream(
         rows = collect(parts, encode, len(classes))
         columns = learned.get_feature_names_out()
         return TrainingData(classes, rows, weight, lambda: inputs.check_finite(rows.X, columns))
+    if draw and whole:  # after all there must be a sample
+        summary = replace(summary, drawn=_summarise(parts, roles, None, draw, seed).drawn)
     mean = None if summary.offset_sum is None else np.atleast_1d(summary.offset_sum) / summary.weight.sum()
     counted = summary.n_present == summary.n_rows == float(summary.weight.sum())
     weighted = roles.weight is not None or factors is not None or not counted

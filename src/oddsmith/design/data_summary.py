@@ -55,8 +55,9 @@ class Roles:
         if table is None:
             return piece.rows
         wanted = self.features or tuple(name for name in table.columns if name not in self.names)
+        known = set(table.columns)
         for name in wanted:
-            if name not in table.schema:
+            if name not in known:
                 raise InvalidInputError(
                     f"Column {name!r} is missing. There are: {', '.join(map(repr, table.columns))}. Every part of the "
                     "data needs the same columns."

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from oddsmith.cached_property import cached_property
 from oddsmith.design.formula import Formula
 from oddsmith.design.frame import KIND_WORDS, Coded, Frame, TextLevels
+from oddsmith.design.inputs import take_rows
 from oddsmith.engines.memory import available_cores, parallel_map
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.numerics import Array
@@ -136,11 +137,14 @@ def summarise_column(frame: Frame, name: str, s: Array | None = None, *, levels:
         summary = ColumnSummary(kind=kind, levels=found, weight=weights, declared=declared)
         return replace(summary, observed=observed, missing=missing)
     x = frame.numbers(name)
-    s = np.ones(len(x)) if s is None else s
-    present = ~np.isnan(x) & (s > 0)
-    observed = float(s[present].sum())
-    mean = float(s[present] @ (x[present] / observed)) if observed > 0 else 0.0
-    return ColumnSummary(kind=kind, observed=observed, mean=mean, missing=float(s[np.isnan(x)].sum()))
+    absent = np.isnan(x)
+    missing = float(absent.sum() if s is None else s[absent].sum())
+    present = ~absent if s is None else ~absent & (s > 0)
+    x, s = (x, s) if present.all() else (x[present], take_rows(s, np.flatnonzero(present)))
+    observed = float(len(x) if s is None else s.sum())
+    # No product of vectors by BLAS, whose threads would wake up for it.
+    mean = float((x / observed if s is None else x / observed * s).sum()) if observed > 0 else 0.0
+    return ColumnSummary(kind=kind, observed=observed, mean=mean, missing=missing)
 
 
 def level_weights(codes: npt.NDArray[np.signedinteger[Any]], n: int, s: Array | None) -> Array:

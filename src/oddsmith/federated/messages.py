@@ -248,7 +248,8 @@ def _fold_site(
     block = asked.encode(Piece(rows, **beside))
     if isinstance(block, Piece):
         return count, asked.type.of(block, asked.params)
-    held = MemorySource(block.Phi if isinstance(block.Phi, SplitRows) else block.X, block.t, K, block.s, block.offset, transform=asked.transform, M=M)
+    X = block.Phi if isinstance(block.Phi, SplitRows) else block.X
+    held = MemorySource(X, block.t, K, block.s, block.offset, transform=asked.transform, M=M)
     with one_blas_thread():
         return count, MemoryEngine().fold(asked.type, held, asked.params)
 

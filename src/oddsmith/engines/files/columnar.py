@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 from oddsmith.engines.arrow_matrix import copy_numbers
 from oddsmith.engines.files.paths import InputFile
-from oddsmith.engines.files.schemas import as_codes, row_bytes
+from oddsmith.engines.files.schemas import as_codes, row_bytes, text_columns
 from oddsmith.engines.files.table_file import FileRange, TableFile, reading
 from oddsmith.errors import InvalidInputError
 
@@ -43,8 +43,7 @@ class ParquetTable(TableFile):
             return cls(file=file, schema=schema, expected_rows=sum(groups), groups=groups, decoders=_decoders(footer))
 
     def with_codes(self, names: Iterable[str]) -> ParquetTable:
-        """Return the file with these columns, where they are text, read as codes."""
-        coded = frozenset(name for name in names if name in self.schema.names and _is_text(self.schema.field(name).type))
+        coded = frozenset(text_columns(self.schema, names))
         return replace(self, schema=as_codes(self.schema, coded), coded=coded)
 
     def ranges(self, names: tuple[str, ...], nbytes: int, *, needed: bool = True) -> Iterator[FileRange]:
@@ -114,10 +113,6 @@ def _read_columns(
     del matrices
     while tables:
         yield pa.Table.from_arrays(tables.pop(0), names)
-
-
-def _is_text(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
 
 
 def _decoders(footer: parquet.FileMetaData) -> dict[str, int]:

@@ -198,7 +198,7 @@ class FileParts:
         return replace(self, files=files)
 
     def with_codes(self, names: Iterable[str]) -> FileParts:
-        """Return the same files with these columns, where they are text in Parquet, read as codes of a dictionary.
+        """Return the same files with these columns, where they are text, read as codes of a dictionary.
 
         >>> import tempfile
         >>> from pyarrow import parquet
@@ -207,10 +207,8 @@ class FileParts:
         >>> FileParts.open(path).with_codes(["x"]).head().schema.types
         [DictionaryType(dictionary<values=string, indices=int32, ordered=0>), DataType(string)]
         """
-        if not all(isinstance(file, ParquetTable) for file in self.files):
-            return self
-        coded = tuple(file.with_codes(names) for file in self.files if isinstance(file, ParquetTable))
-        return replace(self, files=_share_schemas(coded))
+        wanted = list(names)
+        return replace(self, files=_share_schemas(file.with_codes(wanted) for file in self.files))
 
     @property
     def formats(self) -> dict[str, TextFormat]:

@@ -32,6 +32,16 @@ CODES = pa.dictionary(pa.int32(), pa.string())
 """The type of texts that are read as the codes of a dictionary."""
 
 
+def text_columns(schema: pa.Schema, names: Iterable[str]) -> list[str]:
+    """Return those of the named columns that hold text.
+
+    >>> text_columns(pa.schema([("a", pa.string()), ("b", pa.int8())]), ["b", "a"])
+    ['a']
+    """
+    types = dict(zip(schema.names, schema.types, strict=True))
+    return [name for name in names if name in types and (is_.is_string(types[name]) or is_.is_large_string(types[name]))]
+
+
 def as_codes(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
     """Return a schema with the named columns as codes.
 
