@@ -39,7 +39,9 @@ def text_columns(schema: pa.Schema, names: Iterable[str]) -> list[str]:
     ['a']
     """
     types = dict(zip(schema.names, schema.types, strict=True))
-    return [name for name in names if name in types and (is_.is_string(types[name]) or is_.is_large_string(types[name]))]
+    return [
+        name for name in names if name in types and (is_.is_string(types[name]) or is_.is_large_string(types[name]))
+    ]
 
 
 def as_codes(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
