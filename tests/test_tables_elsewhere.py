@@ -19,6 +19,7 @@ from oddsmith.data_access import collected_rows
 from oddsmith.design.data_summary import BlockEncoder, Roles
 from oddsmith.engines import ENGINES, Piece
 from oddsmith.engines.files import FileParts
+from oddsmith.errors import SeparationWarning
 from oddsmith.rows import SplitRows
 from oddsmith.statistics import Curvature
 from oddsmith.testing import lay_out_dask
@@ -161,3 +162,18 @@ def test_an_infinite_number_beside_codes_is_named_with_its_place(tmp_path: Path,
     pq.write_table(rows.set_column(0, "x", pa.array(x)), path, row_group_size=700)
     with pytest.raises(ValueError, match=r"row group 2.*column 'x' has 1 infinite"):
         LogisticRegression(1.0).fit(FileParts.open(path, piece_rows=400), "y")
+
+
+def test_levels_of_one_class_are_named_by_counting(folded: list[type[Any]], tmp_path: Path) -> None:
+    rows = table().drop_columns(["s"])
+    y, group = np.array(rows["y"].to_pylist()), np.array(rows["group"].to_pylist())
+    y[group == "g007"], y[group == "g000"] = "k1", "k0"  # the latter is the reference
+    used = rows.set_column(rows.column_names.index("y"), "y", pa.array(y)).select(["x", "group", "y"])
+    with pytest.warns(SeparationWarning, match="level"):
+        model = LogisticRegression().fit(in_files(used, tmp_path), "y")
+    assert not model.certificate_.optimum_exists
+    with pytest.warns(SeparationWarning):
+        expected = LogisticRegression().fit(used, "y")
+    assert model._separation is not None and expected._separation is not None
+    assert model._separation.infinite == expected._separation.infinite
+    assert model.coef_[0, 0] == pytest.approx(expected.coef_[0, 0], rel=1e-5)

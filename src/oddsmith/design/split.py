@@ -40,7 +40,9 @@ def split_form(terms: Sequence[Term]) -> TableForm:
         M=M,
         factors=tuple((first, first + term.width) for first, term in coded),
         entries=float(sum(max(1, term.entries) for term in terms)),
-        products=any(factor.what != "levels" for _, term in coded for factor in term.factors),
+        products=tuple(
+            (first, first + term.width) for first, term in coded if any(f.what != "levels" for f in term.factors)
+        ),
     )
 
 

@@ -24,13 +24,14 @@ from oddsmith.rows.sparse import SparseRows
 class TableForm:
     """What rows in parts look like before one of them is read: ``factors`` are the columns of each factor (from, to).
 
-    ``entries`` are the numbers that a row is computed from. With ``products`` some factor stands beside numbers.
+    ``entries`` are the numbers that a row is computed from; ``products`` are those of the factors that stand beside
+    numbers.
     """
 
     M: int
     factors: tuple[tuple[int, int], ...]
     entries: float
-    products: bool = False
+    products: tuple[tuple[int, int], ...] = ()
 
     @property
     def factor_columns(self) -> npt.NDArray[np.bool_]:
@@ -86,7 +87,7 @@ class SplitRows(Rows):
         """Which columns are those of factors."""
         both = list(zip(self.parts, self.ranges, strict=True))
         factors = tuple(columns for part, columns in both if isinstance(part, CodeRows))
-        products = any(isinstance(part, CodeRows) and part.x is not None for part in self.parts)
+        products = tuple(columns for part, columns in both if isinstance(part, CodeRows) and part.x is not None)
         return TableForm(M=self.shape[1], factors=factors, entries=self.entries, products=products)
 
     def compact(self, dtype: npt.DTypeLike = np.float64) -> SplitRows:

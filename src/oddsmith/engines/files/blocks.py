@@ -63,7 +63,7 @@ class BlockWriter:
         if isinstance(rows, CodeRows) and rows.level_columns is None:
             numbers = {} if rows.x is None else {"x": self._put(rows.x)}
             return {"codes": self._put(rows.codes), "levels": rows.levels, "dropped": rows.dropped, **numbers}
-        Phi = rows.concrete().X
+        Phi: Any = rows.concrete().X
         if not sparse.issparse(Phi):
             return {"Phi": self._put(Phi)}
         arrays = {"data": Phi.data, "indices": Phi.indices, "indptr": Phi.indptr}
