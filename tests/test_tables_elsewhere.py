@@ -93,14 +93,17 @@ def folded(monkeypatch: pytest.MonkeyPatch) -> list[type[Any]]:
     return storages
 
 
-@pytest.mark.parametrize("case", list(CASES))
-@pytest.mark.parametrize("name", list(ENGINES))
+ON_SPARK = ("prior", "softmax")
+"""A fit on Spark takes seconds: two cases are enough."""
+
+
+@pytest.mark.parametrize(
+    ("name", "case"), [(name, case) for name in ENGINES for case in (ON_SPARK if name == "spark" else CASES)]
+)
 def test_an_engine_folds_codes_to_the_model_of_memory(
     name: str, case: str, folded: list[type[Any]], tmp_path: Path
 ) -> None:
     assert name in LAYOUTS, f"Say in LAYOUTS how a table is put where the engine {name!r} finds it."
-    if name == "spark" and case not in ("prior", "softmax"):
-        pytest.skip("A fit on Spark takes seconds: two cases are enough.")
     model, K, weight = CASES[case]
     rows = table(K) if weight else table(K).drop_columns(["s"])
     expected = clone(model).fit(rows, "y", sample_weight=None if weight is None else rows[weight].to_numpy())

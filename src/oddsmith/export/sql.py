@@ -36,7 +36,7 @@ class SqlExpression(NamedTuple):
 SqlColumns = tuple[SqlExpression, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LevelTable:
     """Numbers for the levels of a column, ``subject``: a row for each level, a column for each weighted sum of them.
 
@@ -176,7 +176,9 @@ class SqlWriter(FormulaWriter[SqlColumns]):
             whens = " ".join(f"WHEN {level} THEN {number}" for level, number in pairs)
             return SqlExpression(f"(CASE {subject} {whens} ELSE {zero} END)", step)
         texts = subject in self._texts
-        table = self._tables.setdefault((step, subject), LevelTable(f"levels{len(self._tables)}", subject, texts))
+        table = self._tables.setdefault(
+            (step, subject), LevelTable(name=f"levels{len(self._tables)}", subject=subject, texts=texts)
+        )
         return self._name(SqlExpression(f"COALESCE({table.column(pairs)}, {zero})", step))
 
     def apply(self, operation: str, *operands: SqlColumns) -> SqlColumns:
@@ -249,11 +251,11 @@ class SqlWriter(FormulaWriter[SqlColumns]):
             )
         for i, (number, step) in enumerate(used.items()):
             joins = ""
-            for table in [one for (at, _), one in self._tables.items() if at == number and one.is_read(step)]:
-                named = replace(table, name=table.name.replace("levels", tables))
+            for levels in [one for (at, _), one in self._tables.items() if at == number and one.is_read(step)]:
+                named = replace(levels, name=levels.name.replace("levels", tables))
                 steps.append(named.write(self.dialect))
-                joins += f"\n  LEFT JOIN {named.name} ON {table.subject} = {named.key(self.dialect)}"
-                step = {name: text.replace(table.start, named.start, 1) for name, text in step.items()}
+                joins += f"\n  LEFT JOIN {named.name} ON {named.subject} = {named.key(self.dialect)}"
+                step = {name: text.replace(levels.start, named.start, 1) for name, text in step.items()}
             listed = [*([f"{source}.*"] if i else []), *(f"{text} AS {name}" for name, text in step.items())]
             inner = ",\n    ".join(listed or ["1 AS one"])
             steps.append(f"{prefix}{i} AS (\n  SELECT\n    {inner}\n  FROM {source}{joins}{self.dialect.fence}\n)")
