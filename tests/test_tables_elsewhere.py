@@ -93,31 +93,33 @@ def folded(monkeypatch: pytest.MonkeyPatch) -> list[type[Any]]:
     return storages
 
 
-ON_SPARK = ("prior", "softmax")
-"""A fit on Spark takes seconds: two cases are enough."""
-
-
-@pytest.mark.parametrize(
-    ("name", "case"), [(name, case) for name in ENGINES for case in (ON_SPARK if name == "spark" else CASES)]
-)
+@pytest.mark.parametrize("case", list(CASES))
+@pytest.mark.parametrize("name", [name for name in ENGINES if name != "spark"])
 def test_an_engine_folds_codes_to_the_model_of_memory(
     name: str, case: str, folded: list[type[Any]], tmp_path: Path
 ) -> None:
     assert name in LAYOUTS, f"Say in LAYOUTS how a table is put where the engine {name!r} finds it."
+    check_engine(name, case, folded, tmp_path)
+    assert set(folded) == {SplitRows}
+
+
+@pytest.mark.parametrize("case", ["prior", "softmax"])  # a fit takes seconds there
+def test_spark_folds_codes_to_the_model_of_memory(case: str, folded: list[type[Any]], tmp_path: Path) -> None:
+    check_engine("spark", case, folded, tmp_path)
+
+
+def check_engine(name: str, case: str, folded: list[type[Any]], folder: Path) -> None:
+    """Compare the fit of a table where an engine finds it with that of the table in memory."""
     model, K, weight = CASES[case]
     rows = table(K) if weight else table(K).drop_columns(["s"])
-    expected = clone(model).fit(rows, "y", sample_weight=None if weight is None else rows[weight].to_numpy())
+    s = None if weight is None else rows[weight].to_numpy()
+    expected = clone(model).fit(rows, "y", sample_weight=s)
     folded.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        data = LAYOUTS[name](rows, tmp_path)
-        how: dict[str, Any] = {} if weight is None else {"sample_weight": rows[weight].to_numpy()}
-        if name != "memory":
-            how = {} if weight is None else {"sample_weight": weight}
-        found = clone(model).fit(data, "y", **how)
+        data = LAYOUTS[name](rows, folder)
+        found = clone(model).fit(data, "y", sample_weight=s if name == "memory" else weight)
     assert_same(found, expected)
-    if name != "spark":  # whose workers are other processes
-        assert set(folded) == {SplitRows}
 
 
 def test_sites_send_sums_of_codes(folded: list[type[Any]]) -> None:
