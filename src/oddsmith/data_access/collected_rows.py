@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SHARE = 0.3
 """Part of the memory for a fit that its rows may take, beside the tables in flight and those kept."""
-ENTRY_BYTES = 8
+ENTRY_BYTES, LABEL_BYTES = 8, 4
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def collects(parts: Parts, design: Design, n_rows: int) -> bool:
     inside = parts.parts if isinstance(parts, Wrapped) else parts
     if not isinstance(inside, FileParts) or not design.is_split(n_rows):
         return False
-    return _fit_into_memory(inside, n_rows, sum(max(1, term.entries) for term in design.terms_))
+    return _fit_into_memory(inside, n_rows, design.form.row_bytes)
 
 
 def will_collect(parts: Parts, design: Design | None, columns: int) -> bool:
@@ -71,11 +71,11 @@ def will_collect(parts: Parts, design: Design | None, columns: int) -> bool:
     if not isinstance(inside, FileParts) or design is None or design.formula is not None:
         return False
     rows, texts = inside.expected_rows, any(KINDS.get(type_name(type_)) == "category" for type_ in inside.schema.types)
-    return texts and rows * columns >= SPLIT_ELEMENTS and _fit_into_memory(inside, rows, columns)
+    return texts and rows * columns >= SPLIT_ELEMENTS and _fit_into_memory(inside, rows, ENTRY_BYTES * columns)
 
 
-def _fit_into_memory(files: FileParts, n_rows: int, entries: int) -> bool:
-    return n_rows * (ENTRY_BYTES * entries + 4) <= SHARE * files.memory
+def _fit_into_memory(files: FileParts, n_rows: int, row_bytes: int) -> bool:
+    return n_rows * (row_bytes + LABEL_BYTES) <= SHARE * files.memory
 
 
 def collect(parts: Parts, encode: Callable[..., Block], K: int) -> MemorySource:

@@ -311,14 +311,15 @@ class BlockEncoder:
 
     def _compact(self, rows: SplitRows) -> SplitRows:
         """Return rows in parts as arrays of their own: views would keep the whole piece."""
+        compact = rows.compact(self.dtype)
         if not self.missing:
             try:
-                inputs.check_finite(rows, None)
+                inputs.check_finite(compact, None)
             except InvalidInputError:  # names are made of all levels
                 assert self.design is not None
-                inputs.check_finite(rows, self.design.get_feature_names_out())
+                inputs.check_finite(compact, self.design.get_feature_names_out())
                 raise
-        return rows.compact(self.dtype)
+        return compact
 
     def _codes(self, labels: Sequence[object]) -> Codes:
         if not len(labels):

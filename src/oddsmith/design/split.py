@@ -36,13 +36,15 @@ def split_form(terms: Sequence[Term]) -> TableForm:
     """Return the form of the rows of all terms."""
     *starts, M = np.cumsum([0, *(term.width for term in terms)]).tolist()
     coded = [(first, term) for first, term in zip(starts, terms, strict=True) if is_coded(term)]
+    products = [(first, term) for first, term in coded if any(factor.what != "levels" for factor in term.factors)]
+    codes = sum(narrowest(np.empty(0, dtype=np.int64), term.width).itemsize for _, term in coded)
+    numbers = sum(max(1, term.entries) for term in terms if not is_coded(term)) + len(products)
     return TableForm(
         M=M,
         factors=tuple((first, first + term.width) for first, term in coded),
         entries=float(sum(max(1, term.entries) for term in terms)),
-        products=tuple(
-            (first, first + term.width) for first, term in coded if any(f.what != "levels" for f in term.factors)
-        ),
+        row_bytes=8 * numbers + codes,
+        products=tuple((first, first + term.width) for first, term in products),
     )
 
 

@@ -24,13 +24,14 @@ from oddsmith.rows.sparse import SparseRows
 class TableForm:
     """What rows in parts look like before one of them is read: ``factors`` are the columns of each factor (from, to).
 
-    ``entries`` are the numbers that a row is computed from; ``products`` are those of the factors that stand beside
-    numbers.
+    ``entries`` are the numbers that a row is computed from, ``row_bytes`` the memory that it takes at most;
+    ``products`` are those of the factors that stand beside numbers.
     """
 
     M: int
     factors: tuple[tuple[int, int], ...]
     entries: float
+    row_bytes: int
     products: tuple[tuple[int, int], ...] = ()
 
     @property
@@ -88,7 +89,8 @@ class SplitRows(Rows):
         both = list(zip(self.parts, self.ranges, strict=True))
         factors = tuple(columns for part, columns in both if isinstance(part, CodeRows))
         products = tuple(columns for part, columns in both if isinstance(part, CodeRows) and part.x is not None)
-        return TableForm(M=self.shape[1], factors=factors, entries=self.entries, products=products)
+        size = {"M": self.shape[1], "row_bytes": self.row_bytes}
+        return TableForm(**size, factors=factors, entries=self.entries, products=products)
 
     def compact(self, dtype: npt.DTypeLike = np.float64) -> SplitRows:
         """Return the rows in arrays of their own: codes are columns, numbers of the narrowest type that holds them.
