@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from oddsmith.block import Block
 from oddsmith.design.frame import KINDS, type_name
@@ -80,13 +81,20 @@ def _fit_into_memory(files: FileParts, n_rows: int, row_bytes: int) -> bool:
 
 def collect(parts: Parts, encode: Callable[..., Block], K: int) -> MemorySource:
     """Return all rows of files as one source in memory (one pass)."""
+    from oddsmith.engines.files import FileParts
+
     source = PartedSource(parts, encode)
     found: CollectedRows = parts.engine.fold(CollectedRows, source, None)  # type: ignore[type-var]
+    files = parts.innermost if isinstance(parts, Wrapped) else parts
+    if isinstance(files, FileParts):
+        files.forget()  # or the blocks that it has cached would be there twice
+        pa.default_memory_pool().release_unused()
     blocks = list(found.blocks)
-    rows = join_rows([block.Phi for block in blocks if isinstance(block.Phi, SplitRows)])
     t = np.concatenate([block.t for block in blocks])
     some = any(block.s is not None for block in blocks)
     s = np.concatenate([block.weights() for block in blocks]) if some else None
     shifted = blocks[0].offset is not None
     offset = np.concatenate([block.offset for block in blocks if block.offset is not None]) if shifted else None
-    return MemorySource(rows, t, K, s, offset=offset)
+    rows = [block.Phi for block in blocks if isinstance(block.Phi, SplitRows)]
+    del found, blocks
+    return MemorySource(join_rows(rows), t, K, s, offset=offset)

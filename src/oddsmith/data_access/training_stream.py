@@ -143,6 +143,7 @@ def read_stream(
     form = learned.form if split and learned is not None and learned.is_split(summary.n_rows) else None
     encode = replace(encode, split=form is not None)
     if form is not None and learned is not None and collects(parts, learned, summary.n_rows):
+        del summary  # and its sample
         rows = collect(parts, encode, len(classes))
         columns = learned.get_feature_names_out()
         return TrainingData(classes, rows, weight, lambda: inputs.check_finite(rows.X, columns))

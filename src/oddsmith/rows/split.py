@@ -191,14 +191,15 @@ def cross_gram(left: Rows, right: Rows, h: Array) -> Array:
     return right.gradient(left.dense() * h[:, None]).T
 
 
-def join_rows(rows: Sequence[SplitRows]) -> SplitRows:
-    """Return rows in parts, one after another; each has the same parts, compact.
+def join_rows(rows: list[SplitRows]) -> SplitRows:
+    """Return rows in parts, one after another; each has the same parts, compact. The list is emptied.
 
     >>> one, two = (SplitRows((CodeRows(np.array([k], dtype=np.int8), 2),)) for k in (1, 0))
     >>> join_rows([one, two]).dense().tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """
     pieces: list[list[Any]] = [list(piece.parts) for piece in rows]
+    rows.clear()
     parts: list[Rows] = []
     for k in range(len(pieces[0])):
         some = [piece[k] for piece in pieces]
