@@ -68,6 +68,15 @@ def test_a_dictionary_that_has_a_level_twice_is_read_once() -> None:
     assert not isinstance(found.levels, TextLevels) and found.codes.tolist() == [0, 0, 1]
 
 
+def test_a_site_tells_no_level_that_its_rows_do_not_have() -> None:
+    texts = pa.array([f"g{k}" for k in range(LEVELS)])
+    group = pa.DictionaryArray.from_arrays(pa.array([0, 5, 0, 5], pa.int32()), texts)
+    request = Fit.start(LogisticRegression(1.0), ["group"], y="y").request
+    answer = request.statistic(pa.table({"group": group, "y": [0, 1, 1, 0]}), site="a")
+    (summary,) = answer.statistic.schema.seen.values()
+    assert summary.texts["level"].to_pylist() == ["g0", "g5"] and b"g7" not in answer.to_bytes()
+
+
 def test_an_unseen_level_among_many_is_named() -> None:
     table = rows().drop_null().select(["group"])
     design = Design().fit(table)

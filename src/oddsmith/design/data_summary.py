@@ -210,6 +210,10 @@ class DataSummary:
         some = replace(self, n_rows=n_rows, n_present=n_present, classes=classes, weight=weight)
         return replace(some, schema=schema, offset_sum=offset, drawn=drawn)
 
+    def pruned(self) -> DataSummary:
+        """Return the summary without levels that a dictionary has and no row: these are nobody's business."""
+        return self if self.schema is None else replace(self, schema=self.schema.pruned())
+
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[DataSummaryParams]:
         return [DataSummaryParams(roles=Roles()), DataSummaryParams(roles=Roles(), share=0.5, most=8)]

@@ -23,7 +23,7 @@ from oddsmith.protocols import Indices
 from oddsmith.rows.codes import CODES, CodeRows, narrowest
 
 CHUNK_ROWS = 1 << 20
-KEPT_DICTIONARIES = 4
+KEPT_DICTIONARIES = 2
 MISSING = "missing"
 """How a missing value is called where it is a level."""
 
@@ -58,11 +58,17 @@ class ColumnSummary:
         """Return the summary with its levels in order."""
         if self.texts is None:
             return self
-        there = self.texts.filter(pc.greater(self.texts["weight"], 0.0))
+        there = self.pruned().texts
         levels, weight = there["level"].to_pylist(), there["weight"].to_numpy()
         order = sorted(range(len(levels)), key=levels.__getitem__)
         ordered = tuple(levels[i] for i in order)
         return replace(self, levels=ordered, weight=np.asarray(weight[order], dtype=np.float64), texts=None)
+
+    def pruned(self) -> ColumnSummary:
+        """Return the summary without levels that a dictionary has and no row."""
+        if self.texts is None:
+            return self
+        return replace(self, texts=self.texts.filter(pc.greater(self.texts["weight"], 0.0)))
 
     def _counted(self) -> pa.Table | None:
         """The levels as an Arrow table, if they are texts without an order of their own."""
@@ -322,6 +328,10 @@ class TableSchema:
             known = [part for part in parts if part is not None]
             seen[name, levels] = known[0] if len(known) == 1 else known[0].merge(known[1])
         return TableSchema(kinds, seen)
+
+    def pruned(self) -> TableSchema:
+        """Return the schema without levels that no row has, as it may leave its place."""
+        return TableSchema(self.kinds, {use: summary.pruned() for use, summary in self.seen.items()})
 
     @property
     def is_plain(self) -> bool:

@@ -412,7 +412,12 @@ class Design(TransformerMixin, BaseEstimator):
 
     @property
     def form(self) -> TableForm:
-        """The columns of the rows in parts, before there are any."""
+        """The columns of the rows in parts, before there are any.
+
+        >>> import polars
+        >>> Design().fit(polars.DataFrame({"x": ["a", "b", "c"], "n": [1, 2, 3]})).form.factors
+        ((0, 2),)
+        """
         return split_form(self.terms_)
 
     def _split(self, frame: Frame, s: Array | None = None) -> SplitRows:

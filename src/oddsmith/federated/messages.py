@@ -241,13 +241,16 @@ def _fold_site(
         parts = parts if asked.columns is None else parts.choose(asked.columns)
         source = PartedSource(parts, asked.encode, parts.expected_rows, M=M, K=K, transform=asked.transform)
         total = parts.engine.fold(asked.type, source, asked.params)
-        return (total.n_rows if isinstance(total, DataSummary) else parts.expected_rows), total
+        if isinstance(total, DataSummary):
+            return total.n_rows, total.pruned()
+        return parts.expected_rows, total
     table = as_table(data)
     rows: Any = data if table is not None or sparse.issparse(data) else _matrix(data)
     count = int(rows.shape[0]) if table is None else len(table)
     block = asked.encode(Piece(rows, **beside))
     if isinstance(block, Piece):
-        return count, asked.type.of(block, asked.params)
+        total = asked.type.of(block, asked.params)
+        return count, total.pruned() if isinstance(total, DataSummary) else total
     X = block.Phi if isinstance(block.Phi, SplitRows) else block.X
     held = MemorySource(X, block.t, K, block.s, block.offset, transform=asked.transform, M=M)
     with one_blas_thread():
