@@ -59,6 +59,7 @@ class ColumnSummary:
         if self.texts is None:
             return self
         there = self.pruned().texts
+        assert there is not None
         levels, weight = there["level"].to_pylist(), there["weight"].to_numpy()
         order = sorted(range(len(levels)), key=levels.__getitem__)
         ordered = tuple(levels[i] for i in order)

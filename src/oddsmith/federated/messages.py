@@ -241,20 +241,22 @@ def _fold_site(
         parts = parts if asked.columns is None else parts.choose(asked.columns)
         source = PartedSource(parts, asked.encode, parts.expected_rows, M=M, K=K, transform=asked.transform)
         total = parts.engine.fold(asked.type, source, asked.params)
-        if isinstance(total, DataSummary):
-            return total.n_rows, total.pruned()
-        return parts.expected_rows, total
+        return (total.n_rows if isinstance(total, DataSummary) else parts.expected_rows), _leaving(total)
     table = as_table(data)
     rows: Any = data if table is not None or sparse.issparse(data) else _matrix(data)
     count = int(rows.shape[0]) if table is None else len(table)
     block = asked.encode(Piece(rows, **beside))
     if isinstance(block, Piece):
-        total = asked.type.of(block, asked.params)
-        return count, total.pruned() if isinstance(total, DataSummary) else total
+        return count, _leaving(asked.type.of(block, asked.params))
     X = block.Phi if isinstance(block.Phi, SplitRows) else block.X
     held = MemorySource(X, block.t, K, block.s, block.offset, transform=asked.transform, M=M)
     with one_blas_thread():
         return count, MemoryEngine().fold(asked.type, held, asked.params)
+
+
+def _leaving(total: Any) -> Any:
+    """Return a statistic as it may leave its site: without levels that a dictionary has and no row."""
+    return total.pruned() if isinstance(total, DataSummary) else total
 
 
 def _matrix(data: object) -> npt.NDArray[Any]:
