@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -13,7 +12,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from oddsmith.data_access.checkpoint import with_journal
-from oddsmith.data_access.collected_rows import collect, collects
+from oddsmith.data_access.collected_rows import collect, collects, will_collect
 from oddsmith.data_access.training_data import TrainingData
 from oddsmith.design import inputs
 from oddsmith.design.class_weight import learn_class_weight
@@ -31,6 +30,8 @@ from oddsmith.engines.scan import Scanned, Wrapped, find_parts
 from oddsmith.engines.text_formats import TextFormat
 from oddsmith.errors import FormatWarning, InvalidInputError, caller_level
 from oddsmith.protocols import Labels
+from oddsmith.rows import Rows, SplitRows
+from oddsmith.rows.split import join_rows
 
 SAMPLE_NUMBERS = 16_000_000
 """Numbers in the sample that the first pass draws: 128 MB, and a Hessian within a few per cent of that of all rows."""
@@ -120,7 +121,11 @@ def read_stream(
     parts = roles.select(stream.parts)
     if reset:
         roles = learn_formats(model, parts, roles)
-    summary = _summarise(parts, roles, wanted if reset else None, draw, vars(model).get("seed") or 0)
+    if wanted is not None:
+        parts = _read_codes(parts, roles)
+    seed = vars(model).get("seed") or 0
+    whole = split and will_collect(parts, wanted, len(roles.features or ()))
+    summary = _summarise(parts, roles, wanted if reset else None, draw and not whole, seed)
     if reset:
         learned = _learn(model, design, wanted, summary, roles)
         inputs.check_two_classes(summary.classes)
@@ -136,10 +141,15 @@ def read_stream(
     encode = BlockEncoder(roles=read, classes=classes, design=learned, names=names, missing=missing, dtype=dtype)
     encode = replace(encode, class_weight=factors)
     weight = class_weight if factors is None else factors * class_weight
-    if split and learned is not None and collects(parts, learned, summary.n_rows):
-        rows = collect(parts, replace(encode, split=True), len(classes))
+    form = learned.form if split and learned is not None and learned.is_split(summary.n_rows) else None
+    encode = replace(encode, split=form is not None)
+    if form is not None and learned is not None and collects(parts, learned, summary.n_rows):
+        del summary  # and its sample
+        rows = collect(parts, encode, len(classes))
         columns = learned.get_feature_names_out()
         return TrainingData(classes, rows, weight, lambda: inputs.check_finite(rows.X, columns))
+    if draw and whole:  # after all there must be a sample
+        summary = replace(summary, drawn=_summarise(parts, roles, None, draw, seed).drawn)
     mean = None if summary.offset_sum is None else np.atleast_1d(summary.offset_sum) / summary.weight.sum()
     counted = summary.n_present == summary.n_rows == float(summary.weight.sum())
     weighted = roles.weight is not None or factors is not None or not counted
@@ -151,7 +161,8 @@ def read_stream(
         M=len(learned.get_feature_names_out()) if learned is not None else len(names or ()) or summary.columns,
         K=len(classes),
         n_present=summary.n_present,
-        encodes_sparse=learned is not None and learned.sparse_,
+        encodes_sparse=learned is not None and learned.sparse_ and form is None,
+        form=form,
         weighted=weighted,
         offset_mean=mean if mean is None or len(classes) == 2 else mean[1:] - mean[0],
         drawn=_encode_sample(summary, encode) if summary.drawn else None,
@@ -192,6 +203,15 @@ def learn_formats(model: BaseEstimator, parts: Wrapped, roles: Roles) -> Roles:
     if told or own or dialect:
         warnings.warn(describe({**told, **own}, dialect), FormatWarning, stacklevel=caller_level())
     return replace(roles, formats=tuple(own.items()))
+
+
+def _read_codes(parts: Wrapped, roles: Roles) -> Wrapped:
+    """Return pieces of files in which texts are read as codes, where that can be."""
+    files = parts.parts
+    if not isinstance(files, FileParts):
+        return parts
+    formatted = dict(roles.formats)  # their text is read as numbers or dates
+    return replace(parts, parts=files.with_codes([name for name in roles.features or () if name not in formatted]))
 
 
 def find_roles(stream: Stream, design: Design | None = None, features: Iterable[object] | None = None) -> Roles:
@@ -262,10 +282,18 @@ def _encode_sample(summary: DataSummary, encode: BlockEncoder) -> MemorySource |
     if not blocks:
         return None
     first, K = blocks[0], len(encode.classes)
-    if len(blocks) == 1:
-        return MemorySource(first.X, first.t, K, first.s, offset=first.offset)
-    stack: Any = partial(sparse.vstack, format="csr") if first.is_sparse else np.concatenate
-    X, t = stack([block.X for block in blocks]), np.concatenate([block.t for block in blocks])
+    X, t = _stack([block.Phi for block in blocks]), np.concatenate([block.t for block in blocks])
     s = None if first.s is None else np.concatenate([block.weights() for block in blocks])
     offset = None if first.offset is None else np.concatenate([block.offset for block in blocks])
     return MemorySource(X, t, K, s, offset=offset)
+
+
+def _stack(some: list[Rows]) -> Any:
+    """Return rows, one after another: in parts, as a CSR matrix or as an array."""
+    tables = [rows for rows in some if isinstance(rows, SplitRows)]
+    if tables:
+        return tables[0] if len(tables) == 1 else join_rows(tables)
+    concrete = [rows.concrete().X for rows in some]
+    if len(concrete) == 1:
+        return concrete[0]
+    return sparse.vstack(concrete, format="csr") if some[0].is_sparse else np.concatenate(concrete)

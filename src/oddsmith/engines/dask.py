@@ -29,6 +29,7 @@ from oddsmith.engines.partitioned import PartedSource, Piece, as_it_is, check_co
 from oddsmith.engines.scan import SAMPLE_BYTES, explaining, offers
 from oddsmith.engines.text_formats import SAMPLED_ROWS
 from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError
+from oddsmith.rows import SplitRows
 
 Fields: TypeAlias = Any
 """The fields of a `Piece`, computed: a table of pandas or an array, what lies beside it, number and name."""
@@ -382,6 +383,8 @@ def _settled(block: object) -> object:
     """Return an encoded block whose arrays are aligned in memory: one that came by the wire may not be."""
     if not isinstance(block, Block):
         return block
+    if isinstance(block.Phi, SplitRows):
+        return block  # compact: its arrays were made here
     Phi = block.X
     arrays = (*((Phi.data, Phi.indices, Phi.indptr) if block.is_sparse else (Phi,)), block.t, block.s, block.offset)
     if all(array is None or array.flags.aligned for array in arrays):

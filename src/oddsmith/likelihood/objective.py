@@ -451,19 +451,19 @@ class FoldObjective:
     def _hessian_source(self) -> AnySource | RunSource:
         """The rows in more slices, where only a Hessian is work enough for several threads."""
         if self.eliminated is not None:
-            return self._bordered_source()
+            return self._bordered_source(self.eliminated[1] - self.eliminated[0])
         source, products = self.source, self.n_rows * float(self.size) ** 2
         one_slice = isinstance(source, MemorySource) and source.slice_rows == source.n_rows and source.transform is None
         if not one_slice or products <= policy.POLICY.one_thread_products:
             return source
         return in_slices(self.memory_source, policy.POLICY.small_slices)
 
-    def _bordered_source(self) -> AnySource | RunSource:
+    def _bordered_source(self, levels: int) -> AnySource | RunSource:
         """Return the rows in few slices where the sums of each are as large as its rows."""
-        assert self.eliminated is not None
-        source, levels, few = self.memory_source, self.eliminated[1] - self.eliminated[0], policy.POLICY.small_slices
-        large = 8.0 * levels * float(self.size - levels) > source.size and len(source.slices()) > few
-        return in_slices(source, few) if large else source
+        source, few, sums = self.source, policy.POLICY.small_slices, 8.0 * levels * float(self.size - levels)
+        if isinstance(source, MemorySource) and sums > source.size and len(source.slices()) > few:
+            return in_slices(source, few)
+        return source
 
     def _at(self, w: Array, order: int = 1, inverse: Array | None = None, *, expected: bool = False) -> CurvatureParams:
         """Return the weights as the kernels take them."""

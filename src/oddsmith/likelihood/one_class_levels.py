@@ -146,7 +146,7 @@ def fit_levels_of_one_class(problem: Problem, classes: Labels) -> tuple[Likeliho
     Of more than two classes and many weights: in which levels lack a class. No linear program is needed to tell that
     their weights run away.
     """
-    if not problem.in_parts:
+    if not problem.in_parts or not isinstance(problem.source, MemorySource):
         return None
     if problem.K > 2:
         if (problem.K - 1) * (problem.M + 1) <= policy.POLICY.largest_hessian:

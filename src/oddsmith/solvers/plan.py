@@ -357,7 +357,7 @@ class Planner:
         reason = f"since a Hessian of {facts.n_weights:,} weights by codes costs little"
         if facts.eliminated:
             reason = f"since the {facts.eliminated:,} levels of the largest factor are eliminated from the Hessian"
-        few = facts.size <= settings.one_thread_elements or facts.link != "logit"
+        few = facts.size <= settings.one_thread_elements or facts.link != "logit" or not facts.in_memory
         hessians = 7.0 if few else 3.0
         stage = self.stage("Newton" if few else "L-BFGS", n, 7.0 if few else 12.0)
         scattered = n * (facts.size / n) ** 2 / self.machine.scattered_per_core
@@ -375,7 +375,9 @@ class Planner:
     def narrow_table(self) -> bool:
         """Whether the rows are a table of two classes with factors, whose Hessian is formed whole."""
         facts = self.facts
-        return facts.storage == "table" and facts.n_classes == 2 and facts.n_columns < self.policy.sparse_columns
+        whole = facts.in_memory or facts.drawn_rows is None  # a pass over files is costly: begin on the sample
+        narrow = facts.n_classes == 2 and facts.n_columns < self.policy.sparse_columns
+        return facts.storage == "table" and narrow and whole
 
     def truncated_newton(self, reason: str) -> Plan:
         """Return the plan that forms no Hessian."""

@@ -36,6 +36,7 @@ _MODULES = {
 }
 for _name in ("features", "gram", "sample"):
     STATISTICS.later(_name, f"oddsmith.statistics.{_name}")
+STATISTICS.later("column classes", "oddsmith.statistics.column_classes")
 for _name in ("score scatter", "leverage slope"):
     STATISTICS.later(_name, "oddsmith.statistics.scores")
 

@@ -197,6 +197,19 @@ class FileParts:
         files = tuple(file.with_types(types) if isinstance(file, TextTable) else file for file in self.files)
         return replace(self, files=files)
 
+    def with_codes(self, names: Iterable[str]) -> FileParts:
+        """Return the same files with these columns, where they are text, read as codes of a dictionary.
+
+        >>> import tempfile
+        >>> from pyarrow import parquet
+        >>> path = f"{tempfile.mkdtemp()}/a.parquet"
+        >>> parquet.write_table(pa.table({"x": ["a", "b"], "y": ["no", "yes"]}), path)
+        >>> FileParts.open(path).with_codes(["x"]).head().schema.types
+        [DictionaryType(dictionary<values=string, indices=int32, ordered=0>), DataType(string)]
+        """
+        wanted = list(names)
+        return replace(self, files=_share_schemas(file.with_codes(wanted) for file in self.files))
+
     @property
     def formats(self) -> dict[str, TextFormat]:
         """The formats of columns of text that were recognised, by column."""
@@ -358,18 +371,22 @@ class FileParts:
         self.forget()
         self._state.schema = pa.schema(list(types.items()))
 
-    def cached_blocks(self, encode: Encode, columns: int) -> BlockCache:
-        """Return the cache of blocks made by ``encode``; those made by another one are forgotten."""
+    def cached_blocks(self, encode: Encode, columns: int, *, costly: bool = False) -> BlockCache:
+        """Return the cache of blocks made by ``encode``; those made by another one are forgotten.
+
+        Blocks that are ``costly`` to make, as those of text, go to a folder when memory is full.
+        """
         state = self._state
         with state.lock:
             if state.encode is not encode:
                 state.blocks.close()
-                state.encode, state.blocks = encode, self._new_block_cache(encode, columns)
+                state.encode, state.blocks = encode, self._new_block_cache(encode, columns, costly)
             return state.blocks
 
-    def _new_block_cache(self, encode: Encode, columns: int) -> BlockCache:
+    def _new_block_cache(self, encode: Encode, columns: int, costly: bool) -> BlockCache:
         cache, state = self.settings.cache, self._state
-        if cache is False or (cache == "auto" and not any(file.is_text for file in self.files)):
+        costly = costly or any(file.is_text for file in self.files)
+        if cache is False or (cache == "auto" and not costly):
             return BlockCache(state.budget)
         path = cache if isinstance(cache, str) and cache != "auto" else None
         fingerprint = None if path is None else self.fingerprint

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -58,6 +58,10 @@ class TableFile:
     expected_rows: int
     is_text: ClassVar[bool] = False
     units: ClassVar[tuple[str, str] | None] = None
+
+    def with_codes(self, names: Iterable[str]) -> TableFile:
+        """Return the file with these columns, where they are text, read as codes of a dictionary; here, as it is."""
+        return self
 
     def ranges(self, names: tuple[str, ...], nbytes: int, *, needed: bool = True) -> Iterator[FileRange]:
         """Yield the rows in ranges of about so many bytes, the same ones every time; here, all in one.
