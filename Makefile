@@ -6,7 +6,7 @@
 #   make lint          ruff, formatting, mypy
 #   make docs          build the documentation site into site/, run its examples, try it in a browser
 #   make site          build the documentation site only
-#   make gallery       make the figures of docs/gallery again
+#   make gallery       make the figures of docs/gallery and of the README again
 #   make bench         compare with other libraries, in an environment of its own
 #   make kernels       compile the kernels again after a change of their sources in C
 #   make wheels        build the sdist and the wheels of all platforms into dist/, try the one for this machine
@@ -55,6 +55,7 @@ docs: site
 
 gallery: .venv/.installed-run
 	$(ONE_THREAD) MPLBACKEND=Agg .venv/bin/python docs/gallery/build.py $(ARGS)
+	$(ONE_THREAD) MPLBACKEND=Agg .venv/bin/python docs/assets/first_look.py
 
 bench: .venv-bench/.installed-bench
 	.venv-bench/bin/python -m benchmarks $(ARGS)

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tests.reference.common import sparse_rule
 
 FOLDER = Path(__file__).parent / "reference"
 
@@ -62,6 +63,8 @@ def cases(pattern: str) -> list[Case]:
 
 def _read_case(name: str) -> Case:
     record = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    if record["data"] is None:
+        return _generated_case(record)
     table = _read_table(record["data"])
     X = np.column_stack([_numbers(table[column]) for column in record["columns"]])
     weights = None if record["weights"] is None else _numbers(table[record["weights"]])
@@ -82,6 +85,14 @@ def _read_case(name: str) -> Case:
         classes=tuple(record["classes"]),
         expected=record,
     )
+
+
+def _generated_case(record: dict[str, Any]) -> Case:
+    """A case whose table follows a rule."""
+    X, y = sparse_rule(**record["rule"])
+    X.flags.writeable = y.flags.writeable = False
+    names, classes = tuple(record["columns"]), tuple(record["classes"])
+    return Case(record["name"], X, names, y, weights=None, offset=None, classes=classes, expected=record)
 
 
 def _numbers(texts: Sequence[str]) -> NDArray[np.float64]:

@@ -76,7 +76,7 @@ def is_given(part: ast.AnnAssign) -> bool:
     return "ClassVar" not in ast.unparse(part.annotation) and "init=False" not in default
 
 
-PUBLIC_POSITIONAL = {"Block", "GaussianPrior"}
+PUBLIC_POSITIONAL = {"Block", "GaussianPrior", "LaplacePrior"}
 """Users give the first fields of these by position."""
 
 

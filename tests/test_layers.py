@@ -16,7 +16,20 @@ LAYERS = (
     *("errors", "cached_property", "registry", "protocols", "records", "numerics", "bordered", "links", "losses"),
     *("priors", "rows", "block", "statistic", "kernels", "statistics", "engines", "design", "solvers"),
     *("likelihood", "densities", "inference", "prior_selection", "decision", "data_access", "models", "evaluation"),
-    *("persistence", "export", "federated", "data", "plots", "report", "lectures", "lab", "cli", "testing", "demo"),
+    *(
+        "persistence",
+        "export",
+        "federated",
+        "data",
+        "plots",
+        "report",
+        "lectures",
+        "lab",
+        "cli",
+        "testing",
+        "demo",
+        "__main__",
+    ),
 )
 LEVEL = {room: level for level, room in enumerate(LAYERS)}
 # Doors that open the other way, when they are called: a model saves, exports and reports itself; a fit that can be

@@ -304,6 +304,9 @@ def factor_spd(A: Array, *, tol: float = 1e-13, may_alias: npt.NDArray[np.bool_]
         m = len(rows)
         v = linalg.solve_triangular(L[:m, :m], R[rows, j], lower=True, check_finite=False) if m else R[:0, 0]
         pivot = R[j, j] - v @ v
+        if allowed[j] and pivot <= tol:
+            kept[j] = False
+            continue
         weights = linalg.solve_triangular(L[:m, :m], v, lower=True, trans=1, check_finite=False) if m else v
         if allowed[j] and pivot <= tol + (NOISE * (1.0 + np.abs(weights).sum()) ** 2 if tol > 0 else 0.0):
             kept[j] = False

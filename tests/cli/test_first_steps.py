@@ -1,5 +1,7 @@
 """A table as people have it: dates, an id, words among numbers; and what somebody new to the commands gets wrong."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +169,18 @@ def test_small_slips_are_understood(run: Any) -> None:
     assert "The model comes first, and then the data" in run("predict", "t.csv", "m.odds").err
     Path("t.csv").write_bytes("a,churned\nÅland,no\nOslo,yes\n".encode("latin-1"))
     assert "Excel calls that CSV UTF-8" in run(*FIT, "--encoding", "utf-8").err
+
+
+def test_a_row_that_the_fit_left_out_is_to_be_removed_not_a_column(run: Any) -> None:
+    lines = [f"{i % 7},{(i * 3) % 11},{'ab'[(i % 7) * (i % 2) > 2]}" for i in range(80)]
+    Path("t.csv").write_text("\n".join(["x,z,y", *lines, ",4,a", "5,3,"]))
+    assert run("fit", "t.csv", "-t", "y", "--missing", "drop", "--prior", 1, "-o", "m.odds").code == 0
+    said = run("predict", "m.odds", "t.csv").err
+    assert "Remove these rows, or fit with --missing indicator." in said and "--ignore" not in said
+    said = run("fit", "t.csv", "-t", "y", "--missing", "indicator", "-o", "m.odds").err
+    assert "take these rows out of the file, or use --missing drop, which leaves out every row" in said
+
+
+def test_the_package_runs_as_a_module() -> None:
+    ended = subprocess.run([sys.executable, "-m", "oddsmith", "--version"], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0 and oddsmith.__version__ in ended.stdout

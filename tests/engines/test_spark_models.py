@@ -17,7 +17,7 @@ from tests.spark import lay_out_spark, spark_session, why_no_spark
 
 from oddsmith import LaplacePrior, LogisticRegression, scan
 from oddsmith.engines.spark import is_spark
-from oddsmith.errors import InvalidInputError
+from oddsmith.errors import FormatWarning, InvalidInputError
 from oddsmith.testing import all_models
 
 pytestmark = [
@@ -169,3 +169,21 @@ def test_the_examples_of_the_page_on_spark_run(session: Any) -> None:
     test = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, page.name, str(page), 0)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     assert len(blocks) == 2 and runner.run(test).failed == 0
+
+
+def test_text_and_class_weights_on_spark_are_those_in_memory(session: Any) -> None:
+    rows = table(300, 2).drop(columns=["weight", "site"])
+    rows["mass"] = [f"${1000 * abs(x):,.2f}" for x in rows["mass"]]
+    frame = session.createDataFrame(rows).repartition(3)
+    for class_weight in ("balanced", {"ash": 3.0}):
+        with pytest.warns(FormatWarning, match="Recognised 'mass' as money"):
+            expected = LogisticRegression(class_weight=class_weight).fit(rows, "kind")
+        with pytest.warns(FormatWarning, match="Recognised 'mass' as money"):
+            found = LogisticRegression(class_weight=class_weight).fit(frame, "kind")
+        assert_same_model(found, expected, rows.drop(columns="kind"))
+        np.testing.assert_allclose(found.class_weight_, expected.class_weight_)
+        each = dict(zip(expected.classes_.tolist(), expected.class_weight_.tolist(), strict=True))
+        weights = rows["kind"].map(each).to_numpy()
+        with pytest.warns(FormatWarning):
+            explicit = LogisticRegression().fit(rows, "kind", sample_weight=weights)
+        np.testing.assert_allclose(found.coef_, explicit.coef_, rtol=1e-7)

@@ -321,6 +321,36 @@ def test_many_columns_and_many_levels(database: Database) -> None:
     assert np.abs(results(database.predict(model, "m")) - model.predict_proba(table)).max() < 1e-9
 
 
+LEVELS = ["it's", 'a "b"', "back\\slash", "two\nlines", "ŝ🐧", "a", "NULL", *(f"level {k}" for k in range(400))]
+
+
+@pytest.mark.filterwarnings("ignore::oddsmith.errors.LevelsWarning")
+@pytest.mark.parametrize("unseen", ["error", "reference"])
+@pytest.mark.parametrize("K", [2, 3])
+def test_many_levels_are_joined_and_say_what_a_case_says(
+    database: Database, monkeypatch: pytest.MonkeyPatch, unseen: str, K: int
+) -> None:
+    rng = np.random.default_rng(K)
+    place = np.concatenate([np.arange(len(LEVELS)), rng.integers(0, len(LEVELS), 500)])
+    table = pl.DataFrame(
+        {"site": [LEVELS[k] for k in place], "code": 7.0 * (place % 90), "x": rng.normal(size=len(place))}
+    )
+    design = Design("~ site + C(code) + x", missing="indicator", unseen=unseen)
+    model = LogisticRegression(prior=1.0, design=design).fit(table, rng.integers(0, K, len(place)))
+    strange = pl.DataFrame({"site": ["never seen", None, "a"], "code": [0.0, 7.0, None], "x": [1.0, 1.0, 1.0]})
+    database.store("levels0", pl.concat([table, strange]))
+    joined = model.to_sql("levels0", database.dialect)
+    found = database.predict(model, "levels0")
+    monkeypatch.setattr("oddsmith.export.sql.MANY_LEVELS", 10**6)
+    written_out = database.predict(model, "levels0")
+    assert joined.count("LEFT JOIN") == 2 and "LEFT JOIN" not in model.to_sql("levels0", database.dialect)
+    assert len(found["predicted"]) == len(table) + 3  # no row is there twice, and none is lost
+    assert found == written_out
+    P = results(found)
+    assert np.abs(P[: len(table)] - model.predict_proba(table)).max() < 1e-9
+    assert np.isnan(P[len(table) :].astype(float)).any(axis=1).tolist() == [unseen == "error", True, True]
+
+
 def test_the_query_is_a_view_and_a_column_that_is_not_there_is_an_error(database: Database) -> None:
     model = unit_model()
     database.store("m", pl.DataFrame({"x0": [1.0, 2.0]}))
@@ -391,6 +421,18 @@ def test_warehouses_read_the_query_and_find_the_numbers_of_the_library(dialect: 
         found = database.predict(two, "m", predictive=True)
         assert np.abs(results(found) - two.predict_proba(X)).max() < 1e-9
         assert np.abs(results(found, "mean_") - two.predictive(X, method="probit", level=0.9).mean).max() < 1e-9
+
+
+@pytest.mark.filterwarnings("ignore::oddsmith.errors.LevelsWarning")
+@pytest.mark.parametrize("dialect", TRANSLATED)
+def test_warehouses_join_many_levels(dialect: str) -> None:
+    rng = np.random.default_rng(0)
+    table = pl.DataFrame({"site": (LEVELS * 2), "x": rng.normal(size=2 * len(LEVELS))})
+    model = LogisticRegression(prior=1.0).fit(table, rng.integers(0, 2, len(table)))
+    with open_database(dialect) as database:
+        database.store("m", table)
+        assert "LEFT JOIN" in model.to_sql("m", dialect)
+        assert np.abs(results(database.predict(model, "m")) - model.predict_proba(table)).max() < 1e-9
 
 
 @pytest.mark.parametrize("dialect", list(DIALECTS))

@@ -132,6 +132,18 @@ def test_sites_equal_the_pooled_fit(model: Any, sites: int) -> None:
     assert state.sites is not None and len(state.sites) == sites + 1
 
 
+@pytest.mark.parametrize("class_weight", ["balanced", {"birch": 3.0}], ids=str)
+@pytest.mark.parametrize("kind", [LogisticRegression, GaussianClassifier, LeastSquaresClassifier, FisherDiscriminant])
+def test_class_weights_over_sites_are_sample_weights(kind: Any, class_weight: Any) -> None:
+    X, y = numbers(600)
+    found = federated(Fit.start(kind(class_weight=class_weight)), cut((X, y), 4), by_bytes=True).model
+    pooled = kind(class_weight=class_weight).fit(X, y)
+    same(found, pooled, X)
+    np.testing.assert_allclose(found.class_weight_, pooled.class_weight_)
+    each = found.class_weight_[np.searchsorted(found.classes_, y)]
+    same(found, kind().fit(X, y, sample_weight=each), X)
+
+
 @pytest.mark.parametrize(
     "model",
     [

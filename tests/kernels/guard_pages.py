@@ -18,11 +18,14 @@ import numpy as np
 
 from oddsmith.kernels import native
 from oddsmith.kernels.native import (
+    ClassesProblem,
+    ColumnsProblem,
     CsrProblem,
     DenseProblem,
     EpochRows,
     Kernels,
     MomentsProblem,
+    QuadraticProblem,
     SgdProblem,
     TableProblem,
 )
@@ -251,7 +254,68 @@ def function(kernels: Kernels, room: Room) -> tuple[Any, ...]:
     return "function", which, room.put(np.full(n, -1.0 if which == 0 else 1.0)), n, room.zeros(n)
 
 
-PROBLEMS = (*[dense] * 8, *[csr] * 3, *[table] * 3, softmax, moments, moments, perceptron, sgd, function)
+def models(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    rng, C = room.rng, int(room.rng.choice([1, 3, 4, 8]))
+    dtype, layout = str(rng.choice(["float64", "float32"])), str(rng.choice(["C", "F", "part of F", "strided"]))
+    n, m = room.size(1, 8, 64, 128, 256), room.size(1, 8, 16, 63, 64)
+    x, row, column = room.rows(n, m, dtype, layout)
+    rows = {"t": room.codes(n, 2), "s": room.weights(n), "offset": room.maybe(n)}
+    at = {"C": C, "W": room.normal(C, m), "b": room.normal(C), "center": room.normal(m), "g": room.zeros(C, m + 1)}
+    print("models", dtype, layout, f"n={n} m={m} C={C}", flush=True)
+    return "models", DenseProblem(x, KINDS[dtype], n, m, row, column, n, n, **rows, **at), room.zeros(C)
+
+
+def column_arrays(room: Room, n: int, count: int) -> dict[str, Any]:
+    """Return the fields of columns one after another, or in CSC form."""
+    if room.rng.random() < 0.5:
+        return {"n": n, "count": count, "data": room.normal(count, n)}
+    full = room.rng.random((count, n)) < 0.4
+    indptr = np.concatenate([[0], np.cumsum(full.sum(axis=1))]).astype(np.int64)
+    indices = room.put(np.nonzero(full)[1].astype(np.int32))
+    data = room.normal(int(full.sum()))
+    return {"n": n, "count": count, "data": data, "indices": indices, "indptr": room.put(indptr)}
+
+
+def columns(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    n, count, task = room.size(1, 8, 32, 64), room.size(1, 5), int(room.rng.integers(4))
+    places = {"h": room.put(np.full(n, 0.2)), "v": room.normal(n), "mean": room.zeros(count)}
+    weights = {"ridge": room.zeros(count), "penalty": room.put(np.ones(count)), "x": room.normal(count)}
+    more = {"diagonal": room.put(np.ones(count)), "active": room.put(np.zeros(count, dtype=np.int8))}
+    print("columns", task, f"n={n} count={count}", flush=True)
+    fields = {**column_arrays(room, n, count), **places, **weights, **more}
+    return "columns", ColumnsProblem(sweeps=4, total=0.2 * n, **fields), task
+
+
+def classes(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    n, count, C = room.size(1, 8, 32), room.size(1, 5), room.size(2, 4)
+    grouped = bool(room.rng.random() < 0.5)
+    rows = {"p": room.put(np.full((n, C), 1.0 / C)), "r": room.normal(n, C), "s": room.put(np.ones(n))}
+    state = {"z": room.zeros(n, C), "center": room.zeros(n), "b": room.zeros(C), "x": room.zeros(count, C)}
+    more = {"ridge": room.zeros(count), "penalty": room.put(np.full(count, 0.1))}
+    more["active"] = room.put(np.zeros(count, dtype=np.int8))
+    diagonal = room.zeros(count) if grouped else room.zeros(count, C)
+    print("classes", f"n={n} count={count} C={C} grouped={grouped}", flush=True)
+    fields = {**column_arrays(room, n, count), **rows, **state, **more, "diagonal": diagonal}
+    return "classes", ClassesProblem(C=C, sweeps=4, grouped=grouped, inverse=room.put(np.eye(C)), **fields)
+
+
+def quadratic(kernels: Kernels, room: Room) -> tuple[Any, ...]:
+    size = room.size(2, 8, 70)
+    edges = np.unique(np.concatenate([[0, size], room.rng.integers(0, size, 3)]))
+    blocks = len(edges) - 1
+    A = room.rng.normal(size=(size, size))
+    problem = QuadraticProblem(
+        *(size, blocks, 4, room.put(A @ A.T), room.put(edges.astype(np.int64))),
+        *(room.put(room.rng.permutation(size).astype(np.int64)), room.put(np.ones(blocks))),
+        *(room.put(np.full(blocks, 4.0 * size)), room.normal(size), room.normal(size), 0.0),
+        active=room.put(np.zeros(blocks, dtype=np.int8)),
+    )
+    print("quadratic", f"size={size} blocks={blocks}", flush=True)
+    return "quadratic", problem
+
+
+DESCENTS = (models, models, columns, columns, classes, quadratic)
+PROBLEMS = (*[dense] * 8, *[csr] * 3, *[table] * 3, softmax, moments, moments, perceptron, sgd, function, *DESCENTS)
 
 
 def main(rounds: int, seed: int) -> None:

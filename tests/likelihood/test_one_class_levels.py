@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas
+import pyarrow as pa
 import pytest
 from tests.policies import set_policy
 
 from oddsmith import Design, LogisticRegression
 from oddsmith.design import table as design_table
-from oddsmith.errors import CollinearityWarning, SeparationWarning
+from oddsmith.errors import CollinearityWarning, SeparationWarning, UnavailableError
+from oddsmith.solvers import policy
 
 
 def by_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,3 +65,29 @@ def test_what_separates_the_other_rows_is_named_too(monkeypatch: pytest.MonkeyPa
     by_code(monkeypatch)
     with pytest.warns(SeparationWarning, match="completely separated by.*'x'"):
         LogisticRegression().fit(table, np.where(table["f"] == "f2", 1, x > 0.0))
+
+
+@pytest.mark.filterwarnings("ignore::oddsmith.errors.LevelsWarning")
+def test_levels_that_lack_a_class_of_three_are_found_by_counting_and_need_no_linear_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    shop = np.concatenate([[0, 0, 0], np.arange(1300), rng.integers(0, 1300, 1700)])  # the reference has all classes
+    label = np.array(["a", "b", "c"])[np.concatenate([[0, 1, 2], rng.integers(0, 3, len(shop) - 3)])]
+    table = {"shop": [f"s{i}" for i in shop], "x": rng.normal(size=len(shop)), "y": label}
+    monkeypatch.setattr("oddsmith.likelihood.separation_search.separation", None)  # the program
+    with pytest.warns(SeparationWarning, match="quasi-completely separated by 'shop") as said:
+        model = LogisticRegression(max_iter=5).fit(pa.table(table), "y")
+    assert any("more" in str(warning.message) for warning in said)
+    seen = set(zip(table["shop"], label.tolist(), strict=True))
+    # Against "a": a level without "b" has "b" at −∞, one without "a" has both others at +∞, unless they are absent too.
+    lowered = {(k, f"shop[{s}]"): (s, k) not in seen for s in set(table["shop"]) for k in "bc"}
+    raised = {(k, f"shop[{s}]"): (s, "a") not in seen for s in set(table["shop"]) for k in "bc"}
+    expected = {term: raised[term] - lowered[term] for term in lowered if raised[term] != lowered[term]}
+    assert model._separation is not None and model._separation.infinite == expected
+    assert not model.certificate_.optimum_exists
+    assert model.log_likelihood_ > -0.7 * len(shop)  # some way along: the null model has −1.1 a row
+    with pytest.raises(UnavailableError, match="Hessian of 2,6"):
+        with monkeypatch.context() as few:
+            few.setattr("oddsmith.models.inference_mixin.POLICY", replace(policy.POLICY, largest_summary=2_550))
+            model.leave_one_out(pa.table(table).drop_columns("y"), table["y"])

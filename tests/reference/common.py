@@ -40,17 +40,39 @@ def standardised(X: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     return (X - center) / scale, {"center": center, "scale": scale}
 
 
-def rule_table(rows: int, levels: int, seed: int, values: int) -> dict[str, list[Any]]:
-    """Return the columns of ``rule_table`` in factors.R: a rule in whole numbers, from those of Park and Miller."""
-    draws, state = np.empty(4 * rows, dtype=np.int64), seed
-    for i in range(len(draws)):
+def park_miller(count: int, seed: int) -> np.ndarray:
+    """Return so many whole numbers of Park and Miller's generator."""
+    draws, state = np.empty(count, dtype=np.int64), seed
+    for i in range(count):
         state = 16807 * state % 2147483647
         draws[i] = state
-    d = draws.reshape(rows, 4).T
+    return draws
+
+
+def rule_table(rows: int, levels: int, seed: int, values: int) -> dict[str, list[Any]]:
+    """Return the columns of ``rule_table`` in factors.R: a rule in whole numbers, from those of Park and Miller."""
+    d = park_miller(4 * rows, seed).reshape(rows, 4).T
     g, h, k = d[0] % levels, d[1] % 3, d[2] % values
     threshold = 200 + 37 * g % 301 + 80 * h + 200 * k // values
     texts = {"g": [f"g{i:04}" for i in g.tolist()], "h": ["pqr"[i] for i in h.tolist()]}
     return {**texts, "x": (k / 8).tolist(), "y": (d[3] % 1000 < threshold).astype(int).tolist()}
+
+
+def sparse_rule(rows: int, columns: int, seed: int, kind: str, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the columns and the labels of ``sparse_rule`` in lasso.R."""
+    draws = park_miller(rows * (columns + 3), seed).reshape(rows, columns + 3)
+    b = draws % 17 - 8
+    v = b[:, :columns]
+    if kind == "neighbours":
+        v = v + b[:, 1 : columns + 1] + b[:, 2 : columns + 2]
+    if kind == "sparse":
+        v = np.where(draws[:, :columns] // 17 % 16 == 0, v, 0)
+    effect = np.resize([3, -2, 0, 0, 2, -1, 0, 1], columns)
+    if kind != "sparse":
+        effect[8:] = 0
+    score = v @ effect + draws[:, columns + 2] % 41 - 20
+    y = (score > 0).astype(np.int64) if classes == 2 else (score > -10).astype(np.int64) + (score > 10)
+    return v / 8, y
 
 
 def save(name: str, table: Table, answers: dict[str, Any], packages: list[str]) -> None:

@@ -1,6 +1,7 @@
 """The parts of a report on columns, subgroups and origin, held against numbers that are made here by hand."""
 
 import hashlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from tests.report.reading import HOSTILE, Page, check_harmless
 
 from oddsmith import Design, GaussianClassifier, LogisticRegression, Polynomial, Standardize
 from oddsmith.data import load_dataset
-from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.errors import CollinearityWarning, InvalidInputError, InvalidTypeError
 from oddsmith.report import make_report
 
 
@@ -205,3 +206,22 @@ def test_the_command_line_has_all_of_it(tmp_path: Path, monkeypatch: pytest.Monk
     assert [row["sex"] for row in page.table("Results by sex")] == ["female", "male", "missing"]
     assert [row["year"] for row in page.table("Results by year")] == ["2007", "2008", "2009"]
     assert page.facts("provenance")["author"] == "Gorman"
+
+
+def test_odds_ratios_near_one_keep_their_digits_and_columns_set_aside_have_no_bar() -> None:
+    rng = np.random.default_rng(0)
+    charges = rng.uniform(0.0, 9000.0, 600)
+    table = pd.DataFrame({"charges": charges, "double": 2 * charges, "RENT_PAID": rng.normal(size=600)})
+    y = rng.random(600) < 1.0 / (1.0 + np.exp(-0.0004 * (charges - 4500.0)))
+    with pytest.warns(CollinearityWarning, match="'double' is a linear"):
+        model = LogisticRegression().fit(table, y)
+    text = make_report(model, table, y)
+    row = next(r for r in Page(text).table("Effects in original units") if r["term"] == "charges")
+    low, high = map(float, re.findall(r">(1\.\d+) to (1\.\d+)<", text)[0])
+    assert 1.0 < low < number(row["odds ratio"]) < high < 1.001
+    assert "Set aside, because they depend on other columns: <bdi>double</bdi>." in text
+    forest = text[text.index("Forest plot") :]
+    names = re.findall(r'class="tick end">([^<]*)<', forest[: forest.index("</svg>")])
+    assert names == ["charges", "RENT_PAID"]
+    shown = next(line for line in str(model.summary()).splitlines() if line.startswith("charges"))
+    assert 1.0 < float(shown.split()[-2]) < float(shown.split()[-3]) < float(shown.split()[-1]) < 1.001

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from oddsmith import LogisticRegression
 from oddsmith.errors import InvalidInputError
 from oddsmith.likelihood import fit as likelihood
-from oddsmith.solvers.plan import Facts, Machine, plan
+from oddsmith.solvers.base import SOLVERS
+from oddsmith.solvers.plan import Facts, Machine, plan, plan_for
 
 # Rows, columns, classes, what else is known, and the stages: each a solver and the rows that it reads.
 TABLE: list[tuple[int, int, int, dict[str, Any], str]] = [
@@ -244,3 +245,17 @@ def test_tables_with_factors(facts: dict[str, Any], sentence: str) -> None:
     flights = {"n_rows": 327_346, "n_columns": 4160, "storage": "table", "elements": 8.0 * 327_346}
     found = str(plan(Facts(**{**flights, **facts}), Machine()))
     assert found.startswith(sentence), found
+
+
+@pytest.mark.parametrize(
+    ("solver", "refused"), [("lbfgs", True), ("newton", True), ("truncated-newton", False), ("sgd", False)]
+)
+def test_a_solver_asked_for_is_refused_where_its_hessian_does_not_fit_into_memory(solver: str, refused: bool) -> None:
+    facts = Facts(n_rows=10_000, n_columns=4_569, n_classes=6)
+    asked = SOLVERS[solver]()
+    if not refused:
+        assert plan_for(asked, facts, Machine(memory=8e9)).memory < 8e9
+        return
+    with pytest.raises(InvalidInputError, match=r"forms a Hessian of 22,850 weights.*solver='auto'"):
+        plan_for(asked, facts, Machine(memory=8e9))
+    assert plan_for(asked, facts, Machine(memory=1e12)).memory > 1e10

@@ -76,6 +76,7 @@ IN_PYTHON = {
     r"^y holds one class": "The target holds one class",
     r"^(Columns? .*\b[Ll]eave (?:it|them|that column) out\b)": r"\1 (--ignore)",
     r"\bleave these columns out\b": "leave these columns out (--ignore)",
+    r"\bLeave out the columns that they come from\b": "Leave out the columns that they come from (--ignore)",
     r"\bin row (\d+)\b": r"in row \1 (counted from 0)",
 }
 

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 
 from oddsmith.block import Block
-from oddsmith.design.table import Design
+from oddsmith.design.frame import KINDS, type_name
+from oddsmith.design.table import SPLIT_ELEMENTS, Design
 from oddsmith.engines import MemorySource, PartedSource
 from oddsmith.engines.partitioned import Parts
 from oddsmith.engines.scan import Wrapped
-from oddsmith.rows import CodeRows, ColumnRows, Rows, SparseRows, SplitRows
-from oddsmith.rows.codes import narrowest
+from oddsmith.rows import SplitRows
+from oddsmith.rows.split import join_rows
+
+if TYPE_CHECKING:
+    from oddsmith.engines.files import FileParts
 
 SHARE = 0.3
 """Part of the memory for a fit that its rows may take, beside the tables in flight and those kept."""
-ENTRY_BYTES = 8
+ENTRY_BYTES, LABEL_BYTES = 8, 4
 
 
 @dataclass(frozen=True)
@@ -34,11 +39,9 @@ class CollectedRows:
 
     @classmethod
     def of(cls, block: Block, params: object) -> CollectedRows:
-        """Return the rows of a block, as arrays of their own: its views would keep the whole piece."""
-        Phi = block.Phi
-        assert isinstance(Phi, SplitRows) or not block.n_rows
-        parts = tuple(_detached(part) for part in Phi.parts) if isinstance(Phi, SplitRows) else ()
-        return cls((replace(block, Phi=SplitRows(parts)),) if parts else ())
+        """Return the rows of a block."""
+        assert isinstance(block.Phi, SplitRows) or not block.n_rows
+        return cls((block,) if block.n_rows else ())
 
     def merge(self, other: CollectedRows) -> CollectedRows:
         """Return the rows of both."""
@@ -55,59 +58,43 @@ def collects(parts: Parts, design: Design, n_rows: int) -> bool:
     inside = parts.parts if isinstance(parts, Wrapped) else parts
     if not isinstance(inside, FileParts) or not design.is_split(n_rows):
         return False
-    entries = sum(max(1, term.entries) for term in design.terms_)
-    return n_rows * (ENTRY_BYTES * entries + 4) <= SHARE * inside.memory
+    return _fit_into_memory(inside, n_rows, design.form.row_bytes)
+
+
+def will_collect(parts: Parts, design: Design | None, columns: int) -> bool:
+    """Whether the rows are going to be collected, as far as that can be told before any is read.
+
+    Then no sample need be drawn of them.
+    """
+    from oddsmith.engines.files import FileParts
+
+    inside = parts.parts if isinstance(parts, Wrapped) else parts
+    if not isinstance(inside, FileParts) or design is None or design.formula is not None:
+        return False
+    rows, texts = inside.expected_rows, any(KINDS.get(type_name(type_)) == "category" for type_ in inside.schema.types)
+    return texts and rows * columns >= SPLIT_ELEMENTS and _fit_into_memory(inside, rows, ENTRY_BYTES * columns)
+
+
+def _fit_into_memory(files: FileParts, n_rows: int, row_bytes: int) -> bool:
+    return n_rows * (row_bytes + LABEL_BYTES) <= SHARE * files.memory
 
 
 def collect(parts: Parts, encode: Callable[..., Block], K: int) -> MemorySource:
     """Return all rows of files as one source in memory (one pass)."""
+    from oddsmith.engines.files import FileParts
+
     source = PartedSource(parts, encode)
     found: CollectedRows = parts.engine.fold(CollectedRows, source, None)  # type: ignore[type-var]
+    files = parts.innermost if isinstance(parts, Wrapped) else parts
+    if isinstance(files, FileParts):
+        files.forget()  # or the blocks that it has cached would be there twice
+        pa.default_memory_pool().release_unused()
     blocks = list(found.blocks)
-    rows = _joined([block.Phi for block in blocks])
     t = np.concatenate([block.t for block in blocks])
     some = any(block.s is not None for block in blocks)
     s = np.concatenate([block.weights() for block in blocks]) if some else None
     shifted = blocks[0].offset is not None
     offset = np.concatenate([block.offset for block in blocks if block.offset is not None]) if shifted else None
-    return MemorySource(rows, t, K, s, offset=offset)
-
-
-def _detached(part: Rows) -> Rows:
-    if isinstance(part, ColumnRows):
-        return ColumnRows(tuple(np.array(array) for array in part.arrays), part.n_rows)
-    if isinstance(part, CodeRows):
-        # Each piece has a dictionary of its own: what they share is the column of each level.
-        M = part.shape[1]
-        x = None if part.x is None else np.array(part.x)
-        return CodeRows(narrowest(part.places(), M), M, x=x)
-    return part
-
-
-def _joined(rows: list[Rows]) -> SplitRows:
-    """Return the rows of several blocks as one; arrays are let go as they are joined."""
-    parts: list[Rows] = []
-    pieces = [list(piece.parts) for piece in rows if isinstance(piece, SplitRows)]
-    for k in range(len(pieces[0])):
-        some = [piece[k] for piece in pieces]
-        for piece in pieces:
-            piece[k] = None  # type: ignore[call-overload]
-        parts.append(_joined_part(some))
-    return SplitRows(tuple(parts))
-
-
-def _joined_part(some: list[Rows]) -> Rows:
-    first = some[0]
-    if isinstance(first, ColumnRows):
-        columns = zip(*(part.arrays for part in some if isinstance(part, ColumnRows)), strict=True)
-        return ColumnRows(tuple(np.concatenate(arrays) for arrays in columns), sum(part.shape[0] for part in some))
-    if isinstance(first, CodeRows):
-        factors = [part for part in some if isinstance(part, CodeRows)]
-        x: npt.NDArray[np.float64] | None = None
-        if first.x is not None:
-            x = np.concatenate([part.x for part in factors if part.x is not None])
-        return replace(first, codes=np.concatenate([part.codes for part in factors]), x=x)
-    from scipy import sparse
-
-    stacked = sparse.csr_array(sparse.vstack([part.concrete().X for part in some], format="csr"))
-    return SparseRows(stacked)
+    rows = [block.Phi for block in blocks if isinstance(block.Phi, SplitRows)]
+    del found, blocks
+    return MemorySource(join_rows(rows), t, K, s, offset=offset)

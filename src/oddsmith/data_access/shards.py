@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import narwhals as nw
 from sklearn.base import BaseEstimator, clone
 
-from oddsmith.data_access.training_stream import Stream, find_roles
+from oddsmith.data_access.training_stream import Stream, find_roles, learn_formats
 from oddsmith.design.data_summary import Roles, locate_errors, some_weights
 from oddsmith.design.inputs import as_array
+from oddsmith.design.text_columns import keep_formats, learned_formats
 from oddsmith.engines import PartedSource, Piece
 from oddsmith.errors import InvalidInputError
 from oddsmith.statistic import Shape
@@ -65,8 +66,10 @@ def fit_shards(model: BaseEstimator, stream: Stream) -> BaseEstimator:
     """Return the model of all pieces of a stream: one pass."""
     roles = find_roles(stream)
     parts = roles.select(stream.parts)
+    roles = learn_formats(model, parts, roles)
     params = ShardParams(clone(model).set_params(threads=1), roles)
     shard = parts.engine.fold(Shard, PartedSource(parts), params)  # type: ignore[type-var]
     if shard.model is None:
         raise InvalidInputError("The data has 0 rows (of positive weight): found array with 0 sample(s).")
+    keep_formats(shard.model, learned_formats(model))
     return shard.model

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -13,7 +12,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from oddsmith.data_access.checkpoint import with_journal
-from oddsmith.data_access.collected_rows import collect, collects
+from oddsmith.data_access.collected_rows import collect, collects, will_collect
 from oddsmith.data_access.training_data import TrainingData
 from oddsmith.design import inputs
 from oddsmith.design.class_weight import learn_class_weight
@@ -22,14 +21,17 @@ from oddsmith.design.fitted_design import as_design, check_intercept, keep_desig
 from oddsmith.design.formula import read_formula
 from oddsmith.design.inputs import feature_names, learned_design
 from oddsmith.design.table import Design
-from oddsmith.design.text_columns import describe, keep_formats
+from oddsmith.design.text_columns import describe, find_formats, keep_formats
 from oddsmith.engines import Engine, MemorySource, PartedSource, Progress
 from oddsmith.engines.base import S
 from oddsmith.engines.files import FileParts
 from oddsmith.engines.progress import following
 from oddsmith.engines.scan import Scanned, Wrapped, find_parts
+from oddsmith.engines.text_formats import TextFormat
 from oddsmith.errors import FormatWarning, InvalidInputError, caller_level
 from oddsmith.protocols import Labels
+from oddsmith.rows import Rows, SplitRows
+from oddsmith.rows.split import join_rows
 
 SAMPLE_NUMBERS = 16_000_000
 """Numbers in the sample that the first pass draws: 128 MB, and a Hessian within a few per cent of that of all rows."""
@@ -118,8 +120,12 @@ def read_stream(
     roles = find_roles(stream, wanted, None if reset else feature_names(model))
     parts = roles.select(stream.parts)
     if reset:
-        _read_formats(model, parts)
-    summary = _summarise(parts, roles, wanted if reset else None, draw, vars(model).get("seed") or 0)
+        roles = learn_formats(model, parts, roles)
+    if wanted is not None:
+        parts = _read_codes(parts, roles)
+    seed = vars(model).get("seed") or 0
+    whole = split and will_collect(parts, wanted, len(roles.features or ()))
+    summary = _summarise(parts, roles, wanted if reset else None, draw and not whole, seed)
     if reset:
         learned = _learn(model, design, wanted, summary, roles)
         inputs.check_two_classes(summary.classes)
@@ -135,10 +141,15 @@ def read_stream(
     encode = BlockEncoder(roles=read, classes=classes, design=learned, names=names, missing=missing, dtype=dtype)
     encode = replace(encode, class_weight=factors)
     weight = class_weight if factors is None else factors * class_weight
-    if split and learned is not None and collects(parts, learned, summary.n_rows):
-        rows = collect(parts, replace(encode, split=True), len(classes))
+    form = learned.form if split and learned is not None and learned.is_split(summary.n_rows) else None
+    encode = replace(encode, split=form is not None)
+    if form is not None and learned is not None and collects(parts, learned, summary.n_rows):
+        del summary  # and its sample
+        rows = collect(parts, encode, len(classes))
         columns = learned.get_feature_names_out()
         return TrainingData(classes, rows, weight, lambda: inputs.check_finite(rows.X, columns))
+    if draw and whole:  # after all there must be a sample
+        summary = replace(summary, drawn=_summarise(parts, roles, None, draw, seed).drawn)
     mean = None if summary.offset_sum is None else np.atleast_1d(summary.offset_sum) / summary.weight.sum()
     counted = summary.n_present == summary.n_rows == float(summary.weight.sum())
     weighted = roles.weight is not None or factors is not None or not counted
@@ -150,7 +161,8 @@ def read_stream(
         M=len(learned.get_feature_names_out()) if learned is not None else len(names or ()) or summary.columns,
         K=len(classes),
         n_present=summary.n_present,
-        encodes_sparse=learned is not None and learned.sparse_,
+        encodes_sparse=learned is not None and learned.sparse_ and form is None,
+        form=form,
         weighted=weighted,
         offset_mean=mean if mean is None or len(classes) == 2 else mean[1:] - mean[0],
         drawn=_encode_sample(summary, encode) if summary.drawn else None,
@@ -168,15 +180,38 @@ def learn_stream_class_weight(model: BaseEstimator, stream: Stream) -> dict[Any,
     return dict(zip(summary.classes.tolist(), factors.tolist(), strict=True))
 
 
-def _read_formats(model: BaseEstimator, parts: Wrapped) -> None:
-    """Keep the formats of text columns on a model, and say how text was read."""
-    files = parts.innermost
-    keep_formats(model, {})
+@runtime_checkable
+class TypedTables(Protocol):
+    """Pieces whose columns have types, text among them: Parquet and Arrow files, frames of Dask and Spark."""
+
+    def text_sample(self, columns: Sequence[str]) -> Any:
+        """Return some rows of those of the columns that are text, as a table; None if none is, or text has formats."""
+
+
+def learn_formats(model: BaseEstimator, parts: Wrapped, roles: Roles) -> Roles:
+    """Keep the formats of text columns on a model, say how text was read, and return roles that read it so.
+
+    Text files are read by formats of their own; in other pieces a sample of the features shows them.
+    """
+    inner, found, told, dialect = parts.innermost, {}, {}, ""
+    if isinstance(inner, FileParts):
+        found, told, dialect = {**inner.plain_formats, **inner.formats}, inner.formats, inner.dialect
+    own: dict[str, TextFormat] = {}
+    if isinstance(inner, TypedTables) and may_sample(parts) and roles.features:
+        own = find_formats(inner.text_sample(roles.features))
+    keep_formats(model, {**found, **own})
+    if told or own or dialect:
+        warnings.warn(describe({**told, **own}, dialect), FormatWarning, stacklevel=caller_level())
+    return replace(roles, formats=tuple(own.items()))
+
+
+def _read_codes(parts: Wrapped, roles: Roles) -> Wrapped:
+    """Return pieces of files in which texts are read as codes, where that can be."""
+    files = parts.parts
     if not isinstance(files, FileParts):
-        return
-    keep_formats(model, {**files.plain_formats, **files.formats})
-    if files.formats or files.dialect:
-        warnings.warn(describe(files.formats, files.dialect), FormatWarning, stacklevel=caller_level())
+        return parts
+    formatted = dict(roles.formats)  # their text is read as numbers or dates
+    return replace(parts, parts=files.with_codes([name for name in roles.features or () if name not in formatted]))
 
 
 def find_roles(stream: Stream, design: Design | None = None, features: Iterable[object] | None = None) -> Roles:
@@ -247,10 +282,18 @@ def _encode_sample(summary: DataSummary, encode: BlockEncoder) -> MemorySource |
     if not blocks:
         return None
     first, K = blocks[0], len(encode.classes)
-    if len(blocks) == 1:
-        return MemorySource(first.X, first.t, K, first.s, offset=first.offset)
-    stack: Any = partial(sparse.vstack, format="csr") if first.is_sparse else np.concatenate
-    X, t = stack([block.X for block in blocks]), np.concatenate([block.t for block in blocks])
+    X, t = _stack([block.Phi for block in blocks]), np.concatenate([block.t for block in blocks])
     s = None if first.s is None else np.concatenate([block.weights() for block in blocks])
     offset = None if first.offset is None else np.concatenate([block.offset for block in blocks])
     return MemorySource(X, t, K, s, offset=offset)
+
+
+def _stack(some: list[Rows]) -> Any:
+    """Return rows, one after another: in parts, as a CSR matrix or as an array."""
+    tables = [rows for rows in some if isinstance(rows, SplitRows)]
+    if tables:
+        return tables[0] if len(tables) == 1 else join_rows(tables)
+    concrete = [rows.concrete().X for rows in some]
+    if len(concrete) == 1:
+        return concrete[0]
+    return sparse.vstack(concrete, format="csr") if some[0].is_sparse else np.concatenate(concrete)

@@ -19,26 +19,30 @@ from oddsmith.design.inputs import ArrayOrCSR, Codes, as_array, as_table, take_r
 from oddsmith.design.labels import code_labels, union_of_classes
 from oddsmith.design.levels import TableSchema
 from oddsmith.design.table import Design
+from oddsmith.design.text_columns import read_formats
 from oddsmith.engines import Piece
 from oddsmith.engines.scan import Wrapped
+from oddsmith.engines.text_formats import TextFormat
 from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError, as_input_errors
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices, Labels
-from oddsmith.rows import as_rows
+from oddsmith.rows import SplitRows, as_rows
 from oddsmith.statistic import Shape
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Roles:
     """Which columns of a table are labels, weights and offsets; None where a piece brings them by itself, or none.
 
-    ``features`` are the columns that a model reads, None for all others (and for arrays).
+    ``features`` are the columns that a model reads, None for all others (and for arrays); ``formats`` says how text in
+    some of them is read, by name.
     """
 
-    y: str | None = None
-    weight: str | None = None
-    offset: str | None = None
+    y: str | None = field(default=None, kw_only=False)
+    weight: str | None = field(default=None, kw_only=False)
+    offset: str | None = field(default=None, kw_only=False)
     features: tuple[str, ...] | None = None
+    formats: tuple[tuple[str, TextFormat], ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -55,13 +59,17 @@ class Roles:
         if table is None:
             return piece.rows
         wanted = self.features or tuple(name for name in table.columns if name not in self.names)
+        known = set(table.columns)
         for name in wanted:
-            if name not in table.schema:
+            if name not in known:
                 raise InvalidInputError(
                     f"Column {name!r} is missing. There are: {', '.join(map(repr, table.columns))}. Every part of the "
                     "data needs the same columns."
                 )
-        return table.select(wanted)
+        rows = table.select(wanted)
+        if not self.formats:
+            return rows
+        return nw.from_native(read_formats(rows.to_native(), dict(self.formats), "the first rows"), eager_only=True)
 
     def column(self, piece: Piece, role: str) -> Any:
         """Return labels (``"y"``), weights (``"weight"``) or offsets (``"offset"``) of a piece, None if it has none."""
@@ -209,6 +217,10 @@ class DataSummary:
         some = replace(self, n_rows=n_rows, n_present=n_present, classes=classes, weight=weight)
         return replace(some, schema=schema, offset_sum=offset, drawn=drawn)
 
+    def pruned(self) -> DataSummary:
+        """Return the summary without levels that a dictionary has and no row: these are nobody's business."""
+        return self if self.schema is None else replace(self, schema=self.schema.pruned())
+
     @classmethod
     def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[DataSummaryParams]:
         return [DataSummaryParams(roles=Roles()), DataSummaryParams(roles=Roles(), share=0.5, most=8)]
@@ -302,9 +314,23 @@ class BlockEncoder:
             else:
                 present = s if s is None or s.any() else None
                 rows, kept = self.design.retrain(table, present, part=True, split=self.split)
+            if isinstance(rows, SplitRows):
+                rows = self._compact(rows)
             t = self._codes(self.roles.labels(piece, n, kept) if n else ())
             s = multiply(take_rows(s, kept), t, self.class_weight)
             return Block(as_rows(rows), t, s, take_rows(offset, kept))
+
+    def _compact(self, rows: SplitRows) -> SplitRows:
+        """Return rows in parts as arrays of their own: views would keep the whole piece."""
+        compact = rows.compact(self.dtype)
+        if not self.missing:
+            try:
+                inputs.check_finite(compact, None)
+            except InvalidInputError:  # names are made of all levels
+                assert self.design is not None
+                inputs.check_finite(compact, self.design.get_feature_names_out())
+                raise
+        return compact
 
     def _codes(self, labels: Sequence[object]) -> Codes:
         if not len(labels):

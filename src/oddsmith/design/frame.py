@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +26,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
+from oddsmith.cached_property import cached_property
 from oddsmith.design import inputs
 from oddsmith.design.foreign_errors import explain_rows
 from oddsmith.design.inputs import ArrayOrCSR, arrow_numbers, as_table, column_numbers
@@ -53,6 +54,40 @@ TICKS = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_0
 """Ticks of a clock in a day."""
 
 
+MANY_TEXTS = 1000
+"""Levels of text from which they stay in Arrow: no Python object is made of each."""
+
+
+class TextLevels(Sequence[Any]):
+    """Many texts that differ, in an Arrow array: a sequence whose Python objects are made when they are asked for.
+
+    >>> levels = TextLevels(pa.array(["b", "a"]))
+    >>> len(levels), levels[1], levels == ("b", "a")
+    (2, 'a', True)
+    """
+
+    def __init__(self, array: pa.Array) -> None:
+        self.array = array
+
+    @cached_property
+    def _texts(self) -> tuple[str, ...]:
+        return tuple(self.array.to_pylist())
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, i: Any) -> Any:
+        return self._texts[i]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._texts == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 @dataclass(frozen=True)
 class Coded:
     """A column as codes of its levels: −1 where it is missing. ``ordered``: the levels have an order of their own.
@@ -62,7 +97,7 @@ class Coded:
     (('b', 'a'), [0, -1, 1, 0], False)
     """
 
-    levels: tuple[Any, ...]
+    levels: Sequence[Any]
     codes: npt.NDArray[np.signedinteger[Any]]
     ordered: bool = False
 
@@ -190,7 +225,11 @@ def code(array: pa.Array) -> Coded:
     if not pa.types.is_signed_integer(indices.type) or pa.types.is_int64(indices.type):
         indices = indices.cast(pa.int32())
     codes = np.asarray((indices.fill_null(-1) if indices.null_count else indices).to_numpy(zero_copy_only=False))
-    levels, ordered = array.dictionary.to_pylist(), bool(array.type.ordered)
+    dictionary, ordered = array.dictionary, bool(array.type.ordered)
+    if len(dictionary) >= MANY_TEXTS and is_text(dictionary.type) and not dictionary.null_count:
+        if len(dictionary.dictionary_encode().dictionary) == len(dictionary):
+            return Coded(TextLevels(dictionary), codes, ordered)
+    levels = dictionary.to_pylist()
     kept: dict[Any, int] = {}
     # A dictionary may hold nulls, NaN, or a level twice.
     place = [-1 if level is None or level != level else kept.setdefault(level, len(kept)) for level in levels]
@@ -400,6 +439,15 @@ def type_name(type_: pa.DataType) -> str:
         **dict.fromkeys((is_.is_string, is_.is_large_string, is_.is_string_view), "text"),
     }
     return next((name for test, name in names.items() if test(type_)), "")
+
+
+def is_text(type_: pa.DataType) -> bool:
+    """Whether an Arrow type holds texts.
+
+    >>> is_text(pa.large_string()), is_text(pa.binary())
+    (True, False)
+    """
+    return type_name(type_) == "text"
 
 
 def example(array: pa.Array) -> Any:

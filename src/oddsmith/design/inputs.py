@@ -369,10 +369,11 @@ def _are_texts(labels: Labels) -> bool:
 
 def _text_codes(labels: Labels) -> tuple[Labels, Codes]:
     """Return the sorted classes and codes of labels that are texts: what `numpy.unique` gives, without sorting all."""
-    place: dict[str, int] = {}
-    found = np.fromiter((place.setdefault(text, len(place)) for text in labels.tolist()), np.int32, len(labels))
-    classes, rank = np.unique(np.array(list(place), dtype=labels.dtype), return_inverse=True)
-    return classes, rank.astype(np.int32)[found]
+    import pyarrow as pa
+
+    coded = pa.array(labels.tolist(), pa.large_string()).dictionary_encode()
+    classes, rank = np.unique(np.array(coded.dictionary.to_pylist(), dtype=labels.dtype), return_inverse=True)
+    return classes, rank.astype(np.int32)[coded.indices.to_numpy()]
 
 
 def _small_integers(y: object, n_rows: int) -> tuple[Labels, Codes] | None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from oddsmith.cached_property import cached_property
 from oddsmith.design.formula import Formula
-from oddsmith.design.frame import KIND_WORDS, Coded, Frame
+from oddsmith.design.frame import KIND_WORDS, Coded, Frame, TextLevels
+from oddsmith.design.inputs import take_rows
 from oddsmith.engines.memory import available_cores, parallel_map
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.numerics import Array
@@ -19,6 +23,7 @@ from oddsmith.protocols import Indices
 from oddsmith.rows.codes import CODES, CodeRows, narrowest
 
 CHUNK_ROWS = 1 << 20
+KEPT_DICTIONARIES = 2
 MISSING = "missing"
 """How a missing value is called where it is a level."""
 
@@ -29,7 +34,8 @@ class ColumnSummary:
 
     ``levels`` (sorted, or in the order that the column has ``declared``) have the total ``weight`` of their rows;
     ``missing`` and ``observed`` are the weights of rows without and with a value, ``mean`` is that of the numbers.
-    Rows of weight 0 are not there.
+    Rows of weight 0 are not there. Many levels of text are counted in the Arrow table ``texts``, in no order, until
+    the summary is `settled`.
 
     >>> from oddsmith.design.frame import read_frame
     >>> import polars
@@ -46,9 +52,43 @@ class ColumnSummary:
     observed: float = 0.0
     mean: float = 0.0
     missing: float = 0.0
+    texts: pa.Table | None = None
+
+    def settled(self) -> ColumnSummary:
+        """Return the summary with its levels in order."""
+        if self.texts is None:
+            return self
+        there = self.pruned().texts
+        assert there is not None
+        levels, weight = there["level"].to_pylist(), there["weight"].to_numpy()
+        order = sorted(range(len(levels)), key=levels.__getitem__)
+        ordered = tuple(levels[i] for i in order)
+        return replace(self, levels=ordered, weight=np.asarray(weight[order], dtype=np.float64), texts=None)
+
+    def pruned(self) -> ColumnSummary:
+        """Return the summary without levels that a dictionary has and no row."""
+        if self.texts is None:
+            return self
+        return replace(self, texts=self.texts.filter(pc.greater(self.texts["weight"], 0.0)))
+
+    def _counted(self) -> pa.Table | None:
+        """The levels as an Arrow table, if they are texts without an order of their own."""
+        if self.texts is not None or self.declared is not None or not all(type(one) is str for one in self.levels):
+            return self.texts
+        levels = pa.array(self.levels, pa.string())
+        return pa.table({"level": levels, "weight": np.asarray(self.weight, dtype=np.float64)})
 
     def merge(self, other: ColumnSummary) -> ColumnSummary:
         """Return what the rows of both hold, which are of one kind, or nothing but missing values."""
+        if self.texts is None and other.texts is None:
+            return self._merge(other)
+        one, two = self._counted(), other._counted()
+        if one is None or two is None:
+            return self.settled()._merge(other.settled())
+        bare = [replace(part, levels=(), weight=np.zeros(0), declared=None, texts=None) for part in (self, other)]
+        return replace(bare[0]._merge(bare[1]), texts=_merge_texts(one, two))
+
+    def _merge(self, other: ColumnSummary) -> ColumnSummary:
         kind, missing = other.kind if self.kind == "empty" else self.kind, self.missing + other.missing
         declared = self.declared if self.declared == other.declared or not other.levels else None
         declared = other.declared if not self.levels else declared
@@ -64,25 +104,54 @@ class ColumnSummary:
         return replace(both, observed=observed, mean=mean, missing=missing)
 
 
+def _merge_texts(one: pa.Table, two: pa.Table) -> pa.Table:
+    """Return the levels of two tables, with the sums of their weights."""
+    known, more = (_one_chunk(part["level"]) for part in (one, two))
+    if known.type == more.type and known.equals(more):  # pieces of one dictionary
+        return pa.table({"level": known, "weight": one["weight"].to_numpy() + two["weight"].to_numpy()})
+    if known.type != more.type:
+        known, more = known.cast(pa.large_string()), more.cast(pa.large_string())
+    found = pc.index_in(more, value_set=known)
+    new = np.asarray(found.is_null())
+    weight = one["weight"].to_numpy().copy()
+    weight[np.asarray(found.drop_null())] += two["weight"].to_numpy()[~new]  # each level is there once
+    if new.any():
+        known = pa.concat_arrays([known, more.filter(pa.array(new))])
+        weight = np.concatenate([weight, two["weight"].to_numpy()[new]])
+    return pa.table({"level": known, "weight": weight})
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
 def summarise_column(frame: Frame, name: str, s: Array | None = None, *, levels: bool) -> ColumnSummary:
     """Return what the rows of a frame, of the weights ``s``, hold in a column: its ``levels``, or its numbers."""
     kind = frame.kinds[name]
     if levels:
         coded = frame.coded(name)
         n = len(coded.levels)
-        missing, *weight = level_weights(coded.codes, n, s).tolist()
+        counts = level_weights(coded.codes, n, s)
+        if isinstance(coded.levels, TextLevels) and not coded.ordered:
+            texts = pa.table({"level": coded.levels.array, "weight": counts[1:]})
+            observed = float(counts[1:].sum())
+            return ColumnSummary(kind=kind, observed=observed, missing=float(counts[0]), texts=texts)
+        missing, *weight = counts.tolist()
         total = dict(zip(coded.levels, weight, strict=True))
-        declared = coded.levels if coded.ordered else None
+        declared = tuple(coded.levels) if coded.ordered else None
         found = in_order([level for level, w in total.items() if w > 0], declared)
         weights, observed = np.array([total[level] for level in found]), float(np.sum(weight))
         summary = ColumnSummary(kind=kind, levels=found, weight=weights, declared=declared)
         return replace(summary, observed=observed, missing=missing)
     x = frame.numbers(name)
-    s = np.ones(len(x)) if s is None else s
-    present = ~np.isnan(x) & (s > 0)
-    observed = float(s[present].sum())
-    mean = float(s[present] @ (x[present] / observed)) if observed > 0 else 0.0
-    return ColumnSummary(kind=kind, observed=observed, mean=mean, missing=float(s[np.isnan(x)].sum()))
+    absent = np.isnan(x)
+    missing = float(absent.sum() if s is None else s[absent].sum())
+    present = ~absent if s is None else ~absent & (s > 0)
+    x, s = (x, s) if present.all() else (x[present], take_rows(s, np.flatnonzero(present)))
+    observed = float(len(x) if s is None else s.sum())
+    # No product of vectors by BLAS, whose threads would wake up for it.
+    mean = float((x / observed if s is None else x / observed * s).sum()) if observed > 0 else 0.0
+    return ColumnSummary(kind=kind, observed=observed, mean=mean, missing=missing)
 
 
 def level_weights(codes: npt.NDArray[np.signedinteger[Any]], n: int, s: Array | None) -> Array:
@@ -128,10 +197,42 @@ class Category:
         levels = [self.levels[i] for i in self.columns(full=full)]
         return [f"{self.name}[{MISSING if level is None else level}]" for level in levels]
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {one.name: getattr(self, one.name) for one in fields(self)}  # without what is cached
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether a missing value is a level: the last one."""
+        return self.levels[-1:] == (None,)
+
+    @cached_property
+    def _texts(self) -> pa.Array | None:
+        """The levels as an Arrow array, None unless all are texts."""
+        levels = self.levels[:-1] if self.has_missing else self.levels
+        return pa.array(levels, pa.large_string()) if all(type(level) is str for level in levels) else None
+
     def table(self, coded: Coded) -> Indices:
         """Return which of `levels` each of the column's levels is (−1: unknown), that of missing values last."""
+        if isinstance(coded.levels, TextLevels) and self._texts is not None:
+            return self._text_table(coded.levels)
         place = {level: i for i, level in enumerate(self.levels)}
         return np.array([*(place.get(level, -1) for level in coded.levels), place.get(None, -1)], dtype=np.intp)
+
+    @cached_property
+    def _known(self) -> list[tuple[pa.Array, Indices]]:
+        return []
+
+    def _text_table(self, levels: TextLevels) -> Indices:
+        """As `table`; what was found for a dictionary is kept for other pieces of it."""
+        for array, table in self._known:
+            if array.type == levels.array.type and array.equals(levels.array):
+                return table
+        found = pc.index_in(levels.array.cast(pa.large_string()), value_set=self._texts)
+        last = len(self.levels) - 1 if self.has_missing else -1
+        table = np.append(np.asarray(found.fill_null(-1), dtype=np.intp), last)
+        self._known[KEPT_DICTIONARIES - 1 :] = []
+        self._known.insert(0, (levels.array, table))
+        return table
 
     def code_rows(
         self, coded: Coded, unseen: str, absent: npt.NDArray[np.bool_] | None = None, *, full: bool
@@ -228,6 +329,10 @@ class TableSchema:
             known = [part for part in parts if part is not None]
             seen[name, levels] = known[0] if len(known) == 1 else known[0].merge(known[1])
         return TableSchema(kinds, seen)
+
+    def pruned(self) -> TableSchema:
+        """Return the schema without levels that no row has, as it may leave its place."""
+        return TableSchema(self.kinds, {use: summary.pruned() for use, summary in self.seen.items()})
 
     @property
     def is_plain(self) -> bool:

@@ -11,8 +11,8 @@ from oddsmith.protocols import Indices
 MISSING_REMEDIES = {
     "error": "this design takes complete rows only. Use Design(missing='drop') or Design(missing='indicator'), or fill "
     "them first.",
-    "drop": "rows with missing values were left out of the fit, so nothing is known about them. Leave them out, or fit "
-    "with missing='indicator'.",
+    "drop": "rows with missing values were left out of the fit, so nothing is known about them. Remove these "
+    "rows, or fit with missing='indicator'.",
     "indicator": "had none in the fit, so nothing is known about them. Fill them first, or fit with rows that have "
     "some.",
 }

@@ -18,11 +18,34 @@ from oddsmith.design.terms import Factor, Term, Values, encode
 from oddsmith.protocols import Indices
 from oddsmith.rows import CodeRows, ColumnRows, Rows, SparseRows, SplitRows
 from oddsmith.rows.codes import narrowest
+from oddsmith.rows.split import TableForm
 
 Levels = Callable[[Factor], CodeRows]
 """The rows of the 0/1 columns of a category."""
 Numbers = Callable[[Factor], list[npt.NDArray[Any]]]
 """The columns of numbers of a factor."""
+
+
+def is_coded(term: Term) -> bool:
+    """Whether a code for each row holds a term: levels, and numbers of one column each beside them."""
+    others = [factor for factor in term.factors if factor.what != "levels"]
+    return len(others) < len(term.factors) and all(len(factor.names) == 1 for factor in others)
+
+
+def split_form(terms: Sequence[Term]) -> TableForm:
+    """Return the form of the rows of all terms."""
+    *starts, M = np.cumsum([0, *(term.width for term in terms)]).tolist()
+    coded = [(first, term) for first, term in zip(starts, terms, strict=True) if is_coded(term)]
+    products = [(first, term) for first, term in coded if any(factor.what != "levels" for factor in term.factors)]
+    codes = sum(narrowest(np.empty(0, dtype=np.int64), term.width).itemsize for _, term in coded)
+    numbers = sum(max(1, term.entries) for term in terms if not is_coded(term)) + len(products)
+    return TableForm(
+        M=M,
+        factors=tuple((first, first + term.width) for first, term in coded),
+        entries=float(sum(max(1, term.entries) for term in terms)),
+        row_bytes=8 * numbers + codes,
+        products=tuple((first, first + term.width) for first, term in products),
+    )
 
 
 def split_rows(terms: Sequence[Term], n_rows: int, levels: Levels, numbers: Numbers, values: Values) -> SplitRows:
@@ -33,7 +56,7 @@ def split_rows(terms: Sequence[Term], n_rows: int, levels: Levels, numbers: Numb
         others = [factor for factor in term.factors if factor.what != "levels"]
         if not category and len(others) == 1:
             parts.append(ColumnRows(tuple(numbers(others[0])), n_rows))
-        elif category and all(len(factor.names) == 1 for factor in others):
+        elif is_coded(term):
             x = None
             for factor in others:
                 (column,) = numbers(factor)

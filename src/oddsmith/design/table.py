@@ -19,7 +19,7 @@ from oddsmith.design.inputs import ArrayOrCSR, as_table, check_fitted, restored_
 from oddsmith.design.level_checks import warn_of_levels
 from oddsmith.design.levels import MISSING, Category, ColumnSummary, Summaries, TableSchema, choose_reference, summarise
 from oddsmith.design.missing_values import complete_rows, empty_error, missing_error
-from oddsmith.design.split import split_rows
+from oddsmith.design.split import split_form, split_rows
 from oddsmith.design.terms import Factor, Term, contrasts, encode, indicator, is_sparse
 from oddsmith.errors import (
     CollinearityWarning,
@@ -31,6 +31,7 @@ from oddsmith.errors import (
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 from oddsmith.rows import CodeRows, SplitRows
+from oddsmith.rows.split import TableForm
 
 Reference = str | dict[str, Any] | None
 SPLIT_ELEMENTS = 1_500_000
@@ -309,6 +310,7 @@ class Design(TransformerMixin, BaseEstimator):
                 raise empty_error(name)
         given = {f.category: f.reference for term in formula.terms for f in term if f.reference is not None}
         self.categories_, self.fills_, self.states_ = {}, {}, {}
+        summaries = {use: summary.settled() for use, summary in summaries.items()}
         for (name, levels), summary in summaries.items():
             if all_rows and not summary.observed > 0:
                 raise empty_error(name)
@@ -408,6 +410,16 @@ class Design(TransformerMixin, BaseEstimator):
         large = self.sparse_ or n_rows * width >= SPLIT_ELEMENTS
         return large and any(factor.what == "levels" for term in self.terms_ for factor in term.factors)
 
+    @property
+    def form(self) -> TableForm:
+        """The columns of the rows in parts, before there are any.
+
+        >>> import polars
+        >>> Design().fit(polars.DataFrame({"x": ["a", "b", "c"], "n": [1, 2, 3]})).form.factors
+        ((0, 2),)
+        """
+        return split_form(self.terms_)
+
     def _split(self, frame: Frame, s: Array | None = None) -> SplitRows:
         """Return the rows in parts, numbers where they lie and categories as codes."""
         absent = None if s is None else s == 0.0
@@ -415,7 +427,7 @@ class Design(TransformerMixin, BaseEstimator):
         def levels(factor: Factor) -> CodeRows:
             category = self.categories_[factor.of]
             coded = frame.coded(factor.of)
-            if None not in category.levels and int(coded.codes.min(initial=0)) < 0:
+            if not category.has_missing and int(coded.codes.min(initial=0)) < 0:
                 raise missing_error(category.name, frame, self.missing)
             return category.code_rows(coded, self.unseen, absent, full=factor.full)
 
@@ -458,7 +470,7 @@ class Design(TransformerMixin, BaseEstimator):
     ) -> tuple[Indices, Indices]:
         """Return the column of each row's level, without that of the reference (−1) and with it."""
         coded = frame.coded(category.name)
-        if None not in category.levels and (coded.codes < 0).any():
+        if not category.has_missing and (coded.codes < 0).any():
             raise missing_error(category.name, frame, self.missing)
         places = category.places(coded, self.unseen, absent)
         levels = np.arange(len(category.levels))

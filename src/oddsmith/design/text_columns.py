@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -60,31 +60,35 @@ def recognise(X: Any, y: object = None) -> tuple[Any, dict[str, TextFormat]]:
     if table is None:
         return X, {}
     known = _attached(arrow_table(table))
-    texts = [column for column in table.iter_columns() if column.dtype == nw.String and column.name not in known]
-    if not texts:
-        return X, known
-    from oddsmith.engines.text_formats import find_format
-
-    found, columns = {}, []
-    for column in texts:
-        array = _as_arrow(column)
-        format_ = None if array is None else find_format(array)
-        if format_ is None or (isinstance(y, str) and column.name == y and format_.kind != "levels"):
-            continue
-        values, broken = format_.parse(array)
-        if broken is None:  # what breaks off after the sample stays text
-            found[str(column.name)] = format_
-            columns.append(_series(column.name, values, table))
+    found = find_formats(X, y, known)
     if not found:
         return X, known
     warnings.warn(describe(found), FormatWarning, stacklevel=caller_level())
-    return table.with_columns(*columns).to_native(), {**known, **found}
+    return read_formats(X, found), {**known, **found}
 
 
-def read_formats(X: Any, formats: Formats) -> Any:
+def find_formats(X: Any, y: object = None, known: Container[str] = ()) -> dict[str, TextFormat]:
+    """Return the formats of the text columns of a table, those ``known`` left out; see `recognise`."""
+    table = as_table(X)
+    found: dict[str, TextFormat] = {}
+    for column in () if table is None else table.iter_columns():
+        array = _as_arrow(column) if column.dtype == nw.String and column.name not in known else None
+        if array is None:
+            continue
+        from oddsmith.engines.text_formats import find_format
+
+        format_ = find_format(array)
+        if format_ is None or (isinstance(y, str) and column.name == y and format_.kind != "levels"):
+            continue
+        if format_.parse(array)[1] is None:  # what breaks off after the sample stays text
+            found[str(column.name)] = format_
+    return found
+
+
+def read_formats(X: Any, formats: Formats, seen: str = "the fit") -> Any:
     """Return a table with columns of text read by the formats of a fit; a value that breaks its format is refused.
 
-    Columns that are no text are what they are.
+    Columns that are no text are what they are. ``seen`` is where the formats come from, for the sentence.
     """
     table = as_table(X) if formats else None
     if table is None:
@@ -98,7 +102,7 @@ def read_formats(X: Any, formats: Formats) -> Any:
         if broken is not None:
             row = column.to_list().index(broken)
             why = format_.describe_error(str(column.name), broken, f"row {row}")
-            raise InvalidInputError(f"{why[0].upper()}{why[1:]} So the column was written in the fit.", row=row)
+            raise InvalidInputError(f"{why[0].upper()}{why[1:]} So the column was written in {seen}.", row=row)
         columns.append(_series(column.name, values, table))
     return table.with_columns(*columns).to_native() if columns else X
 

@@ -8,11 +8,11 @@ worker was lost or only thought to be, is still one value in that graph: no row 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -27,7 +27,9 @@ from oddsmith.engines.files.blocks import nbytes
 from oddsmith.engines.memory import one_blas_thread
 from oddsmith.engines.partitioned import PartedSource, Piece, as_it_is, check_columns
 from oddsmith.engines.scan import SAMPLE_BYTES, explaining, offers
+from oddsmith.engines.text_formats import SAMPLED_ROWS
 from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError
+from oddsmith.rows import SplitRows
 
 Fields: TypeAlias = Any
 """The fields of a `Piece`, computed: a table of pandas or an array, what lies beside it, number and name."""
@@ -135,6 +137,14 @@ class DaskParts:
             )
         check_columns(wanted, known, "The table has")
         return replace(self, data=self.data[wanted], _persisted=_PersistedBlocks())
+
+    def text_sample(self, columns: Sequence[str]) -> Any:
+        """Return the first rows of those columns that are text, None if none is: of the first partition."""
+        if not is_frame(self.data):
+            return None
+        texts = [name for name in columns if str(self.data.dtypes[name]) in ("object", "str", "string")]
+        first = self.data[texts].partitions[0] if texts else None
+        return None if first is None else first.map_partitions(methodcaller("head", SAMPLED_ROWS)).compute()
 
     def release(self) -> None:
         """Let go of the blocks kept on the workers. It happens by itself when nobody holds the parts any more."""
@@ -373,6 +383,8 @@ def _settled(block: object) -> object:
     """Return an encoded block whose arrays are aligned in memory: one that came by the wire may not be."""
     if not isinstance(block, Block):
         return block
+    if isinstance(block.Phi, SplitRows):
+        return block  # compact: its arrays were made here
     Phi = block.X
     arrays = (*((Phi.data, Phi.indices, Phi.indptr) if block.is_sparse else (Phi,)), block.t, block.s, block.offset)
     if all(array is None or array.flags.aligned for array in arrays):

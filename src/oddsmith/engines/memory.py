@@ -22,6 +22,7 @@ from oddsmith.block import Block
 from oddsmith.engines.base import ENGINES, Progress, S, merged
 from oddsmith.rows import LazyRows, RunRows, SplitRows, as_rows
 from oddsmith.rows.runs import run_values
+from oddsmith.rows.split import TableForm
 from oddsmith.statistic import Shape
 
 T = TypeVar("T")
@@ -81,6 +82,11 @@ class MemorySource:
     @property
     def is_sparse(self) -> bool:
         return sparse.issparse(self.X) and keeps_sparse(self.transform)
+
+    @property
+    def form(self) -> TableForm | None:
+        """The columns of a table in parts; None for other rows."""
+        return self.X.form if isinstance(self.X, SplitRows) else None
 
     @property
     def size(self) -> float:

@@ -16,6 +16,7 @@ from oddsmith.engines.memory import MemorySource, keeps_sparse
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
 from oddsmith.rows import LazyRows
+from oddsmith.rows.split import TableForm
 from oddsmith.statistic import Shape
 
 
@@ -101,7 +102,8 @@ class PartedSource:
     """Pieces that are encoded where they are: what `MemorySource` is for arrays.
 
     ``n_rows`` rows (``n_present`` of positive weight) of M columns and K classes. ``drawn`` holds a uniform sample of
-    the encoded rows, on which a fit can begin. ``transform`` (a basis, say) makes the rows ``Phi`` of a block.
+    the encoded rows, on which a fit can begin. ``transform`` (a basis, say) makes the rows ``Phi`` of a block. Tables
+    whose blocks have categories as codes have a ``form``.
     """
 
     parts: Any = field(kw_only=False)
@@ -115,6 +117,7 @@ class PartedSource:
     offset_mean: Array | None = None
     drawn: MemorySource | None = None
     transform: Callable[[Any], Any] | None = None
+    form: TableForm | None = None
 
     @property
     def shape(self) -> Shape:
@@ -130,6 +133,8 @@ class PartedSource:
 
     @property
     def size(self) -> float:
+        if self.form is not None:
+            return self.n_rows * self.form.entries
         if self.is_sparse and self.drawn is not None and self.drawn.n_rows:
             return float(4.0 * self.drawn.X.nnz * self.n_rows / self.drawn.n_rows)
         return float(self.n_rows) * self.M

@@ -28,12 +28,14 @@ from weakref import finalize
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from oddsmith.engines import spark_tasks as tasks
 from oddsmith.engines.base import ENGINES, Progress, S, merged
 from oddsmith.engines.partitioned import Job, PartedSource, Piece, as_it_is, check_columns
 from oddsmith.engines.scan import SAMPLE_BYTES, comes_from, explaining, offers
 from oddsmith.engines.spark_tasks import RESULT, TOKEN, Store
+from oddsmith.engines.text_formats import SAMPLED_ROWS
 from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError
 
 if TYPE_CHECKING:
@@ -138,6 +140,14 @@ class SparkParts:
         check_columns(wanted, self.columns, "The Spark DataFrame has")
         chosen = self.frame.select(["`" + name.replace("`", "``") + "`" for name in wanted])
         return replace(self, frame=chosen, key=f"oddsmith-{uuid4().hex}", _cached=_CachedFrame())
+
+    def text_sample(self, columns: Sequence[str]) -> Any:
+        """Return the first rows of those columns that are text, None if none is."""
+        texts = [name for name, kind in self.frame.dtypes if kind == "string" and name in columns]
+        if not texts:
+            return None
+        rows = self.choose(texts).frame.limit(SAMPLED_ROWS).collect()
+        return pa.table({name: pa.array([row[i] for row in rows], pa.string()) for i, name in enumerate(texts)})
 
     def release(self) -> None:
         """Let go of what is held on the executors. It happens by itself when nobody holds the parts any more."""

@@ -26,6 +26,8 @@ import pyarrow.compute as pc
 
 HEAD_ROWS, SPREAD_ROWS, SPREAD = 1000, 250, 4
 """Rows that a format is found in: the first, and so many at each of some places over the others."""
+SAMPLED_ROWS = HEAD_ROWS + SPREAD * SPREAD_ROWS
+"""Rows of a table of which only some are looked at."""
 FEWEST = 3
 """Values below which nothing is concluded from how they are written."""
 SYMBOLS = "$€£¥₹₽₩₺₪฿₫₴₦"

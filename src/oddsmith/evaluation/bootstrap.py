@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtr, ndtri
 
 from oddsmith.evaluation.sums import Sums
@@ -15,6 +16,10 @@ GROUPS = 4096
 """Rows are resampled one by one up to this number; of more, as many random groups of rows are."""
 
 CHUNK = 500
+
+SHOWN = 2.0
+"""Rows out of order that count as much as the variance expected. Simulated over 126 cases (AUC 0.6 to 0.996, 20 + 20 to
+50 + 2,000 rows, equal and unequal spread), 95% intervals hold the AUC in at least 91%; DeLong's alone in 60%."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +142,41 @@ def log_odds_interval(share: float, error: float, level: float) -> tuple[float, 
         return np.nan, np.nan
     half = float(ndtri(0.5 + level / 2)) * error / (share * (1.0 - share))
     return float(expit(logit(share) - half)), float(expit(logit(share) + half))
+
+
+def auc_interval(area: float, error: float, rows: tuple[int, int], level: float) -> tuple[float, float]:
+    """Return the interval of an AUC between two classes of so many ``rows``: DeLong's, widened where rows tell little.
+
+    Near an AUC of 1 few rows are out of order, and where none of the rarest kind is among them, DeLong's standard error
+    is far too small. Hanley and McNeil's variance V(A) knows it from the AUC alone, and its score interval holds
+    there (Newcombe, Confidence intervals for an effect size measure based on the Mann-Whitney statistic, Statistics in
+    Medicine 25, 2006). The variance found is r · V(A); r < 1 counts as far as there are rows out of order to show it:
+      1. DeLong's interval on the scale of log odds,
+      2. the edges θ of the score interval, ``(θ − A)² = z² r V(θ)``,
+      3. the outer ones of both.
+
+    >>> low, high = auc_interval(0.99, 0.002, (30, 300), 0.95)
+    >>> round(low, 3), round(high, 3)
+    (0.954, 0.998)
+    """
+    low, high = log_odds_interval(area, error, level)  # 1
+    ratio = error**2 / _auc_variance(area, rows)
+    shown = 2.0 * min(rows) * min(area, 1.0 - area)
+    ratio = max(ratio, 1.0) if ratio >= 1.0 else (shown * ratio + SHOWN) / (shown + SHOWN)
+    z2 = float(ndtri(0.5 + level / 2)) ** 2
+
+    def beyond(x: float) -> float:
+        return float((expit(x) - area) ** 2 - z2 * ratio * _auc_variance(float(expit(x)), rows))
+
+    middle = float(logit(area))
+    edges = [float(expit(brentq(beyond, middle, end, xtol=1e-9))) for end in (middle - 30.0, middle + 30.0)]  # 2
+    return min(low, edges[0]), max(high, edges[1])  # 3
+
+
+def _auc_variance(area: float, rows: tuple[int, int]) -> float:
+    """Return the variance of an AUC by Hanley and McNeil (1982), with the mean size of the classes for both."""
+    half = (rows[0] + rows[1]) / 2 - 1
+    return area * (1 - area) * (1 + half * ((1 - area) / (2 - area) + area / (1 + area))) / (rows[0] * rows[1])
 
 
 def wilson_interval(share: float, n: float, level: float) -> tuple[float, float]:

@@ -30,7 +30,6 @@ from oddsmith.protocols import Labels
 from oddsmith.records import Certificate, Table, Trace
 from oddsmith.solvers.base import ObjectiveValue, SolverResult
 from oddsmith.solvers.plan import Plan, plan_sparse
-from oddsmith.solvers.proximal_newton import ProximalNewton
 
 CRITERIA = ("min", "1se", "aic", "bic", "ebic")
 """The ways to choose a point of a path."""
@@ -392,7 +391,7 @@ def _origin(probe: LogisticRegression, problem: Problem, tol: float) -> PathOrig
     """Return what models of the path are made from; it holds no rows."""
     M, K = problem.source.shape.M, problem.K
     frame = Coordinates(center=np.zeros(problem.M), scale=np.ones(problem.M), contrast=np.eye(K))
-    plan = plan_sparse(facts_of(problem, frame), machine_of(problem), None, ProximalNewton(tol=tol))
+    plan = plan_sparse(facts_of(problem, frame), machine_of(problem), None)
     no_rows = MemorySource(np.zeros((0, M)), np.zeros(0, dtype=np.int32), K)
     return PathOrigin(
         model=probe,

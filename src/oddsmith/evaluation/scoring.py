@@ -299,7 +299,7 @@ def _estimate(score: Score, resampled: Resampled, counts: Indices, level: float)
 
 
 def _auc_interval(score: Score, value: float, counts: Indices, level: float) -> tuple[float, float, str]:
-    """Return DeLong's interval on the scale of log odds, where that is finite, and its name.
+    """Return DeLong's interval, of two classes widened where rows tell little of it, and its name.
 
     A side of a single row has no variance to estimate: then it is the largest that there can be, ``A (1 − A)``.
     """
@@ -307,6 +307,8 @@ def _auc_interval(score: Score, value: float, counts: Indices, level: float) -> 
         return *_perfect_auc(counts, value, level), "exact"
     sides = np.minimum(counts, counts.sum() - counts)
     error = score.error if sides[sides > 0].min(initial=2) > 1 else float(np.sqrt(value * (1.0 - value)))
+    if len(counts) == 2 and counts.all() and 0.0 < value < 1.0:
+        return *bootstrap.auc_interval(value, error, (int(counts[0]), int(counts[1])), level), score.interval
     return *bootstrap.log_odds_interval(value, error, level), score.interval
 
 

@@ -25,7 +25,7 @@ from oddsmith.design.inputs import as_table
 from oddsmith.design.labels import code_labels
 from oddsmith.engines import PartedSource, Parts, Piece, one_blas_thread
 from oddsmith.engines.scan import Wrapped
-from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.evaluation import scoring, sums
 from oddsmith.evaluation.bootstrap import GROUPS
 from oddsmith.evaluation.model_output import ModelOutput, has_proba, predict_output, provides, require_fitted
@@ -109,7 +109,10 @@ class PassStatistic:
 
     @classmethod
     def of(cls, block: Block, params: Any) -> Self:
-        raise NotImplementedError
+        raise InvalidTypeError(
+            f"{cls.__name__} does not say what it sums. A statistic of predictions defines of(block, params), which "
+            "returns the sums of a block."
+        )
 
     def merge(self, other: Self) -> Self:
         names = [field.name for field in fields(self)]  # type: ignore[arg-type]

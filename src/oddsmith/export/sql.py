@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ CONSTANT = -1  # The step of what needs no column; 0 is that of the columns of t
 LONGEST_CONSTANT = 60  # Letters of a constant that is written where it is used: a formula of one would nest too deep.
 
 MOST_NAMES = 1600  # Columns that a SELECT may have in every database.
+MANY_LEVELS = 50  # Levels of a column from which their weights stand in a table that is joined, not in a CASE.
 
 
 class SqlExpression(NamedTuple):
@@ -34,6 +36,50 @@ class SqlExpression(NamedTuple):
 
 
 SqlColumns = tuple[SqlExpression, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelTable:
+    """Numbers for the levels of a column, ``subject``: a row for each level, a column for each weighted sum of them.
+
+    ``texts`` says that the levels are words.
+    """
+
+    name: str
+    subject: str
+    texts: bool
+    rows: dict[str, dict[int, str]] = field(default_factory=dict)
+    """The numbers of each level, by the number of the sum."""
+    sums: list[tuple[tuple[str, str], ...]] = field(default_factory=list)
+
+    def column(self, pairs: tuple[tuple[str, str], ...]) -> str:
+        """Return the name of the column with these pairs of a level and its number, added if it is not there."""
+        if pairs not in self.sums:
+            for level, number in pairs:
+                self.rows.setdefault(level, {}).setdefault(len(self.sums), number)
+            self.sums.append(pairs)
+        return f"{self.name}.v{self.sums.index(pairs)}"
+
+    @property
+    def start(self) -> str:
+        """What the text of a column of this table begins with."""
+        return f"COALESCE({self.name}."
+
+    def is_read(self, step: dict[str, str]) -> bool:
+        """Whether a column of a step is one of this table."""
+        return any(text.startswith(self.start) for text in step.values())
+
+    def key(self, dialect: Dialect) -> str:
+        """Return the column of levels as it is compared with those of the rows."""
+        return (dialect.level if self.texts else "{}").format(f"{self.name}.level")
+
+    def write(self, dialect: Dialect) -> str:
+        """Return the table as a common table expression."""
+        names = ["level", *(f"v{k}" for k in range(len(self.sums)))]
+        rows = [[level, *(found.get(k, "NULL") for k in range(len(self.sums)))] for level, found in self.rows.items()]
+        if self.texts:
+            rows[0][0] = dialect.first_level.format(rows[0][0])
+        return dialect.values(self.name, names, rows)
 
 
 class SqlWriter(FormulaWriter[SqlColumns]):
@@ -57,6 +103,8 @@ class SqlWriter(FormulaWriter[SqlColumns]):
         self._steps: list[dict[str, str]] = [{}]
         self._named: dict[SqlExpression, SqlExpression] = {}
         self._required: list[SqlExpression] = []
+        self._tables: dict[tuple[int, str], LevelTable] = {}
+        self._texts: set[str] = set()
 
     def _source(self, name: str) -> str:
         if name not in self.read:
@@ -77,6 +125,7 @@ class SqlWriter(FormulaWriter[SqlColumns]):
         words = any(isinstance(level, str) for level in levels)
         (column,) = self.let((SqlExpression(self.dialect.column(self._source(name), "text" if words else kind), 0),))
         missing = self.apply("missing", (column,))
+        self._texts |= {column.text} if words else set()
 
         def indicator(level: Any) -> SqlExpression:
             if level is None:
@@ -105,23 +154,34 @@ class SqlWriter(FormulaWriter[SqlColumns]):
             inside = np.flatnonzero(row)
             terms = self._terms([(float(row[j]), x[j]) for j in inside])
             if constant != 0.0 or not terms:
-                terms.append(self.dialect.number(float(constant)))
-            sums.append(SqlExpression(_chain("+", terms), _step(x[j] for j in inside)))
+                terms.append(SqlExpression(self.dialect.number(float(constant)), CONSTANT))
+            sums.append(SqlExpression(_chain("+", [term.text for term in terms]), _step(terms)))
         return tuple(sums)
 
-    def _terms(self, weighted: list[tuple[float, SqlExpression]]) -> list[str]:
-        """Return the terms of a sum; the levels of a column are one of them, a CASE."""
-        terms: list[str] = []
-        cases: dict[str, list[str]] = {}
+    def _terms(self, weighted: list[tuple[float, SqlExpression]]) -> list[SqlExpression]:
+        """Return the terms of a sum; the levels of a column are one of them, a CASE or a column of their table."""
+        terms: list[SqlExpression] = []
+        cases: dict[tuple[int, str], list[tuple[str, str]]] = {}
         for weight, column in weighted:
             if column.subject:
-                cases.setdefault(column.subject, []).append(f"WHEN {column.value} THEN {self.dialect.number(weight)}")
+                cases.setdefault((column.step, column.subject), []).append((column.value, self.dialect.number(weight)))
             elif weight == 1.0:
-                terms.append(column.text)
+                terms.append(column)
             else:
-                terms.append(f"({self.dialect.number(weight)} * {column.text})")
+                terms.append(SqlExpression(f"({self.dialect.number(weight)} * {column.text})", column.step))
+        return terms + [self._levels(*where, tuple(pairs)) for where, pairs in cases.items()]
+
+    def _levels(self, step: int, subject: str, pairs: tuple[tuple[str, str], ...]) -> SqlExpression:
+        """Return the number of a row's level, 0 where it has none of these."""
         zero = self.dialect.number(0.0)
-        return terms + [f"(CASE {subject} {' '.join(whens)} ELSE {zero} END)" for subject, whens in cases.items()]
+        if len(pairs) < MANY_LEVELS:
+            whens = " ".join(f"WHEN {level} THEN {number}" for level, number in pairs)
+            return SqlExpression(f"(CASE {subject} {whens} ELSE {zero} END)", step)
+        texts = subject in self._texts
+        table = self._tables.setdefault(
+            (step, subject), LevelTable(name=f"levels{len(self._tables)}", subject=subject, texts=texts)
+        )
+        return self._name(SqlExpression(f"COALESCE({table.column(pairs)}, {zero})", step))
 
     def apply(self, operation: str, *operands: SqlColumns) -> SqlColumns:
         if operation == "exp":  # its operand is written twice
@@ -185,30 +245,38 @@ class SqlWriter(FormulaWriter[SqlColumns]):
             form = f"CASE WHEN {self._name(whole).text} THEN {{}} END"
         columns = [f"k{i} AS {quote(name)}" for i, name in enumerate(kept)]
         columns += [f"{form.format(result.text)} AS {quote(name)}" for name, result in self.results.items()]
-        prefix, steps, source, used = "step", [], f"{'.'.join(map(quote, path))} AS t", self._used(columns)
+        used, steps, source = self._used(columns), [], f"{'.'.join(map(quote, path))} AS t"
         used[0] = {**{f"k{i}": f"t.{quote(name)}" for i, name in enumerate(kept)}, **used[0]}
-        while str(path[-1]).casefold().startswith(prefix):  # no step has the name of the table
-            prefix += "_"
-        if sum(map(len, used)) > MOST_NAMES:
+        prefix, tables = _unlike(path[-1], "step"), _unlike(path[-1], "levels")
+        if sum(map(len, used.values())) > MOST_NAMES:
             raise InvalidInputError(
-                f"The query would have {sum(map(len, used))} columns on its way, and databases take {MOST_NAMES} at "
-                "most. Keep fewer, keep=[…]; use a smaller basis; or model.to_onnx()."
+                f"The query would have {sum(map(len, used.values()))} columns on its way, and databases take "
+                f"{MOST_NAMES} at most. Keep fewer, keep=[…]; use a smaller basis; or model.to_onnx()."
             )
-        for i, step in enumerate(used):
-            listed = [*(["*"] if i else []), *(f"{text} AS {name}" for name, text in step.items())]
+        for i, (number, step) in enumerate(used.items()):
+            joins = ""
+            for levels in [one for (at, _), one in self._tables.items() if at == number and one.is_read(step)]:
+                named = replace(levels, name=levels.name.replace("levels", tables))
+                steps.append(named.write(self.dialect))
+                joins += f"\n  LEFT JOIN {named.name} ON {named.subject} = {named.key(self.dialect)}"
+                step = {name: text.replace(levels.start, named.start, 1) for name, text in step.items()}
+            listed = [*([f"{source}.*"] if i else []), *(f"{text} AS {name}" for name, text in step.items())]
             inner = ",\n    ".join(listed or ["1 AS one"])
-            steps.append(f"{prefix}{i} AS (\n  SELECT\n    {inner}\n  FROM {source}{self.dialect.fence}\n)")
+            steps.append(f"{prefix}{i} AS (\n  SELECT\n    {inner}\n  FROM {source}{joins}{self.dialect.fence}\n)")
             source = f"{prefix}{i}"
         return f"WITH {', '.join(steps)}\nSELECT\n  " + ",\n  ".join(columns) + f"\nFROM {source}"
 
-    def _used(self, texts: list[str]) -> list[dict[str, str]]:
+    def _used(self, texts: list[str]) -> dict[int, dict[str, str]]:
         """Return the steps with the columns that something after them needs; the first is there in any case."""
-        needed, steps = _names(texts), []
-        for step in reversed(self._steps):
-            kept = {name: text for name, text in step.items() if name in needed}
+        needed, steps = _names(texts), {}
+        for number in reversed(range(len(self._steps))):
+            kept = {name: text for name, text in self._steps[number].items() if name in needed}
             needed |= _names(kept.values())
-            steps += [kept] if kept or step is self._steps[0] else []
-        return steps[::-1]
+            for (at, subject), table in self._tables.items():
+                needed |= _names([subject]) if at == number and table.is_read(kept) else set()
+            if kept or not number:
+                steps[number] = kept
+        return dict(reversed(steps.items()))
 
     def _check_names(self, kept: list[str]) -> None:
         taken: set[str] = set()
@@ -230,6 +298,13 @@ def _step(expressions: Iterable[SqlExpression]) -> int:
 def _names(texts: Iterable[str]) -> set[str]:
     """Return all that looks like a name of ours; a word that does costs a column, not a result."""
     return {name for text in texts for name in re.findall(r"\bc\d+\b", text)}
+
+
+def _unlike(name: object, prefix: str) -> str:
+    """Return a beginning of names that the name of a table does not have."""
+    while str(name).casefold().startswith(prefix):
+        prefix += "_"
+    return prefix
 
 
 def _chain(sign: str, terms: list[str]) -> str:

@@ -28,6 +28,20 @@ class Dialect:
     fence = ""
     """Keeps a database from writing the columns of a subquery into the query around it, again and again."""
 
+    level = "{}"
+    """How the words of a table of values are compared with those of a column."""
+    first_level = "{}"
+    """How the first of these words is written, from which their column has its type."""
+
+    def values(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+        """Return a table of constants as a common table expression.
+
+        >>> DIALECTS["sqlite"].values("l", ["level", "v0"], [["'a'", "1.0e0"], ["'b'", "2.0e0"]])
+        "l(level, v0) AS (VALUES ('a', 1.0e0), ('b', 2.0e0))"
+        """
+        listed = ", ".join(f"({', '.join(row)})" for row in rows)
+        return f"{name}({', '.join(columns)}) AS (VALUES {listed})"
+
     def key(self, name: str) -> str:
         """Return what is the same for names that the database takes for one: those of Latin letters in either case.
 
@@ -114,6 +128,7 @@ class Postgres(Dialect):
         "number": "NULLIF(CAST({0} AS float8), 'NaN'::float8)",
     }
     fence = " OFFSET 0"
+    level = '({} COLLATE "C")'
 
     def key(self, name: str) -> str:
         return name  # quoted, each is another
@@ -163,6 +178,12 @@ class MySQL(Dialect):
         "number": "CAST({0} AS DOUBLE)",
     }
     fence = " LIMIT 18446744073709551615"
+    first_level = "CAST({} AS BINARY)"
+
+    def values(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+        # MySQL and MariaDB write VALUES differently.
+        first, *rest = (f"SELECT {', '.join(row)}" for row in rows)
+        return f"{name}({', '.join(columns)}) AS ({' UNION ALL '.join([first, *rest])})"
 
     def key(self, name: str) -> str:
         # Names are compared without case and without accents.
@@ -225,6 +246,11 @@ class BigQuery(Dialect):
         "date": "(UNIX_MICROS(CAST({0} AS TIMESTAMP)) / 86400000000e0)",
         "number": "(CASE WHEN NOT IS_NAN(CAST({0} AS FLOAT64)) THEN CAST({0} AS FLOAT64) END)",
     }
+
+    def values(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+        named = (", ".join(f"{v} AS {column}" for v, column in zip(row, columns, strict=True)) for row in rows)
+        return f"{name} AS (SELECT * FROM UNNEST([{', '.join(f'STRUCT({row})' for row in named)}]))"
+
     refused = re.compile(r"""[!"$()*,./;?@\[\]\\^`{}~\x00-\x1f]""")
 
     def identifier(self, name: object) -> str:

@@ -30,6 +30,7 @@ from oddsmith.persistence.codec import TYPES, register
 from oddsmith.persistence.file import write
 from oddsmith.persistence.model_file import register_types
 from oddsmith.persistence.sealed_bytes import digest, seal, unseal
+from oddsmith.rows import SplitRows
 from oddsmith.statistic import STATISTICS, Shape, Statistic
 from oddsmith.statistics import Sample
 
@@ -240,16 +241,22 @@ def _fold_site(
         parts = parts if asked.columns is None else parts.choose(asked.columns)
         source = PartedSource(parts, asked.encode, parts.expected_rows, M=M, K=K, transform=asked.transform)
         total = parts.engine.fold(asked.type, source, asked.params)
-        return (total.n_rows if isinstance(total, DataSummary) else parts.expected_rows), total
+        return (total.n_rows if isinstance(total, DataSummary) else parts.expected_rows), _leaving(total)
     table = as_table(data)
     rows: Any = data if table is not None or sparse.issparse(data) else _matrix(data)
     count = int(rows.shape[0]) if table is None else len(table)
     block = asked.encode(Piece(rows, **beside))
     if isinstance(block, Piece):
-        return count, asked.type.of(block, asked.params)
-    held = MemorySource(block.X, block.t, K, block.s, block.offset, transform=asked.transform, M=M)
+        return count, _leaving(asked.type.of(block, asked.params))
+    X = block.Phi if isinstance(block.Phi, SplitRows) else block.X
+    held = MemorySource(X, block.t, K, block.s, block.offset, transform=asked.transform, M=M)
     with one_blas_thread():
         return count, MemoryEngine().fold(asked.type, held, asked.params)
+
+
+def _leaving(total: Any) -> Any:
+    """Return a statistic as it may leave its site: without levels that a dictionary has and no row."""
+    return total.pruned() if isinstance(total, DataSummary) else total
 
 
 def _matrix(data: object) -> npt.NDArray[Any]:

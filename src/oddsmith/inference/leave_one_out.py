@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from oddsmith.block import Block
 from oddsmith.engines import MemorySource, one_blas_thread
 from oddsmith.errors import SeparationWarning
+from oddsmith.inference.eliminated_covariance import EliminatedCovariance
 from oddsmith.inference.fit_record import FitRecord, each_tile
 from oddsmith.inference.posterior import laplace_posterior
 from oddsmith.links import Link, probabilities
@@ -32,6 +34,8 @@ EVALUATIONS = 50
 MEMORY = 12
 """Steps that a direction remembers."""
 CHUNK = 1 << 21
+ELIMINATED_ROWS = 1 << 14
+"""Rows of a table with a factor eliminated that are looked at together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +184,7 @@ def _losses(tile: Tile, X: Array, V: Array, params: LeaveOutLossesParams) -> tup
 def leave_one_out(
     source: MemorySource,
     at: WeightPoint,
-    S: Array,
+    S: Array | EliminatedCovariance,
     n_weights: int,
     penalty: Quadratic | None = None,
     *,
@@ -194,8 +198,8 @@ def leave_one_out(
        that have no such step.
     """
     parts = []
-    for tile in each_tile(source, at):  # 1
-        parts.append((tile.A, *leave_out(row_losses(tile.A, tile.t, at.link), tile.spread(S), tile.s)))
+    for A, B, t, s in _spreads(source, at, S):  # 1
+        parts.append((A, *leave_out(row_losses(A, t, at.link), B, s)))
     A, change, leverage, influence, possible = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     A, influence = A + np.where(possible[:, None], change, np.nan), np.where(possible, influence, np.nan)
     # With a prior, or a link that is not convex, a row without which these weights are no minimum leaves another one.
@@ -218,13 +222,39 @@ def leave_one_out(
     )
 
 
+def _spreads(
+    source: MemorySource, at: WeightPoint, S: Array | EliminatedCovariance
+) -> Iterator[tuple[Array, Array, npt.NDArray[np.int32], Array]]:
+    """Yield activations, their covariances, classes and weights, some rows at a time."""
+    if not isinstance(S, EliminatedCovariance):
+        yield from ((tile.A, tile.spread(S), tile.t, tile.s) for tile in each_tile(source, at))
+        return
+    for start in range(0, source.n_rows, ELIMINATED_ROWS):
+        block = source.block(start, min(start + ELIMINATED_ROWS, source.n_rows))
+        A = S.activations(block.Phi)
+        yield A if block.offset is None else A + block.offset, S.spread(block.Phi), block.t, block.weights()
+
+
+def _loss(source: MemorySource, at: WeightPoint, S: EliminatedCovariance) -> float:
+    """Return minus the log likelihood of the rows, without a variance."""
+    block = source.block(0, source.n_rows)
+    A = S.activations(block.Phi)
+    loss = row_losses(A if block.offset is None else A + block.offset, block.t, at.link).value
+    s = block.weights()
+    return float(np.where(s > 0, loss, 0.0) @ s)
+
+
 def _refined(
-    source: MemorySource, at: WeightPoint, S: Array, penalty: Quadratic | None, rows: npt.NDArray[np.intp]
+    source: MemorySource,
+    at: WeightPoint,
+    S: Array | EliminatedCovariance,
+    penalty: Quadratic | None,
+    rows: npt.NDArray[np.intp],
 ) -> Array:
     """Return the activations of rows without themselves."""
-    C, P = at.x.shape
-    own = list(tiles(source.take(rows).block(0, len(rows)), at))
-    Z, A, B = (np.concatenate(c) for c in zip(*((tile.Z, tile.A, tile.spread(S)) for tile in own), strict=True))
+    (C, P), some = at.x.shape, source.take(rows)
+    Z, A = (np.concatenate(c) for c in zip(*((tile.Z, tile.A) for tile in each_tile(some, at)), strict=True))
+    B = np.concatenate([spread for _, spread, _, _ in _spreads(some, at, S)])
     out = np.ones(len(rows)) if source.s is None else np.minimum(source.s[rows], 1.0)
     loss = row_losses(A, source.t[rows], at.link)
     R = out[:, None, None] * curvatures(loss)
@@ -249,7 +279,7 @@ class LeaveOutObjective:
     source: MemorySource
     at: WeightPoint
     penalty: Quadratic | None
-    S: Array
+    S: Array | EliminatedCovariance
     rows: Indices
     Z: Array
     out: Array
@@ -273,7 +303,8 @@ class LeaveOutObjective:
             lost, slopes = zip(*map(self.penalty.at, X.reshape(m, C, P)), strict=True)
             value += np.array(lost)
             G += np.array(slopes)
-        return value, G.reshape(m, -1) * (np.diag(self.S) > 0)
+        free = self.S.free if isinstance(self.S, EliminatedCovariance) else np.diag(self.S) > 0
+        return value, G.reshape(m, -1) * free
 
     def _add(self, tile: Tile, rest: Array, W: Array, part: Indices, value: Array, G: Array) -> None:
         n, (k, C) = len(tile.Z), (len(part), W.shape[1])
@@ -292,10 +323,14 @@ class LeaveOutObjective:
     def solve(self, G: Array) -> Array:
         """Return ``H₋ₙ⁻¹ g`` for each row, H₋ₙ being the Hessian without it at the weights of all rows."""
         C, P = self.at.x.shape
-        whole = G @ self.S
+        whole = self._inverse(G)
         a = np.einsum("jk,mkp,mp->mj", self.at.T, whole.reshape(-1, C, P), self.Z)
         back = np.einsum("jk,mj,mp->mkp", self.at.T, np.einsum("mjk,mk->mj", self.K, a), self.Z)
-        return np.asarray(whole + back.reshape(len(G), -1) @ self.S)
+        return np.asarray(whole + self._inverse(back.reshape(len(G), -1)))
+
+    def _inverse(self, G: Array) -> Array:
+        """Return ``H⁻¹ g`` for each row of G, H being the Hessian of all rows."""
+        return self.S.solve(G) if isinstance(self.S, EliminatedCovariance) else G @ self.S
 
 
 @np.errstate(over="ignore", invalid="ignore")  # a step too long has infinite loss, and is not taken
@@ -342,10 +377,14 @@ def _proba(A: Array, link: Link | None) -> Array:
 
 def leave_rows_out(fit: FitRecord) -> LeaveOneOut:
     """Leave out every row of a fit, and warn of rows without which there is none."""
-    posterior = laplace_posterior(fit)
+    posterior, eliminated = laplace_posterior(fit), EliminatedCovariance.of(fit.state)
     with one_blas_thread():
-        fit.state.require_same_rows(-sum(tile.loss for tile in fit.tiles()))
-        source, S = fit.problem.memory_source, posterior.solver_covariance
+        source = fit.problem.memory_source
+        if eliminated is None:
+            fit.state.require_same_rows(-sum(tile.loss for tile in fit.tiles()))
+        else:
+            fit.state.require_same_rows(-_loss(source, posterior.at, eliminated))
+        S = posterior.solver_covariance if eliminated is None else eliminated
         result = leave_one_out(source, posterior.at, S, posterior.size, fit.state.penalty)
     determining = np.flatnonzero(np.isnan(result.loss))
     if len(determining):

@@ -12,6 +12,7 @@ from scipy import linalg
 from oddsmith.cached_property import cached_property
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, UnavailableError, as_input_errors
+from oddsmith.inference.eliminated_covariance import EliminatedCovariance
 from oddsmith.inference.fit_record import INTERCEPT, FitRecord
 from oddsmith.inference.laplace import Seed, standard_normals
 from oddsmith.likelihood.coordinates import make_contrast
@@ -23,6 +24,10 @@ from oddsmith.statistics import LeverageParams, LeverageSlope
 from oddsmith.statistics.rowwise import WeightPoint
 
 LOG_2PI = float(np.log(2.0 * np.pi))
+NO_DENSITY = (
+    "The evidence needs a prior that is a density: a GaussianPrior on the weights of the columns. Without one it would "
+    "depend on the units of the columns. Fit with prior=σ, or GaussianPrior(scale='evidence')."
+)
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,8 @@ class Posterior(Table):
     @property
     def std(self) -> Array:
         """Standard deviation of each weight."""
+        if EliminatedCovariance.of(self.state) is not None:
+            return np.nan_to_num(self.state.bordered_errors())  # what was not estimated is certain
         return np.sqrt(np.diag(self.covariance))
 
     def sample(self, n: int, seed: Seed = None) -> Array:
@@ -98,6 +105,9 @@ class Posterior(Table):
         >>> bool(np.allclose(np.cov(draws.T), model.posterior_.covariance, atol=0.03))
         True
         """
+        eliminated = EliminatedCovariance.of(self.state)
+        if eliminated is not None:
+            return np.stack([replace(self.state, x=self.state.x + u).weights()[0] for u in eliminated.sample(n, seed)])
         factor, gauge, estimated = self.state.factor, self.state.gauge, self._estimated
         z = standard_normals(n, self.size, seed)
         U = linalg.solve_triangular(factor.L, z.T, lower=True, trans=1).T / factor.d
@@ -154,7 +164,8 @@ class Posterior(Table):
 def laplace_posterior(fit: FitRecord) -> Posterior:
     """Return the Gaussian posterior of a fit, or say why it has none."""
     _require_existing_optimum(fit)
-    if not fit.state.factor.kept.all():
+    eliminated = EliminatedCovariance.of(fit.state)
+    if not (fit.state.factor.complete if eliminated is None else eliminated.factor.complete):
         raise UnavailableError(
             "The Hessian at the fitted weights is not positive definite, so there is no Gaussian posterior. Use a "
             "prior, or fewer columns."
@@ -174,6 +185,9 @@ def laplace_log_evidence(fit: FitRecord) -> float:
     state = fit.state
     state.require_optimum()
     _require_existing_optimum(fit)
+    eliminated = EliminatedCovariance.of(state)
+    if eliminated is not None:
+        return _eliminated_evidence(eliminated)
     Q, penalty, factor = np.zeros((state.x.size, state.x.size)), 0.0, state.factor
     if state.penalty is not None:
         state.penalty.add_to(Q, *state.x.shape)
@@ -182,12 +196,21 @@ def laplace_log_evidence(fit: FitRecord) -> float:
     proper = np.diag(Q) > 0
     prior = factor_spd(Q[np.ix_(proper, proper)], tol=0.0)
     if not (proper.any() and prior.kept.all() and factor.kept.all()):
-        raise UnavailableError(
-            "The evidence needs a prior that is a density: a GaussianPrior on the weights of the columns. Without one "
-            "it would depend on the units of the columns. Fit with prior=σ, or GaussianPrior(scale='evidence')."
-        )
+        raise UnavailableError(NO_DENSITY)
     flat = len(Q) - int(proper.sum())
     return float(state.log_likelihood - penalty + 0.5 * (prior.log_det() - factor.log_det() + flat * LOG_2PI))
+
+
+def _eliminated_evidence(eliminated: EliminatedCovariance) -> float:
+    """Return `laplace_log_evidence` of a table with a factor eliminated, whose prior is a diagonal."""
+    state = eliminated.state
+    if state.penalty is None or not eliminated.factor.complete:
+        raise UnavailableError(NO_DENSITY)
+    q = state.penalty.diagonal(1)[0][state.free[0]]
+    proper = q > 0
+    inside = state.log_likelihood - state.penalty.value(state.x)
+    flat = len(q) - int(proper.sum())
+    return float(inside + 0.5 * (np.log(q[proper]).sum() - eliminated.log_det() + flat * LOG_2PI))
 
 
 def posterior_mean(fit: FitRecord) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +12,10 @@ from oddsmith.block import Block
 from oddsmith.design.inputs import read_offset
 from oddsmith.engines import one_blas_thread
 from oddsmith.errors import InvalidInputError, UnknownNameError
+from oddsmith.inference.eliminated_covariance import EliminatedCovariance
 from oddsmith.inference.fit_record import FitRecord
 from oddsmith.inference.laplace import Seed, standard_normals
-from oddsmith.inference.posterior import laplace_posterior
+from oddsmith.inference.posterior import Posterior, laplace_posterior
 from oddsmith.inference.quadrature import expected_entropy, expected_probability, probability_std
 from oddsmith.inference.summary import normal_quantile
 from oddsmith.likelihood.separation import DesignRows
@@ -90,24 +92,34 @@ def predictive(
             Phi = as_rows(rows[start : start + step])
             t = np.zeros(Phi.shape[0], dtype=np.int32)
             block = Block(Phi, t, None, None if shift is None else shift[start : start + step])
-            for tile in tiles(block, posterior.at):
-                with np.errstate(over="ignore", invalid="ignore"):
-                    cov = tile.spread(posterior.solver_covariance)
+            for first, A, cov in _spreads(block, posterior):
                 far = ~np.isfinite(cov).all(axis=(1, 2))
                 if far.any():
                     raise InvalidInputError(
-                        f"Row {start + tile.start + int(np.argmax(far))} of X lies so far out that the variance of "
+                        f"Row {start + first + int(np.argmax(far))} of X lies so far out that the variance of "
                         "its activation is more than a float64 can hold. Look into its numbers, or rescale them."
                     )
                 if K > 2:
-                    parts.append(_softmax(tile.A, cov, level, normals))
+                    parts.append(_softmax(A, cov, level, normals))
                 else:
-                    parts.append(_binary(tile.A, cov, fit.link, method, level, normals))
+                    parts.append(_binary(A, cov, fit.link, method, level, normals))
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     columns["entropy"] = _entropy(columns["mean"])
     columns["noise"] = np.minimum(columns["noise"], columns["entropy"])  # but for rounding it is not more
     columns["ignorance"] = columns["entropy"] - columns["noise"]
     return Predictive(classes=tuple(fit.classes), **columns, level=level, method=method)
+
+
+def _spreads(block: Block, posterior: Posterior) -> Iterator[tuple[int, Array, Array]]:
+    """Yield the first row, the activations and their covariances, some rows at a time."""
+    eliminated = EliminatedCovariance.of(posterior.state)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if eliminated is not None:
+            A = eliminated.activations(block.Phi)
+            yield 0, A if block.offset is None else A + block.offset, eliminated.spread(block.Phi)
+            return
+        for tile in tiles(block, posterior.at):
+            yield tile.start, tile.A, tile.spread(posterior.solver_covariance)
 
 
 def _binary(mu: Array, cov: Array, link: Link | None, method: str, level: float, normals: Array) -> dict[str, Array]:

@@ -19,6 +19,8 @@ ODDS = ("odds_ratio", "odds_lower", "odds_upper")
 NAMES = ("class", "term")
 LEAST_P = 1e-300
 """A p-value below this is given as a bound: it may have underflowed."""
+NO_DIFFERENCE = 1e-9
+"""A ratio nearer to 1 than this is shown as 1."""
 
 
 def choose_format(values: Sequence[float]) -> str:
@@ -39,7 +41,9 @@ def format_column(name: str, values: Sequence[Any], form: str = "") -> list[str]
         return [_p_value(float(v)) for v in values]
     if name == "z":
         return ["" if np.isnan(v) else f"{v:.2f}" for v in values]
-    chosen = ".4g" if name in ODDS else form or choose_format(values)
+    if name in ODDS:
+        return [format_ratio(float(v)) for v in values]
+    chosen = form or choose_format(values)
     return [_number(float(v), chosen) for v in values]
 
 
@@ -47,6 +51,17 @@ def _p_value(p: float) -> str:
     if np.isnan(p):
         return ""
     return f"<{LEAST_P:g}" if p < LEAST_P else f"{p:.4f}" if p >= 1e-4 else f"{p:.1e}"
+
+
+def format_ratio(ratio: float, digits: int = 4) -> str:
+    """Return a ratio as text, with two digits of its difference from 1 where it is near 1.
+
+    >>> format_ratio(0.80421), format_ratio(1.00033), format_ratio(0.9999871), format_ratio(1.0)
+    ('0.8042', '1.00033', '0.999987', '1')
+    """
+    away = abs(ratio - 1.0)
+    near = NO_DIFFERENCE <= away < 10.0 ** (2 - digits)
+    return f"{ratio:.{1 - int(np.floor(np.log10(away)))}f}" if near else _number(ratio, f".{digits}g")
 
 
 def _number(value: float, form: str) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from oddsmith.cached_property import cached_property
 from oddsmith.kernels.native import QuadraticProblem, address, kernels
 from oddsmith.numerics import Array
 
@@ -16,12 +18,15 @@ from oddsmith.numerics import Array
 class Blocks:
     """A partition of some coordinates: block b has ``member[first[b]:first[b + 1]]`` and the penalty ``strength[b]``.
 
-    The penalty of a block is its strength times the Euclidean norm of its coordinates.
+    The penalty of a block is its strength times the Euclidean norm of its coordinates. With ``classes`` above 1 the
+    coordinates are so many equally long parts, one for each softmax class: what is added to all of them alike changes
+    the penalty alone.
     """
 
     first: npt.NDArray[np.int64]
     member: npt.NDArray[np.int64]
     strength: Array
+    classes: int = 1
 
     @classmethod
     def single(cls, strength: Array) -> Blocks:
@@ -43,7 +48,36 @@ class Blocks:
             return np.abs(x[self.member])
         return np.asarray(np.sqrt(np.add.reduceat(x[self.member] ** 2, self.first[:-1])))
 
-    def of_members(self, each: Array) -> Array:
+    def settled(self, x: Array) -> Array:
+        """Return ``x`` with what all classes share chosen for the least penalty: a median of zero, or a mean in groups.
+
+        Single blocks and blocks of one column's classes are settled, others stay.
+
+        >>> Blocks(np.arange(4), np.arange(3), np.ones(3), classes=3).settled(np.array([1.0, 2.0, 4.0])).tolist()
+        [-1.0, 0.0, 2.0]
+        """
+        if self.classes == 1:
+            return x
+        X = x.reshape(self.classes, -1)
+        if self.is_single:
+            ordered = np.sort(X, axis=0)
+            low, high = ordered[(self.classes - 1) // 2], ordered[self.classes // 2]
+            shared = np.where((low <= 0.0) & (high >= 0.0), 0.0, np.where(low > 0.0, low, high))
+        else:
+            shared = X.mean(axis=0)
+        moved = (X - shared).ravel()
+        return np.where(self.settles, moved, x)
+
+    @cached_property
+    def settles(self) -> npt.NDArray[np.bool_]:
+        """Which coordinates have a penalty, in blocks of one coordinate or of all classes of a column."""
+        sizes = np.diff(self.first)
+        which = (self.strength > 0.0) & ((sizes == self.classes) if not self.is_single else True)
+        result = np.zeros(len(self.member) if not len(self.member) else int(self.member.max()) + 1, dtype=bool)
+        result[self.member] = self.of_members(which)
+        return result
+
+    def of_members(self, each: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return what stands for each block, for each of its members in their order."""
         return each if self.is_single else np.repeat(each, np.diff(self.first))
 
@@ -63,10 +97,9 @@ def bounds(H: Array, blocks: Blocks) -> Array:
 
 
 def descend(H: Array, r: Array, x: Array, blocks: Blocks, bound: Array, *, tol: float, sweeps: int) -> int:
-    """Move ``x`` towards the minimum of ``rᵀd + ½ dᵀHd + Σ_b strength_b ‖x_b + d_b‖``, and ``r`` (the gradient) with it.
+    """Move ``x`` towards the minimum of ``rᵀd + ½ dᵀHd + Σ_b strength_b ‖x_b + d_b‖``, and the gradient ``r`` with it.
 
-    Return the number of sweeps over the blocks: fewer than ``sweeps`` if the last one gained no more than ``tol`` in any
-    block.
+    Return the number of sweeps over the blocks: fewer than ``sweeps`` if no block gained more than ``tol`` in the last.
 
     >>> x, r = np.zeros(2), np.array([-3.0, 0.5])
     >>> blocks = Blocks.single(np.ones(2))

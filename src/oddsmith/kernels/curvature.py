@@ -20,7 +20,7 @@ from oddsmith.kernels import native, reference, table
 from oddsmith.kernels.native import CsrProblem, DenseProblem, Kernels, address, contiguous, strided
 from oddsmith.kernels.reference import CurvatureParams, Sums
 from oddsmith.numerics import Array
-from oddsmith.rows import CodeRows, ColumnRows, HalfRows, RunRows, SparseRows, SplitRows
+from oddsmith.rows import CodeRows, ColumnRows, DenseRows, HalfRows, RunRows, SparseRows, SplitRows
 
 KINDS = {np.dtype(np.float64): 0, np.dtype(np.float32): 1, np.dtype(np.float16): 2}
 LOGISTIC, PRODUCT, SQUARES, LONGEST, GRAM = range(5)
@@ -292,6 +292,26 @@ def _softmax(kernels: Kernels, A: Array, t: npt.NDArray[np.int32], s: Array | No
     t, weights = np.ascontiguousarray(t, dtype=np.int32), contiguous(s)
     kernels("softmax", address(A), *A.shape, address(t), address(weights), address(Y), value)
     return value.value
+
+
+def gradients(block: Block, at: CurvatureParams) -> tuple[Array, Array]:
+    """Return losses (k) and gradients (k × (M + 1)) of k models of two classes, with weights ``at``, in one reading."""
+    kernels, Phi = native.kernels(), block.Phi.concrete()
+    k, M = at.W.shape
+    if block.offset is not None and block.offset.shape[1] > 1:
+        block = replace(block, offset=block.offset[:, :1])
+    if kernels is not None and isinstance(Phi, DenseRows) and block.n_rows and M:
+        value, g = np.zeros(k), np.zeros((k, M + 1))
+        held = block if Phi is block.Phi else replace(block, Phi=Phi)  # it keeps the arrays that the kernel reads
+        problem = DenseProblem.from_buffer_copy(_addresses(held, 1))
+        W, b, center = contiguous(at.W), contiguous(at.b), contiguous(at.center)
+        problem.C, problem.W, problem.b, problem.center = k, address(W), address(b), address(center)
+        problem.g = address(g)
+        kernels("models", problem, address(value))
+        return value, g
+    block = replace(block, t=(block.t == 1).astype(np.int32))
+    each = [curvature(block, replace(at, W=at.W[i : i + 1], b=at.b[i : i + 1], order=1)) for i in range(k)]
+    return np.array([found[0] for found in each]), np.vstack([found[1] for found in each])
 
 
 def _csr_rows(block: Block) -> csr_array:

@@ -244,8 +244,8 @@ def curvature(kernels: Kernels, block: Block, at: CurvatureParams, h: Array | No
 def curvature_product(kernels: Kernels, block: Block, at: CurvatureParams, h: Array | None) -> Array:
     """As `reference.curvature_product`; ``h`` are the curvatures of the rows of two classes, where they are known."""
     table, C, (V, v) = TableKernel(kernels, Layout.of(block), at.center), len(at.b), at.direction
-    if C == 1 and h is not None:
-        return table.product(h, V, v)
+    if C == 1 and at.link is None:
+        return table.product(table.curvatures(at) if h is None else h, V, v)
     losses, dA = _losses(table, block, at), table.activations(V, v)
     R = np.stack([sum(losses.curvature(j, k) * dA[:, k] for k in range(C)) for j in range(C)], axis=1)
     return table.gradient(R if block.s is None else R * block.s[:, None])

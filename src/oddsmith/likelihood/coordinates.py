@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg, sparse
 
 from oddsmith.design.basis.base import seen_through
 from oddsmith.engines import AnySource, Engine, MemorySource, engine_of
 from oddsmith.engines.memory import in_slices
 from oddsmith.numerics import EPS, Array
-from oddsmith.rows import CodeRows, SplitRows
+from oddsmith.rows.split import TableForm
 from oddsmith.solvers import policy
 from oddsmith.statistics import CurvatureDiagonal, CurvatureParams, Moments, MomentsParams
 
@@ -111,9 +110,9 @@ def find_coordinates(
     if whitening is not None:
         return _whitened_coordinates(engine, source, contrast, whitening, centred)
     M = source.shape.M
-    if isinstance(source, MemorySource) and isinstance(source.X, SplitRows):
-        center, scale = _spread(*_table_moments(engine, source), centred)
-        center[factor_columns(source.X)] = 0.0
+    if source.form is not None:
+        center, scale = _spread(*_table_moments(engine, source, source.form), centred)
+        center[source.form.factor_columns] = 0.0  # so that a row has one entry in them
         return Coordinates(center=center, scale=scale, contrast=contrast)
     if is_large(source) and source.is_sparse and M > policy.POLICY.largest_hessian:
         # Wide sparse rows stay as they are: the preconditioner knows the size of every column.
@@ -167,23 +166,27 @@ def _column_moments(engine: Engine, source: AnySource) -> tuple[Array, Array]:
     return moments.mean[0], moments.scatter[0] / moments.weight[0]
 
 
-def factor_columns(rows: SplitRows) -> npt.NDArray[np.bool_]:
-    """Return which columns are those of factors: they are not centred, so that a row has one entry in them."""
-    return np.concatenate([np.full(part.shape[1], isinstance(part, CodeRows)) for part in rows.parts])
+def _table_moments(engine: Engine, source: AnySource, form: TableForm) -> tuple[Array, Array]:
+    """Return mean and variance of the columns of a table by one fold: at zero weights all rows have one curvature.
 
-
-def _table_moments(engine: Engine, source: MemorySource) -> tuple[Array, Array]:
-    """Return mean and variance of the columns of a table by one fold: at zero weights all rows have one curvature."""
-    M, K = source.shape.M, source.K
-    rows = source.X
+    With an offset they are those of weighted rows, which do as well. Where no row is at hand to say about where a
+    column lies, another fold does.
+    """
+    M, numbers = form.M, ~form.factor_columns
     near = np.zeros(M)
-    numbers = ~factor_columns(rows)
-    near[numbers] = rows.slice(0, min(64, source.n_rows)).dense().mean(axis=0)[numbers]
-    at = CurvatureParams(W=np.zeros((1, M)), b=np.zeros(1), center=near)
-    two = replace(source, t=np.zeros_like(source.t), K=2, offset=None) if K > 2 else replace(source, offset=None)
-    sums = engine.fold(CurvatureDiagonal, two, at)
-    weight = sums.diagonal[0, 0]
-    shift = sums.cross[0, 1:] / weight
+    rows = source if isinstance(source, MemorySource) else source.drawn
+    if rows is not None:
+        near[numbers] = rows.X.slice(0, min(64, rows.n_rows)).dense().mean(axis=0)[numbers]
+    if isinstance(source, MemorySource):
+        one = np.zeros_like(source.t) if source.K > 2 else source.t
+        source = replace(source, t=one, K=2, offset=None)
+    for last in (True,) if rows is not None or not numbers.any() else (False, True):
+        at = CurvatureParams(W=np.zeros((source.K - 1, M)), b=np.zeros(source.K - 1), center=near)
+        sums = engine.fold(CurvatureDiagonal, source, at)
+        weight = sums.diagonal[0, 0]
+        shift = sums.cross[0, 1:] / weight
+        if not last:
+            near = np.where(numbers, shift, 0.0)
     return near + shift, np.maximum(sums.diagonal[0, 1:] / weight - shift**2, 0.0)
 
 

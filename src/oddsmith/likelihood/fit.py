@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.bordered import BorderedDiagonal, last_columns
-from oddsmith.engines import MemorySource
+from oddsmith.engines import AnySource, MemorySource
 from oddsmith.engines.memory import in_slices
 from oddsmith.errors import InvalidInputError
 from oddsmith.likelihood.coordinates import (
@@ -69,7 +69,7 @@ def make_objective(
 
     With ``eliminate`` the Hessian of a table with a large factor keeps that factor's block as a diagonal.
     """
-    K, M = problem.K, problem.M
+    M = problem.M
     contrast = _contrast(problem)
     penalty, common = _penalty(problem, contrast) if problem.prior is not None else (None, np.zeros(M + 1))
     covers_intercept = penalty is not None and _covers_intercept(penalty, M)
@@ -172,18 +172,24 @@ def _covers_intercept(penalty: Quadratic, M: int) -> bool:
 
 def eliminated_columns(problem: Problem) -> tuple[int, int] | None:
     """Return the columns of the factor to eliminate, if there is one: the largest of a table, of two classes."""
-    source, settings = problem.source, policy.POLICY
-    rows = source.X if isinstance(source, MemorySource) else None
-    if not isinstance(rows, SplitRows) or problem.K > 2 or problem.M < settings.eliminated_columns:
+    form, settings = problem.source.form, policy.POLICY
+    if form is None or problem.K > 2 or problem.M < settings.eliminated_columns:
         return None
-    if any(isinstance(part, CodeRows) and part.x is not None and _is_far(part.x) for part in rows.parts):
+    if form.products and _has_far_products(problem.source):
         return None  # of a level times such a number elimination would leave rounding
-    factors = [columns for part, columns in zip(rows.parts, rows.ranges, strict=True) if isinstance(part, CodeRows)]
-    first, last = max(factors, key=lambda columns: columns[1] - columns[0], default=(0, 0))
+    first, last = max(form.factors, key=lambda columns: columns[1] - columns[0], default=(0, 0))
     levels, rest = last - first, problem.M + 1 - (last - first)
     products, most = float(levels) * rest**2, settings.eliminated_products[problem.prior is None]
     affordable = float(levels) * rest <= settings.eliminated_elements and products + rest**3 <= most
     return (first, last) if levels >= settings.eliminated_levels and affordable else None
+
+
+def _has_far_products(source: AnySource) -> bool:
+    """Whether a factor stands beside numbers that are far from zero, or may be, where no row is at hand."""
+    rows = source.X if isinstance(source, MemorySource) else source.drawn.X if source.drawn is not None else None
+    if not isinstance(rows, SplitRows):
+        return True
+    return any(isinstance(part, CodeRows) and part.x is not None and _is_far(part.x) for part in rows.parts)
 
 
 def _is_far(x: Array) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.bordered import BorderedDiagonal
+from oddsmith.bordered import BorderedDiagonal, BorderedFactor
 from oddsmith.cached_property import cached_property
 from oddsmith.errors import InvalidInputError, UnavailableError
 from oddsmith.likelihood.coordinates import Coordinates
@@ -74,8 +74,13 @@ class FittedState:
                 "a GaussianPrior has a posterior."
             )
 
-    def require_memory(self) -> None:
-        """Raise if the Hessian, its factor and its inverse would not fit into memory."""
+    def require_memory(self, most: int) -> None:
+        """Raise if there are more than ``most`` weights, or the Hessian and its factor would not fit into memory."""
+        if self.x.size > most:
+            raise UnavailableError(
+                f"This needs the Hessian of {self.x.size:,} weights, and those of up to {most:,} are formed. Use fewer "
+                "columns or levels."
+            )
         needed, there = 4 * 8.0 * self.x.size**2, Machine.here().memory
         if needed > there:
             raise UnavailableError(
@@ -139,13 +144,18 @@ class FittedState:
         W: Array = self.gauge @ x
         return W + self.common if self.K > 2 and self.reference is None else W
 
+    @cached_property
+    def bordered_factor(self) -> BorderedFactor:
+        """The factor of the Hessian of a table, one factor of it eliminated."""
+        assert self.bordered is not None
+        return self.bordered.factor()
+
     def bordered_errors(self) -> Array:
         """Return the standard errors of the weights of two classes (1 + M) from the Hessian of a table, by elimination.
 
         Cost: L · R² for L levels eliminated and R other weights.
         """
-        assert self.bordered is not None
-        factor, shift = self.bordered.factor(), self.coordinates.center / self.coordinates.scale
+        factor, shift = self.bordered_factor, self.coordinates.center / self.coordinates.scale
         variance = factor.inverse_diagonal()
         variance[1:] /= self.coordinates.scale**2
         to_intercept = np.where(self.free[0], np.concatenate([[1.0], -shift]), 0.0)
@@ -153,9 +163,15 @@ class FittedState:
         return np.sqrt(np.where(self.free[0], variance, np.nan))
 
     def objective_hessian(self, *, expected: bool = False) -> Array:
-        """Return the Hessian of the objective, prior included, over the weights estimated."""
+        """Return the Hessian of the objective, prior included, over the weights estimated.
+
+        That of a table with a factor eliminated is made whole, if there is memory for it.
+        """
         H = self.expected if expected and self.expected is not None else self.hessian
-        assert H is not None
+        if H is None:
+            assert self.bordered is not None
+            self.require_memory(policy.POLICY.largest_summary)
+            H = self.bordered.toarray()
         return H[np.ix_(self.kept, self.kept)]
 
     @cached_property

@@ -15,8 +15,8 @@ from oddsmith.likelihood.sparse_problem import SparseProblem
 from oddsmith.numerics import Array
 from oddsmith.records import Certificate
 from oddsmith.solvers.base import ObjectiveValue, Recorder, SolverResult
-from oddsmith.solvers.plan import plan_sparse
-from oddsmith.solvers.proximal_newton import ProximalNewton, SparseOptimum
+from oddsmith.solvers.plan import Plan, plan_sparse
+from oddsmith.solvers.proximal_newton import SparseOptimum
 
 STAGE = "proximal Newton"
 STEP = 3.0
@@ -44,7 +44,6 @@ def fit_laplace(problem: Problem) -> LikelihoodFit:
         facts_of(problem, stated.coordinates),
         machine_of(problem),
         None if sample is None else sample.objective.n_rows,
-        ProximalNewton(tol=problem.tol, max_iter=problem.max_iter),
     )
     e = stated.null_point()
     if sample is not None:  # 2
@@ -91,7 +90,7 @@ def certificate_of(found: SparseOptimum, problem: Problem, stated: SparseProblem
 
 
 def sparse_fit(
-    problem: Problem, stated: SparseProblem, result: SolverResult, certificate: Certificate, planned: object
+    problem: Problem, stated: SparseProblem, result: SolverResult, certificate: Certificate, planned: Plan
 ) -> LikelihoodFit:
     """Return the outcome of a fit, with what inference may ask of it."""
     objective, coordinates = stated.objective, stated.coordinates

@@ -79,6 +79,23 @@ def _levels_by_column(terms: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
 
 
+def aliased_message(aliased: list[str]) -> str:
+    """Return the sentence on columns that were set aside.
+
+    >>> aliased_message(["double"])
+    "Column 'double' is a linear combination of earlier columns (or constant): set aside with weight 0, as in \
+aliased_. Leave it out, or use a prior."
+    """
+    one = len(aliased) == 1
+    levels = any(name.endswith("]") for name in aliased)  # a level is not left out by itself
+    what = "the columns that they come from" if levels else "it" if one else "them"
+    return (
+        f"{column_list(aliased)} {'is a linear combination' if one else 'are linear combinations'} of earlier columns "
+        f"(or constant): set aside with weight 0, as in aliased_. Leave {f'out {what}' if levels else f'{what} out'}, "
+        "or use a prior."
+    )
+
+
 def link_log_proba(link: Link, a: Array) -> Array:
     """Return the log probabilities of both classes, N × 2, and say how many activations lie where there are none.
 

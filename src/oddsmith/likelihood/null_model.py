@@ -38,6 +38,8 @@ def null_log_likelihood(problem: Problem) -> float:
     source = replace(problem.source, transform=zero_column, M=1)
     if isinstance(source, MemorySource):
         source = replace(source, X=np.zeros((source.n_rows, 1)), transform=None, M=None)
+    else:
+        source = replace(source, form=None)
     null = replace(problem, source=source, prior=None, jeffreys=False, laplace=None, solver="newton", start=None)
     null = replace(null, names=lambda: ["(none)"], max_iter=200, explain=None)
     if null.link is None or np.isinf(null.link.domain).all():

@@ -160,9 +160,8 @@ class FoldObjective:
     def over(self, source: AnySource | RunSource, sampling_fraction: float = 1.0) -> FoldObjective:
         """Return the same objective over other rows, scaled up to all; what is known of these rows is left behind."""
         engine = self.engine if isinstance(source, RunSource) else engine_of(source, self.threads)
-        state = ObjectiveState(max_row_norm2=0.0)
-        fraction = sampling_fraction
-        return replace(self, engine=engine, source=source, sampling_fraction=fraction, progress=None, state=state)
+        part = replace(self, engine=engine, source=source, state=ObjectiveState(max_row_norm2=0.0))
+        return replace(part, sampling_fraction=sampling_fraction, progress=None)
 
     def restricted(self, free: npt.NDArray[np.bool_]) -> FoldObjective:
         """Return the same objective with fewer coordinates that may move."""
@@ -378,9 +377,8 @@ class FoldObjective:
 
         With s and c, the curvature of the intercept and its row, H is at least ``s (b + cᵀw / s)² + Σ q w²``.
         """
-        if self.penalty is None or self.penalty.Q.ndim > 1 or self.shape[0] > 1 or not self.all_free:
-            return 0.0
-        if not H[0, 0] > 0.0:
+        simple = self.penalty is not None and self.penalty.Q.ndim == 1 and self.shape[0] == 1 and self.all_free
+        if not simple or self.penalty is None or not H[0, 0] > 0.0:
             return 0.0
         s, v, q = H[0, 0], np.linalg.norm(H[0, 1:]) / H[0, 0], self.penalty.Q[1:].min(initial=np.inf)
         half = 0.5 * (s + s * v**2 + q)
@@ -453,19 +451,19 @@ class FoldObjective:
     def _hessian_source(self) -> AnySource | RunSource:
         """The rows in more slices, where only a Hessian is work enough for several threads."""
         if self.eliminated is not None:
-            return self._bordered_source()
+            return self._bordered_source(self.eliminated[1] - self.eliminated[0])
         source, products = self.source, self.n_rows * float(self.size) ** 2
         one_slice = isinstance(source, MemorySource) and source.slice_rows == source.n_rows and source.transform is None
         if not one_slice or products <= policy.POLICY.one_thread_products:
             return source
         return in_slices(self.memory_source, policy.POLICY.small_slices)
 
-    def _bordered_source(self) -> AnySource | RunSource:
+    def _bordered_source(self, levels: int) -> AnySource | RunSource:
         """Return the rows in few slices where the sums of each are as large as its rows."""
-        assert self.eliminated is not None
-        source, levels, few = self.memory_source, self.eliminated[1] - self.eliminated[0], policy.POLICY.small_slices
-        large = 8.0 * levels * float(self.size - levels) > source.size and len(source.slices()) > few
-        return in_slices(source, few) if large else source
+        source, few, sums = self.source, policy.POLICY.small_slices, 8.0 * levels * float(self.size - levels)
+        if isinstance(source, MemorySource) and sums > source.size and len(source.slices()) > few:
+            return in_slices(source, few)
+        return source
 
     def _at(self, w: Array, order: int = 1, inverse: Array | None = None, *, expected: bool = False) -> CurvatureParams:
         """Return the weights as the kernels take them."""

@@ -29,6 +29,7 @@ from oddsmith.likelihood.problem import Problem
 from oddsmith.likelihood.separation import Separation, verdict_of
 from oddsmith.likelihood.separation_search import find_separation
 from oddsmith.numerics import Array
+from oddsmith.priors import GaussianPrior
 from oddsmith.protocols import Labels
 from oddsmith.rows import CodeRows, SplitRows
 from oddsmith.solvers import policy
@@ -90,6 +91,38 @@ def find_one_class_levels(source: MemorySource, *, intercept: bool) -> OneClassL
     return OneClassLevels(present & ~left, np.sum([g * d for g, d in zip(growth, rounds, strict=True)], axis=0))
 
 
+def find_absent_classes(source: MemorySource, *, intercept: bool) -> Array:
+    """Return the direction (K−1 × (1 + columns), against class 0) towards levels that lack a class; zeros if none do.
+
+    Lowering the activation of a class in a level without rows of it moves no other row, so such weights run away.
+
+    >>> rows = SplitRows((CodeRows(np.array([0, 0, 0, 1, 1, 1, 1], dtype=np.int8), 2, dropped=0),))
+    >>> source = MemorySource(rows, np.array([0, 1, 2, 1, 1, 0, 1], dtype=np.int32), 3)
+    >>> find_absent_classes(source, intercept=True).tolist()
+    [[0.0, 0.0], [0.0, -1.0]]
+    """
+    assert isinstance(source.X, SplitRows)
+    K, found = source.K, np.zeros((source.K, 1 + source.shape.M))
+    inside = slice(None) if source.s is None else source.s > 0
+    for factor, (a, b) in zip(source.X.parts, source.X.ranges, strict=True):
+        if not isinstance(factor, CodeRows) or factor.x is not None:
+            continue
+        cells = (factor.codes[inside].astype(np.intp) + 1) * K + source.t[inside]
+        rows = np.bincount(cells, minlength=(factor.levels + 1) * K).reshape(-1, K)
+        nowhere = factor.entries < 0
+        nowhere[0] = False  # rows without a level have no weight of their own
+        rows[nowhere] = rows[nowhere].sum(axis=0)
+        absent = (rows == 0) & rows.any(axis=1, keepdims=True)
+        absent[0] = False
+        for k in range(K):
+            towards = -absent[:, k].astype(np.float64)
+            found[k, 1 + a : 1 + b] += factor.by_column(towards)
+            if intercept and nowhere.any() and towards[nowhere][-1]:  # the level without a column
+                found[k, 0] -= 1.0
+                found[k, 1 + a : 1 + b] += 1.0
+    return np.asarray(found[1:] - found[0])
+
+
 def _towards(factor: CodeRows, t: npt.NDArray[np.int32], left: npt.NDArray[np.bool_]) -> Array:
     """Return the class (−1 or 1) of the levels that have rows of one class only, 0 for others, by code + 1.
 
@@ -108,9 +141,21 @@ def _towards(factor: CodeRows, t: npt.NDArray[np.int32], left: npt.NDArray[np.bo
 
 
 def fit_levels_of_one_class(problem: Problem, classes: Labels) -> tuple[LikelihoodFit, Separation] | None:
-    """Return the fit of a table of two classes in which levels have rows of one class only, None if none have."""
-    if problem.K > 2 or not problem.in_parts:
+    """Return the fit of a table in which levels have rows of one class only, None if none have.
+
+    Of more than two classes and many weights: in which levels lack a class. No linear program is needed to tell that
+    their weights run away.
+    """
+    if not problem.in_parts or not isinstance(problem.source, MemorySource):
         return None
+    if problem.K > 2:
+        if (problem.K - 1) * (problem.M + 1) <= policy.POLICY.largest_hessian:
+            return None
+        towards = find_absent_classes(problem.memory_source, intercept=problem.intercept)
+        if not towards.any():
+            return None
+        verdict = verdict_of((towards, False), classes, [str(name) for name in problem.names()])
+        return _fit_towards_infinity(problem), verdict
     found = find_one_class_levels(problem.memory_source, intercept=problem.intercept)
     if found is None:
         return None
@@ -179,6 +224,16 @@ def _largest_activation(source: MemorySource, rows: npt.NDArray[np.bool_], fit: 
     part = source.take(np.flatnonzero(rows))
     A = part.block(0, part.n_rows).Phi.activations(fit.coef.T) + fit.intercept
     return float(np.abs(A).max(initial=0.0))
+
+
+def _fit_towards_infinity(problem: Problem) -> LikelihoodFit:
+    """Return the fit at weights on the way to infinity, where a prior as wide as the limit holds them."""
+    held = fit_likelihood(replace(problem, prior=GaussianPrior(FAR), max_iter=min(problem.max_iter, LAST)))
+    objective, coordinates, common = make_objective(problem)
+    e = objective.evaluate(coordinates.from_user(held.coef, held.intercept))
+    result = replace(held.result, w=e.w, final=e, diverging=False)
+    learned = fitted_state(problem, objective, coordinates, common, result, costly=True)
+    return likelihood_fit(learned, result, held.certificate, held.plan, flat=True)
 
 
 def _null_fit(problem: Problem) -> LikelihoodFit:

@@ -15,7 +15,6 @@ from oddsmith.links import Link
 from oddsmith.numerics import Array
 from oddsmith.priors import GaussianPrior, LaplacePrior
 from oddsmith.protocols import Labels
-from oddsmith.rows import SplitRows
 from oddsmith.solvers.base import Solver
 from oddsmith.solvers.plan import Facts, Machine, Storage
 
@@ -71,8 +70,8 @@ class Problem:
 
     @property
     def in_parts(self) -> bool:
-        """Whether the rows are a table in memory, in parts, with factors as codes."""
-        return isinstance(self.source, MemorySource) and isinstance(self.source.X, SplitRows)
+        """Whether the rows are a table in parts, with factors as codes."""
+        return self.source.form is not None
 
     @property
     def largest_matrix(self) -> float:

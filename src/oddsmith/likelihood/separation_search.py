@@ -25,6 +25,7 @@ from oddsmith.likelihood.separation import (
 )
 from oddsmith.numerics import Array
 from oddsmith.statistic import Shape
+from oddsmith.statistics.column_classes import ColumnClasses
 
 NEAREST = 5000
 ROUNDS = 20
@@ -112,6 +113,12 @@ def find_separation(
         rows, t = _whitened(source.block(0, source.n_rows).X[inside], whitening), source.t[inside]
         return separation(rows, t, classes, terms, **how, **named)
 
+    levels_of_one_class = _one_class_direction(problem)
+    if levels_of_one_class is not None:
+        return verdict_of((levels_of_one_class, False), classes, terms)
+    if (NEAREST + (source.drawn.n_rows if source.drawn is not None else 0)) * float(source.shape.M) > LARGEST_PROGRAM:
+        return Separation("none", {})
+
     def nearest(coef: Array, intercept: Array, *, far: bool = False) -> tuple[Any, ...]:
         params = HardestRowsParams(coef=coef, intercept=intercept, whitening=whitening, far=far)
         near: HardestRows = problem.engine.fold(HardestRows, source, params)  # type: ignore[type-var]
@@ -145,6 +152,33 @@ def find_separation(
     verdict = with_alone(verdict, rows, t, classes, terms)
     alone = tuple(name for name in verdict.alone if _separates_all(terms.index(name), rows, t, nearest))
     return replace(verdict, alone=alone)
+
+
+def _one_class_direction(problem: Problem) -> Array | None:
+    """Return the direction (1 × (1 + columns)) of levels whose rows are all of one class, None if there are none.
+
+    Of a table of two classes, folded by codes: one pass counts the rows of each level.
+    """
+    form = problem.source.form
+    if form is None or problem.K > 2:
+        return None
+    sums = problem.engine.fold(ColumnClasses, problem.source, problem.source.shape)
+    direction = np.zeros((1, 1 + form.M))
+    for first, last in set(form.factors) - set(form.products):
+        weight = sums.weight[first:last]
+        direction[0, 1 + first : 1 + last] += _only_class(weight)
+        without = sums.total - weight.sum(axis=0)
+        side = _only_class(np.where(without > HIDDEN * sums.total, without, 0.0)[None])[0]  # but for rounding
+        if side and problem.intercept:
+            direction[0, 0] += side
+            direction[0, 1 + first : 1 + last] -= side
+    return direction if direction.any() else None
+
+
+def _only_class(weight: Array) -> Array:
+    """Return 1 where the second of two classes has all the weight, −1 where the first has, 0 elsewhere."""
+    there = weight > 0.0
+    return np.where(there.sum(axis=1) == 1, there[:, 1].astype(np.float64) - there[:, 0], 0.0)
 
 
 def _separates_all(j: int, rows: Array, t: npt.NDArray[np.int32], nearest: Callable[..., tuple[Any, ...]]) -> bool:

@@ -16,9 +16,13 @@ import numpy.typing as npt
 from scipy import sparse
 
 from oddsmith.design.basis.base import seen_through
+from oddsmith.design.inputs import ArrayOrCSR
 from oddsmith.engines import AnySource, MemorySource, engine_of
+from oddsmith.engines.memory import RunSource
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.coordinate_descent import Blocks
+from oddsmith.likelihood.class_descent import ClassDescent
+from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, TwoClassDescent
 from oddsmith.likelihood.coordinates import Coordinates, has_sample
 from oddsmith.likelihood.fit import make_objective, start_weights
 from oddsmith.likelihood.objective import FoldObjective, ObjectiveState
@@ -42,7 +46,7 @@ class TakeColumns:
 
     keeps_sparse = True
 
-    def __call__(self, rows: Any) -> Any:
+    def __call__(self, rows: ArrayOrCSR) -> ArrayOrCSR:
         """Return the columns of the rows."""
         return rows[:, self.which]
 
@@ -56,7 +60,7 @@ class WorkingSet:
     H: Array | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SparseProblem:
     """A likelihood and the penalty at scale 1, in the coordinates of the solver.
 
@@ -69,7 +73,10 @@ class SparseProblem:
     unit: SparsePenalty
     working: WorkingSet | None = None
     H: Array | None = None
-    by_columns: Any = None
+    csc: Any = None
+    descent: ColumnDescent | None = None
+    point: ColumnPoint | None = None
+    last: ObjectiveValue | None = None
     record: Callable[[ObjectiveValue, float], None] | None = None
 
     @classmethod
@@ -86,7 +93,8 @@ class SparseProblem:
         if groups:
             coordinates = replace(coordinates, scale=_common_scales(coordinates.scale, groups))
             objective, coordinates, _ = make_objective(problem, coordinates)
-        return cls(problem, objective, coordinates, _unit_penalty(problem, objective, groups))
+        unit = _unit_penalty(problem, objective, groups)
+        return cls(problem=problem, objective=objective, coordinates=coordinates, unit=unit)
 
     @property
     def is_small(self) -> bool:
@@ -105,7 +113,7 @@ class SparseProblem:
         for _ in range(50):
             free = self._free_coordinates()
             slope = np.abs(e.gradient[free]).max(initial=0.0)
-            if slope <= 4.0 * self.objective.rounding:
+            if slope <= max(4.0 * self.objective.rounding, 1e-10 * self.objective.weight):
                 break
             sub = self._over(np.unique(free % self.objective.shape[1])[1:] - 1)
             inner = sub.objective.evaluate(self._restricted(e.w, sub.columns), 2)
@@ -120,7 +128,8 @@ class SparseProblem:
 
     def _free_coordinates(self) -> npt.NDArray[np.intp]:
         blocks = self.unit.blocks
-        return blocks.member[blocks.of_members(blocks.strength == 0.0)]
+        free: npt.NDArray[np.intp] = blocks.member[blocks.of_members(blocks.strength == 0.0) > 0]
+        return free
 
     def smallest_scale(self, e: ObjectiveValue) -> float:
         """Return the scale at and below which all penalised weights are zero; ``e`` is the null point."""
@@ -132,14 +141,16 @@ class SparseProblem:
     def solve(
         self, scale: float, e: ObjectiveValue, *, tol: float, max_iter: int, before: float = 0.0
     ) -> SparseOptimum:
-        """Return the optimum at ``scale`` from the point ``e``, which is the optimum at the scale ``before`` if given."""
-        penalty = self._penalty_at(scale, e)
+        """Return the optimum at ``scale`` from the point ``e``, the optimum at the scale ``before`` if given."""
+        penalty = self.penalty_at(scale, e)
         if self.is_small:
             return self._solve_all(penalty, e, tol, max_iter)
+        if self.by_columns:
+            return self._solve_columns(scale, e, tol, max_iter, before)
         return self._solve_working_set(penalty, scale, e, tol, max_iter, before)
 
     def user_weights(self, w: Array) -> Array:
-        """Return weights in the user's units, the intercept first (C × P); what has no penalty sums to zero over classes."""
+        """Return weights in the user's units, the intercept first (C × P); without a penalty they sum to zero."""
         C, P = self.objective.shape
         center, scale = self.coordinates.center, self.coordinates.scale
         x = np.where(self.objective.free, w.reshape(C, P), 0.0)
@@ -165,7 +176,7 @@ class SparseProblem:
         part = objective.subsample(rows, seed=1)
         return replace(self, objective=part, H=None, record=None)
 
-    def _penalty_at(self, scale: float, e: ObjectiveValue) -> SparsePenalty:
+    def penalty_at(self, scale: float, e: ObjectiveValue) -> SparsePenalty:
         """Return the penalty at a scale.
 
         How far its optimum's intercepts can be: the loss of the rows of a class is at least their number times how far
@@ -190,11 +201,80 @@ class SparseProblem:
         self.H = found.H
         return found
 
+    @property
+    def by_columns(self) -> bool:
+        """Whether the columns are in memory and each has a penalty, alone or for all classes together."""
+        source, objective, laplace = self.objective.source, self.objective, self.problem.laplace
+        assert laplace is not None
+        if not isinstance(source, MemorySource) or source.transform is not None:
+            return False
+        matrix = sparse.issparse(source.X) or isinstance(source.X, np.ndarray)
+        plain = matrix and objective.link is None and objective.whitening is None and self.problem.reference is None
+        return plain and laplace.groups in (None, "class") and bool((laplace.strengths(self.problem.M) > 0.0).all())
+
+    def _solve_columns(
+        self, scale: float, e: ObjectiveValue, tol: float, max_iter: int, before: float
+    ) -> SparseOptimum:
+        """Solve by columns; ``point`` goes on from solve to solve."""
+        if self.point is None or self.last is not e:
+            self.start_columns(e)
+        point = self.step_columns(scale, tol=tol, max_iter=max_iter, before=before or scale)
+        self.last = self._evaluation(point)
+        if self.record is not None:
+            self.record(replace(self.last, value=point.value), 1.0)
+        none = np.zeros((0, 0))
+        return SparseOptimum(e=self.last, value=point.value, gap=max(point.gap, 0.0), H=none, iterations=point.steps)
+
+    def start_columns(self, e: ObjectiveValue) -> None:
+        """Begin the descent by columns at a point."""
+        W = self.user_weights(e.w)
+        w, b = (W[0, 1:], W[0, 0]) if len(W) == 1 else (np.ascontiguousarray(W[:, 1:].T), W[:, 0])
+        self.point = self._descent().start(w, np.asarray(b))
+
+    def step_columns(self, scale: float, *, tol: float, max_iter: int, before: float) -> ColumnPoint:
+        """Return the optimum at ``scale``, by columns, from the one at the scale ``before``."""
+        assert self.point is not None
+        self.point = self._descent().solve(scale, self.point, before=before, tol=tol, max_iter=max_iter)
+        self.objective.count_pass()
+        return self.point
+
+    def column_weights(self, point: ColumnPoint) -> sparse.csr_array:
+        """Return the weights of a point in the user's units, the intercept first (C × P)."""
+        x, b = np.atleast_2d(point.x.T), np.atleast_1d(point.b)
+        if len(b) > 1:
+            b = b - b.mean()
+        some = sparse.csr_array(np.column_stack([b, x + 0.0]))
+        places = np.concatenate([[0], point.columns + 1])
+        return sparse.csr_array((some.data, places[some.indices], some.indptr), shape=(len(b), self.problem.M + 1))
+
+    def _descent(self) -> ColumnDescent:
+        """Return the problem by columns, made once."""
+        if self.descent is None:
+            assert self.problem.laplace is not None
+            objective, M = self.objective, self.problem.M
+            common: dict[str, Any] = {"intercept": self.problem.intercept, "threads": objective.threads}
+            make: Any = TwoClassDescent.of
+            if self.problem.K > 2:
+                common["grouped"] = self.problem.laplace.groups == "class"
+                make = ClassDescent.of
+            ridge = self.unit.ridge.reshape(objective.shape)[0, 1:] * self.coordinates.scale**2
+            self.descent = make(objective.memory_source, self.problem.laplace.strengths(M), ridge, **common)
+        return self.descent
+
+    def _evaluation(self, point: ColumnPoint) -> ObjectiveValue:
+        """Return a point as an evaluation in the solver's coordinates, its gradient that of the dual residuals."""
+        center, spread = self.coordinates.center, self.coordinates.scale
+        w, g = np.atleast_2d(point.all_weights(self.problem.M).T), np.atleast_2d(point.gradient.T)
+        first = np.atleast_1d(point.theta.sum(axis=0))
+        x = np.column_stack([np.atleast_1d(point.b) + w @ center, w * spread]).ravel()
+        gradient = np.column_stack([first, (g - np.outer(first, center)) / spread]).ravel() + self.unit.ridge * x
+        value = point.loss + 0.5 * float(self.unit.ridge @ x**2)
+        return ObjectiveValue(w=x, value=value, log_likelihood=-point.loss, gradient=gradient)
+
     def _solve_working_set(
         self, penalty: SparsePenalty, scale: float, e: ObjectiveValue, tol: float, max_iter: int, before: float
     ) -> SparseOptimum:
         """Solve over some columns, look at all, and add those that are missing, until none is."""
-        C, P = self.objective.shape
         # The strong rule: a gradient that was this small at the scale before is small at this one, nearly always.
         threshold = 2.0 / scale - 1.0 / before if before else 1.0 / scale
         wanted = self._columns_above(e, max(threshold, 0.0))
@@ -241,7 +321,7 @@ class SparseProblem:
         keep = (blocks.norms(e.w) > 0.0) | (
             blocks.norms(e.gradient - self.unit.ridge * e.w) > strength * blocks.strength
         )
-        places = blocks.member[blocks.of_members(keep)] % P
+        places = blocks.member[blocks.of_members(keep) > 0] % P
         return np.unique(places[places > 0]) - 1
 
     def _over(self, columns: npt.NDArray[np.intp]) -> WorkingSet:
@@ -265,11 +345,12 @@ class SparseProblem:
 
     def _source_of(self, columns: npt.NDArray[np.intp]) -> AnySource:
         source = self.objective.source
+        assert not isinstance(source, RunSource)
         if isinstance(source, MemorySource) and source.transform is None:
             if sparse.issparse(source.X):
-                if self.by_columns is None:
-                    self.by_columns = source.X.tocsc()
-                X = self.by_columns[:, columns].tocsr()
+                if self.csc is None:
+                    self.csc = source.X.tocsc()
+                X = self.csc[:, columns].tocsr()
                 return replace(source, X=X, slice_rows=None)
             if isinstance(source.X, np.ndarray):
                 return replace(source, X=np.ascontiguousarray(source.X[:, columns]), slice_rows=None)
@@ -303,7 +384,7 @@ class SparseProblem:
         first = np.concatenate([[0], np.cumsum(sizes[there])])
         at = np.concatenate([[0], columns + 1])
         ridge = penalty.ridge.reshape(C, P)[:, at].ravel()
-        return SparsePenalty(Blocks(first, member, blocks.strength[there]), ridge, penalty.reach)
+        return SparsePenalty(Blocks(first, member, blocks.strength[there], blocks.classes), ridge, penalty.reach)
 
 
 def _common_scales(scale: Array, groups: Sequence[Sequence[int]]) -> Array:
@@ -319,25 +400,37 @@ def _unit_penalty(problem: Problem, objective: FoldObjective, groups: Sequence[S
     assert problem.laplace is not None
     C, P = objective.shape
     strength = problem.laplace.strengths(P - 1) / objective.scale
+    together = problem.laplace.groups == "class" and C > 1
     alone = np.setdiff1d(np.arange(P - 1), np.concatenate([[], *groups]).astype(np.intp))
-    members: list[npt.NDArray[np.int64]] = []
-    strengths: list[float] = []
-    if problem.laplace.groups == "class" and C > 1:
-        members = [np.arange(C) * P + 1 + j for j in range(P - 1)]
-        strengths = list(strength)
-    else:
-        for group in groups:
-            columns = np.asarray(group)
-            for c in range(C):
-                members.append(c * P + 1 + columns)
-                strengths.append(float(np.sqrt(len(columns)) * strength[columns].mean()))
-        for c in range(C):
-            members.extend((c * P + 1 + alone)[:, None])
-            strengths.extend(strength[alone])
+    place, sizes, strengths = _class_blocks(C, P, strength) if together else _blocks(C, P, strength, groups, alone)
     if problem.intercept:
-        members.extend((np.arange(C) * P)[:, None])
-        strengths.extend(np.zeros(C))
-    first = np.concatenate([[0], np.cumsum([len(m) for m in members])])
-    blocks = Blocks(first.astype(np.int64), np.concatenate(members).astype(np.int64), np.asarray(strengths))
+        place = np.concatenate([place, np.arange(C) * P])
+        sizes, strengths = np.append(sizes, np.ones(C, dtype=np.int64)), np.append(strengths, np.zeros(C))
+    first = np.concatenate([[0], np.cumsum(sizes)])
+    # A ridge ties the classes together itself; groups of several columns have no simple least.
+    shared = C if C == problem.K > 2 and objective.penalty is None and not groups else 1
+    blocks = Blocks(first.astype(np.int64), place.astype(np.int64), strengths, shared)
     ridge = np.zeros((C, P)) if objective.penalty is None else objective.penalty.diagonal(C).copy()
     return SparsePenalty(blocks, ridge.ravel(), 0.0)
+
+
+def _class_blocks(C: int, P: int, strength: Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Array]:
+    """Return the places, sizes and strengths of blocks of a column's weights of all classes."""
+    place = np.arange(1, P)[:, None] + np.arange(C) * P
+    return place.ravel(), np.full(P - 1, C), strength
+
+
+def _blocks(
+    C: int, P: int, strength: Array, groups: Sequence[Sequence[int]], alone: npt.NDArray[np.intp]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Array]:
+    """Return the places, sizes and strengths of blocks of groups of columns, then of single ones, in each class."""
+    columns = [np.asarray(group, dtype=np.intp) for group in groups]
+    sizes = [len(group) for group in columns] + [1] * len(alone)
+    one = np.concatenate([*columns, alone])
+    own = [float(np.sqrt(len(group)) * strength[group].mean()) for group in columns]
+    place = (1 + one)[None, :] + (np.arange(C) * P)[:, None]
+    return (
+        place.ravel(),
+        np.tile(np.asarray(sizes, dtype=np.int64), C),
+        np.tile(np.concatenate([own, strength[alone]]), C),
+    )

@@ -19,6 +19,7 @@ from oddsmith.protocols import Labels
 from oddsmith.solvers import Newton
 
 if TYPE_CHECKING:  # a fit needs none of these: each method imports what it calls
+    from oddsmith.inference.fit_record import FitRecord
     from oddsmith.inference.laplace import Seed
     from oddsmith.inference.leave_one_out import LeaveOneOut
     from oddsmith.inference.posterior import Posterior
@@ -39,6 +40,11 @@ class BayesianMixin(InferenceMixin):
     _earlier: EarlierRows
     _solve_and_assign: Callable[[Problem, Labels, tuple[object, ...]], None]
 
+    def _bayes_record(self, *given: Any) -> FitRecord:
+        """Return the record of the fit; a table of many levels has its Hessian with the largest factor eliminated."""
+        rows = (*given, *[None] * (4 - len(given)))
+        return self._fit_record(*rows, bordered=self._eliminates(rows))
+
     @property
     def posterior_(self) -> Posterior:
         """The Gaussian posterior ``N(w_MAP, H⁻¹)`` of the weights; after maximum likelihood that of a flat prior.
@@ -53,7 +59,7 @@ class BayesianMixin(InferenceMixin):
         """
         from oddsmith.inference.posterior import laplace_posterior
 
-        return laplace_posterior(self._fit_record())
+        return laplace_posterior(self._bayes_record())
 
     @property
     def log_evidence_(self) -> float:
@@ -71,7 +77,7 @@ class BayesianMixin(InferenceMixin):
         """
         from oddsmith.inference.posterior import laplace_log_evidence
 
-        return laplace_log_evidence(self._fit_record())
+        return laplace_log_evidence(self._bayes_record())
 
     def predictive(
         self,
@@ -112,7 +118,7 @@ class BayesianMixin(InferenceMixin):
         from oddsmith.inference.predictive import predictive
         from oddsmith.inference.summary import check_level
 
-        rows, fit = self._rows(X), self._fit_record()
+        rows, fit = self._rows(X), self._bayes_record()
         return predictive(fit, rows, method, check_level(level), seed, offset, draws)
 
     def leave_one_out(
@@ -138,7 +144,7 @@ class BayesianMixin(InferenceMixin):
         refuse_pieces(X, "leave_one_out", "Use evaluate with rows that were not fitted to")
         from oddsmith.inference.leave_one_out import leave_rows_out
 
-        return leave_rows_out(self._fit_record(X, y, sample_weight, offset))
+        return leave_rows_out(self._bayes_record(X, y, sample_weight, offset))
 
     def posterior_mean(
         self, X: Any = None, y: Any = None, *, sample_weight: object = None, offset: object = None

@@ -119,10 +119,15 @@ class FisherDiscriminant(
 
     def _fit_sums(self, source: Source) -> Moments:
         moments = within(self._fold(source, Gram, source.shape))
-        found = self._directions(moments)
         # Where most of the scatter is between the classes, what is left within is summed by itself.
-        lost = found.aliased.any() or found.unbounded or found.eigenvalues[0] > FAR
-        return self._sum(source) if lost else moments
+        return self._sum(source) if self._loses_digits(moments) else moments
+
+    def _loses_digits(self, moments: Moments) -> bool:
+        weight, largest = float(moments.weight.sum()), np.abs(moments.mean).max(axis=0)
+        Sigma, _ = shrink(moments.scatter[0] / weight, self.shrinkage, weight)
+        if not factor_spd(without_traces(Sigma, largest, 1.0)).kept.all():
+            return True  # columns depend on others: which ones, exact sums decide
+        return bool(self._directions(moments).eigenvalues[0] > FAR)
 
     def _sum(self, source: Source) -> Moments:
         return self._fold(source, Moments, MomentsParams(source.shape.K, "pooled"))

@@ -108,7 +108,7 @@ class InferenceMixin(Estimator):
         if data is None:
             raise UnavailableError(missing_rows_message(self._learned))
         if not bordered:
-            self._learned.require_memory()
+            self._learned.require_memory(POLICY.largest_summary)
         _, problem = self._problem(*data)
         with one_blas_thread():
             self._learned = with_hessian(problem, *self._against_first(), self._learned, self.certificate_.gap)

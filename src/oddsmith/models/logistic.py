@@ -35,7 +35,7 @@ from oddsmith.engines import MemoryEngine, MemorySource, one_blas_thread
 from oddsmith.likelihood.coordinates import Coordinates, is_large
 from oddsmith.likelihood.fit import LikelihoodFit, fit_likelihood, resume, seeded
 from oddsmith.likelihood.fitted_state import TrainingDataRef
-from oddsmith.likelihood.messages import column_list, link_log_proba, remedy, separation_message
+from oddsmith.likelihood.messages import aliased_message, link_log_proba, remedy, separation_message
 from oddsmith.likelihood.null_model import null_log_likelihood
 from oddsmith.likelihood.problem import Problem
 from oddsmith.links import LINKS
@@ -397,13 +397,7 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
 
     def _warn(self, verdict: Separation | None, rounded: bool) -> None:
         if self.aliased_:
-            warnings.warn(
-                f"{column_list(self.aliased_)} {'is a' if len(self.aliased_) == 1 else 'are'} linear "
-                f"combination{'' if len(self.aliased_) == 1 else 's'} of earlier columns (or constant): set aside with "
-                "weight 0, as in aliased_. Leave them out, or use a prior.",
-                errors.CollinearityWarning,
-                stacklevel=5,
-            )
+            warnings.warn(aliased_message(self.aliased_), errors.CollinearityWarning, stacklevel=5)
         if verdict is not None:
             warnings.warn(separation_message(verdict, self.classes_), errors.SeparationWarning, stacklevel=5)
         elif not self.certificate_.converged:

@@ -178,7 +178,7 @@ class NaiveBayes(GenerativeMixin, Classifier):
                 "NaiveBayes takes no basis for data in pieces. Leave it out, or use GaussianClassifier('diagonal')."
             )
         shard: NaiveBayes = fit_shards(self._with_known_weights(stream), stream)
-        for name in ("feature_names_in_", "n_features_in_", "basis_"):
+        for name in ("feature_names_in_", "n_features_in_", "basis_", "text_formats_"):
             self.__dict__.pop(name, None)
             if name in vars(shard):
                 setattr(self, name, vars(shard)[name])

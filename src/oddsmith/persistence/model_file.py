@@ -58,7 +58,6 @@ from oddsmith.protocols import ClassifierLike
 from oddsmith.records import Certificate, Trace
 from oddsmith.solvers import SOLVERS
 from oddsmith.solvers.plan import Plan, Stage
-from oddsmith.solvers.proximal_newton import ProximalNewton
 from oddsmith.statistic import STATISTICS, Shape
 from oddsmith.statistics import CurvatureParams, FeaturesParams, MomentsParams
 from oddsmith.statistics.curvature import LossesParams
@@ -67,7 +66,7 @@ from oddsmith.statistics.sample import SampleParams
 from oddsmith.statistics.scores import LeverageParams
 
 RECORDS = (
-    *(Certificate, Trace, Plan, Stage, ProximalNewton, Selection, Separation),
+    *(Certificate, Trace, Plan, Stage, Selection, Separation),
     *(Expansion, Coordinates, BorderedDiagonal, FittedState, EarlierRows, OnlineState, Anchored, Inherited, Quadratic),
     *(Folded, Solution, ColumnPlan, NaiveDensities, GaussianDensities),
     *(families.BernoulliColumns, families.CategoricalColumns, families.GaussianColumns),

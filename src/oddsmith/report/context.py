@@ -240,11 +240,7 @@ def read_context(
     t = class_codes(labels, np.asarray(model.classes_))
     if frame.n_rows != len(t):
         raise InvalidInputError(f"X has {frame.n_rows} rows and y {len(t)} labels: give one label for each row.")
-    if offset is not None and not isinstance(model, LogisticRegression):
-        raise InvalidInputError(f"{type(model).__name__} knows no offsets: leave offset out.")
-    read_offset(offset, len(t), len(model.classes_))
-    offsets = None if offset is None else np.asarray(offset, dtype=np.float64)
-    weights = read_weights(sample_weight, len(t))
+    offsets, weights = _read_offsets(model, offset, len(t)), read_weights(sample_weight, len(t))
     groups = read_groups(by, given, len(t))
     kept = _complete_rows(frame) if design is not None and design.missing == "drop" else None
     if kept is not None:
@@ -279,6 +275,15 @@ def read_context(
         seed=seed,
         warnings=tuple(dict.fromkeys(str(w.message) for w in raised if issubclass(w.category, OddsmithWarning))),
     )
+
+
+def _read_offsets(model: Classifier, offset: npt.ArrayLike | None, n: int) -> Array | None:
+    if offset is None:
+        return None
+    if not isinstance(model, LogisticRegression):
+        raise InvalidInputError(f"{type(model).__name__} knows no offsets: leave offset out.")
+    read_offset(offset, n, len(model.classes_))
+    return np.asarray(offset, dtype=np.float64)
 
 
 def _columns(model: Classifier, X: Any) -> tuple[Any, Frame, int, int]:

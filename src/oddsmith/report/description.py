@@ -127,10 +127,11 @@ def model_formula(context: ReportContext) -> Markup:
     if coef is not None and np.shape(coef) == (1, len(names)) and len(names):
         value, where = _left(context)
         stopped = "" if context.has_optimum else " There is no optimum: these are the weights at which the fit stopped."
-        weights = coef[0]
+        weights, size = coef[0], spread(context)
         if (selected := selected_columns(model)) is not None:  # what is zero is not in the sum
+            size = None if size is None else size[weights != 0.0]
             weights, names = weights[weights != 0.0], selected
-        formula = tag("p", value, " = ", _sum(weights, float(model.intercept_[0]), names), class_="formula")
+        formula = tag("p", value, " = ", _sum(weights, float(model.intercept_[0]), names, size), class_="formula")
         return join([formula, tag("p", where, stopped, class_="note")])
     text = GENERAL.get(context.name) or (SOFTMAX if context.probabilistic else "")
     if text:
@@ -149,16 +150,24 @@ def _left(context: ReportContext) -> tuple[str, Markup]:
     return "a", join(["Where a is above zero the model says ", second, ". All weights are in the table below."])
 
 
-def _sum(weights: Array, start: float, names: list[str]) -> Markup:
-    """Return the weighted sum; of many terms the largest by their weight's size."""
-    order = np.sort(np.argsort(-np.abs(weights), kind="stable")[:MOST_TERMS])
+def spread(context: ReportContext) -> Array | None:
+    """Return the standard deviation of each term in the fit, None where it is not known."""
+    if context.fitted is None or len(context.fitted.coordinates.scale) != len(context.model._names()):
+        return None
+    return np.asarray(context.fitted.coordinates.scale, dtype=np.float64)
+
+
+def _sum(weights: Array, start: float, names: list[str], spread: Array | None) -> Markup:
+    """Return the weighted sum; of many terms those that move it most, by their ``spread``."""
+    moved = np.abs(weights) if spread is None else np.abs(weights) * spread
+    order = np.sort(np.argsort(-moved, kind="stable")[:MOST_TERMS])
     short = abbreviate(names, LONGEST_NAME) if names else []
     parts: list[Any] = [tag("span", number(start), class_="term")]
     for j in order:
         size = f"{'−' if weights[j] < 0 else '+'} {number(abs(float(weights[j])))} × "
         parts += [" ", tag("span", size, tag("i", name_tag(short[j])), class_="term")]
     if len(names) > MOST_TERMS:
-        parts.append(f" + … ({len(names) - MOST_TERMS:,} more terms, with smaller weights)")
+        parts.append(f" + … ({len(names) - MOST_TERMS:,} more terms, with smaller effects)")
     return join(parts)
 
 

@@ -9,9 +9,11 @@ from oddsmith.design.fitted_basis import learned_basis
 from oddsmith.design.inputs import learned_design
 from oddsmith.inference.fit_record import INTERCEPT
 from oddsmith.inference.summary import Summary
+from oddsmith.inference.tables import format_ratio
 from oddsmith.models.base import Classifier
 from oddsmith.numerics import Array
 from oddsmith.report.context import ReportContext
+from oddsmith.report.description import spread
 from oddsmith.report.html import Markup, clean, join, number, tag
 from oddsmith.report.tables import Column, table
 from oddsmith.report.terms import indicator_texts
@@ -31,15 +33,8 @@ def term_scales(context: ReportContext) -> tuple[Array, Array] | None:
             return None
         scale = np.asarray(basis.steps[0].scale_, dtype=np.float64)
         return 1.0 / scale, scale
-    sd = standard_deviations(context)
+    sd = spread(context)
     return None if sd is None or len(sd) != M else (np.ones(M), sd)
-
-
-def standard_deviations(context: ReportContext) -> Array | None:
-    """Return the standard deviation of each term's column in the fit, None where it is not known."""
-    if context.fitted is None or len(context.fitted.coordinates.scale) != len(context.model._names()):
-        return None
-    return np.asarray(context.fitted.coordinates.scale, dtype=np.float64)
 
 
 def effects_table(context: ReportContext, found: Summary) -> Markup:
@@ -82,13 +77,23 @@ def _unit(model: Classifier, term: str) -> str:
     return "1 day more" if design is not None and design.kinds_.get(term) == "date" else "1 unit more"
 
 
+def _ratio(value: float, digits: int) -> str:
+    """Return a ratio as text: one near 1 with more digits than other numbers.
+
+    >>> _ratio(0.51642, 3), _ratio(1.000329, 3), _ratio(2e7, 3)
+    ('0.516', '1.00033', '20,000,000')
+    """
+    return format_ratio(value, digits) if abs(value - 1.0) < 0.1 else number(value, digits)
+
+
 def _effect(found: Summary, kept: list[int], factor: Array, odds: bool, header: str) -> list[Column]:
     """Return a column of effects and one of their intervals."""
     with np.errstate(over="ignore", invalid="ignore"):
         values = [np.asarray(v)[kept] * factor for v in (found.estimate, found.lower, found.upper)]
         estimate, lower, upper = (np.exp(v) if odds else v for v in values)
-    ends = [f"{number(a, 3)} to {number(b, 3)}" if a == a else "" for a, b in zip(lower, upper, strict=True)]
+    text = _ratio if odds else number
+    ends = [f"{text(a, 3)} to {text(b, 3)}" if a == a else "" for a, b in zip(lower, upper, strict=True)]
     return [
-        Column(header, [number(v, 4) for v in estimate.tolist()], estimate.tolist()),
+        Column(header, [text(v, 4) for v in estimate.tolist()], estimate.tolist()),
         Column("interval", [tag("span", text, class_="whole") for text in ends]),
     ]

@@ -19,9 +19,9 @@ from oddsmith.numerics import Array
 from oddsmith.plots.forest_plots import CoefficientDisplay
 from oddsmith.records import Certificate
 from oddsmith.report.context import ReportContext
-from oddsmith.report.description import describe_model, model_formula
-from oddsmith.report.effects import effects_table, standard_deviations
-from oddsmith.report.html import Markup, absent, clean, join, name_list, number, tag
+from oddsmith.report.description import describe_model, model_formula, spread
+from oddsmith.report.effects import effects_table
+from oddsmith.report.html import MOST_NAMES, Markup, absent, clean, join, name_list, number, tag
 from oddsmith.report.parameters import parameter_table, part_name
 from oddsmith.report.svg import Axis, Plot, figure
 from oddsmith.report.tables import Column, facts, table
@@ -143,8 +143,10 @@ def weights_section(context: ReportContext) -> Markup:
     if "class" in columns:  # the term names the row
         shown[:2] = [shown[1], shown[0]]
     caption = f"Weights with {100 * found.level:g}% {'credible' if found.is_posterior else 'confidence'} intervals"
-    sentences = [clean(note[:1].upper() + note[1:]).replace(" -", " −") for note in (found.notes[0], *found.remarks)]
-    notes = [tag("p", text, ".", class_="note") for text in sentences]
+    said = [note for note in (found.notes[0], *found.remarks) if not note.startswith("aliased ")]
+    notes = [tag("p", clean(note[:1].upper() + note[1:]).replace(" -", " −"), ".", class_="note") for note in said]
+    if found.aliased:
+        notes.append(tag("p", "Set aside: ", name_list(found.aliased, MOST_NAMES), ".", class_="note"))
     return join([_forest(context, found), effects_table(context, found), table(caption, shown), *notes])
 
 
@@ -178,7 +180,7 @@ def _forest(context: ReportContext, found: Summary) -> Markup:
     if all(term == INTERCEPT for term in found.columns["term"]):
         return absent("The model has an intercept alone.")
     display = CoefficientDisplay.from_summary(found)
-    deviations = standard_deviations(context)
+    deviations = spread(context)
     place = {str(name): j for j, name in enumerate(context.model._names())}
     unit = 1.0 if deviations is None else deviations[[place[term] for term in display.terms]]
     estimate, lower, upper = (values * unit for values in (display.estimate, display.lower, display.upper))
@@ -202,7 +204,7 @@ def _forest(context: ReportContext, found: Summary) -> Markup:
         ends = f"{number(estimate[i])}, from {number(lower[i])} to {number(upper[i])}"
         plot.ranges(lower[[i]], upper[[i]], np.array([at]), k)
         plot.dots(estimate[[i]], np.array([at]), k, texts=[f"{clean(display.terms[i])}{of}: {ends}"], size=4.0)
-    more = "" if len(terms) == len(set(display.terms)) else f" The {len(terms)} terms farthest from zero."
+    more = "" if len(kept) == int(np.isfinite(estimate).sum()) else f" The {len(terms)} terms farthest from zero."
     caption = f"Each {what}, with its {100 * display.level:g}% {display.kind} interval.{more}"
     legend = [(k, group) for k, group in enumerate(groups) if group is not None]
     return figure(plot, caption, f"Forest plot: {caption} The table below has the values.", legend=legend)
@@ -212,7 +214,8 @@ def _farthest(terms: list[str], estimate: Array, width: Array, most: int) -> dic
     """Return the places of the terms that lie most interval widths away from zero, in order."""
     away: dict[str, float] = {}
     for term, value, wide in zip(terms, estimate.tolist(), width.tolist(), strict=True):
-        away[term] = max(away.get(term, 0.0), abs(value) / max(wide, 1e-300) if value == value else 0.0)
+        if value == value:  # a term that was set aside has none
+            away[term] = max(away.get(term, 0.0), abs(value) / max(wide, 1e-300))
     largest = set(sorted(away, key=lambda term: -away[term])[:most])
     return {term: i for i, term in enumerate(term for term in away if term in largest)}
 

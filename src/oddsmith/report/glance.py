@@ -12,7 +12,7 @@ from oddsmith.evaluation.scoring import Estimate
 from oddsmith.models.logistic import LogisticRegression
 from oddsmith.report.context import SCORED, ReportContext
 from oddsmith.report.fit import certificates, separation_text
-from oddsmith.report.html import Markup, clean, join, name_list, name_tag, number, percent, tag
+from oddsmith.report.html import MOST_NAMES, Markup, clean, join, name_list, name_tag, number, percent, tag
 from oddsmith.report.performance import WIDEST, constant_action_cost, miscalibrated_classes
 from oddsmith.report.robustness import MUCH
 from oddsmith.report.subgroups import deviating_groups
@@ -73,7 +73,7 @@ def _fit_points(context: ReportContext) -> Iterator[Point]:
         yield False, separation, "certificate"
     aliased = list(getattr(context.model, "aliased_", []))
     if aliased:
-        text = join(["Set aside, because they depend on other columns: ", name_list(aliased[:6]), "."])
+        text = join(["Set aside, because they depend on other columns: ", name_list(aliased, MOST_NAMES), "."])
         yield False, text, "weights"
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from html import escape as entities
 from math import isfinite
 
+MOST_NAMES = 12
+"""Names of columns in a sentence."""
 LONGEST = 200  # Characters of a name that are shown.
 
 # What a reader cannot see or what would turn the text around it: controls, directions, line separators, invisible
@@ -91,9 +93,16 @@ def name_tag(value: object) -> Markup:
     return tag("bdi", Markup(tag("wbr").join(map(escape, _JOINT.split(clean(value))))))
 
 
-def name_list(values: Iterable[object]) -> Markup:
-    """Return names from the data, with commas between them."""
-    return Markup(", ".join(map(name_tag, values)))
+def name_list(values: Iterable[object], most: int | None = None) -> Markup:
+    """Return names from the data, with commas between them, the first ``most`` and how many more there are.
+
+    >>> name_list(["a", "b"]), name_list(["a", "b", "c"], 1)
+    ('<bdi>a</bdi>, <bdi>b</bdi>', '<bdi>a</bdi> and 2 more')
+    """
+    names = list(values)
+    more = 0 if most is None else max(0, len(names) - most)
+    shown = Markup(", ".join(map(name_tag, names[: len(names) - more])))
+    return join([shown, f" and {more:,} more"]) if more else shown
 
 
 def absent(text: object) -> Markup:
@@ -106,6 +115,8 @@ def number(value: float, digits: int = 4) -> str:
 
     >>> number(1234567), number(-0.0123456), number(float("nan")), number(float("inf")), number(3e-12)
     ('1,234,567', '−0.01235', '', '∞', '3e−12')
+    >>> number(1234.5), number(79220.4)
+    ('1234', '79,220')
     """
     if isinstance(value, bool):
         return str(value)
@@ -116,7 +127,7 @@ def number(value: float, digits: int = 4) -> str:
         if not isfinite(x):
             return "" if x != x else "∞" if x > 0 else "−∞"
         text = f"{x:.{digits}g}" if x == 0.0 or 1e-4 <= abs(x) < 1e5 else f"{x:.{max(digits - 2, 0)}e}"
-        if 1e5 <= abs(x) < 1e9:
+        if 10.0 ** min(digits, 5) <= abs(x) < 1e9:
             text = f"{x:,.0f}"
         text = re.sub(r"(?:\.0+)?e([+-])0*(\d+)", lambda found: f"e{found[1].replace('+', '')}{found[2]}", text)
     return text.replace("-", "−")

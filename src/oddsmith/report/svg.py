@@ -27,6 +27,7 @@ LONGEST_LABEL = 22
 NARROW, WIDE = 440, 760  # Width of a drawing on a phone, and where the page has room for a wide one.
 MOST_LEFT = {NARROW: 168, WIDE: 280}  # Room for the names beside an axis.
 LETTER = 7.0  # Width of a letter beside an axis.
+CAPITAL = 9.0
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class Plot:
     def left(self) -> int:
         """The room for the numbers or names of the second axis."""
         if self.y.names:
-            longest = LETTER * max(len(clean(name)) for name in self.y.names) + 16
+            longest = max(text_width(clean(name)) for name in self.y.names) + 16
             return int(min(max(longest, 60), MOST_LEFT.get(self.width, MOST_LEFT[NARROW])))
         return int(max(50, 32 + LETTER * max((len(number(value)) for value in self.y.ticks(5)), default=0)))
 
@@ -294,6 +295,15 @@ def spaced_vertices(x: Array, y: Array, most: int) -> Indices:
     way = np.append(0.0, np.cumsum(np.abs(np.diff(x)) + np.abs(np.diff(y))))
     found = np.searchsorted(way, np.linspace(0.0, way[-1], most - 1))
     return np.unique(np.append(found, len(x) - 1))
+
+
+def text_width(text: str) -> float:
+    """Return about how wide a text is beside an axis.
+
+    >>> text_width("rent"), text_width("RENT")
+    (28.0, 36.0)
+    """
+    return LETTER * len(text) + (CAPITAL - LETTER) * sum(letter.isupper() for letter in text)
 
 
 def truncate(name: object, most: int = LONGEST_LABEL) -> str:

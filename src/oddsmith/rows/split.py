@@ -3,20 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 from oddsmith.rows.base import STORAGES, Rows, cache_ranges
-from oddsmith.rows.codes import CodeRows
+from oddsmith.rows.codes import CodeRows, narrowest
 from oddsmith.rows.columns import ColumnRows
 from oddsmith.rows.dense import DenseRows
 from oddsmith.rows.sparse import SparseRows
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableForm:
+    """What rows in parts look like before one of them is read: ``factors`` are the columns of each factor (from, to).
+
+    ``entries`` are the numbers that a row is computed from, ``row_bytes`` the memory that it takes at most;
+    ``products`` are those of the factors that stand beside numbers.
+    """
+
+    M: int
+    factors: tuple[tuple[int, int], ...]
+    entries: float
+    row_bytes: int
+    products: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def factor_columns(self) -> npt.NDArray[np.bool_]:
+        """Which columns are those of factors."""
+        inside = np.zeros(self.M, dtype=bool)
+        for first, last in self.factors:
+            inside[first:last] = True
+        return inside
 
 
 @STORAGES.register("split")
@@ -58,6 +82,26 @@ class SplitRows(Rows):
     def entries(self) -> float:
         """Numbers that a row is computed from: one for each factor, whatever its levels."""
         return float(sum(1 if isinstance(part, CodeRows) else _row_bytes(part) / 8 for part in self.parts))
+
+    @property
+    def form(self) -> TableForm:
+        """Which columns are those of factors."""
+        both = list(zip(self.parts, self.ranges, strict=True))
+        factors = tuple(columns for part, columns in both if isinstance(part, CodeRows))
+        products = tuple(columns for part, columns in both if isinstance(part, CodeRows) and part.x is not None)
+        size = {"M": self.shape[1], "row_bytes": self.row_bytes}
+        return TableForm(**size, factors=factors, entries=self.entries, products=products)
+
+    def compact(self, dtype: npt.DTypeLike = np.float64) -> SplitRows:
+        """Return the rows in arrays of their own: codes are columns, numbers of the narrowest type that holds them.
+
+        Numbers that need float64 are rounded to float32 if that is the ``dtype``.
+
+        >>> rows = SplitRows((ColumnRows((np.array([0.5, 2.0]), np.array([1, 300])), 2),)).compact()
+        >>> [array.dtype.name for array in rows.parts[0].arrays]
+        ['float32', 'int16']
+        """
+        return SplitRows(tuple(_compact(part, np.dtype(dtype)) for part in self.parts))
 
     def activations(self, W: Array) -> Array:
         A: Array = np.sum(
@@ -145,3 +189,61 @@ def cross_gram(left: Rows, right: Rows, h: Array) -> Array:
     if isinstance(left, CodeRows):
         return left.gradient(right.dense() * h[:, None])
     return right.gradient(left.dense() * h[:, None]).T
+
+
+def join_rows(rows: list[SplitRows]) -> SplitRows:
+    """Return rows in parts, one after another; each has the same parts, compact. The list is emptied.
+
+    >>> one, two = (SplitRows((CodeRows(np.array([k], dtype=np.int8), 2),)) for k in (1, 0))
+    >>> join_rows([one, two]).dense().tolist()
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
+    pieces: list[list[Any]] = [list(piece.parts) for piece in rows]
+    rows.clear()
+    parts: list[Rows] = []
+    for k in range(len(pieces[0])):
+        some = [piece[k] for piece in pieces]
+        for piece in pieces:
+            piece[k] = None  # arrays are let go as they are joined
+        parts.append(_joined(some))
+    return SplitRows(tuple(parts))
+
+
+def _joined(some: list[Rows]) -> Rows:
+    first = some[0]
+    if isinstance(first, ColumnRows):
+        columns = zip(*(part.arrays for part in some if isinstance(part, ColumnRows)), strict=True)
+        return ColumnRows(tuple(np.concatenate(arrays) for arrays in columns), sum(part.shape[0] for part in some))
+    if isinstance(first, CodeRows):
+        factors = [part for part in some if isinstance(part, CodeRows)]
+        x: Array | None = None
+        if first.x is not None:
+            x = np.concatenate([part.x for part in factors if part.x is not None])
+        return replace(first, codes=np.concatenate([part.codes for part in factors]), x=x)
+    stacked = sparse.csr_array(sparse.vstack([part.concrete().X for part in some], format="csr"))
+    return SparseRows(stacked)
+
+
+def _compact(part: Rows, dtype: np.dtype[Any]) -> Rows:
+    if isinstance(part, ColumnRows):
+        return ColumnRows(tuple(_narrowed(array, dtype) for array in part.arrays), part.n_rows)
+    if isinstance(part, CodeRows):
+        M = part.shape[1]
+        x = None if part.x is None else np.array(part.x)
+        return CodeRows(narrowest(part.places(), M), M, x=x)
+    return part
+
+
+def _narrowed(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return a copy in the narrowest type that holds the numbers exactly, of those that the kernels read."""
+    if array.dtype == bool or not len(array):
+        return np.array(array)
+    if array.dtype.kind in "iu":
+        least, most = int(array.min()), int(array.max())
+        kinds = (np.int8, np.int16, np.int32)
+        fits = (kind for kind in kinds if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max)
+        kind: Any = next(fits, array.dtype)
+        return np.array(array, dtype=kind)
+    with np.errstate(over="ignore"):
+        short = array.astype(np.float32)
+    return short if dtype == np.float32 or np.array_equal(short, array) else np.array(array)

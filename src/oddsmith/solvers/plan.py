@@ -205,21 +205,32 @@ NAMES = {
     "proximal-newton": ("proximal Newton", 8.0),
 }
 """Registered name of a solver → what its stage is called, and the iterations that it is expected to take."""
+FORM_HESSIANS = frozenset({"newton", "lbfgs", "subsampled", "firth"})
+"""Solvers that form the Hessian of all weights however many these are."""
 
 
 def plan_for(solver: Solver[Any], facts: Facts, machine: Machine, reason: str = "as asked for") -> Plan:
-    """Return the plan of one solver on all rows."""
+    """Return the plan of one solver on all rows; refuse one whose Hessian would not fit into the machine's memory."""
     planner = Planner(facts, machine, in_force.POLICY)
     name, iterations = NAMES.get(solver.name, (str(solver.name), 20.0))
-    forms_hessian = solver.name != "sgd" and facts.n_weights <= planner.policy.largest_hessian
+    many = facts.n_weights > planner.policy.largest_hessian
+    forms_hessian = solver.name in FORM_HESSIANS if many else solver.name != "sgd"
     stage = planner.stage(name, facts.n_rows, iterations, hessians=8.0 if forms_hessian else 0.0)
+    needed = stage.memory + (8.0 * machine.cores * facts.n_weights**2 if forms_hessian else 0.0)  # a sum per thread
+    if many and needed > machine.memory:
+        raise InvalidInputError(
+            f"solver={solver.name!r} forms a Hessian of {facts.n_weights:,} weights, which needs about "
+            f"{needed / 1e6:,.0f} MB, and {machine.memory / 1e6:,.0f} MB of memory are available. Use solver='auto' or "
+            "solver='truncated-newton', which form none, or fewer columns or levels."
+        )
     return Plan((stage,), reason, iterations, solver)
 
 
-def plan_sparse(facts: Facts, machine: Machine, sample: int | None, solver: Solver[Any]) -> Plan:
-    """Return the plan of a fit under a LaplacePrior: on a ``sample`` of the rows first, if there is one, then on all."""
+def plan_sparse(facts: Facts, machine: Machine, sample: int | None) -> Plan:
+    """Return the plan of a fit under a LaplacePrior: on a ``sample`` of the rows, if there is one, then on all."""
     planner = Planner(facts, machine, in_force.POLICY)
     rows, weights, name = facts.n_rows, facts.n_weights, NAMES["proximal-newton"][0]
+    solver = Newton(name="proximal-newton")  # it has the name alone: the fit has its own way
     if weights > planner.policy.sparse_hessian:
         stage = planner.stage(f"{name} on working sets of columns", rows, 30)
         return Plan((stage,), f"since most of {weights:,} weights will be zero", 30, solver)
@@ -346,7 +357,7 @@ class Planner:
         reason = f"since a Hessian of {facts.n_weights:,} weights by codes costs little"
         if facts.eliminated:
             reason = f"since the {facts.eliminated:,} levels of the largest factor are eliminated from the Hessian"
-        few = facts.size <= settings.one_thread_elements or facts.link != "logit"
+        few = facts.size <= settings.one_thread_elements or facts.link != "logit" or not facts.in_memory
         hessians = 7.0 if few else 3.0
         stage = self.stage("Newton" if few else "L-BFGS", n, 7.0 if few else 12.0)
         scattered = n * (facts.size / n) ** 2 / self.machine.scattered_per_core
@@ -364,7 +375,9 @@ class Planner:
     def narrow_table(self) -> bool:
         """Whether the rows are a table of two classes with factors, whose Hessian is formed whole."""
         facts = self.facts
-        return facts.storage == "table" and facts.n_classes == 2 and facts.n_columns < self.policy.sparse_columns
+        whole = facts.in_memory or facts.drawn_rows is None  # a pass over files is costly: begin on the sample
+        narrow = facts.n_classes == 2 and facts.n_columns < self.policy.sparse_columns
+        return facts.storage == "table" and narrow and whole
 
     def truncated_newton(self, reason: str) -> Plan:
         """Return the plan that forms no Hessian."""

@@ -42,11 +42,15 @@ class Policy:
     largest_hessian: int = 2500
     """Weights up to which a Hessian is formed: 50 MB and 1.3 s of Cholesky at the limit."""
     sparse_hessian: int = 800
-    """Weights up to which a fit under a LaplacePrior forms the Hessian of all of them; beyond, that of a working set."""
+    """Weights up to which a fit under a LaplacePrior forms the Hessian of all; beyond, that of a working set."""
     sparse_products: float = 3e7
     """Products of a Hessian (rows × weights²) up to which every proximal Newton step forms one: some milliseconds."""
     sparse_rows_per_weight: int = 20
     """Rows for each weight from which a sample is a start for a fit under a LaplacePrior."""
+    sparse_batch: int = 8
+    """Scales of a path that advance together where a pass over the rows is long."""
+    sparse_batch_rounds: int = 12
+    """Passes of a batch before its slower points go on alone."""
     sparse_rounds: int = 40
     """Most times that a working set of columns grows."""
     eliminated_columns: int = 200

@@ -8,8 +8,8 @@ group lasso elsewhere. A block of strength 0 is free.
 3. Bound the gap to the optimum by a point of the dual problem (`dual_gap`), and stop if it is small enough.
 4. Go to that minimum, or part of the way if the objective does not fall.
 
-A Hessian that is not due is kept and corrected by the change of the gradient (BFGS), so that a step costs no more than a
-gradient.
+A Hessian that is not due is kept and corrected by the change of the gradient (BFGS), so that a step costs no more than
+a gradient.
 """
 
 from __future__ import annotations
@@ -82,12 +82,12 @@ def dual_gap(
     """Return a bound of the objective at ``e`` less that at the optimum, from a feasible point of the dual problem.
 
     The residuals of the rows are a point of the dual: with ``g`` the gradient of the loss f, its value is
-    ``f − xᵀg − Σ_b conjugate_b(g)``. The conjugate of a penalty without a ridge is infinite where ``‖g_b‖`` is above the
-    strength; the residuals are shrunk until it is not, and the value of the loss's part shrinks no faster than they do,
-    since its conjugate is convex and zero at zero.
+    ``f − xᵀg − Σ_b conjugate_b(g)``. The conjugate of a penalty without a ridge is infinite where ``‖g_b‖`` is above
+    the strength; the residuals are shrunk until it is not, and the value of the loss's part shrinks no faster than they
+    do, since its conjugate is convex and zero at zero.
 
-    With ``change`` (d) and ``product`` (the Hessian of the loss times d) the residuals are moved along d first, to first
-    order. That costs ``½ dᵀHd (1 + …)``, where ``spread < 1`` bounds the change of the activations of a row; d is the
+    With ``change`` (d) and ``product`` (the Hessian of the loss times d) residuals are moved along d to first order.
+    That costs ``½ dᵀHd (1 + …)``, where ``spread < 1`` bounds the change of the activations of a row; d is the
     step to the minimum of the quadratic model, where the conditions of an optimum hold.
     """
     x, blocks, ridge = e.w, penalty.blocks, penalty.ridge
@@ -121,16 +121,18 @@ def minimise_model(H: Array, gradient: Array, x: Array, blocks: Blocks, *, tol: 
     bound = bounds(H, blocks)
     for _ in range(rounds):
         descend(H, r, x, blocks, bound, tol=0.0, sweeps=SWEEPS)
+        x = blocks.settled(x)
         if violation(blocks, x, r) <= tol:
             break
         _newton_on_support(H, r, x, blocks, bound)
+        x = blocks.settled(x)
         if violation(blocks, x, r) <= tol:
             break
     return x
 
 
 def _newton_on_support(H: Array, r: Array, x: Array, blocks: Blocks, bound: Array) -> None:
-    """Move the coordinates that are not zero to the minimum among those of the same sign, or until the first is zero."""
+    """Move the coordinates that are not zero to the minimum of their signs, or until the first is zero."""
     norms = blocks.norms(x)
     live = blocks.of_members(((norms > 0.0) | (blocks.strength == 0.0)) & (bound > 0.0))
     which = blocks.member[live]
@@ -209,7 +211,7 @@ class SmoothObjective(Evaluates, Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class SparseOptimum:
-    """Where the descent ended: the evaluation of the smooth part, the objective, the bound of its gap, and the model."""
+    """Where the descent ended: the evaluation of the smooth part, the objective, the bound of its gap, the model."""
 
     e: ObjectiveValue
     value: float
@@ -239,14 +241,16 @@ class ProximalNewton:
         H: Array,
         record: Callable[[ObjectiveValue, float], None] | None = None,
     ) -> SparseOptimum:
-        """Return the minimum of ``objective + penalty``, as far as it was found from ``e``; ``H`` is a Hessian near it."""
+        """Return the minimum of ``objective + penalty`` as far as it was found from ``e``, with a Hessian near it."""
         value, missed, best, stalled, t = e.value + penalty.value(e.w), np.inf, np.inf, 0, 1.0
+        last = np.inf
         for iteration in range(self.max_iter + 1):
             allowed = self.tol * max(1.0, abs(value))
             gap = dual_gap(e, penalty)
             if record is not None:
                 record(replace(e, value=value), t)
-            best, stalled = (gap, 0) if gap < 0.9 * best else (best, stalled + 1)
+            fell = gap < 0.9 * best or value < last - 1e-9 * abs(last)
+            best, stalled, last = min(gap, best), 0 if fell else stalled + 1, value
             if gap <= allowed or iteration == self.max_iter or stalled > PATIENCE:
                 break
             before, missed = missed, violation(penalty.blocks, e.w, e.gradient)
@@ -272,11 +276,16 @@ def _moved_gap(objective: SmoothObjective, penalty: SparsePenalty, e: ObjectiveV
     """Return the gap from residuals moved along the step to ``target``; infinite where no Hessian says how."""
     if e.hessian is None or objective.longest_row is None:
         return np.inf
-    d = target - e.w
+    d, H = target - e.w, e.dense_hessian
+    blocks = penalty.blocks
+    free = blocks.member[blocks.of_members(blocks.strength == 0.0)]
+    free = free[penalty.ridge[free] == 0.0]
+    for _ in range(2):  # their conditions must hold to the last digit
+        d[free] -= np.linalg.lstsq(H[np.ix_(free, free)], (e.gradient + H @ d)[free])[0]
     spread = float(np.sqrt(2.0 * (1.0 + objective.longest_row)) * np.linalg.norm(d))
     if not spread < 0.5:
         return np.inf
-    return dual_gap(e, penalty, d, e.dense_hessian @ d - penalty.ridge * d, spread)
+    return dual_gap(e, penalty, d, H @ d - penalty.ridge * d, spread)
 
 
 def _step(

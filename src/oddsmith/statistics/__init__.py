@@ -14,6 +14,7 @@ from oddsmith.statistics.counts import Counts as Counts
 from oddsmith.statistics.curvature import Curvature as Curvature
 from oddsmith.statistics.curvature import CurvatureDiagonal as CurvatureDiagonal
 from oddsmith.statistics.curvature import CurvatureProduct as CurvatureProduct
+from oddsmith.statistics.curvature import Gradients as Gradients
 from oddsmith.statistics.curvature import Losses as Losses
 from oddsmith.statistics.curvature import LossesParams as LossesParams
 from oddsmith.statistics.moments import Moments as Moments
@@ -35,6 +36,7 @@ _MODULES = {
 }
 for _name in ("features", "gram", "sample"):
     STATISTICS.later(_name, f"oddsmith.statistics.{_name}")
+STATISTICS.later("column classes", "oddsmith.statistics.column_classes")
 for _name in ("score scatter", "leverage slope"):
     STATISTICS.later(_name, "oddsmith.statistics.scores")
 

@@ -165,6 +165,34 @@ class Losses(Additive):
         return [LossesParams(rng.normal(size=(3, shape.M)), rng.normal(size=3), rng.normal(size=shape.M))]
 
 
+@STATISTICS.register("gradients")
+@dataclass(frozen=True)
+class Gradients(Additive):
+    """``value_k`` as in `Losses`, and ``gradient_k = Σ s ∂ℓ/∂a (1, φ − center)``, for k models in one reading.
+
+    >>> block = Block(np.array([[1.0], [-1.0]]), np.array([1, 0], dtype=np.int32))
+    >>> at = LossesParams(np.array([[0.0], [1.0]]), np.zeros(2), np.zeros(1))
+    >>> Gradients.of(block, at).gradient.round(4).tolist()
+    [[0.0, -1.0], [0.0, -0.5379]]
+    """
+
+    value: Array
+    gradient: Array
+
+    @classmethod
+    def zero(cls, shape: Shape, params: LossesParams) -> Gradients:
+        k, M = params.W.shape
+        return cls(np.zeros(k), np.zeros((k, M + 1)))
+
+    @classmethod
+    def of(cls, block: Block, params: LossesParams) -> Gradients:
+        return cls(*kernels.gradients(block, CurvatureParams(W=params.W, b=params.b, center=params.center)))
+
+    @classmethod
+    def example_params(cls, shape: Shape, rng: np.random.Generator) -> list[Any]:
+        return [LossesParams(rng.normal(size=(3, shape.M)), rng.normal(size=3), rng.normal(size=shape.M))]
+
+
 def _example(shape: Shape, rng: np.random.Generator, order: int) -> CurvatureParams:
     C = max(1, shape.K - 1)
     W, V = rng.normal(size=(2, C, shape.M))

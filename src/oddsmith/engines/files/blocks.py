@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from oddsmith.block import Block
+from oddsmith.rows import CodeRows, ColumnRows, Rows, SplitRows, as_rows
 
 MAGIC = b"oddsmith blocks 1"
 ALIGN = 64
@@ -48,17 +49,25 @@ class BlockWriter:
 
     def add(self, block: Block) -> None:
         """Write one more block."""
-        entry: dict[str, Any] = {"first_row": block.first_row}
-        Phi = block.X
-        if block.is_sparse:
-            entry["shape"] = list(Phi.shape)
-            parts = {"data": Phi.data, "indices": Phi.indices, "indptr": Phi.indptr}
-        else:
-            parts = {"Phi": Phi}
-        for name, array in {**parts, "t": block.t, "s": block.s, "offset": block.offset}.items():
+        entry: dict[str, Any] = {"first_row": block.first_row, **self._put_rows(block.Phi)}
+        for name, array in {"t": block.t, "s": block.s, "offset": block.offset}.items():
             if array is not None:
                 entry[name] = self._put(np.asarray(array))
         self._index.append(entry)
+
+    def _put_rows(self, rows: Rows) -> dict[str, Any]:
+        if isinstance(rows, SplitRows):
+            return {"parts": [self._put_rows(part) for part in rows.parts]}
+        if isinstance(rows, ColumnRows):
+            return {"n": rows.n_rows, "columns": [self._put(array) for array in rows.arrays]}
+        if isinstance(rows, CodeRows) and rows.level_columns is None:
+            numbers = {} if rows.x is None else {"x": self._put(rows.x)}
+            return {"codes": self._put(rows.codes), "levels": rows.levels, "dropped": rows.dropped, **numbers}
+        Phi: Any = rows.concrete().X
+        if not sparse.issparse(Phi):
+            return {"Phi": self._put(Phi)}
+        arrays = {"data": Phi.data, "indices": Phi.indices, "indptr": Phi.indptr}
+        return {"shape": list(Phi.shape), **{name: self._put(array) for name, array in arrays.items()}}
 
     def _put(self, array: npt.NDArray[Any]) -> list[Any]:
         order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
@@ -104,18 +113,30 @@ def read_blocks(path: str) -> list[Block] | None:
 
 
 def _block(data: mmap.mmap, entry: dict[str, Any]) -> Block:
-    def get(name: str) -> Any:
-        if name not in entry:
-            return None
-        place, dtype, shape, order = entry[name]
-        count = int(np.prod(shape))
-        flat: Any = np.frombuffer(data, dtype, count, place) if count else np.empty(0, dtype)
-        return flat.reshape(shape, order=order)
+    t, s, offset = (_array(data, entry.get(name)) for name in ("t", "s", "offset"))
+    return Block(_rows(data, entry), t, s, offset, entry["first_row"])
 
+
+def _array(data: mmap.mmap, placed: list[Any] | None) -> Any:
+    if placed is None:
+        return None
+    place, dtype, shape, order = placed
+    count = int(np.prod(shape))
+    flat: Any = np.frombuffer(data, dtype, count, place) if count else np.empty(0, dtype)
+    return flat.reshape(shape, order=order)
+
+
+def _rows(data: mmap.mmap, entry: dict[str, Any]) -> Rows:
+    if "parts" in entry:
+        return SplitRows(tuple(_rows(data, part) for part in entry["parts"]))
+    if "columns" in entry:
+        return ColumnRows(tuple(_array(data, placed) for placed in entry["columns"]), entry["n"])
+    if "codes" in entry:
+        codes, x = _array(data, entry["codes"]), _array(data, entry.get("x"))
+        return CodeRows(codes, entry["levels"], dropped=entry["dropped"], x=x)
     if "Phi" in entry:
-        Phi = get("Phi")
-    else:
-        # Filled by hand: the constructor may copy.
-        Phi = sparse.csr_array(tuple(entry["shape"]), dtype=entry["data"][1])
-        Phi.data, Phi.indices, Phi.indptr = get("data"), get("indices"), get("indptr")
-    return Block(Phi, get("t"), get("s"), get("offset"), entry["first_row"])
+        return as_rows(_array(data, entry["Phi"]))
+    # Filled by hand: the constructor may copy.
+    Phi = sparse.csr_array(tuple(entry["shape"]), dtype=entry["data"][1])
+    Phi.data, Phi.indices, Phi.indptr = (_array(data, entry[name]) for name in ("data", "indices", "indptr"))
+    return as_rows(Phi)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 from oddsmith.engines.arrow_matrix import copy_numbers
 from oddsmith.engines.files.paths import InputFile
-from oddsmith.engines.files.schemas import row_bytes
+from oddsmith.engines.files.schemas import as_codes, row_bytes, text_columns
 from oddsmith.engines.files.table_file import FileRange, TableFile, reading
 from oddsmith.errors import InvalidInputError
 
@@ -23,10 +23,14 @@ PAGE, DICTIONARY = 1 << 19, 3 << 19
 
 @dataclass(frozen=True, kw_only=True)
 class ParquetTable(TableFile):
-    """A Parquet file: the number of rows of each row group, and the bytes that each column takes to be decoded."""
+    """A Parquet file: the number of rows of each row group, and the bytes that each column takes to be decoded.
+
+    Columns of text that are ``coded`` are read as the codes of a dictionary, as most files have them.
+    """
 
     groups: tuple[int, ...]
     decoders: Mapping[str, int] = field(repr=False)
+    coded: frozenset[str] = frozenset()
     units = "row group", "row groups"
 
     @classmethod
@@ -37,6 +41,10 @@ class ParquetTable(TableFile):
             groups = tuple(footer.row_group(i).num_rows for i in range(footer.num_row_groups))
             schema = footer.schema.to_arrow_schema().remove_metadata()
             return cls(file=file, schema=schema, expected_rows=sum(groups), groups=groups, decoders=_decoders(footer))
+
+    def with_codes(self, names: Iterable[str]) -> ParquetTable:
+        coded = frozenset(text_columns(self.schema, names))
+        return replace(self, schema=as_codes(self.schema, coded), coded=coded)
 
     def ranges(self, names: tuple[str, ...], nbytes: int, *, needed: bool = True) -> Iterator[FileRange]:
         width = row_bytes(pa.schema([self.schema.field(name) for name in names if name in self.schema.names]))
@@ -64,7 +72,8 @@ class ParquetTable(TableFile):
         footer = _footer(self.file.path, self.file.size, self.file.time)
         # No reading ahead: the bytes of whole column chunks would be in memory at once.
         options = {"buffer_size": BUFFER, "pre_buffer": False, "page_checksum_verification": True}
-        with parquet.ParquetFile(self.file.path, metadata=footer, **options) as reader:
+        coded = [name for name in names if name in self.coded]
+        with parquet.ParquetFile(self.file.path, metadata=footer, read_dictionary=coded, **options) as reader:
             if part.by_column and names:
                 tables = _read_columns(reader, groups, names, expected, rows)
             else:

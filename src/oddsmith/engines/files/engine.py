@@ -115,9 +115,10 @@ class _Pass(Generic[S]):
 
     def __post_init__(self) -> None:
         raw = self.source.encode is as_it_is
-        self.columns = 0 if raw or self.source.encodes_sparse else self.source.shape.M
+        coded = self.source.form is not None
+        self.columns = 0 if raw or coded or self.source.encodes_sparse else self.source.shape.M
         self.tables = self.parts._state.tables
-        self.blocks = None if raw else self.parts.cached_blocks(self.source.encode, self.columns)
+        self.blocks = None if raw else self.parts.cached_blocks(self.source.encode, self.columns, costly=coded)
 
     def run(self, run_tasks: TaskRunner, report: Progress) -> S | None:
         """Return the merged statistic, None if there are no rows."""

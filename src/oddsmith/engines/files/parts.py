@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import pickle
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -31,7 +31,7 @@ from oddsmith.engines.files.text import Expected, TextTable, TypeInferenceError,
 from oddsmith.engines.memory import available_cores
 from oddsmith.engines.partitioned import Piece, check_columns
 from oddsmith.engines.scan import comes_from
-from oddsmith.engines.text_formats import TextFormat
+from oddsmith.engines.text_formats import SAMPLED_ROWS, TextFormat
 from oddsmith.errors import InvalidInputError
 
 R = TypeVar("R")
@@ -197,6 +197,19 @@ class FileParts:
         files = tuple(file.with_types(types) if isinstance(file, TextTable) else file for file in self.files)
         return replace(self, files=files)
 
+    def with_codes(self, names: Iterable[str]) -> FileParts:
+        """Return the same files with these columns, where they are text, read as codes of a dictionary.
+
+        >>> import tempfile
+        >>> from pyarrow import parquet
+        >>> path = f"{tempfile.mkdtemp()}/a.parquet"
+        >>> parquet.write_table(pa.table({"x": ["a", "b"], "y": ["no", "yes"]}), path)
+        >>> FileParts.open(path).with_codes(["x"]).head().schema.types
+        [DictionaryType(dictionary<values=string, indices=int32, ordered=0>), DataType(string)]
+        """
+        wanted = list(names)
+        return replace(self, files=_share_schemas(file.with_codes(wanted) for file in self.files))
+
     @property
     def formats(self) -> dict[str, TextFormat]:
         """The formats of columns of text that were recognised, by column."""
@@ -294,6 +307,20 @@ class FileParts:
         task = next(self.tasks(), None)
         return self.schema.empty_table() if task is None else next(self.read(task), self.schema.empty_table())
 
+    def text_sample(self, columns: Sequence[str]) -> pa.Table | None:
+        """Return the first rows of those columns that are text, None if none is, or of text files, which have formats.
+
+        >>> import pyarrow.parquet as pq
+        >>> pq.write_table(pa.table({"x": [1.0], "fee": ["$5"]}), "fees.parquet")
+        >>> FileParts.open("fees.parquet").text_sample(["x", "fee"]).column_names
+        ['fee']
+        """
+        types = {name: self.schema.field(name).type for name in columns}
+        texts = [name for name, type_ in types.items() if pa.types.is_string(type_) or pa.types.is_large_string(type_)]
+        if not texts or any(isinstance(file, TextTable) for file in self.files):
+            return None
+        return self.choose(texts).head().slice(0, SAMPLED_ROWS)
+
     def cut(self, task: Task, tables: Iterable[pa.Table], columns: int = 0) -> Iterator[Piece]:
         """Yield pieces of tables, so small that their rows fit into a piece when they have ``columns`` numbers each."""
         rows = max(1, self.settings.piece // max(1, 8 * columns))
@@ -344,18 +371,22 @@ class FileParts:
         self.forget()
         self._state.schema = pa.schema(list(types.items()))
 
-    def cached_blocks(self, encode: Encode, columns: int) -> BlockCache:
-        """Return the cache of blocks made by ``encode``; those made by another one are forgotten."""
+    def cached_blocks(self, encode: Encode, columns: int, *, costly: bool = False) -> BlockCache:
+        """Return the cache of blocks made by ``encode``; those made by another one are forgotten.
+
+        Blocks that are ``costly`` to make, as those of text, go to a folder when memory is full.
+        """
         state = self._state
         with state.lock:
             if state.encode is not encode:
                 state.blocks.close()
-                state.encode, state.blocks = encode, self._new_block_cache(encode, columns)
+                state.encode, state.blocks = encode, self._new_block_cache(encode, columns, costly)
             return state.blocks
 
-    def _new_block_cache(self, encode: Encode, columns: int) -> BlockCache:
+    def _new_block_cache(self, encode: Encode, columns: int, costly: bool) -> BlockCache:
         cache, state = self.settings.cache, self._state
-        if cache is False or (cache == "auto" and not any(file.is_text for file in self.files)):
+        costly = costly or any(file.is_text for file in self.files)
+        if cache is False or (cache == "auto" and not costly):
             return BlockCache(state.budget)
         path = cache if isinstance(cache, str) and cache != "auto" else None
         fingerprint = None if path is None else self.fingerprint

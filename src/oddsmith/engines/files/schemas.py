@@ -28,6 +28,33 @@ def row_bytes(schema: pa.Schema) -> int:
     return total
 
 
+CODES = pa.dictionary(pa.int32(), pa.string())
+"""The type of texts that are read as the codes of a dictionary."""
+
+
+def text_columns(schema: pa.Schema, names: Iterable[str]) -> list[str]:
+    """Return those of the named columns that hold text.
+
+    >>> text_columns(pa.schema([("a", pa.string()), ("b", pa.int8())]), ["b", "a"])
+    ['a']
+    """
+    types = dict(zip(schema.names, schema.types, strict=True))
+    return [
+        name for name in names if name in types and (is_.is_string(types[name]) or is_.is_large_string(types[name]))
+    ]
+
+
+def as_codes(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
+    """Return a schema with the named columns as codes.
+
+    >>> as_codes(pa.schema([("a", pa.string())]), ["a"]).types
+    [DictionaryType(dictionary<values=string, indices=int32, ordered=0>)]
+    """
+    for name in names:
+        schema = schema.set(schema.get_field_index(name), pa.field(name, CODES))
+    return schema
+
+
 def check_unique(names: list[str], where: str) -> None:
     """Refuse a table in which two columns have one name."""
     if len(set(names)) < len(names):

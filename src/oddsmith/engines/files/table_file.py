@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from oddsmith.engines.files.paths import InputFile
 from oddsmith.engines.files.schemas import conform, row_bytes
-from oddsmith.errors import InvalidInputError
+from oddsmith.errors import InvalidInputError, InvalidTypeError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +59,10 @@ class TableFile:
     is_text: ClassVar[bool] = False
     units: ClassVar[tuple[str, str] | None] = None
 
+    def with_codes(self, names: Iterable[str]) -> TableFile:
+        """Return the file with these columns, where they are text, read as codes of a dictionary; here, as it is."""
+        return self
+
     def ranges(self, names: tuple[str, ...], nbytes: int, *, needed: bool = True) -> Iterator[FileRange]:
         """Yield the rows in ranges of about so many bytes, the same ones every time; here, all in one.
 
@@ -77,7 +81,10 @@ class TableFile:
 
     def _tables(self, part: FileRange, names: list[str], rows: int) -> Iterator[pa.Table]:
         """Yield the rows of a range with at least the named columns."""
-        raise NotImplementedError
+        raise InvalidTypeError(
+            f"{type(self).__name__} has no way to read rows. A format of files defines _tables(part, names, rows), "
+            "which yields the rows of a range as Arrow tables; see engines/files/columnar.py."
+        )
 
     def location(self, first: int, last: int) -> str:
         """Return the name of a range: the file and the numbers of its parts, if it has several."""

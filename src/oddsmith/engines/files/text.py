@@ -18,7 +18,7 @@ from oddsmith.engines.files.dialect import TextDialect, find_decimal, open_text,
 from oddsmith.engines.files.formats import is_compressed
 from oddsmith.engines.files.lines import Lines
 from oddsmith.engines.files.paths import InputFile
-from oddsmith.engines.files.schemas import check_unique, common_type, conform, refine_type
+from oddsmith.engines.files.schemas import as_codes, check_unique, common_type, conform, refine_type, text_columns
 from oddsmith.engines.files.table_file import FileRange, TableFile, reading
 from oddsmith.engines.text_formats import TextFormat, find_format
 from oddsmith.errors import InvalidInputError
@@ -186,6 +186,10 @@ class TextTable(TableFile):
         formats_ = {name: one for name, one in self.formats.items() if one.type == refined[name] or name not in known}
         formats_ = {name: one for name, one in formats_.items() if name not in known or one.kind != "levels"} | given
         return replace(self._with(refined, formats_), fixed=self.fixed.union(known))
+
+    def with_codes(self, names: Iterable[str]) -> TextTable:
+        coded = [name for name in text_columns(self.schema, names) if name not in self.formats]
+        return replace(self, schema=as_codes(self.schema, coded))
 
     def ranges(self, names: tuple[str, ...], nbytes: int, *, needed: bool = True) -> Iterator[FileRange]:
         """Yield ranges that begin and end with a row.

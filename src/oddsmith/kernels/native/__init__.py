@@ -89,6 +89,30 @@ class QuadraticProblem(ctypes.Structure):
     )
 
 
+class ColumnsProblem(ctypes.Structure):
+    """``columns_problem`` of columns.c."""
+
+    _fields_ = (
+        *((name, _I) for name in ("n", "count", "sweeps")),
+        *((name, _P) for name in ("data", "indices", "indptr", "h", "v")),
+        *((name, _D) for name in ("total", "shift", "tol")),
+        *((name, _P) for name in ("mean", "diagonal", "ridge", "penalty", "x", "active")),
+        ("done", _I),
+    )
+
+
+class ClassesProblem(ctypes.Structure):
+    """``classes_problem`` of columns.c."""
+
+    _fields_ = (
+        *((name, _I) for name in ("n", "count", "C", "sweeps", "grouped")),
+        *((name, _P) for name in ("inverse", "data", "indices", "indptr", "p", "r", "s", "z", "center", "diagonal")),
+        *((name, _P) for name in ("ridge", "penalty", "x", "b", "active")),
+        ("tol", _D),
+        ("done", _I),
+    )
+
+
 class EpochRows(ctypes.Structure):
     """``epoch_rows`` of epochs.c."""
 
@@ -109,12 +133,15 @@ class SgdProblem(ctypes.Structure):
 
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "dense": (ctypes.POINTER(DenseProblem),),
+    "models": (ctypes.POINTER(DenseProblem), _P),
     "csr": (ctypes.POINTER(CsrProblem), ctypes.c_int),
     "table": (ctypes.POINTER(TableProblem), ctypes.c_int),
     "softmax": (_P, _I, _I, _P, _P, _P, ctypes.POINTER(_D)),
     "moments": (ctypes.POINTER(MomentsProblem),),
     "perceptron": (ctypes.POINTER(EpochRows), _P, _P, _D, _D, _I, _P, _P, _P),
     "sgd": (ctypes.POINTER(SgdProblem),),
+    "columns": (ctypes.POINTER(ColumnsProblem), ctypes.c_int),
+    "classes": (ctypes.POINTER(ClassesProblem),),
     "quadratic": (ctypes.POINTER(QuadraticProblem),),
     "function": (ctypes.c_int, _P, _I, _P),
 }

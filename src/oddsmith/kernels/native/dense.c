@@ -266,6 +266,38 @@ static int softmax_columns(dense_problem *p) {
     return 0;
 }
 
+/* C models of two classes at once: add to g, and to the values of each. Rows in single or double precision. */
+EXPORT int NAME(models)(dense_problem *p, double *values) {
+    const int64_t C = p->C, P = p->m + 1, step = columns_tile(p), ld = columns_apart(step, 8), column = line(8 * ld);
+    arena memory;
+    if (p->kind == STORED_AS_HALF) return 2;
+    if (!arena_make(&memory, (P + 2 * C + 3) * column)) return 1;
+    double *z = arena_take(&memory, P * column), *A = arena_take(&memory, C * column), *R = arena_take(&memory, C * column);
+    double *sign = arena_take(&memory, column), *s = arena_take(&memory, column), *h = arena_take(&memory, column);
+    for (tile_range at = first_tile(p, step), next; at.first < p->n; at = next) {
+        next = next_tile(p, at, step);
+        pack_tile(p, at, z, ld);
+        combine_double(z + ld, ld, p->m, p->W, p->b, C, A);
+        for (int64_t i = 0; i < ld; i++) {
+            sign[i] = i < at.n && p->t[at.seen + i] != 1 ? -1.0 : 1.0;
+            s[i] = i < at.n && p->s ? p->s[at.seen + i] : 0.0;
+        }
+        for (int64_t k = 0; k < C; k++) {
+            double *a = A + k * ld, *r = R + k * ld;
+            if (p->offset)
+                for (int64_t i = 0; i < at.n; i++) a[i] += p->offset[at.seen + i];
+            for (int64_t i = at.n; i < ld; i++) a[i] = 1e300;
+            double value = p->s ? __builtin_nan("") : logistic_residuals(a, sign, at.n, ld, r);
+            if (value != value) value = logistic_losses(a, sign, p->s ? s : NULL, ld, r, h);
+            values[k] += value;
+            for (int64_t i = at.n; i < ld; i++) r[i] = 0.0;
+        }
+        dots_double(R, C, z, P, ld, ld, p->g, P);
+    }
+    free(memory.memory);
+    return 0;
+}
+
 #if HAS_HALF
 /* Several classes, rows of half precision that are centred and of weight 1, in single precision. */
 static int softmax_half(dense_problem *p) {

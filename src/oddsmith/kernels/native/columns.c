@@ -1,0 +1,306 @@
+/* Coordinate descent by the columns of a matrix: a weighted least-squares model of a loss with a sparse penalty. */
+
+#include <math.h>
+
+#include "vector.h"
+
+/* Columns of n rows: in CSC form, or one after another where `indices` is NULL. The model has the curvatures h of the
+   rows; its gradient by the activations is v_i + h_i shift. Columns are less their mean under h, so that the intercept is
+   at its minimum all the time, and `shift` is what the intercept moves by. */
+typedef struct {
+    int64_t n, count, sweeps;
+    const double *data;
+    const int32_t *indices;
+    const int64_t *indptr;
+    const double *h;
+    double *v;
+    double total, shift, tol; /* the sum of h; a sweep ends the descent in which no column gains more than tol */
+    double *mean, *diagonal;
+    const double *ridge, *penalty;
+    double *x;
+    int8_t *active;
+    int64_t done;
+} columns_problem;
+
+#define COLUMN(q, j) ((q)->indices ? (q)->indptr[j] : (j) * (q)->n)
+#define LENGTH(q, j) ((q)->indices ? (q)->indptr[(j) + 1] - (q)->indptr[j] : (q)->n)
+
+/* sum of x_i u_i over a column */
+static double column_dot(const columns_problem *q, int64_t j, const double *u) {
+    const double *x = q->data + COLUMN(q, j);
+    const int64_t length = LENGTH(q, j);
+    if (q->indices) {
+        const int32_t *row = q->indices + COLUMN(q, j);
+        double a = 0.0, b = 0.0;
+        int64_t i = 0;
+        for (; i + 2 <= length; i += 2) {
+            a += x[i] * u[row[i]];
+            b += x[i + 1] * u[row[i + 1]];
+        }
+        if (i < length) a += x[i] * u[row[i]];
+        return a + b;
+    }
+    vector_double sum[4] = {{0}};
+    int64_t i = 0;
+    for (; i + 4 * LANES_double <= length; i += 4 * LANES_double)
+        for (int k = 0; k < 4; k++)
+            sum[k] += load_double_double(x + i + k * LANES_double) * load_double_double(u + i + k * LANES_double);
+    double total = sum_double((sum[0] + sum[1]) + (sum[2] + sum[3]));
+    for (; i < length; i++) total += x[i] * u[i];
+    return total;
+}
+
+/* u_i += step w_i x_i over a column; w may be NULL */
+static void column_add(const columns_problem *q, int64_t j, double step, const double *w, double *u) {
+    const double *x = q->data + COLUMN(q, j);
+    const int64_t length = LENGTH(q, j);
+    if (q->indices) {
+        const int32_t *row = q->indices + COLUMN(q, j);
+        if (w)
+            for (int64_t i = 0; i < length; i++) u[row[i]] += step * w[row[i]] * x[i];
+        else
+            for (int64_t i = 0; i < length; i++) u[row[i]] += step * x[i];
+    } else if (w)
+        for (int64_t i = 0; i < length; i++) u[i] += step * w[i] * x[i];
+    else
+        for (int64_t i = 0; i < length; i++) u[i] += step * x[i];
+}
+
+/* sums of h x and h x x over a column */
+static void column_moments(const columns_problem *q, int64_t j, double *first, double *second) {
+    const double *x = q->data + COLUMN(q, j), *h = q->h;
+    const int64_t length = LENGTH(q, j);
+    vector_double one[2] = {{0}}, two[2] = {{0}};
+    int64_t i = 0;
+    *first = *second = 0.0;
+    if (q->indices) {
+        const int32_t *row = q->indices + COLUMN(q, j);
+        for (; i < length; i++) {
+            const double hx = h[row[i]] * x[i];
+            *first += hx;
+            *second += hx * x[i];
+        }
+        return;
+    }
+    for (; i + 2 * LANES_double <= length; i += 2 * LANES_double)
+        for (int k = 0; k < 2; k++) {
+            const vector_double v = load_double_double(x + i + k * LANES_double);
+            const vector_double hx = v * load_double_double(h + i + k * LANES_double);
+            one[k] += hx;
+            two[k] += hx * v;
+        }
+    *first = sum_double(one[0] + one[1]), *second = sum_double(two[0] + two[1]);
+    for (; i < length; i++) *first += h[i] * x[i], *second += h[i] * x[i] * x[i];
+}
+
+static double column_sweep(columns_problem *q, int only_active) {
+    double most = 0.0;
+    for (int64_t j = 0; j < q->count; j++) {
+        if ((only_active && !q->active[j]) || !(q->diagonal[j] > 0.0)) continue;
+        const double d = q->diagonal[j], old = q->x[j];
+        const double slope = column_dot(q, j, q->v) + q->shift * q->mean[j] * q->total + q->ridge[j] * old;
+        const double z = d * old - slope, size = fabs(z) - q->penalty[j];
+        const double new = size > 0.0 ? copysign(size, z) / d : 0.0, step = new - old;
+        q->active[j] = new != 0.0;
+        if (step == 0.0) continue;
+        q->x[j] = new;
+        column_add(q, j, step, q->h, q->v);
+        q->shift -= q->mean[j] * step;
+        if (d * step * step > most) most = d * step * step;
+    }
+    q->done++;
+    return most;
+}
+
+enum { DESCEND, SUMS, DOTS, ACTIVATIONS };
+
+/* DESCEND: the descent. SUMS: mean and diagonal (ridge included) of each column under h. DOTS: mean_j = sum of x v.
+   ACTIVATIONS: v += sum of x_j times each column. */
+EXPORT int NAME(columns)(columns_problem *q, int task) {
+    if (task == DESCEND) {
+        q->done = 0;
+        while (q->done < q->sweeps) {
+            double gain = column_sweep(q, 0);
+            if (gain <= q->tol) break;
+            while (q->done < q->sweeps && gain > q->tol) gain = column_sweep(q, 1);
+        }
+    } else if (task == SUMS) {
+        for (int64_t j = 0; j < q->count; j++) {
+            double first, second;
+            column_moments(q, j, &first, &second);
+            q->mean[j] = first / q->total;
+            const double centred = second - first * q->mean[j];
+            q->diagonal[j] = (centred > 1e-12 * second ? centred : 0.0) + q->ridge[j];
+        }
+    } else if (task == DOTS) {
+        for (int64_t j = 0; j < q->count; j++) q->mean[j] = column_dot(q, j, q->v);
+    } else if (task == ACTIVATIONS) {
+        for (int64_t j = 0; j < q->count; j++)
+            if (q->x[j] != 0.0) column_add(q, j, q->x[j], NULL, q->v);
+    } else
+        return 2;
+    return 0;
+}
+
+/* The same for C classes: row i has probabilities p_i, residuals r_i and the curvature s_i (diag p_i - p_i p_i'). The model's
+   activations are z_i, and center_i = p_i'z_i. Columns are as they are; intercepts are coordinates too. */
+typedef struct {
+    int64_t n, count, C, sweeps, grouped;
+    const double *inverse; /* of the curvature of the intercepts, C x C; NULL if there are none */
+    const double *data;
+    const int32_t *indices;
+    const int64_t *indptr;
+    const double *p, *r, *s;
+    double *z, *center;
+    double *diagonal; /* count x C, filled first; grouped: a bound for each column, count */
+    const double *ridge, *penalty;
+    double *x, *b; /* count x C; the change of the intercepts */
+    int8_t *active;
+    double tol;
+    int64_t done;
+} classes_problem;
+
+/* The slope of class k along column j. */
+static double class_slope(const classes_problem *q, const double *x, const int32_t *row, int64_t length, int64_t k) {
+    double total = 0.0;
+    for (int64_t t = 0; t < length; t++) {
+        const int64_t i = row ? row[t] : t, at = i * q->C + k;
+        total += x[t] * (q->r[at] + q->s[i] * q->p[at] * (q->z[at] - q->center[i]));
+    }
+    return total;
+}
+
+static void class_add(classes_problem *q, const double *x, const int32_t *row, int64_t length, int64_t k, double step) {
+    for (int64_t t = 0; t < length; t++) {
+        const int64_t i = row ? row[t] : t, at = i * q->C + k;
+        const double change = x[t] * step;
+        q->z[at] += change;
+        q->center[i] += q->p[at] * change;
+    }
+}
+
+/* Move all intercepts to their minimum; `inverse` (C x C) is that of their curvature. Returns twice what that gains. */
+static double move_intercepts(classes_problem *q) {
+    const int64_t C = q->C;
+    double slopes[C], steps[C], gain = 0.0;
+    for (int64_t k = 0; k < C; k++) slopes[k] = 0.0;
+    for (int64_t i = 0; i < q->n; i++) {
+        const double *r = q->r + i * C, *p = q->p + i * C, *z = q->z + i * C, center = q->center[i], s = q->s[i];
+        for (int64_t k = 0; k < C; k++) slopes[k] += r[k] + s * p[k] * (z[k] - center);
+    }
+    for (int64_t k = 0; k < C; k++) {
+        steps[k] = 0.0;
+        for (int64_t l = 0; l < C; l++) steps[k] -= q->inverse[k * C + l] * slopes[l];
+        q->b[k] += steps[k];
+        gain -= steps[k] * slopes[k];
+    }
+    for (int64_t i = 0; i < q->n; i++) {
+        const double *p = q->p + i * C;
+        double *z = q->z + i * C, change = 0.0;
+        for (int64_t k = 0; k < C; k++) {
+            z[k] += steps[k];
+            change += p[k] * steps[k];
+        }
+        q->center[i] += change;
+    }
+    return gain;
+}
+
+/* The slopes of all classes along column j. */
+static void class_slopes(const classes_problem *q, const double *x, const int32_t *row, int64_t length, double *slopes) {
+    const int64_t C = q->C;
+    for (int64_t k = 0; k < C; k++) slopes[k] = 0.0;
+    for (int64_t t = 0; t < length; t++) {
+        const int64_t i = row ? row[t] : t;
+        const double *r = q->r + i * C, *p = q->p + i * C, *z = q->z + i * C, center = q->center[i], sx = q->s[i] * x[t];
+        for (int64_t k = 0; k < C; k++) slopes[k] += x[t] * r[k] + sx * p[k] * (z[k] - center);
+    }
+}
+
+/* sums of x x s p (1 - p), or of x x s p, of all classes */
+static void class_diagonals(const classes_problem *q, const double *x, const int32_t *row, int64_t length, double *sums) {
+    const int64_t C = q->C;
+    for (int64_t k = 0; k < C; k++) sums[k] = 0.0;
+    for (int64_t t = 0; t < length; t++) {
+        const int64_t i = row ? row[t] : t;
+        const double *p = q->p + i * C, weight = q->s[i] * x[t] * x[t];
+        if (q->grouped)
+            for (int64_t k = 0; k < C; k++) sums[k] += weight * p[k];
+        else
+            for (int64_t k = 0; k < C; k++) sums[k] += weight * p[k] * (1.0 - p[k]);
+    }
+}
+
+static double move_classes(
+    classes_problem *q, int64_t j, const double *x, const int32_t *row, int64_t length, int only_active
+) {
+    const int64_t C = q->C;
+    double *own = q->x + j * C, most = 0.0, square = 0.0, slopes[C];
+    if (!only_active || q->grouped) class_slopes(q, x, row, length, slopes);
+    if (!q->grouped) {
+        for (int64_t k = 0; k < C; k++) {
+            const double d = q->diagonal[j * C + k], old = own[k];
+            if (!(d > 0.0) || (only_active && old == 0.0)) continue;
+            if (!only_active && most == 0.0 && old == 0.0 && fabs(slopes[k]) <= q->penalty[j]) continue; /* nothing moved yet */
+            const double z = d * old - class_slope(q, x, row, length, k) - q->ridge[j] * old, size = fabs(z) - q->penalty[j];
+            const double new = size > 0.0 ? copysign(size, z) / d : 0.0, step = new - old;
+            if (new != 0.0) square = 1.0;
+            if (step == 0.0) continue;
+            own[k] = new;
+            class_add(q, x, row, length, k, step);
+            if (d * step * step > most) most = d * step * step;
+        }
+        q->active[j] = square != 0.0;
+        return most;
+    }
+    const double d = q->diagonal[j];
+    if (!(d > 0.0)) return 0.0;
+    double target[C];
+    for (int64_t k = 0; k < C; k++) {
+        target[k] = own[k] - (slopes[k] + q->ridge[j] * own[k]) / d;
+        square += target[k] * target[k];
+    }
+    const double norm = sqrt(square), shrink = norm * d > q->penalty[j] ? 1.0 - q->penalty[j] / (d * norm) : 0.0;
+    q->active[j] = shrink != 0.0;
+    for (int64_t k = 0; k < C; k++) {
+        const double step = shrink * target[k] - own[k];
+        if (step == 0.0) continue;
+        own[k] = shrink * target[k];
+        class_add(q, x, row, length, k, step);
+        most += d * step * step;
+    }
+    return most;
+}
+
+static double classes_sweep(classes_problem *q, int only_active) {
+    double most = q->inverse ? move_intercepts(q) : 0.0;
+    for (int64_t j = 0; j < q->count; j++) {
+        if (only_active && !q->active[j]) continue;
+        const int64_t from = COLUMN(q, j);
+        const double gain = move_classes(q, j, q->data + from, q->indices ? q->indices + from : NULL, LENGTH(q, j), only_active);
+        if (gain > most) most = gain;
+    }
+    q->done++;
+    return most;
+}
+
+EXPORT int NAME(classes)(classes_problem *q) {
+    for (int64_t j = 0; j < q->count; j++) {
+        const int64_t from = COLUMN(q, j), length = LENGTH(q, j);
+        const int32_t *row = q->indices ? q->indices + from : NULL;
+        double most = 0.0, sums[q->C];
+        class_diagonals(q, q->data + from, row, length, sums);
+        for (int64_t k = 0; k < q->C; k++) {
+            if (!q->grouped) q->diagonal[j * q->C + k] = sums[k] + q->ridge[j];
+            if (sums[k] > most) most = sums[k];
+        }
+        if (q->grouped) q->diagonal[j] = most + q->ridge[j];
+    }
+    q->done = 0;
+    while (q->done < q->sweeps) {
+        double gain = classes_sweep(q, 0);
+        if (gain <= q->tol) break;
+        while (q->done < q->sweeps && gain > q->tol) gain = classes_sweep(q, 1);
+    }
+    return 0;
+}

@@ -1,0 +1,160 @@
+"""Descent by columns for more than two classes: the weights of all classes, each zero or a column's together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg, sparse
+from scipy.special import xlogy
+
+from oddsmith.cached_property import cached_property
+from oddsmith.engines import MemorySource
+from oddsmith.kernels.columns import ClassModel
+from oddsmith.kernels.coordinate_descent import Blocks
+from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, present_rows, typical_gain
+from oddsmith.numerics import Array, log_softmax
+
+SWEEPS, ROUNDS = 30, 100
+"""Sweeps over the columns before the weights that are not zero are solved for, and how often that is done in a step."""
+MOST_SOLVED = 2000
+"""Weights up to which they are."""
+TINY = 1e-30
+
+
+@dataclass(kw_only=True)
+class ClassDescent(ColumnDescent):
+    """Softmax regression with weights (columns × K) of all classes."""
+
+    @classmethod
+    def of(
+        cls,
+        source: MemorySource,
+        strength: Array,
+        ridge: Array,
+        *,
+        intercept: bool,
+        threads: int | None,
+        grouped: bool = False,
+    ) -> Self:
+        """Return the problem of a source in memory."""
+        X, t, s, offset = present_rows(source)
+        return cls(
+            X=X,
+            t=t,
+            s=s,
+            offset=np.column_stack([np.zeros(len(t)), offset]),
+            strength=strength,
+            ridge=ridge,
+            intercept=intercept,
+            threads=threads,
+            grouped=grouped,
+        )
+
+    @cached_property
+    def own(self) -> npt.NDArray[np.bool_]:
+        """Which class each row is of (n × K)."""
+        return np.asarray(self.t[:, None] == np.arange(self.offset.shape[1]))
+
+    def losses(self, a: Array) -> tuple[float, Array]:
+        logs = log_softmax(a)
+        return -float(self.s @ logs[self.own]), self.s[:, None] * (np.exp(logs) - self.own)
+
+    def sizes(self, g: Array) -> Array:
+        if self.grouped:
+            return np.asarray(np.sqrt(np.einsum("jk,jk->j", g, g)))
+        return np.asarray(np.maximum(g.max(axis=1, initial=0.0), -g.min(axis=1, initial=0.0)))
+
+    def norms(self, w: Array) -> Array:
+        return np.asarray(np.linalg.norm(w, axis=1) if self.grouped else np.abs(w).sum(axis=1))
+
+    def entropy(self, theta: Array, shrink: float) -> float:
+        c = np.maximum(self.own + shrink * theta / self.s[:, None], 0.0)
+        return float(self.s @ xlogy(c, c).sum(axis=1))
+
+    def feasible(self, theta: Array) -> Array:
+        p = np.maximum(self.own + theta / self.s[:, None], 0.0)
+        p /= p.sum(axis=1, keepdims=True)
+        if self.intercept:
+            p = _balanced(p, self.s, self.s @ self.own)
+        return np.asarray(self.s[:, None] * (p - self.own))
+
+    def step(self, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
+        assert self.columns is not None
+        p = np.exp(log_softmax(at.a))
+        ridge, some = self.ridge[self.chosen], penalty[self.chosen]
+        model = ClassModel.at(p, self.own, self.s, ridge, intercept=self.intercept)
+        x = at.weights_of(self.chosen, len(penalty))
+        squares = self.columns.model(self.s, np.zeros(len(some)), centred=False).diagonal
+        gain = typical_gain(precision, some, squares * float((p * (1.0 - p)).mean()))
+        z, b = np.zeros_like(p), np.zeros(p.shape[1])
+        for _ in range(ROUNDS):
+            done = self.columns.descend_classes(
+                model, z, b, x, some, grouped=self.grouped, tol=max(gain, TINY), sweeps=SWEEPS
+            )
+            if not self.ridge.any():
+                x = self._settled(x)
+            if done < SWEEPS:
+                break
+            if not self.grouped:
+                self._solve_support(model, z, b, x, some)
+        if model.inverse is not None:  # to the last digit: the dual asks for it
+            shift = -model.inverse @ model.residuals(z).sum(axis=0)
+            z, b = z + shift, b + shift
+        return self.stepped(at, x, b, z, model.residuals(z), penalty)
+
+    def _solve_support(self, model: ClassModel, z: Array, b: Array, x: Array, penalty: Array) -> None:
+        """Solve the model over the weights that are not zero, in place; one that would change its sign becomes zero."""
+        assert self.columns is not None
+        column, cls = np.nonzero(x)
+        K = x.shape[1]
+        if not 0 < len(column) <= MOST_SOLVED:
+            return
+        V = sparse.csc_array(self.columns.matrix())[:, column]
+        which = cls
+        if model.inverse is not None:
+            V = sparse.csc_array(sparse.hstack([V, np.ones((len(z), K))]))
+            which = np.concatenate([cls, np.arange(K)])
+        H, residuals, m = model.hessian(V, which), model.residuals(z), len(column)
+        own, strength, ridge = x[column, cls], penalty[column], model.ridge[column]
+        slope = np.asarray(V.multiply(residuals[:, which]).sum(axis=0)).ravel()
+        slope[:m] += ridge * own + strength * np.sign(own)
+        np.einsum("ii->i", H)[:m] += ridge
+        np.einsum("ii->i", H)[m:] += 1e-12 * float(np.diag(H).max())  # intercepts may all move alike
+        try:
+            d = -linalg.cho_solve(linalg.cho_factor(H, check_finite=False), slope, check_finite=False)
+        except linalg.LinAlgError:
+            return
+        new = own + d[:m]
+        new[new * own < 0.0] = 0.0
+        d[:m] = new - own
+        change = sparse.csr_array((d, (np.arange(len(d)), which)), shape=(len(d), K))
+        moved = np.asarray((V @ change).toarray())
+        gain = float((residuals * moved).sum()) + 0.5 * float(d @ (H @ d)) + float(ridge @ (own * d[:m]))
+        if not gain + float(strength @ (np.abs(new) - np.abs(own))) < 0.0:
+            return
+        x[column, cls] = new
+        z += moved
+        b += d[m:] if model.inverse is not None else 0.0
+
+    def _settled(self, x: Array) -> Array:
+        """Return weights with what all classes share chosen for the least penalty: it changes no probability."""
+        strength = np.ones(len(x) if self.grouped else x.size)
+        sizes = np.full(len(strength), x.shape[1] if self.grouped else 1)
+        place = np.arange(x.size).reshape(x.shape[::-1]).T.ravel() if self.grouped else np.arange(x.size)
+        blocks = Blocks(np.concatenate([[0], np.cumsum(sizes)]), place, strength, x.shape[1])
+        return np.ascontiguousarray(blocks.settled(x.T.ravel()).reshape(x.shape[::-1]).T)
+
+
+def _balanced(p: Array, s: Array, total: Array) -> Array:
+    """Return probabilities with the class totals given: classes with too much give to those with too little."""
+    found = s @ p
+    over, under = found > total, found < total
+    lacking = np.where(under, total - found, 0.0)
+    if not (over.any() and under.any()):
+        return p
+    kept = np.where(over, p * (total / np.where(found > 0.0, found, 1.0)), p)
+    given = (p - kept).sum(axis=1, keepdims=True)
+    return np.asarray(kept + given * (lacking / lacking.sum()))

@@ -1,0 +1,357 @@
+"""Many columns in memory: proximal Newton whose models are solved by columns, without any Hessian.
+
+1. At the current activations: residuals and curvatures of the rows, a least-squares model of the loss.
+2. Coordinate descent over a working set of columns finds its minimum with the penalty, and residuals there that are
+   nearly a feasible point of the dual problem.
+3. The objective at the new weights less the value of the dual there bounds the gap. Once that is small on the working
+   set, the residuals times all columns say which are missing from it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg, sparse
+from scipy.special import expit, xlogy
+
+from oddsmith.cached_property import cached_property
+from oddsmith.engines import MemorySource
+from oddsmith.engines.memory import available_cores, parallel_map
+from oddsmith.kernels.columns import ColumnModel, MatrixColumns
+from oddsmith.numerics import EPS, Array, log1pexp
+
+SWEEPS = 12
+"""Sweeps of coordinate descent before the columns that are not zero are solved for."""
+MOST_SOLVED = 3000
+"""Columns up to which they are."""
+FIRST_PRECISION, LAST_PRECISION = 1e-2, 1e-10
+"""How far the conditions of an optimum may be missed by the first model, and by any."""
+FLAT = 1e-12
+"""The least curvature of a row, against that of one half."""
+PATIENCE = 12
+"""So many steps in a row may leave the gap as it was."""
+STRIPES = 16
+"""Parts into which columns are divided for threads."""
+
+
+@dataclass(kw_only=True)
+class ColumnPoint:
+    """Weights ``x`` of some ``columns`` (all others are zero) in the user's units, intercepts, the activations there.
+
+    ``theta`` are residuals that are a point of the dual problem, ``gradient`` those times all columns, with the dual
+    norms ``sizes``.
+    """
+
+    columns: npt.NDArray[np.intp]
+    x: Array
+    b: Array
+    a: Array
+    gradient: Array
+    value: float
+    loss: float
+    gap: float
+    theta: Array
+    sizes: Array
+    steps: int = 0
+
+    def weights_of(self, columns: npt.NDArray[np.intp], M: int) -> Array:
+        """Return the weights of some of M columns, which hold all that are not zero."""
+        if columns is self.columns:
+            return self.x.copy()
+        return self.all_weights(M)[columns]
+
+    def all_weights(self, M: int) -> Array:
+        """Return the weights of all M columns."""
+        whole = np.zeros((M, *self.x.shape[1:]))
+        whole[self.columns] = self.x
+        return whole
+
+
+@dataclass(kw_only=True)
+class ColumnDescent(ABC):
+    """The problem by columns: rows ``X`` (an array or CSC), classes, weights, offsets, penalties at scale 1 and ridge.
+
+    ``chosen`` are the columns of the working set, ``columns`` a copy of these.
+    """
+
+    X: npt.NDArray[np.float64] | sparse.csc_array
+    t: npt.NDArray[np.int32]
+    s: Array
+    offset: Array
+    strength: Array
+    ridge: Array
+    intercept: bool
+    threads: int | None = None
+    chosen: npt.NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    columns: MatrixColumns | None = None
+
+    @abstractmethod
+    def losses(self, a: Array) -> tuple[float, Array]:
+        """Return the loss at activations, and its derivative by each."""
+
+    @abstractmethod
+    def sizes(self, g: Array) -> Array:
+        """Return the dual norm of the gradient of each column."""
+
+    @abstractmethod
+    def norms(self, w: Array) -> Array:
+        """Return the norm of the weights of each column that the penalty is about."""
+
+    @abstractmethod
+    def step(self, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
+        """Return the point after one step over the working set; its gap is that over the working set."""
+
+    @abstractmethod
+    def entropy(self, theta: Array, shrink: float) -> float:
+        """Return the conjugate of the loss at shrunk residuals."""
+
+    @abstractmethod
+    def feasible(self, theta: Array) -> Array:
+        """Return residuals near those given that stand for probabilities and, with an intercept, sum to zero."""
+
+    def gradient(self, u: Array) -> Array:
+        """Return ``Xᵀ u`` over all columns."""
+        M = self.X.shape[1]
+        if sparse.issparse(self.X):
+            return np.asarray(self.X.T @ u)
+        edges = [M * i // STRIPES for i in range(STRIPES + 1)]
+        parts = list(itertools.pairwise(edges))
+        each = parallel_map(lambda ends: self.X[:, ends[0] : ends[1]].T @ u, parts, self.threads or available_cores())
+        return np.concatenate([np.asarray(part, dtype=np.float64) for part in each])
+
+    def start(self, w: Array, b: Array) -> ColumnPoint:
+        """Return the point of given weights."""
+        used = np.flatnonzero(self.norms(w))
+        a = self.offset + b + (np.asarray(self.X[:, used] @ w[used]) if len(used) else 0.0)
+        loss, r = self.losses(a)
+        g = self.gradient(r)
+        return ColumnPoint(
+            columns=used,
+            x=w[used],
+            b=b,
+            a=a,
+            gradient=g,
+            value=loss,
+            loss=loss,
+            gap=np.inf,
+            theta=r,
+            sizes=self.sizes(g),
+        )
+
+    def solve(self, scale: float, at: ColumnPoint, *, before: float, tol: float, max_iter: int) -> ColumnPoint:
+        """Return the optimum at ``scale`` from the point ``at``, the optimum at the scale ``before``."""
+        penalty = self.strength / scale
+        strong = np.maximum(2.0 / scale - 1.0 / before, 0.0) * self.strength
+        wanted = at.sizes > strong
+        wanted[at.columns[self.norms(at.x) > 0.0]] = True
+        self.choose(np.flatnonzero(wanted))
+        precision, best, last, stalled = FIRST_PRECISION, np.inf, np.inf, 0
+        for step in range(1, max_iter + 1):
+            at = self.step(at, penalty, precision)
+            at.steps, allowed = step, tol * max(1.0, abs(at.value))
+            fell = at.gap < 0.7 * best or at.value < last - 1e-9 * abs(last)
+            best, stalled, last = min(at.gap, best), 0 if fell else stalled + 1, at.value
+            if at.gap <= allowed or stalled > PATIENCE or step == max_iter:
+                self._look_at_all(at, penalty)
+                if at.gap <= allowed or stalled > PATIENCE:
+                    break
+                near = at.sizes > 0.95 * penalty
+                near[self.chosen] = True
+                self.choose(np.flatnonzero(near))
+                best = np.inf
+            share = max(at.value - at.loss, 1e-300) / max(abs(at.value), 1e-300)
+            precision = max(LAST_PRECISION, min(1e-2 * precision, 0.1 * tol / share))
+        return at
+
+    def choose(self, columns: npt.NDArray[np.intp]) -> None:
+        """Take the columns of the working set together, unless they are there already."""
+        if self.columns is None or not np.isin(columns, self.chosen, assume_unique=True).all():
+            self.chosen = columns
+            self.columns = MatrixColumns.of(self.X[:, columns])
+
+    def stepped(
+        self, at: ColumnPoint, x: Array, intercept: Array, change: Array, theta: Array, penalty: Array
+    ) -> ColumnPoint:
+        """Go to the minimum of the model or part of the way, until the objective falls.
+
+        ``x`` and ``intercept`` are the weights of the working set and the step of the intercepts there, ``change`` that
+        of the activations, ``theta`` the residuals of the model.
+        """
+        assert self.columns is not None
+        before, t, new_x = at.weights_of(self.chosen, len(penalty)), 1.0, x
+        old = at.loss + self.penalty(before, penalty)
+        for _ in range(30):
+            a = at.a + t * change
+            loss, r = self.losses(a)
+            new_x = x if t == 1.0 else before + t * (x - before)
+            value = loss + self.penalty(new_x, penalty)
+            if value <= old + 8.0 * EPS * abs(old):
+                break
+            t *= 0.5
+        else:
+            return at  # only rounding is left
+        theta = self.feasible(theta if t == 1.0 else r)
+        new = ColumnPoint(
+            columns=self.chosen,
+            x=new_x,
+            b=at.b + t * intercept,
+            a=a,
+            gradient=at.gradient,
+            value=value,
+            loss=loss,
+            gap=np.inf,
+            theta=theta,
+            sizes=at.sizes,
+        )
+        g = self.columns.dots(theta)
+        new.gap = self.gap(new, g, self.sizes(g), penalty[self.chosen], self.ridge[self.chosen])
+        return new
+
+    def penalty(self, x: Array, strength: Array) -> float:
+        """Return the penalty at weights of the working set, the ridge included."""
+        ridge = 0.5 * float((self.ridge[self.chosen] * (x**2).T).sum())
+        return float(strength[self.chosen] @ self.norms(x)) + ridge
+
+    def _look_at_all(self, at: ColumnPoint, penalty: Array) -> None:
+        at.gradient = self.gradient(at.theta)
+        at.sizes = self.sizes(at.gradient)
+        at.gap = self.gap(at, at.gradient, at.sizes, penalty, self.ridge)
+
+    def gap(self, at: ColumnPoint, g: Array, size: Array, penalty: Array, ridge: Array) -> float:
+        """Return the objective less the value of the dual at the residuals, shrunk until they are feasible."""
+        bounded = (ridge == 0.0) & (penalty > 0.0)
+        over = float(np.max(size[bounded] / penalty[bounded], initial=0.0))
+        shrink = min(1.0, 1.0 / over) if over > 0.0 else 1.0
+        dual = shrink * float((at.theta * self.offset).sum()) - self.entropy(at.theta, shrink)
+        if (ridged := ridge > 0.0).any():
+            dual -= self.ridge_conjugate(shrink * g[ridged], penalty[ridged], ridge[ridged])
+        return at.value - dual
+
+    def ridge_conjugate(self, g: Array, penalty: Array, ridge: Array) -> float:
+        """Return the conjugate of a penalty with a ridge at the gradient of its columns."""
+        over = np.maximum((self.sizes(g) if self.grouped else np.abs(g).T) - penalty, 0.0)
+        return float((over**2 / (2.0 * ridge)).sum())
+
+    grouped: bool = False
+
+
+@dataclass(kw_only=True)
+class TwoClassDescent(ColumnDescent):
+    """Two classes: columns are centred under the curvatures, so that the intercept is at its minimum all the time."""
+
+    @classmethod
+    def of(cls, source: MemorySource, strength: Array, ridge: Array, *, intercept: bool, threads: int | None) -> Self:
+        """Return the problem of a source in memory."""
+        X, t, s, offset = present_rows(source)
+        return cls(
+            X=X,
+            t=t,
+            s=s,
+            offset=np.ascontiguousarray(offset[:, 0]),
+            strength=strength,
+            ridge=ridge,
+            intercept=intercept,
+            threads=threads,
+        )
+
+    @cached_property
+    def sign(self) -> Array:
+        """1 for the second class, −1 for the first."""
+        return np.where(self.t == 1, 1.0, -1.0)
+
+    def losses(self, a: Array) -> tuple[float, Array]:
+        margin = self.sign * a
+        return float(self.s @ log1pexp(-margin)), -self.sign * self.s * expit(-margin)
+
+    def sizes(self, g: Array) -> Array:
+        return np.abs(g)
+
+    def norms(self, w: Array) -> Array:
+        return np.abs(w)
+
+    def entropy(self, theta: Array, shrink: float) -> float:
+        c = shrink * np.abs(theta) / self.s  # the probability of the wrong class
+        return float(self.s @ (xlogy(c, c) + xlogy(1.0 - c, 1.0 - c)))
+
+    def feasible(self, theta: Array) -> Array:
+        wrong = self.s * np.clip(-self.sign * theta / self.s, 0.0, 1.0)
+        if self.intercept:  # the class with more is shrunk until both have as much
+            first = self.sign < 0.0
+            total = wrong[first].sum(), wrong[~first].sum()
+            least = min(total)
+            wrong[first] *= least / total[0] if total[0] > 0.0 else 0.0
+            wrong[~first] *= least / total[1] if total[1] > 0.0 else 0.0
+        return -self.sign * wrong
+
+    def step(self, at: ColumnPoint, penalty: Array, precision: float) -> ColumnPoint:
+        assert self.columns is not None
+        columns, some = self.columns, penalty[self.chosen]
+        q = expit(-self.sign * at.a)
+        r, h = -self.sign * self.s * q, np.maximum(self.s * q * (1.0 - q), FLAT * self.s)
+        model = columns.model(h, self.ridge[self.chosen], centred=self.intercept)
+        shift = -float(r.sum()) / model.total if self.intercept else 0.0
+        before = at.weights_of(self.chosen, len(penalty))
+        x, v = before.copy(), r.copy()
+        gain = typical_gain(precision, some, model.diagonal)
+        for _ in range(40):
+            shift, done = columns.descend(model, v, x, some, shift=shift, tol=gain, sweeps=SWEEPS)
+            if done < SWEEPS:
+                break
+            shift = self._solve_support(model, v, x, some, shift)
+        change = columns.activations(x - before) + shift
+        return self.stepped(at, x, np.asarray(shift), change, v + h * shift, penalty)
+
+    def _solve_support(self, model: ColumnModel, v: Array, x: Array, penalty: Array, shift: float) -> float:
+        """Solve the model exactly over the columns that are not zero, and return the shift.
+
+        Coordinate descent would crawl there. A weight that would change its sign becomes zero.
+        """
+        assert self.columns is not None
+        which = np.flatnonzero(x)
+        if self.columns.indices is not None or not 0 < len(which) <= MOST_SOLVED:
+            return shift
+        X = self.columns.matrix()[:, which] - model.mean[which]
+        root = np.sqrt(model.h)
+        B = X * root[:, None]
+        G = B.T @ B
+        np.einsum("ii->i", G)[:] += model.ridge[which]
+        u = v + model.h * shift
+        slope = X.T @ u + model.ridge[which] * x[which] + penalty[which] * np.sign(x[which])
+        try:
+            factor = linalg.cho_factor(G, overwrite_a=True, check_finite=False)
+        except linalg.LinAlgError:
+            return shift
+        new = x[which] - linalg.cho_solve(factor, slope, check_finite=False)
+        new[new * x[which] < 0.0] = 0.0
+        d = new - x[which]
+        change = X @ d
+        gain = d @ (X.T @ u + model.ridge[which] * x[which]) + 0.5 * (model.h @ change**2 + model.ridge[which] @ d**2)
+        if not gain + penalty[which] @ (np.abs(new) - np.abs(x[which])) < 0.0:  # columns that hardly differ
+            return shift
+        x[which] = new
+        v += model.h * (change + model.mean[which] @ d)
+        return shift - float(model.mean[which] @ d)
+
+
+def present_rows(
+    source: MemorySource,
+) -> tuple[npt.NDArray[np.float64] | sparse.csc_array, npt.NDArray[np.int32], Array, Array]:
+    """Return the rows of positive weight by columns, with their classes, weights and offsets."""
+    s = np.ones(source.n_rows) if source.s is None else source.s
+    offset = np.zeros((source.n_rows, source.K - 1)) if source.offset is None else source.offset
+    X, t = source.X, source.t
+    if not (s > 0.0).all():
+        kept = s > 0.0
+        X, t, s, offset = X[kept], t[kept], s[kept], offset[kept]
+    return X.tocsc() if sparse.issparse(X) else X, t, s, offset
+
+
+def typical_gain(precision: float, penalty: Array, diagonal: Array) -> float:
+    """Return the gain of a step that misses the conditions of an optimum by ``precision`` times the penalty."""
+    known = diagonal > 0.0
+    return precision**2 * float(np.median(penalty[known] ** 2 / diagonal[known])) if known.any() else 0.0

@@ -1,0 +1,111 @@
+"""Coordinate descent in C against its definition in NumPy, and gradients of several models at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+from tests.kernels.kernel_cases import DENSE_LAYOUTS, LEVELS, laid_out, shifted
+
+from oddsmith.block import Block
+from oddsmith.kernels import native
+from oddsmith.kernels.columns import ClassModel, MatrixColumns
+from oddsmith.kernels.coordinate_descent import Blocks, bounds, descend
+from oddsmith.kernels.curvature import gradients
+from oddsmith.kernels.reference import CurvatureParams
+
+PARTS = {
+    "single": Blocks.single(np.array([0.3, 0.0, 1.0, 0.2, 5.0, 0.1, 0.4])),
+    "groups": Blocks(np.array([0, 1, 4, 7]), np.array([2, 0, 3, 4, 1, 5, 6]), np.array([0.5, 0.3, 0.0])),
+}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("parts", PARTS)
+def test_descent_on_a_matrix_is_its_definition(parts: str, level: str) -> None:
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(12, 7))
+    H, start, blocks = A.T @ A, rng.normal(size=7), PARTS[parts]
+    found = []
+    for kernels in (native.REFERENCE, level):
+        with native.using(kernels):
+            x, r = start.copy(), rng.normal(size=7) * 0.0 + np.arange(7.0) - 3.0
+            found.append((descend(H, r, x, blocks, bounds(H, blocks), tol=1e-12, sweeps=40), x, r))
+    assert found[0][0] == found[1][0]
+    np.testing.assert_allclose(found[1][1], found[0][1], rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(found[1][1] == 0.0, found[0][1] == 0.0)
+    np.testing.assert_allclose(found[1][2], found[0][2], rtol=1e-9, atol=1e-9)
+
+
+def test_a_minimum_of_a_quadratic_with_a_known_answer() -> None:
+    """An identity matrix: every coordinate is its slope, shrunk by the penalty."""
+    slope = np.array([-3.0, 0.5, 2.0])
+    x, r = np.zeros(3), slope.copy()
+    descend(np.eye(3), r, x, Blocks.single(np.ones(3)), np.ones(3), tol=0.0, sweeps=9)
+    np.testing.assert_array_equal(x, [2.0, 0.0, -1.0])
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("stored", ["dense", "sparse"])
+@pytest.mark.parametrize("rows", [1, 7, 64, 131])
+def test_sums_and_descent_by_columns_are_their_definition(level: str, stored: str, rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    X: Any = rng.normal(size=(rows, 6)) * (rng.random((rows, 6)) < 0.5)
+    X[:, 3] = 0.0
+    matrix = X if stored == "dense" else sparse.csc_array(X)
+    h, v0, ridge = rng.uniform(0.01, 0.25, rows), rng.normal(size=rows), np.array([0.0, 0.1, 0.0, 0.0, 0.2, 0.0])
+    penalty, start = np.full(6, 0.05), rng.normal(size=6)
+    found = []
+    for kernels in (native.REFERENCE, level):
+        with native.using(kernels):
+            columns = MatrixColumns.of(matrix)
+            model, x, v = columns.model(h, ridge), start.copy(), v0.copy()
+            shift, sweeps = columns.descend(model, v, x, penalty, shift=0.3, tol=1e-14, sweeps=30)
+            sums = columns.dots(v0), columns.activations(start), model.mean, model.diagonal
+            found.append((*sums, x, v + h * shift, np.array([sweeps, shift])))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("stored", ["dense", "sparse"])
+def test_descent_by_columns_of_several_classes_reaches_the_same_minimum(level: str, grouped: bool, stored: str) -> None:
+    """In NumPy all columns are visited every time, in C mostly the active ones: the minimum is one."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(40, 5)) * (rng.random((40, 5)) < 0.7)
+    p = rng.dirichlet(np.ones(3), size=40)
+    own = rng.integers(3, size=40)[:, None] == np.arange(3)
+    model = ClassModel.at(p, own, rng.uniform(0.5, 2.0, 40), np.full(5, 0.1), intercept=True)
+    found = []
+    for kernels in (native.REFERENCE, level):
+        with native.using(kernels):
+            x, z, b = np.zeros((5, 3)), np.zeros((40, 3)), np.zeros(3)
+            columns = MatrixColumns.of(X if stored == "dense" else sparse.csc_array(X))
+            columns.descend_classes(model, z, b, x, np.full(5, 2.0), grouped=grouped, tol=1e-20, sweeps=3000)
+            found.append((x, model.residuals(z), b - b.mean()))
+            np.testing.assert_allclose(z, X @ x + b, atol=1e-10)
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(other, one, atol=1e-8)
+    assert 0 < np.count_nonzero(found[1][0]) < 15
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("layout", DENSE_LAYOUTS)
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gradients_of_several_models_are_those_of_each(level: str, layout: str, kind: Any, weighted: bool) -> None:
+    rng = np.random.default_rng(5)
+    X = laid_out((rng.normal(size=(157, 11)) + 3.0).astype(kind), layout)
+    t = rng.integers(2, size=157).astype(np.int32)
+    s = rng.uniform(0.0, 2.0, 157) if weighted else None
+    offset = rng.normal(size=(157, 1)) if weighted else None
+    at = CurvatureParams(W=rng.normal(size=(5, 11)), b=rng.normal(size=5), center=np.full(11, 3.0))
+    with native.using(native.REFERENCE):
+        value, g = gradients(Block(X, t, s, offset), at)
+    with native.using(level):
+        found, slopes = gradients(Block(shifted(X, 1) if layout in "CF" else X, t, s, offset), at)
+    np.testing.assert_allclose(found, value, rtol=1e-13)
+    np.testing.assert_allclose(slopes, g, rtol=1e-11, atol=1e-11)

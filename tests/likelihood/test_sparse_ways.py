@@ -1,0 +1,79 @@
+"""Every way to sparse weights leads to one optimum: all columns, working sets, column by column, several scales."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+from tests.sparse_optimum import minimise
+from tests.sparse_problems import random_problem
+
+from oddsmith import LaplacePrior, LogisticRegression
+from oddsmith.errors import ConvergenceWarning
+from oddsmith.likelihood.sparse_path import solve_path
+from oddsmith.likelihood.sparse_problem import SparseProblem
+from oddsmith.solvers import policy
+
+
+@pytest.fixture
+def many_columns(monkeypatch):
+    """Make any table one of many columns."""
+    monkeypatch.setattr(policy, "POLICY", replace(policy.POLICY, sparse_hessian=0))
+
+
+@pytest.mark.parametrize("way", ["by columns", "working sets"])
+def test_many_columns_have_true_gaps_and_the_optimum(way, many_columns, monkeypatch):
+    if way == "working sets":
+        monkeypatch.setattr(SparseProblem, "by_columns", False)
+    for number in range(0, 500, 3 if way == "by columns" else 17):
+        problem = random_problem(number)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = LogisticRegression(LaplacePrior(**problem.prior), tol=1e-9)
+            model.fit(problem.X, problem.t, **problem.rows)
+        W, judged = np.vstack([model.intercept_, model.coef_.T]), problem.judged()
+        optimum = minimise(judged, W)
+        truth, certificate = float(judged.value(W) - optimum.value), model.certificate_
+        assert certificate.converged, f"{way}, {problem}"
+        assert certificate.gap >= truth - 1e-13 * float(optimum.value), f"{way}, {problem}"
+
+
+def path(X, t, *, scales, **prior):
+    model = LogisticRegression(LaplacePrior(1.0, **prior))
+    return solve_path(model._problem(X, t, None, None, {}, reset=True)[1], scales, tol=1e-9)
+
+
+@pytest.mark.parametrize("stored", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_paths_by_columns_and_by_hessians_are_one(stored, classes, monkeypatch):
+    rng = np.random.default_rng(classes)
+    X = rng.normal(size=(150, 20)) * (rng.random((150, 20)) < 0.6)
+    t = np.argmax(X[:, :classes] + rng.gumbel(size=(150, classes)), axis=1)
+    scales = np.geomspace(0.03, 3.0, 8)
+    one = path(stored(X), t, scales=scales)
+    monkeypatch.setattr(policy, "POLICY", replace(policy.POLICY, sparse_hessian=0))
+    other = path(stored(X), t, scales=scales)
+    np.testing.assert_allclose(other.objective, one.objective, rtol=2e-9)
+    np.testing.assert_allclose(other.weights[:, :, 1:], one.weights[:, :, 1:], atol=2e-4)
+    assert max(one.gap.max(), other.gap.max()) <= 1e-9
+
+
+def test_scales_that_advance_together_are_those_of_fits_alone(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3_000, 12)) @ (np.eye(12) + 0.4)
+    t = (X[:, 0] - X[:, 3] + rng.logistic(size=3_000) > 0).astype(int)
+    scales = np.geomspace(0.001, 0.1, 10)
+    alone = path(X, t, scales=scales)
+    monkeypatch.setattr(policy, "POLICY", replace(policy.POLICY, sparse_products=0.0, sparse_batch=4))
+    together = path(X, t, scales=scales)
+    np.testing.assert_allclose(together.objective, alone.objective, rtol=2e-9)
+    assert together.gap.max() <= 1e-9
+    assert together.passes < 40  # ten scales by themselves would take so many at least
+
+
+def test_a_path_beyond_the_classes_is_refused_with_a_sentence():
+    from oddsmith.errors import InvalidInputError
+
+    with pytest.raises(InvalidInputError, match="all weights are zero at any scale"):
+        path(np.zeros((6, 2)), np.array([0, 1, 0, 1, 0, 1]), scales=None)
