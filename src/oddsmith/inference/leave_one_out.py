@@ -206,7 +206,10 @@ def leave_one_out(
     elsewhere = penalty is not None or (at.link is not None and not at.link.convex)
     reach = np.where(possible, 0.0 if one_step else influence, np.inf if elsewhere else 0.0)
     far = np.flatnonzero(reach > INFLUENTIAL)
-    most = int(MOST_WORK / (source.n_rows * at.x.size)) + 1
+    least = (
+        0 if isinstance(S, EliminatedCovariance) else 1
+    )  # of many levels the rows would be made dense for one of them
+    most = int(MOST_WORK / (source.n_rows * at.x.size)) + least
     far = np.sort(far[np.argsort(-reach[far])][:most])
     if len(far):  # 2
         A[far] = _refined(source, at, S, penalty, far)
