@@ -35,6 +35,8 @@ FLAT = 1e-12
 """The least curvature of a row, against that of one half."""
 PATIENCE = 12
 """So many steps in a row may leave the gap as it was."""
+LEAST_SHARE = 0.7
+"""Columns with a gradient below this share of their penalty begin outside the working set, however long the step."""
 STRIPES = 16
 """Parts into which columns are divided for threads."""
 
@@ -146,7 +148,7 @@ class ColumnDescent(ABC):
     def solve(self, scale: float, at: ColumnPoint, *, before: float, tol: float, max_iter: int) -> ColumnPoint:
         """Return the optimum at ``scale`` from the point ``at``, the optimum at the scale ``before``."""
         penalty = self.strength / scale
-        strong = np.maximum(2.0 / scale - 1.0 / before, 0.0) * self.strength
+        strong = max(2.0 / scale - 1.0 / before, LEAST_SHARE / scale) * self.strength
         wanted = at.sizes > strong
         wanted[at.columns[self.norms(at.x) > 0.0]] = True
         self.choose(np.flatnonzero(wanted))

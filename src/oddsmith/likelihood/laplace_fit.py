@@ -77,7 +77,7 @@ def certificate_of(found: SparseOptimum, problem: Problem, stated: SparseProblem
     """Return the certificate: the duality gap, with what rounding adds to it."""
     coordinates: Coordinates = stated.coordinates
     rounding = coordinates.rounding_gap(found.e.w, stated.objective.weight, stated.objective.longest_row or 0.0)
-    gap = found.gap + rounding
+    gap = float(found.gap + rounding)
     return Certificate(
         converged=bool(gap <= problem.tol * max(1.0, abs(found.value))),
         gap=gap,

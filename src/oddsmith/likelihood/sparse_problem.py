@@ -22,7 +22,7 @@ from oddsmith.engines.memory import RunSource
 from oddsmith.errors import InvalidInputError
 from oddsmith.kernels.coordinate_descent import Blocks
 from oddsmith.likelihood.class_descent import ClassDescent
-from oddsmith.likelihood.column_descent import ColumnDescent, ColumnPoint, TwoClassDescent
+from oddsmith.likelihood.column_descent import LEAST_SHARE, ColumnDescent, ColumnPoint, TwoClassDescent
 from oddsmith.likelihood.coordinates import Coordinates, has_sample
 from oddsmith.likelihood.fit import make_objective, start_weights
 from oddsmith.likelihood.objective import FoldObjective, ObjectiveState
@@ -276,8 +276,8 @@ class SparseProblem:
     ) -> SparseOptimum:
         """Solve over some columns, look at all, and add those that are missing, until none is."""
         # The strong rule: a gradient that was this small at the scale before is small at this one, nearly always.
-        threshold = 2.0 / scale - 1.0 / before if before else 1.0 / scale
-        wanted = self._columns_above(e, max(threshold, 0.0))
+        threshold = max(2.0 / scale - 1.0 / before if before else 1.0 / scale, LEAST_SHARE / scale)
+        wanted = self._columns_above(e, threshold)
         inner_tol, iterations = 0.5 * tol, 0
         for _ in range(policy.POLICY.sparse_rounds):
             if self.working is None or not np.isin(wanted, self.working.columns).all():
