@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.bordered import BorderedDiagonal, last_columns
-from oddsmith.engines import MemorySource
+from oddsmith.engines import MemorySource, is_device_source
 from oddsmith.engines.memory import in_slices
 from oddsmith.errors import InvalidInputError
 from oddsmith.likelihood.coordinates import (
@@ -91,7 +91,8 @@ def make_objective(
     free = np.ones((K - 1, M + 1), dtype=bool)
     free[:, 0] = problem.intercept
     source, center, scale = _stored(problem, coordinates)
-    objective = FoldObjective(
+    kind, device = _kind_of_objective(problem, coordinates)
+    objective = kind(
         engine=problem.engine,
         source=source,
         center=center,
@@ -107,8 +108,18 @@ def make_objective(
         whitening=problem.whitening,
         eliminated=eliminated_columns(problem) if eliminate and (penalty is None or penalty.Q.ndim == 1) else None,
         state=ObjectiveState(passes=getattr(problem.engine, "count", 0), max_row_norm2=coordinates.longest),
+        **device,
     )
     return objective, coordinates, common
+
+
+def _kind_of_objective(problem: Problem, coordinates: Coordinates) -> tuple[type[FoldObjective], dict[str, Any]]:
+    """Return the type of the objective, and what only that type is given."""
+    if not is_device_source(problem.source):
+        return FoldObjective, {}
+    from oddsmith.likelihood.device_objective import DeviceObjective
+
+    return DeviceObjective, {"contrast": coordinates.contrast}
 
 
 def _contrast(problem: Problem) -> Array:

@@ -180,6 +180,16 @@ class Policy:
     half_margin: float = 0.2
     """A search goes on to this part of the gradient that a certificate needs: it costs little there."""
 
+    # On a device.
+    device_rows_per_weight: tuple[int, int] = (50, 80)
+    device_elements: int = 40_000_000
+    """Rows for each weight of the smaller and the larger subsample there, and numbers of the latter: its Hessian costs
+    less than a pass (H200, 20,000,000 × 100: three passes; 2,000,000 × 1,000: five)."""
+    device_least_rows: int = 20_000
+    """Rows from which a fit on a device begins on a subsample; fewer are a few launches of kernels anyway."""
+    inverse_iterations: int = 8
+    """Steps of inverse iteration that guess the smallest eigenvalue, which a factor then bounds."""
+
     # L-BFGS and Newton.
     newton_digits: float = 0.01
     """Newton stops at this part of the tolerance, in standard errors: R prints the digits that it leaves."""

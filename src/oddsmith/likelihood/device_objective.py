@@ -1,0 +1,216 @@
+"""A likelihood whose rows lie on a device: the same objective, and as one of tensors for the solver that works there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from oddsmith.engines.gpu import DeviceSource
+from oddsmith.kernels.device.curvature import hessian, longest_row
+from oddsmith.kernels.device.logistic import logistic_sums
+from oddsmith.kernels.device.softmax import class_curvature, softmax_sums
+from oddsmith.likelihood.objective import FoldObjective, ObjectiveState
+from oddsmith.rows.device import Tensor
+from oddsmith.solvers.base import ObjectiveValue
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DeviceObjective(FoldObjective):
+    """A `FoldObjective` over a `DeviceSource`, which can be had as an objective of tensors."""
+
+    contrast: np.ndarray[Any, Any] | None = None
+
+    def on_device(self) -> TensorObjective:
+        """Return the objective with weights, gradients and Hessians as tensors; passes are counted here."""
+        assert isinstance(self.source, DeviceSource) and self.contrast is not None
+        device, several = self.source.device, self.shape[0] > 1
+
+        def there(values: Any) -> Tensor:
+            return torch.as_tensor(np.ascontiguousarray(values, dtype=np.float64), device=device)
+
+        P = self.shape[1]
+        mean = np.zeros(self.shape) if self.penalty is None else self.penalty.mean
+        return TensorObjective(
+            source=self.source,
+            center=there(self.center),
+            scale=there(self.scale),
+            Q=there(np.zeros(P) if self.penalty is None else self.penalty.Q),
+            mean=there(self.contrast @ mean if several else mean),
+            free=torch.as_tensor(self.free[0].astype(np.float64), device=device),
+            weight=self.weight,
+            state=self.state,
+        )
+
+    def to_tensor(self, x: np.ndarray[Any, Any]) -> Tensor:
+        """Return solver coordinates as weights on the device: of two classes the same, of more one row a class."""
+        assert isinstance(self.source, DeviceSource) and self.contrast is not None
+        W = self.contrast @ x.reshape(self.shape) if self.shape[0] > 1 else x
+        return torch.as_tensor(W, device=self.source.device).ravel()
+
+    def from_tensor(self, e: ObjectiveValue) -> ObjectiveValue:
+        """Return an evaluation on the device in solver coordinates, as arrays."""
+        assert self.contrast is not None
+
+        def here(values: Tensor) -> np.ndarray[Any, Any]:
+            if self.shape[0] == 1:
+                return np.asarray(values.cpu().numpy())
+            contrast = torch.as_tensor(self.contrast, device=values.device)
+            return np.asarray((contrast.T @ values.reshape(len(contrast), -1)).ravel().cpu().numpy())
+
+        return replace(e, w=here(e.w), gradient=here(e.gradient), hessian=None)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TensorObjective:
+    """``f(x) = Σ s ℓ / fraction + ½ Σ (x − mean)ᵀ Q (x − mean)`` of tensors on a device.
+
+    Of two classes x has P = 1 + M entries; of K > 2 it has K rows of P, whose sum over the classes does not matter to
+    the loss. ``exact`` evaluations are in float64; others read and multiply in lower precision, and sum in float64.
+    """
+
+    source: DeviceSource
+    center: Tensor
+    scale: Tensor
+    Q: Tensor
+    mean: Tensor
+    free: Tensor
+    weight: float
+    fraction: float = 1.0
+    exact: bool = True
+    state: ObjectiveState = field(default_factory=ObjectiveState)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.source.n_rows
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows of weights (one for two classes, else one a class) × (1 + columns)."""
+        return int(self.mean.shape[0]), int(self.mean.shape[1])
+
+    @property
+    def max_row_norm2(self) -> float:
+        """The longest scaled row, squared, without the intercept; found in the first pass, or now."""
+        if self.state.max_row_norm2 is None:
+            inverse = self.scale**-2.0
+            longest = [longest_row(block.X, block.s, self.center, inverse) for block in self.source.blocks()]
+            self.state.max_row_norm2 = max(longest)
+        return self.state.max_row_norm2
+
+    def precise(self, exact: bool) -> TensorObjective:
+        """Return the same objective in float64, or in lower precision; both count their passes together."""
+        return replace(self, exact=exact)
+
+    def subsample(self, rows: int, seed: int) -> TensorObjective:
+        """Return the objective over about ``rows`` rows from across the data, scaled up to all."""
+        part = self.source.take(rows, seed)
+        weight = float(part.X.shape[0]) if part.s is None else float(part.s.sum())
+        source = DeviceSource(X=part.X, t=part.t, K=self.source.K, s=part.s)
+        state = ObjectiveState(max_row_norm2=0.0)
+        return replace(self, source=source, fraction=weight / self.weight, state=state, exact=True)
+
+    def evaluate(self, w: Tensor, order: int = 1) -> ObjectiveValue:
+        """Return value and gradient at ``w``, and for ``order=2`` the Hessian (two classes): one pass."""
+        x = w.reshape(self.shape)
+        self.state.passes += 1
+        value, g = self._sums(x)
+        delta = x - self.mean
+        slope = delta * self.Q
+        penalty = 0.5 * (delta * slope).sum()
+        gradient = (g / self.fraction + slope) * self.free
+        loss, added = torch.stack([value, penalty]).tolist()  # the one wait of a pass
+        H = None
+        if order >= 2:
+            H = self.hessian(x[0])
+        return ObjectiveValue(
+            w=w,
+            value=loss / self.fraction + added,
+            log_likelihood=-loss / self.fraction,
+            gradient=gradient.ravel(),
+            hessian=H,
+        )
+
+    def _sums(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return loss and gradient, summed over the rows."""
+        if self.shape[0] > 1:
+            parts = [
+                softmax_sums(
+                    block.X,
+                    block.t,
+                    block.s,
+                    x[:, 1:],
+                    x[:, 0].contiguous(),
+                    self.center,
+                    1.0 / self.scale,
+                    exact=self.exact,
+                )
+                for block in self.source.blocks()
+            ]
+            return sum(p[0] for p in parts), sum(p[1] for p in parts)
+        w, b = x[0, 1:] / self.scale, x[0, :1].contiguous()
+        inverse = self.scale**-2.0 if self.state.max_row_norm2 is None else None
+        sums = None
+        for block in self.source.blocks():
+            part = logistic_sums(block.X, block.t, block.s, w, b, self.center, inverse, exact=self.exact)
+            if sums is not None:
+                part = torch.cat([(sums + part)[:1], torch.maximum(sums, part)[1:2], (sums + part)[2:]])
+            sums = part
+        assert sums is not None
+        if inverse is not None:
+            self.state.max_row_norm2 = float(sums[1]) * (1.0 + 1e-5)  # it was summed in float32
+        return sums[0], torch.cat([sums[2:3], sums[3:] / self.scale])[None]
+
+    def hessian(self, x: Tensor) -> Tensor:
+        """Return the Hessian of two classes, P × P, prior included; fixed weights have the total weight on the diagonal."""
+        w, b = x[1:] / self.scale, x[:1]
+        unit = torch.cat([torch.ones_like(self.scale[:1]), self.scale])
+        H = torch.zeros((len(unit), len(unit)), dtype=torch.float64, device=x.device)
+        for block in self.source.blocks():
+            H += hessian(block.X, block.s, w[None], b, self.center)
+        H = H / unit / unit[:, None] / self.fraction
+        H = H * self.free * self.free[:, None]
+        H.diagonal().add_(self.Q * self.free + (1.0 - self.free) * max(1.0, self.weight))
+        return H
+
+    def lower_hessian(self, H: Tensor) -> Tensor:
+        """Return a lower bound of the Hessian of all rows from that of a subsample: each row counts once."""
+        H = H * self.fraction
+        H.diagonal().add_((1.0 - self.fraction) * self.Q)
+        return H
+
+    def activation_change(self, step: Tensor) -> float:
+        """Return by how much a step changes the activation of any row, of two classes."""
+        widest = [(block.X.to(torch.float64) - self.center) @ (step[1:] / self.scale) for block in self.source.blocks()]
+        return float(max(float((a + step[0]).abs().max()) for a in widest))
+
+    def class_curvature(self, w: Tensor) -> Tensor:
+        """Return the Hessian between the intercepts of all classes, K × K, in the precision of the objective."""
+        x = w.reshape(self.shape)
+        inverse = 1.0 / self.scale
+        B = sum(
+            class_curvature(block.X, block.s, x[:, 1:], x[:, 0], self.center, inverse, exact=self.exact)
+            for block in self.source.blocks()
+        )
+        return B / self.fraction
+
+    def column_gram(self) -> Tensor:
+        """Return ``Σ z zᵀ / fraction`` of the scaled columns, M × M."""
+        zero = torch.zeros((1, len(self.center)), dtype=torch.float64, device=self.center.device)
+        gram = sum(
+            hessian(block.X, block.s, zero, zero[0, :1], self.center)[1:, 1:] for block in self.source.blocks()
+        )
+        return 4.0 * gram / self.scale / self.scale[:, None] / self.fraction
+
+    def squares(self) -> Tensor:
+        """Return ``Σ s z²`` of the scaled columns, M: one pass."""
+        total = torch.zeros_like(self.center)
+        for block in self.source.blocks():
+            for start in range(0, len(block.X), 1 << 16):
+                z = (block.X[start : start + (1 << 16)].to(torch.float64) - self.center) / self.scale
+                s = 1.0 if block.s is None else block.s[start : start + (1 << 16), None]
+                total += (s * z * z).sum(dim=0)
+        return total

@@ -1,0 +1,320 @@
+"""Subsampled quasi-Newton on a device: vectors and matrices stay there, and a few numbers come back for each pass."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from oddsmith.cached_property import cached_property
+from oddsmith.numerics import EPS, Array
+from oddsmith.records import WEIGHTS, Certificate
+from oddsmith.solvers import policy
+from oddsmith.solvers.base import LowPrecision, ObjectiveValue, Recorder, SolverResult
+from oddsmith.solvers.certificate import gap_bound
+from oddsmith.solvers.lbfgs import Pairs, lbfgs, two_loop
+from oddsmith.solvers.line_search import line_search
+from oddsmith.solvers.newton import Newton, continue_with_newton
+from oddsmith.solvers.subsampled import polished
+
+
+class Tensors(Protocol):
+    """An objective whose weights, gradients and Hessians are tensors; see `likelihood.device_objective`."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+
+    @property
+    def fraction(self) -> float:
+        """The share of all rows' weight that these have."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows of weights × (1 + columns)."""
+
+    def evaluate(self, w: Any, order: int = 1) -> ObjectiveValue:
+        """Return value and gradient (``order=1``) or these and the Hessian (``order=2``)."""
+
+    def precise(self, exact: bool) -> Tensors:
+        """Return the same objective in float64, or in lower precision."""
+
+    def subsample(self, rows: int, seed: int) -> Tensors:
+        """Return the objective over about so many rows, scaled up to all."""
+
+    def lower_hessian(self, H: Any) -> Any:
+        """Return a lower bound of the Hessian of all rows from that of a subsample."""
+
+    def activation_change(self, step: Any) -> float:
+        """Return by how much a step changes the activation of any row."""
+
+
+class OnDevice(LowPrecision, Protocol):
+    """An objective whose rows lie on a device."""
+
+    def on_device(self) -> Tensors:
+        """Return it as an objective of tensors."""
+
+    def to_tensor(self, x: Array) -> Any:
+        """Return weights as a tensor."""
+
+    def from_tensor(self, e: ObjectiveValue) -> ObjectiveValue:
+        """Return an evaluation of tensors as one of arrays."""
+
+
+@dataclass(frozen=True)
+class TensorFactor:
+    """A Cholesky factor on the device: ``A = D L Lᵀ D``, D the root of the diagonal."""
+
+    L: Any
+    d: Any
+    scaled: Any
+
+    @classmethod
+    def of(cls, H: Any) -> TensorFactor | None:
+        """Return the factor of a matrix, None if it is not positive definite."""
+        d = H.diagonal().clamp(min=1e-300).sqrt()
+        R = H / d / d[:, None]
+        L, info = torch.linalg.cholesky_ex(R)
+        return cls(L, d, R) if int(info) == 0 and bool(torch.isfinite(L[-1, -1])) else None
+
+    def solve(self, b: Any) -> Any:
+        return torch.cholesky_solve((b / self.d)[:, None], self.L)[:, 0] / self.d
+
+    def norm(self, b: Any) -> float:
+        half = torch.linalg.solve_triangular(self.L, (b / self.d)[:, None], upper=False)
+        return math.sqrt(float((half * half).sum()))
+
+    @cached_property
+    def eigenvalues(self) -> tuple[float, float]:
+        """A lower bound of the smallest eigenvalue, and about the largest.
+
+        A guess by a few steps of inverse iteration is put to the test: A less 0.7 of it has a factor, too. Where it
+        fails, 1 / trace(A⁻¹) will do.
+        """
+        generator = torch.Generator(device=self.d.device).manual_seed(0)
+        v = torch.randn(len(self.d), dtype=torch.float64, device=self.d.device, generator=generator)
+        u = v = v / v.norm()
+        for _ in range(policy.POLICY.inverse_iterations):
+            v, u = self.solve(v), self.d * (self.scaled @ (self.d * u))
+            smallest, largest = v.norm(), u.norm()
+            v, u = v / smallest, u / largest
+        most, least = float(largest), 0.7 / float(smallest)
+        shifted = self.scaled - torch.diag(least / self.d**2)
+        safe = least - len(self.d) ** 2 * EPS * float(self.d.max()) ** 2
+        if safe > 0.5 * least and int(torch.linalg.cholesky_ex(shifted)[1]) == 0:
+            return safe, most
+        unit = torch.eye(len(self.d), dtype=torch.float64, device=self.d.device)
+        inverse = torch.linalg.solve_triangular(self.L, unit, upper=False) / self.d
+        return 1.0 / float((inverse * inverse).sum()), most
+
+
+@dataclass(kw_only=True)
+class TensorCertificate:
+    """Certifies points with the curvature of subsampled rows alone, as `SubsampleCertificate` does.
+
+    At a point e the curvature of each of these rows is at least exp(−δ) of that at the guess, δ being by how much its
+    activation changed; it is computed for every row of the subsample.
+    """
+
+    objective: OnDevice
+    sample: Tensors
+    guess: ObjectiveValue
+    tol: float
+    last: tuple[ObjectiveValue, Certificate] | None = field(default=None, init=False)
+
+    @cached_property
+    def lower_bound(self) -> TensorFactor | None:
+        """The factor of the Hessian's lower bound at the guess."""
+        return TensorFactor.of(self.sample.lower_hessian(self.guess.hessian))
+
+    def at(self, e: ObjectiveValue) -> Certificate:
+        """Return the certificate of a point."""
+        if self.last is None or self.last[0] is not e:
+            self.last = e, self._certify(e)
+        return self.last[1]
+
+    def _certify(self, e: ObjectiveValue) -> Certificate:
+        limit, left = e.allowed_gap(self.tol), math.exp(-self.sample.activation_change(e.w - self.guess.w))
+        gap = self._gap(e, left)
+        if gap > limit and self._gap(e, 1.0) <= 0.5 * limit:
+            self.guess = self.sample.evaluate(e.w, order=2)
+            vars(self).pop("lower_bound", None)
+            gap = self._gap(e, 1.0)
+        condition = np.nan
+        if self.lower_bound is not None:
+            smallest, largest = self.lower_bound.eigenvalues
+            condition = largest / smallest
+        return Certificate(
+            converged=bool(gap <= limit),
+            gap=gap,
+            gradient_norm=float(e.gradient.norm()),
+            condition=condition,
+            passes=self.objective.passes,
+            rigorous=True,
+        )
+
+    def _gap(self, e: ObjectiveValue, left: float) -> float:
+        factor = self.lower_bound
+        if factor is None or left == 0.0:
+            return np.inf
+        smallest = factor.eigenvalues[0] * left
+        noise = self.objective.rounding * math.sqrt(len(e.w) / smallest)
+        decrement = factor.norm(e.gradient) / math.sqrt(left) + noise
+        return gap_bound(decrement, self.objective.self_concordance / math.sqrt(smallest))
+
+
+def device_sizes(n_rows: int, P: int, settings: policy.Policy) -> tuple[int, int]:
+    """Return how many rows the smaller and the larger subsample have, of two classes.
+
+    >>> device_sizes(20_000_000, 101, policy.POLICY)
+    (5050, 396039)
+    """
+    each, elements = settings.device_rows_per_weight, settings.device_elements
+    small = max(settings.start_rows, (each[0] if P <= settings.many_weights else settings.start_rows_per_weight[0]) * P)
+    return small, max(small, min(n_rows // 4, max(each[1] * P, elements // P)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceQuasiNewton:
+    """Newton on subsamples, then quasi-Newton iterations on all rows, all on the device (two classes).
+
+      1. Newton on a small subsample (gradients with one Hessian, if weights are many); then on a larger one, each no
+         further than its sampling error.
+      2. L-BFGS on all rows with the larger one's Hessian, a pass an iteration, in float32 until the next point is
+         likely to be certified.
+      3. From there on in float64, until the certificate is within ``tol``.
+      4. With ``polish`` a Newton step with the Hessian of all rows gives all digits.
+
+    Cost: three to five passes; memory O(P²) and the subsample, on the device.
+    """
+
+    polish: bool = True
+    seed: int = 0
+    name: str = "device"
+
+    def minimise(self, objective: OnDevice, w: Array, *, tol: float, max_iter: int) -> SolverResult:
+        recorder = TensorRecorder(objective, "L-BFGS on all rows")
+        f, x = objective.on_device(), objective.to_tensor(w)
+        start = self._start(f, x, recorder)  # 1
+        if start is None:
+            newton = Newton(watch_divergence=not objective.has_prior)
+            return continue_with_newton(newton, objective, w, recorder, tol, max_iter)
+        sample, guess, factor = start
+        certificate = TensorCertificate(objective=objective, sample=sample, guess=guess, tol=tol)
+        e = self._on_all_rows(f, guess.w, factor, certificate, recorder, max_iter)
+        final = objective.from_tensor(e)
+        if self.polish:
+            return polished(objective, final, recorder, tol, max_iter)  # 4
+        if certificate.at(e).converged or len(recorder.records) >= max_iter:
+            return recorder.result(final, certificate.at(e))
+        newton = Newton(watch_divergence=False, strict=False)
+        return continue_with_newton(newton, objective, final.w, recorder, tol, max_iter - len(recorder.records))
+
+    def _start(self, f: Tensors, x: Any, recorder: Recorder) -> tuple[Tensors, ObjectiveValue, TensorFactor] | None:
+        """Return the larger subsample, its minimiser to within the sampling error, with its Hessian and factor."""
+        settings, P = policy.POLICY, f.shape[1]
+        small, large = device_sizes(f.n_rows, P, settings)
+        sample = f.subsample(small, self.seed)
+        search = search_by_newton if P <= settings.many_weights else search_by_gradients
+        found = search(sample, x, recorder)
+        if found is not None and large > 2 * small:
+            sample = f.subsample(large, self.seed)
+            found = search(sample, found[0].w, recorder, found[1])
+        if found is None:
+            return None
+        e, factor = found
+        if e.hessian is None:
+            e = sample.evaluate(e.w, order=2)
+            factor = TensorFactor.of(e.hessian)
+        return None if factor is None else (sample, e, factor)
+
+    def _on_all_rows(
+        self,
+        f: Tensors,
+        x: Any,
+        factor: TensorFactor,
+        certificate: TensorCertificate,
+        recorder: Recorder,
+        max_iter: int,
+    ) -> ObjectiveValue:
+        settings, fraction, tol = policy.POLICY, certificate.sample.fraction, certificate.tol
+        pairs: Pairs = []
+
+        def needed(e: ObjectiveValue) -> float:
+            return math.sqrt(2.0 * e.allowed_gap(tol) * min(1.0, fraction / settings.certificate_margin))
+
+        def close(e: ObjectiveValue) -> bool:
+            return factor.norm(e.gradient) <= needed(e) and certificate.at(e).converged
+
+        def nearly(e: ObjectiveValue) -> bool:
+            gain = math.sqrt(f.shape[1] / certificate.sample.n_rows)
+            return factor.norm(e.gradient) * gain <= math.sqrt(fraction) * needed(e)
+
+        steps = min(settings.full_iterations, max_iter)
+        e = lbfgs(f.precise(False), x, factor, nearly, steps, recorder, pairs=pairs, rounding=1e-7)  # 2
+        p = two_loop(e.gradient, pairs, factor.solve, factor.norm)
+        steps = max(1, steps - len(recorder.records))
+        return lbfgs(f.precise(True), e.w - p, factor, close, steps, recorder, pairs=pairs)  # 3
+
+
+class TensorRecorder(Recorder):
+    """A recorder of evaluations on a device: weights are fetched only where the trace keeps them."""
+
+    def add(self, e: ObjectiveValue, step_size: float, *more: object) -> None:
+        kept = WEIGHTS in self.columns and torch.is_tensor(e.w)
+        super().add(self.objective.from_tensor(e) if kept else e, step_size, *more)  # type: ignore[attr-defined]
+
+    def add_subsample(self, e: ObjectiveValue, stage: str) -> None:
+        kept = WEIGHTS in self.columns and torch.is_tensor(e.w)
+        super().add_subsample(self.objective.from_tensor(e) if kept else e, stage)  # type: ignore[attr-defined]
+
+
+Found = tuple[ObjectiveValue, TensorFactor]
+
+
+def tensor_sampling_error(sample: Tensors) -> float:
+    """How far a search on a subsample goes, in standard errors of all rows, as `sampling_error`."""
+    return policy.POLICY.sampling_error * math.sqrt(sample.shape[1] / sample.fraction)
+
+
+def search_by_newton(
+    sample: Tensors, x: Any, recorder: Recorder, factor: TensorFactor | None = None
+) -> Found | None:
+    """Return a subsample's minimiser by Newton's method, and the factor of its Hessian; None if there is none."""
+    e, error = sample.evaluate(x, order=2), tensor_sampling_error(sample)
+    for _ in range(policy.POLICY.sample_iterations):
+        factor = TensorFactor.of(e.hessian)
+        if factor is None:
+            return None
+        p = factor.solve(e.gradient)
+        slope = float(p @ e.gradient)
+        if not slope > error**2:
+            break
+        moved = line_search(sample, e, p, slope, order=2)
+        if moved is None:
+            return None
+        e = moved[0]
+    else:
+        return None
+    recorder.add_subsample(e, f"Newton on {sample.n_rows:,} rows")
+    return e, factor
+
+
+def search_by_gradients(
+    sample: Tensors, x: Any, recorder: Recorder, factor: TensorFactor | None = None
+) -> Found | None:
+    """Return a subsample's minimiser by L-BFGS, preconditioned by a Hessian: the one given, or its own at ``x``."""
+    if factor is None:
+        factor = TensorFactor.of(sample.evaluate(x, order=2).hessian)
+    if factor is None:
+        return None
+    known, error = factor, tensor_sampling_error(sample)
+    close: Callable[[ObjectiveValue], bool] = lambda e: known.norm(e.gradient) <= error  # noqa: E731
+    e = lbfgs(sample, x, factor, close, policy.POLICY.sample_iterations)
+    recorder.add_subsample(e, f"L-BFGS on {sample.n_rows:,} rows")
+    return (e, factor) if math.isfinite(e.value) else None
