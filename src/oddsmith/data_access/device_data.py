@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from oddsmith.data_access.training_data import TrainingData
 from oddsmith.engines.gpu import DeviceSource, resident
 from oddsmith.errors import InvalidInputError
+from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
 from oddsmith.rows.device import Tensor, as_tensor, checked_device
 
@@ -40,7 +41,7 @@ def read_for_device(
             f"A fit on a device takes rows of numbers, labels and sample weights, and {name}= was given. Leave it out, "
             "or fit on the CPU: pass the rows as an array in memory, without device=."
         )
-    source, classes = device_source(X, y, sample_weight, device=how.get("device"))
+    source, classes, counts = device_source(X, y, sample_weight, device=how.get("device"))
     if reset:
         model.n_features_in_ = source.shape.M
         vars(model).pop("feature_names_in_", None)
@@ -50,18 +51,22 @@ def read_for_device(
             f"X has {source.shape.M} columns and y the classes {classes.tolist()[:8]}; the model was fitted to "
             f"{model.n_features_in_} columns and {model.classes_.tolist()[:8]}."
         )
-    return TrainingData(classes, source, class_weights(source), lambda: check_finite(source))
+    weights = counts if source.s is None else class_weights(source)
+    return TrainingData(classes, source, weights, lambda: check_finite(source))
 
 
 def device_source(
     X: Any, y: Any, sample_weight: Any = None, *, device: object = None
-) -> tuple[DeviceSource, Labels]:
-    """Return a source of rows, labels and weights on a device, and the classes; rows too large for it are streamed."""
+) -> tuple[DeviceSource, Labels, Array]:
+    """Return a source of rows, labels and weights on a device, the classes and their counts.
+
+    Rows that are larger than the device's memory stay where they are, and are copied over slice by slice in every pass.
+    """
     rows = checked_rows(X)
     place = rows.device if device is None else checked_device(device)
     if y is None:
         raise InvalidInputError("Rows on a device need labels y beside them: a tensor or an array of one label a row.")
-    classes, t = read_labels(y, place)
+    classes, t, counts = read_labels(y, place)
     n = int(rows.shape[0])
     if len(t) != n:
         raise InvalidInputError(f"X has {n} rows, and y {len(t)} labels.")
@@ -69,7 +74,7 @@ def device_source(
     if s is not None and (s.shape != (n,) or bool((s < 0).any()) or not bool(torch.isfinite(s).all())):
         raise InvalidInputError(f"sample_weight must be {n} numbers of at least 0, one a row.")
     source = DeviceSource(X=rows, t=t, K=len(classes), s=s)
-    return (source if rows.device == place else on_its_way(source)), classes
+    return (source if rows.device == place else on_its_way(source)), classes, counts
 
 
 def checked_rows(X: Any) -> Tensor:
@@ -84,8 +89,8 @@ def checked_rows(X: Any) -> Tensor:
     return rows
 
 
-def read_labels(y: Any, device: Any) -> tuple[Labels, Tensor]:
-    """Return the classes, sorted, and the code of each label on the device.
+def read_labels(y: Any, device: Any) -> tuple[Labels, Tensor, Array]:
+    """Return the classes, sorted, the code of each label on the device, and the rows of each class.
 
     Whole numbers in a tensor stay there; labels of any other kind are sorted in memory.
     """
@@ -95,26 +100,27 @@ def read_labels(y: Any, device: Any) -> tuple[Labels, Tensor]:
         labels = labels.to(device)
         whole = labels.to(torch.int64) if labels.dtype == torch.bool else labels
         least, most = (int(v) for v in torch.stack(torch.aminmax(whole)).tolist())
+        kind = bool if labels.dtype == torch.bool else np.int64
+        if most == least + 1:  # every label is one of two: no table is needed
+            t = (whole != least).to(torch.uint8)
+            ones = int(t.sum(dtype=torch.int64))
+            return np.array([least, most]).astype(kind), t, np.array([len(t) - ones, ones], dtype=np.float64)
         if most - least < TABLE:
-            places = (whole - least).to(torch.int64)
-            there = torch.bincount(places, minlength=most - least + 1) > 0
-            codes = torch.cumsum(there, dim=0) - 1
-            classes = (torch.nonzero(there)[:, 0] + least).cpu().numpy()
-            classes = classes.astype(bool) if labels.dtype == torch.bool else classes
-            return _checked(classes), _compact(codes.to(_code_type(len(classes)))[places])
+            places = (whole - least).to(torch.int32)
+            counts = torch.bincount(places, minlength=most - least + 1)
+            codes = torch.cumsum(counts > 0, dim=0) - 1
+            found = np.flatnonzero(counts.cpu().numpy())
+            t = codes.to(_code_type(len(found)))[places]
+            return _checked((found + least).astype(kind)), t, counts.cpu().numpy()[found].astype(np.float64)
     from oddsmith.design.inputs import read_labels as read_in_memory
 
     values = labels.cpu().numpy() if labels is not None else np.asarray(y)
     found, t = read_in_memory(values, len(values))
-    return found, torch.as_tensor(t, device=device).to(_code_type(len(found)))
+    return found, torch.as_tensor(t, device=device).to(_code_type(len(found))), np.bincount(t).astype(np.float64)
 
 
 def _code_type(K: int) -> Any:
     return torch.uint8 if K <= 256 else torch.int32
-
-
-def _compact(t: Tensor) -> Tensor:
-    return t.contiguous()
 
 
 def _checked(classes: Labels) -> Labels:
@@ -123,9 +129,10 @@ def _checked(classes: Labels) -> Labels:
     return classes
 
 
-def class_weights(source: DeviceSource) -> Any:
+def class_weights(source: DeviceSource) -> Array:
     """Return the total weight of the rows of each class."""
-    return torch.bincount(source.t.to(torch.int32), weights=source.s, minlength=source.K).cpu().numpy().astype(float)
+    counts = torch.bincount(source.t.to(torch.int32), weights=source.s, minlength=source.K)
+    return np.asarray(counts.cpu().numpy(), dtype=np.float64)
 
 
 def check_finite(source: DeviceSource) -> None:

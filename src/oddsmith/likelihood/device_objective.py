@@ -11,9 +11,10 @@ import torch
 from oddsmith.engines.gpu import DeviceSource
 from oddsmith.kernels.device.curvature import hessian, longest_row
 from oddsmith.kernels.device.logistic import logistic_sums
-from oddsmith.kernels.device.softmax import class_curvature, softmax_sums
+from oddsmith.kernels.device.softmax import class_curvature, packed, softmax_sums
 from oddsmith.likelihood.objective import FoldObjective, ObjectiveState
 from oddsmith.rows.device import Tensor
+from oddsmith.solvers import policy
 from oddsmith.solvers.base import ObjectiveValue
 
 
@@ -166,26 +167,30 @@ class TensorObjective:
 
     def hessian(self, x: Tensor) -> Tensor:
         """Return the Hessian of two classes, P × P, prior included; fixed weights have the total weight on the diagonal."""
-        w, b = x[1:] / self.scale, x[:1]
-        unit = torch.cat([torch.ones_like(self.scale[:1]), self.scale])
-        H = torch.zeros((len(unit), len(unit)), dtype=torch.float64, device=x.device)
-        for block in self.source.blocks():
-            H += hessian(block.X, block.s, w[None], b, self.center)
-        H = H / unit / unit[:, None] / self.fraction
-        H = H * self.free * self.free[:, None]
+        H = sum(hessian(block.X, block.s, x[None, 1:], x[:1], self.center, 1.0 / self.scale) for block in self.source.blocks())
+        H = H * (self.free / self.fraction) * self.free[:, None]
         H.diagonal().add_(self.Q * self.free + (1.0 - self.free) * max(1.0, self.weight))
         return H
 
-    def lower_hessian(self, H: Tensor) -> Tensor:
-        """Return a lower bound of the Hessian of all rows from that of a subsample: each row counts once."""
-        H = H * self.fraction
-        H.diagonal().add_((1.0 - self.fraction) * self.Q)
-        return H
+    def lower_hessian(self, w: Tensor) -> Tensor:
+        """Return a lower bound of the Hessian of all rows at ``w`` from a subsample (two classes): each row counts once."""
+        return replace(self, fraction=1.0).hessian(w)
 
-    def activation_change(self, step: Tensor) -> float:
-        """Return by how much a step changes the activation of any row, of two classes."""
-        widest = [(block.X.to(torch.float64) - self.center) @ (step[1:] / self.scale) for block in self.source.blocks()]
-        return float(max(float((a + step[0]).abs().max()) for a in widest))
+    def design(self) -> TensorDesign:
+        """Return the rows of a subsample as a matrix, for searches of two classes."""
+        (block,) = self.source.blocks()
+        narrow = self.shape[1] <= policy.POLICY.many_weights
+        kind = torch.float64 if narrow else torch.float32
+        Z = packed(block.X, self.center, 1.0 / self.scale, kind, ones=True)
+        return TensorDesign(
+            Z=Z,
+            y=block.t.to(kind),
+            s=None if block.s is None else block.s.to(kind),
+            Q=self.Q * self.free + (1.0 - self.free) * max(1.0, self.weight),
+            mean=self.mean[0],
+            free=self.free,
+            fraction=self.fraction,
+        )
 
     def class_curvature(self, w: Tensor) -> Tensor:
         """Return the Hessian between the intercepts of all classes, K × K, in the precision of the objective."""
@@ -200,10 +205,9 @@ class TensorObjective:
     def column_gram(self) -> Tensor:
         """Return ``Σ z zᵀ / fraction`` of the scaled columns, M × M."""
         zero = torch.zeros((1, len(self.center)), dtype=torch.float64, device=self.center.device)
-        gram = sum(
-            hessian(block.X, block.s, zero, zero[0, :1], self.center)[1:, 1:] for block in self.source.blocks()
-        )
-        return 4.0 * gram / self.scale / self.scale[:, None] / self.fraction
+        inverse = 1.0 / self.scale
+        gram = sum(hessian(block.X, block.s, zero, zero[0, :1], self.center, inverse) for block in self.source.blocks())
+        return 4.0 * gram[1:, 1:] / self.fraction
 
     def squares(self) -> Tensor:
         """Return ``Σ s z²`` of the scaled columns, M: one pass."""
@@ -214,3 +218,67 @@ class TensorObjective:
                 s = 1.0 if block.s is None else block.s[start : start + (1 << 16), None]
                 total += (s * z * z).sum(dim=0)
         return total
+
+
+STEPS = (1.0, 0.5, 0.2, 0.05)
+"""Steps of a search along Newton's direction, tried at once."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TensorDesign:
+    """Rows of a subsample, two classes, as one matrix ``Z`` with a column of ones: Newton steps that wait for nothing."""
+
+    Z: Tensor
+    y: Tensor
+    s: Tensor | None
+    Q: Tensor
+    mean: Tensor
+    free: Tensor
+    fraction: float
+
+    def newton_step(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the point after a Newton step, three numbers, and the Hessian before it; all stay on the device.
+
+        The numbers are the squared decrement and the gradient's squared norm before the step, and the value after it.
+        """
+        Z, kind = self.Z, self.Z.dtype
+        a = Z @ x.to(kind)
+        p = torch.sigmoid(a)
+        r, h = p - self.y, p * torch.sigmoid(-a)
+        if self.s is not None:
+            r, h = r * self.s, h * self.s
+        g = (r @ Z).to(torch.float64) / self.fraction
+        g = (g + (x - self.mean) * self.Q) * self.free
+        H = self._gram(h) * (self.free / self.fraction) * self.free[:, None]
+        H.diagonal().add_(self.Q)
+        d = torch.cholesky_solve(g[:, None], torch.linalg.cholesky_ex(H)[0])[:, 0]
+        steps = torch.tensor(STEPS, dtype=torch.float64, device=x.device)
+        values = self._values(a, Z @ d.to(kind), x, d, steps)
+        value, best = torch.min(values, dim=0)
+        return x - steps[best] * d, torch.stack([g @ d, g @ g, value]), H
+
+    def _gram(self, h: Tensor) -> Tensor:
+        """Return ``Zᵀ diag(h) Z``: in float64; of many columns by tensor cores in half precision."""
+        if self.Z.dtype == torch.float64:
+            parts = [self.Z[i : i + 65536].T @ (self.Z[i : i + 65536] * h[i : i + 65536, None]) for i in self._starts()]
+            return sum(parts[1:], parts[0])
+        half = torch.float16 if self.Z.is_cuda else torch.float32
+        H = None
+        for i in self._starts():
+            B = (self.Z[i : i + 65536] * h[i : i + 65536, None].sqrt()).to(half)
+            part = torch.mm(B.T, B, out_dtype=torch.float32) if self.Z.is_cuda else B.T @ B
+            H = part if H is None else H + part
+        assert H is not None
+        return H.to(torch.float64)
+
+    def _starts(self) -> range:
+        return range(0, len(self.Z), 65536)
+
+    def _values(self, a: Tensor, da: Tensor, x: Tensor, d: Tensor, steps: Tensor) -> Tensor:
+        """Return the objective after each of the steps."""
+        A = a[:, None] - da[:, None] * steps.to(a.dtype)
+        loss = torch.nn.functional.softplus(A) - self.y[:, None] * A
+        losses = loss.sum(dim=0) if self.s is None else self.s @ loss
+        delta = (x - self.mean)[:, None] - d[:, None] * steps
+        values = losses.to(torch.float64) / self.fraction + 0.5 * (self.Q @ (delta * delta))
+        return torch.nan_to_num(values, nan=torch.inf)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -17,7 +16,6 @@ from oddsmith.solvers import policy
 from oddsmith.solvers.base import LowPrecision, ObjectiveValue, Recorder, SolverResult
 from oddsmith.solvers.certificate import gap_bound
 from oddsmith.solvers.lbfgs import Pairs, lbfgs, two_loop
-from oddsmith.solvers.line_search import line_search
 from oddsmith.solvers.newton import Newton, continue_with_newton
 from oddsmith.solvers.subsampled import polished
 
@@ -46,11 +44,18 @@ class Tensors(Protocol):
     def subsample(self, rows: int, seed: int) -> Tensors:
         """Return the objective over about so many rows, scaled up to all."""
 
-    def lower_hessian(self, H: Any) -> Any:
-        """Return a lower bound of the Hessian of all rows from that of a subsample."""
+    def lower_hessian(self, w: Any) -> Any:
+        """Return a lower bound of the Hessian of all rows at ``w`` from a subsample."""
 
-    def activation_change(self, step: Any) -> float:
-        """Return by how much a step changes the activation of any row."""
+    def design(self) -> NewtonSteps:
+        """Return a subsample for Newton steps."""
+
+
+class NewtonSteps(Protocol):
+    """A subsample on which Newton steps wait for nothing."""
+
+    def newton_step(self, x: Any) -> tuple[Any, Any, Any]:
+        """Return the point after a step; squared decrement, squared gradient norm and value; and the Hessian."""
 
 
 class OnDevice(LowPrecision, Protocol):
@@ -115,42 +120,28 @@ class TensorFactor:
 
 @dataclass(kw_only=True)
 class TensorCertificate:
-    """Certifies points with the curvature of subsampled rows alone, as `SubsampleCertificate` does.
-
-    At a point e the curvature of each of these rows is at least exp(−δ) of that at the guess, δ being by how much its
-    activation changed; it is computed for every row of the subsample.
-    """
+    """Certifies points with the curvature of subsampled rows alone: other rows can only add to it."""
 
     objective: OnDevice
     sample: Tensors
-    guess: ObjectiveValue
     tol: float
     last: tuple[ObjectiveValue, Certificate] | None = field(default=None, init=False)
 
-    @cached_property
-    def lower_bound(self) -> TensorFactor | None:
-        """The factor of the Hessian's lower bound at the guess."""
-        return TensorFactor.of(self.sample.lower_hessian(self.guess.hessian))
-
     def at(self, e: ObjectiveValue) -> Certificate:
-        """Return the certificate of a point."""
+        """Return the certificate of a point: a Hessian of the subsample, no pass."""
         if self.last is None or self.last[0] is not e:
             self.last = e, self._certify(e)
         return self.last[1]
 
     def _certify(self, e: ObjectiveValue) -> Certificate:
-        limit, left = e.allowed_gap(self.tol), math.exp(-self.sample.activation_change(e.w - self.guess.w))
-        gap = self._gap(e, left)
-        if gap > limit and self._gap(e, 1.0) <= 0.5 * limit:
-            self.guess = self.sample.evaluate(e.w, order=2)
-            vars(self).pop("lower_bound", None)
-            gap = self._gap(e, 1.0)
-        condition = np.nan
-        if self.lower_bound is not None:
-            smallest, largest = self.lower_bound.eigenvalues
+        factor, gap, condition = TensorFactor.of(self.sample.lower_hessian(e.w)), np.inf, np.nan
+        if factor is not None:
+            smallest, largest = factor.eigenvalues
+            noise = self.objective.rounding * math.sqrt(len(e.w) / smallest)
+            gap = gap_bound(factor.norm(e.gradient) + noise, self.objective.self_concordance / math.sqrt(smallest))
             condition = largest / smallest
         return Certificate(
-            converged=bool(gap <= limit),
+            converged=bool(gap <= e.allowed_gap(self.tol)),
             gap=gap,
             gradient_norm=float(e.gradient.norm()),
             condition=condition,
@@ -158,25 +149,18 @@ class TensorCertificate:
             rigorous=True,
         )
 
-    def _gap(self, e: ObjectiveValue, left: float) -> float:
-        factor = self.lower_bound
-        if factor is None or left == 0.0:
-            return np.inf
-        smallest = factor.eigenvalues[0] * left
-        noise = self.objective.rounding * math.sqrt(len(e.w) / smallest)
-        decrement = factor.norm(e.gradient) / math.sqrt(left) + noise
-        return gap_bound(decrement, self.objective.self_concordance / math.sqrt(smallest))
-
 
 def device_sizes(n_rows: int, P: int, settings: policy.Policy) -> tuple[int, int]:
     """Return how many rows the smaller and the larger subsample have, of two classes.
 
+    The larger one takes no more memory than a few hundredths of the rows, and a little.
+
     >>> device_sizes(20_000_000, 101, policy.POLICY)
     (5050, 396039)
     """
-    each, elements = settings.device_rows_per_weight, settings.device_elements
-    small = max(settings.start_rows, (each[0] if P <= settings.many_weights else settings.start_rows_per_weight[0]) * P)
-    return small, max(small, min(n_rows // 4, max(each[1] * P, elements // P)))
+    few, many = settings.device_rows_per_weight[P > settings.many_weights]
+    most = int(settings.device_sample_share * n_rows) + settings.device_sample_numbers // P
+    return few * P, max(few * P, min(n_rows // 4, most, max(many * P, settings.device_elements // P)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,9 +188,9 @@ class DeviceQuasiNewton:
         if start is None:
             newton = Newton(watch_divergence=not objective.has_prior)
             return continue_with_newton(newton, objective, w, recorder, tol, max_iter)
-        sample, guess, factor = start
-        certificate = TensorCertificate(objective=objective, sample=sample, guess=guess, tol=tol)
-        e = self._on_all_rows(f, guess.w, factor, certificate, recorder, max_iter)
+        sample, x, factor = start
+        certificate = TensorCertificate(objective=objective, sample=sample, tol=tol)
+        e = self._on_all_rows(f, x, factor, certificate, recorder, max_iter)
         final = objective.from_tensor(e)
         if self.polish:
             return polished(objective, final, recorder, tol, max_iter)  # 4
@@ -215,23 +199,27 @@ class DeviceQuasiNewton:
         newton = Newton(watch_divergence=False, strict=False)
         return continue_with_newton(newton, objective, final.w, recorder, tol, max_iter - len(recorder.records))
 
-    def _start(self, f: Tensors, x: Any, recorder: Recorder) -> tuple[Tensors, ObjectiveValue, TensorFactor] | None:
-        """Return the larger subsample, its minimiser to within the sampling error, with its Hessian and factor."""
-        settings, P = policy.POLICY, f.shape[1]
-        small, large = device_sizes(f.n_rows, P, settings)
-        sample = f.subsample(small, self.seed)
-        search = search_by_newton if P <= settings.many_weights else search_by_gradients
-        found = search(sample, x, recorder)
-        if found is not None and large > 2 * small:
-            sample = f.subsample(large, self.seed)
-            found = search(sample, found[0].w, recorder, found[1])
-        if found is None:
-            return None
-        e, factor = found
-        if e.hessian is None:
-            e = sample.evaluate(e.w, order=2)
-            factor = TensorFactor.of(e.hessian)
-        return None if factor is None else (sample, e, factor)
+    def _start(self, f: Tensors, x: Any, recorder: Recorder) -> tuple[Tensors, Any, TensorFactor] | None:
+        """Return the larger subsample, about its minimiser, and the factor of its Hessian there; None if it has none."""
+        settings, sizes = policy.POLICY, device_sizes(f.n_rows, f.shape[1], policy.POLICY)
+        for rows in sizes:
+            sample = f.subsample(rows, self.seed)
+            design, error = sample.design(), settings.sampling_error * math.sqrt(f.shape[1] / sample.fraction)
+            for _ in range(settings.sample_iterations):
+                x, numbers, H = design.newton_step(x)
+                square, norm2, value = numbers.tolist()
+                decrement = math.sqrt(max(square, 0.0))
+                # Newton's method squares the error: after a step of this decrement the next is within the error.
+                if not decrement > max(error, min(10.0 * error, 0.1 / sample.fraction**0.5)):
+                    break
+            if not math.isfinite(decrement) or decrement > 10.0 * error:
+                return None
+            recorder.add_subsample(
+                ObjectiveValue(w=x, value=value, log_likelihood=np.nan, gradient=np.array([math.sqrt(norm2)])),
+                f"Newton on {sample.n_rows:,} rows",
+            )
+        factor = TensorFactor.of(H)
+        return None if factor is None else (sample, x, factor)
 
     def _on_all_rows(
         self,
@@ -272,49 +260,3 @@ class TensorRecorder(Recorder):
     def add_subsample(self, e: ObjectiveValue, stage: str) -> None:
         kept = WEIGHTS in self.columns and torch.is_tensor(e.w)
         super().add_subsample(self.objective.from_tensor(e) if kept else e, stage)  # type: ignore[attr-defined]
-
-
-Found = tuple[ObjectiveValue, TensorFactor]
-
-
-def tensor_sampling_error(sample: Tensors) -> float:
-    """How far a search on a subsample goes, in standard errors of all rows, as `sampling_error`."""
-    return policy.POLICY.sampling_error * math.sqrt(sample.shape[1] / sample.fraction)
-
-
-def search_by_newton(
-    sample: Tensors, x: Any, recorder: Recorder, factor: TensorFactor | None = None
-) -> Found | None:
-    """Return a subsample's minimiser by Newton's method, and the factor of its Hessian; None if there is none."""
-    e, error = sample.evaluate(x, order=2), tensor_sampling_error(sample)
-    for _ in range(policy.POLICY.sample_iterations):
-        factor = TensorFactor.of(e.hessian)
-        if factor is None:
-            return None
-        p = factor.solve(e.gradient)
-        slope = float(p @ e.gradient)
-        if not slope > error**2:
-            break
-        moved = line_search(sample, e, p, slope, order=2)
-        if moved is None:
-            return None
-        e = moved[0]
-    else:
-        return None
-    recorder.add_subsample(e, f"Newton on {sample.n_rows:,} rows")
-    return e, factor
-
-
-def search_by_gradients(
-    sample: Tensors, x: Any, recorder: Recorder, factor: TensorFactor | None = None
-) -> Found | None:
-    """Return a subsample's minimiser by L-BFGS, preconditioned by a Hessian: the one given, or its own at ``x``."""
-    if factor is None:
-        factor = TensorFactor.of(sample.evaluate(x, order=2).hessian)
-    if factor is None:
-        return None
-    known, error = factor, tensor_sampling_error(sample)
-    close: Callable[[ObjectiveValue], bool] = lambda e: known.norm(e.gradient) <= error  # noqa: E731
-    e = lbfgs(sample, x, factor, close, policy.POLICY.sample_iterations)
-    recorder.add_subsample(e, f"L-BFGS on {sample.n_rows:,} rows")
-    return (e, factor) if math.isfinite(e.value) else None

@@ -12,6 +12,10 @@ from oddsmith.kernels.reference import CurvatureParams, Sums
 from oddsmith.numerics import Array
 
 
+HESSIAN_NUMBERS = 1 << 22
+"""Numbers of a chunk on the way to a Hessian: 32 MB, and as much again times the curvatures."""
+
+
 def curvature(X: Tensor, t: Tensor, s: Tensor | None, at: CurvatureParams) -> Sums:
     """As `reference.curvature`, of rows on a device; everything is in float64."""
 
@@ -47,17 +51,22 @@ def longest_row(X: Tensor, s: Tensor | None, center: Tensor, inverse: Tensor) ->
     return float(most) * (1.0 + 1e-5)
 
 
-def hessian(X: Tensor, s: Tensor | None, W: Tensor, b: Tensor, center: Tensor) -> Tensor:
-    """Return ``Σ s ∂²ℓ/∂a_j∂a_k (1, z)(1, z)ᵀ``, CP × CP, by products in float64."""
+def hessian(X: Tensor, s: Tensor | None, W: Tensor, b: Tensor, center: Tensor, inverse: Tensor | None = None) -> Tensor:
+    """Return ``Σ s ∂²ℓ/∂a_j∂a_k (1, z)(1, z)ᵀ``, CP × CP, by products in float64, with ``z = (x − center) · inverse``."""
     C, M = W.shape
-    P, unit = M + 1, torch.ones_like(center)
+    P, unit = M + 1, torch.ones_like(center) if inverse is None else inverse
+    W = torch.cat([b[:, None], W], dim=1)
     H = torch.zeros((C, P, C, P), dtype=torch.float64, device=X.device)
-    for start, stop in chunks(X.shape[0], P * max(1, C)):
-        Z = packed(X[start:stop], center, unit, torch.float64)
-        A = Z @ W.T + b
-        Z = torch.cat([torch.ones_like(Z[:, :1]), Z], dim=1)
-        Y = torch.softmax(torch.cat([torch.zeros_like(A[:, :1]), A], dim=1), dim=1)
+    for start, stop in chunks(X.shape[0], P * C, HESSIAN_NUMBERS):
+        Z = packed(X[start:stop], center, unit, torch.float64, ones=True)
         weight = None if s is None else s[start:stop]
+        if C == 1:
+            y = torch.sigmoid(Z @ W[0])
+            h = y * torch.sigmoid(-(Z @ W[0]))
+            H[0, :, 0] += Z.T @ (Z * (h if weight is None else h * weight)[:, None])
+            continue
+        A = Z @ W.T
+        Y = torch.softmax(torch.cat([torch.zeros_like(A[:, :1]), A], dim=1), dim=1)
         for j in range(C):
             for k in range(j, C):
                 # 1 − y of one class is the sum over the others: it keeps the digits of a small one.

@@ -57,16 +57,18 @@ def _product(A: Tensor, B: Tensor, C: Tensor | None, wide: Any) -> Tensor:
     return torch.mm(A, B, out_dtype=wide) if C is None else torch.addmm(C, A, B, out_dtype=wide)
 
 
-def packed(X: Tensor, center: Tensor, inverse: Tensor, kind: Any) -> Tensor:
-    """Return the rows ``(x − center) · inverse`` of a chunk, in one piece and of a type."""
+def packed(X: Tensor, center: Tensor, inverse: Tensor, kind: Any, *, ones: bool = False) -> Tensor:
+    """Return the rows ``(x − center) · inverse`` of a chunk, in one piece and of a type; after a column of ones."""
     n, M = X.shape
     if not has_triton(X) or X.stride(1) != 1:
         wide = torch.float64 if kind == torch.float64 else torch.float32
-        return ((X.to(wide) - center.to(wide)) * inverse.to(wide)).to(kind)
+        Z = ((X.to(wide) - center.to(wide)) * inverse.to(wide)).to(kind)
+        return torch.cat([torch.ones_like(Z[:, :1]), Z], dim=1) if ones else Z
     from oddsmith.kernels.device.fused import packed_tiles
 
-    Z = torch.empty((n, M), dtype=kind, device=X.device)
-    packed_tiles[(-(-n // 16), -(-M // 256))](X, center, inverse, Z, n, M, X.stride(0), BN=16, BM=256)
+    P, BM = M + ones, 128 if M <= 128 else 256
+    Z = torch.empty((n, P), dtype=kind, device=X.device)
+    packed_tiles[(-(-n // 16), -(-M // BM))](X, center, inverse, Z, n, M, X.stride(0), P, BN=16, BM=BM)
     return Z
 
 
