@@ -48,10 +48,9 @@ def device_machine(source: DeviceSource) -> Machine:
     """Return the device as a machine: its memory, and rates as measured on an H200 (a CPU's, where that is the device)."""
     if source.device.type != "cuda":
         return Machine.here()
-    free, _ = torch.cuda.mem_get_info(source.device)
-    idle = torch.cuda.memory_reserved(source.device) - torch.cuda.memory_allocated(source.device)
+    total = torch.cuda.get_device_properties(source.device).total_memory
     return Machine(
-        memory=float(free + idle),
+        memory=float(total - torch.cuda.memory_allocated(source.device)),
         cores=1,
         bytes_per_second=3.4e12,
         flops_per_core=5.8e13,

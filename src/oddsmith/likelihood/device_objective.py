@@ -12,6 +12,7 @@ from oddsmith.engines.gpu import DeviceSource
 from oddsmith.kernels.device.curvature import hessian, longest_row
 from oddsmith.kernels.device.logistic import logistic_sums
 from oddsmith.kernels.device.softmax import class_curvature, packed, softmax_sums
+from oddsmith.kernels.device.tensors import split_parts, split_product
 from oddsmith.likelihood.objective import FoldObjective, ObjectiveState
 from oddsmith.rows.device import Tensor
 from oddsmith.solvers import policy
@@ -179,16 +180,18 @@ class TensorObjective:
     def design(self) -> TensorDesign:
         """Return the rows of a subsample as a matrix, for searches of two classes."""
         (block,) = self.source.blocks()
-        narrow = self.shape[1] <= policy.POLICY.many_weights
-        kind = torch.float64 if narrow else torch.float32
-        Z = packed(block.X, self.center, 1.0 / self.scale, kind, ones=True)
+        half = torch.float16 if block.X.is_cuda else torch.float32
+        kind = torch.float64 if self.shape[1] <= policy.POLICY.many_weights else half
+        all_free = bool((self.free == 1.0).all())
+        Q = self.Q if all_free else self.Q * self.free + (1.0 - self.free) * max(1.0, self.weight)
         return TensorDesign(
-            Z=Z,
-            y=block.t.to(kind),
-            s=None if block.s is None else block.s.to(kind),
-            Q=self.Q * self.free + (1.0 - self.free) * max(1.0, self.weight),
+            Z=packed(block.X, self.center, 1.0 / self.scale, kind, ones=True),
+            y=block.t.to(torch.float64),
+            s=block.s,
+            Q=Q,
+            prior=torch.diag(Q),
             mean=self.mean[0],
-            free=self.free,
+            free=None if all_free else self.free,
             fraction=self.fraction,
         )
 
@@ -220,65 +223,75 @@ class TensorObjective:
         return total
 
 
-STEPS = (1.0, 0.5, 0.2, 0.05)
-"""Steps of a search along Newton's direction, tried at once."""
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TensorDesign:
-    """Rows of a subsample, two classes, as one matrix ``Z`` with a column of ones: Newton steps that wait for nothing."""
+    """Rows of a subsample, two classes, as one matrix ``Z`` with a column of ones: Newton steps that wait for nothing.
+
+    Of few columns it is in float64. Of many it is in half precision, with vectors in two parts of it: what a start needs.
+    """
 
     Z: Tensor
     y: Tensor
     s: Tensor | None
     Q: Tensor
+    prior: Tensor
     mean: Tensor
-    free: Tensor
+    free: Tensor | None
     fraction: float
 
-    def newton_step(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def newton_step(self, x: Tensor, *, search: bool = False) -> tuple[Tensor, Tensor, Tensor]:
         """Return the point after a Newton step, three numbers, and the Hessian before it; all stay on the device.
 
-        The numbers are the squared decrement and the gradient's squared norm before the step, and the value after it.
+        The numbers are the squared decrement, the gradient's squared norm and the value, all before the step. With
+        ``search`` the best of a few shorter steps is taken.
         """
-        Z, kind = self.Z, self.Z.dtype
-        a = Z @ x.to(kind)
+        a = self.times(x)
         p = torch.sigmoid(a)
-        r, h = p - self.y, p * torch.sigmoid(-a)
+        r, h = p - self.y, torch.addcmul(p, p, p, value=-1.0)
+        loss = torch.nn.functional.softplus(a) - self.y * a
         if self.s is not None:
-            r, h = r * self.s, h * self.s
-        g = (r @ Z).to(torch.float64) / self.fraction
-        g = (g + (x - self.mean) * self.Q) * self.free
-        H = self._gram(h) * (self.free / self.fraction) * self.free[:, None]
-        H.diagonal().add_(self.Q)
+            r, h, loss = r * self.s, h * self.s, loss * self.s
+        delta = x - self.mean
+        slope = delta * self.Q
+        g = self._transposed(r) / self.fraction + slope
+        g = g if self.free is None else g * self.free
+        H = self._gram(h)
         d = torch.cholesky_solve(g[:, None], torch.linalg.cholesky_ex(H)[0])[:, 0]
-        steps = torch.tensor(STEPS, dtype=torch.float64, device=x.device)
-        values = self._values(a, Z @ d.to(kind), x, d, steps)
-        value, best = torch.min(values, dim=0)
-        return x - steps[best] * d, torch.stack([g @ d, g @ g, value]), H
+        numbers = torch.stack([g @ d, g @ g, loss.sum() / self.fraction + 0.5 * (delta @ slope)])
+        return x - (d * self._best(a, x, d) if search else d), numbers, H
+
+    def times(self, x: Tensor) -> Tensor:
+        """Return ``Z x``."""
+        if self.Z.dtype == x.dtype:
+            return self.Z @ x
+        both = torch.stack(split_parts(x, self.Z.dtype), dim=1)
+        return split_product(self.Z, both, None, torch.float32).sum(dim=1).to(torch.float64)
+
+    def _transposed(self, r: Tensor) -> Tensor:
+        """Return ``Zᵀ r``."""
+        if self.Z.dtype == r.dtype:
+            return r @ self.Z
+        both = torch.stack(split_parts(r * 1024.0, self.Z.dtype))
+        return split_product(both, self.Z, None, torch.float32).sum(dim=0).to(torch.float64) / 1024.0
 
     def _gram(self, h: Tensor) -> Tensor:
-        """Return ``Zᵀ diag(h) Z``: in float64; of many columns by tensor cores in half precision."""
-        if self.Z.dtype == torch.float64:
-            parts = [self.Z[i : i + 65536].T @ (self.Z[i : i + 65536] * h[i : i + 65536, None]) for i in self._starts()]
-            return sum(parts[1:], parts[0])
-        half = torch.float16 if self.Z.is_cuda else torch.float32
-        H = None
-        for i in self._starts():
-            B = (self.Z[i : i + 65536] * h[i : i + 65536, None].sqrt()).to(half)
-            part = torch.mm(B.T, B, out_dtype=torch.float32) if self.Z.is_cuda else B.T @ B
-            H = part if H is None else H + part
-        assert H is not None
-        return H.to(torch.float64)
+        """Return ``Zᵀ diag(h) Z / fraction`` and the prior: in float64, or by tensor cores in half precision."""
+        if self.Z.dtype == h.dtype:
+            H = torch.addmm(self.prior, self.Z.T, self.Z * h[:, None], alpha=1.0 / self.fraction)
+        else:
+            B = self.Z * h.sqrt()[:, None].to(self.Z.dtype)
+            H = split_product(B.T, B, None, torch.float32).to(torch.float64) / self.fraction + self.prior
+        if self.free is not None:
+            H = H * self.free * self.free[:, None]
+            H.diagonal().add_((1.0 - self.free) * self.Q)
+        return H
 
-    def _starts(self) -> range:
-        return range(0, len(self.Z), 65536)
-
-    def _values(self, a: Tensor, da: Tensor, x: Tensor, d: Tensor, steps: Tensor) -> Tensor:
-        """Return the objective after each of the steps."""
-        A = a[:, None] - da[:, None] * steps.to(a.dtype)
+    def _best(self, a: Tensor, x: Tensor, d: Tensor) -> Tensor:
+        """Return the step along ``−d`` at which the objective is least, of a few."""
+        steps = torch.tensor([1.0, 0.5, 0.2, 0.05], dtype=torch.float64, device=x.device)
+        A = a[:, None] - self.times(d)[:, None] * steps
         loss = torch.nn.functional.softplus(A) - self.y[:, None] * A
         losses = loss.sum(dim=0) if self.s is None else self.s @ loss
         delta = (x - self.mean)[:, None] - d[:, None] * steps
-        values = losses.to(torch.float64) / self.fraction + 0.5 * (self.Q @ (delta * delta))
-        return torch.nan_to_num(values, nan=torch.inf)
+        values = losses / self.fraction + 0.5 * (self.Q @ (delta * delta))
+        return steps[torch.argmin(torch.nan_to_num(values, nan=torch.inf))]

@@ -54,8 +54,11 @@ class Tensors(Protocol):
 class NewtonSteps(Protocol):
     """A subsample on which Newton steps wait for nothing."""
 
-    def newton_step(self, x: Any) -> tuple[Any, Any, Any]:
+    def newton_step(self, x: Any, *, search: bool = False) -> tuple[Any, Any, Any]:
         """Return the point after a step; squared decrement, squared gradient norm and value; and the Hessian."""
+
+    def times(self, x: Any) -> Any:
+        """Return the activations of the rows."""
 
 
 class OnDevice(LowPrecision, Protocol):
@@ -113,9 +116,14 @@ class TensorFactor:
         safe = least - len(self.d) ** 2 * EPS * float(self.d.max()) ** 2
         if safe > 0.5 * least and int(torch.linalg.cholesky_ex(shifted)[1]) == 0:
             return safe, most
+        return self.trace_bound, most
+
+    @cached_property
+    def trace_bound(self) -> float:
+        """A simple bound of the smallest eigenvalue, 1 / trace(A⁻¹)."""
         unit = torch.eye(len(self.d), dtype=torch.float64, device=self.d.device)
         inverse = torch.linalg.solve_triangular(self.L, unit, upper=False) / self.d
-        return 1.0 / float((inverse * inverse).sum()), most
+        return 1.0 / float((inverse * inverse).sum())
 
 
 @dataclass(kw_only=True)
@@ -134,20 +142,22 @@ class TensorCertificate:
         return self.last[1]
 
     def _certify(self, e: ObjectiveValue) -> Certificate:
-        factor, gap, condition = TensorFactor.of(self.sample.lower_hessian(e.w)), np.inf, np.nan
-        if factor is not None:
-            smallest, largest = factor.eigenvalues
-            noise = self.objective.rounding * math.sqrt(len(e.w) / smallest)
-            gap = gap_bound(factor.norm(e.gradient) + noise, self.objective.self_concordance / math.sqrt(smallest))
-            condition = largest / smallest
+        factor, limit = TensorFactor.of(self.sample.lower_hessian(e.w)), e.allowed_gap(self.tol)
+        gap = np.inf if factor is None else self._gap(e, factor, factor.trace_bound)
+        if factor is not None and gap > limit and 0.5 * factor.norm(e.gradient) ** 2 <= limit:
+            gap = self._gap(e, factor, factor.eigenvalues[0])
         return Certificate(
-            converged=bool(gap <= e.allowed_gap(self.tol)),
+            converged=bool(gap <= limit),
             gap=gap,
             gradient_norm=float(e.gradient.norm()),
-            condition=condition,
+            condition=np.nan,
             passes=self.objective.passes,
             rigorous=True,
         )
+
+    def _gap(self, e: ObjectiveValue, factor: TensorFactor, smallest: float) -> float:
+        noise = self.objective.rounding * math.sqrt(len(e.w) / smallest)
+        return gap_bound(factor.norm(e.gradient) + noise, self.objective.self_concordance / math.sqrt(smallest))
 
 
 def device_sizes(n_rows: int, P: int, settings: policy.Policy) -> tuple[int, int]:
@@ -158,8 +168,9 @@ def device_sizes(n_rows: int, P: int, settings: policy.Policy) -> tuple[int, int
     >>> device_sizes(20_000_000, 101, policy.POLICY)
     (5050, 396039)
     """
-    few, many = settings.device_rows_per_weight[P > settings.many_weights]
-    most = int(settings.device_sample_share * n_rows) + settings.device_sample_numbers // P
+    wide = P > settings.many_weights
+    few, many = settings.device_rows_per_weight[wide]
+    most = int(settings.device_sample_share[wide] * n_rows) + settings.device_sample_numbers // P
     return few * P, max(few * P, min(n_rows // 4, most, max(many * P, settings.device_elements // P)))
 
 
@@ -205,13 +216,18 @@ class DeviceQuasiNewton:
         for rows in sizes:
             sample = f.subsample(rows, self.seed)
             design, error = sample.design(), settings.sampling_error * math.sqrt(f.shape[1] / sample.fraction)
+            near = max(error, min(10.0 * error, 0.1 / sample.fraction**0.5))
+            before, search, here = math.inf, False, x
             for _ in range(settings.sample_iterations):
-                x, numbers, H = design.newton_step(x)
+                here, (x, numbers, H) = x, design.newton_step(x, search=search)
                 square, norm2, value = numbers.tolist()
                 decrement = math.sqrt(max(square, 0.0))
-                # Newton's method squares the error: after a step of this decrement the next is within the error.
-                if not decrement > max(error, min(10.0 * error, 0.1 / sample.fraction**0.5)):
+                if not search and not decrement < before:  # a step went too far: from here on the best of several
+                    x, search, before = here if math.isinf(before) else last, True, math.inf
+                    continue
+                if not decrement > near:  # Newton's method squares the error: after this step it is far within
                     break
+                before, last = decrement, here
             if not math.isfinite(decrement) or decrement > 10.0 * error:
                 return None
             recorder.add_subsample(
@@ -219,6 +235,8 @@ class DeviceQuasiNewton:
                 f"Newton on {sample.n_rows:,} rows",
             )
         factor = TensorFactor.of(H)
+        if f.shape[1] > settings.many_weights:  # a Hessian in float64 is costly: that of fewer rows must do
+            sample = f.subsample(min(sample.n_rows, settings.device_certificate_rows * f.shape[1]), self.seed + 1)
         return None if factor is None else (sample, x, factor)
 
     def _on_all_rows(
@@ -231,6 +249,7 @@ class DeviceQuasiNewton:
         max_iter: int,
     ) -> ObjectiveValue:
         settings, fraction, tol = policy.POLICY, certificate.sample.fraction, certificate.tol
+        rows = device_sizes(f.n_rows, f.shape[1], settings)[1]
         pairs: Pairs = []
 
         def needed(e: ObjectiveValue) -> float:
@@ -240,7 +259,7 @@ class DeviceQuasiNewton:
             return factor.norm(e.gradient) <= needed(e) and certificate.at(e).converged
 
         def nearly(e: ObjectiveValue) -> bool:
-            gain = math.sqrt(f.shape[1] / certificate.sample.n_rows)
+            gain = 1.5 * math.sqrt(f.shape[1] / rows)
             return factor.norm(e.gradient) * gain <= math.sqrt(fraction) * needed(e)
 
         steps = min(settings.full_iterations, max_iter)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -12,10 +13,10 @@ import torch
 from oddsmith.numerics import EPS, Array
 from oddsmith.records import Certificate
 from oddsmith.solvers import policy
-from oddsmith.solvers.base import ObjectiveValue, Recorder, SolverResult
+from oddsmith.solvers.base import Evaluates, ObjectiveValue, Recorder, SolverResult
 from oddsmith.solvers.certificate import gap_bound
 from oddsmith.solvers.device_quasi_newton import OnDevice, TensorRecorder, Tensors
-from oddsmith.solvers.lbfgs import Pairs, lbfgs
+from oddsmith.solvers.lbfgs import Pairs, add_pair, two_loop
 from oddsmith.solvers.mixed_precision import ShiftedObjective
 
 
@@ -36,10 +37,49 @@ class ClassTensors(Tensors, Protocol):
         """Return ``Σ z²`` of the scaled columns."""
 
 
+def lbfgs_by_slopes(
+    objective: Evaluates,
+    x: Any,
+    preconditioner: KroneckerPreconditioner,
+    close: Callable[[ObjectiveValue], bool],
+    max_iter: int,
+    pairs: Pairs,
+) -> ObjectiveValue:
+    """Return the end of L-BFGS whose line search goes by slopes: near an optimum values are rounded long before them.
+
+    As `lbfgs`, but a step that goes too far, so that the slope at its end is as steep the other way, is shortened to
+    where the secant of the slopes is zero; one at which the objective is much larger is halved.
+    """
+    memory, overshoot = policy.POLICY.softmax_memory, policy.POLICY.softmax_overshoot
+    e = objective.evaluate(x)
+    for _ in range(max_iter):
+        if close(e):
+            break
+        p = two_loop(e.gradient, pairs, preconditioner.solve, preconditioner.norm)
+        slope = float(p @ e.gradient)
+        if not slope > 0.0:
+            break
+        step = 1.0
+        f = objective.evaluate(e.w - p)
+        for _ in range(policy.POLICY.halvings):
+            end = float(p @ f.gradient)
+            if not (math.isfinite(f.value) and f.value <= e.value + 1e-3 * abs(e.value)):
+                step *= 0.25
+            elif end < -overshoot * slope:
+                step *= slope / (slope - end)
+            else:
+                break
+            f = objective.evaluate(e.w - step * p)
+        add_pair(pairs, f.w - e.w, f.gradient - e.gradient, memory)
+        e = f
+    return e
+
+
 class KroneckerPreconditioner:
     """``A = diag(β) ⊗ G + 1 ⊗ diag(q)`` for K classes: one eigenproblem of the columns serves all of them.
 
-    ``G = Σ z zᵀ`` of the columns, β_k the mean of p_k (1 − p_k) over the rows; intercepts have n β_k each.
+    ``G = Σ z zᵀ`` of the columns, β_k the mean of p_k (1 − p_k) over the rows; intercepts have n β_k each. Steps sum to
+    zero over the classes, as gradients do: along the sum there is no curvature but the prior's.
     """
 
     def __init__(self, G: Any, q: Any, n: float) -> None:
@@ -56,7 +96,8 @@ class KroneckerPreconditioner:
     def solve(self, b: Any) -> Any:
         R = b.reshape(len(self.beta), -1)
         inner = ((R[:, 1:] / self.root) @ self.vectors / self.diagonal) @ self.vectors.T / self.root
-        return torch.cat([R[:, :1] / (self.n * self.beta)[:, None], inner], dim=1).ravel()
+        p = torch.cat([R[:, :1] / (self.n * self.beta)[:, None], inner], dim=1)
+        return (p - p.mean(dim=0)).ravel()
 
     def norm(self, b: Any) -> float:
         return math.sqrt(max(float(b @ self.solve(b)), 0.0))
@@ -97,12 +138,11 @@ class DeviceSoftmax:
         preconditioner.at(self._class_shares(sample, x))  # 1
         low = sample.precise(False)
         error = settings.sampling_error * math.sqrt(K * P / sample.fraction)
-        pairs: Pairs = []
 
         def close(e: ObjectiveValue) -> bool:
             return preconditioner.norm(e.gradient) <= error
 
-        e = lbfgs(low, x, preconditioner, close, settings.softmax_start_iterations, pairs=pairs, rounding=1e-5)  # 2
+        e = lbfgs_by_slopes(low, x, preconditioner, close, settings.softmax_start_iterations, [])  # 2
         recorder.add_subsample(e, f"L-BFGS on {sample.n_rows:,} rows")
         preconditioner.at(self._class_shares(sample, e.w))
         return preconditioner, e.w
@@ -139,10 +179,9 @@ class DeviceSoftmax:
             def reached(d: ObjectiveValue, goal: float = goal) -> bool:
                 return prior_norm(d, f.Q, f.shape) <= goal
 
-            took = len(pairs)
-            d = lbfgs(shifted, x, preconditioner, reached, min(steps, settings.softmax_iterations), pairs=pairs,
-                      rounding=1e-6)  # fmt: skip
-            steps -= max(1, len(pairs) - took)
+            passes = low.state.passes
+            d = lbfgs_by_slopes(shifted, x, preconditioner, reached, min(steps, settings.softmax_iterations), pairs)
+            steps -= low.state.passes - passes
             x = d.w
             e = exact.evaluate(x)
         return self._with_intercepts(exact, e, recorder, tol)
@@ -160,7 +199,7 @@ class DeviceSoftmax:
             g = e.gradient.reshape(K, P)[:, 0]
             step = torch.linalg.solve(B, g)
             gap, rest = self._gap(e, f, float(g @ step), smallest, moved, squares)
-            if gap <= 1.5 * rest or k == policy.POLICY.softmax_intercept_steps:
+            if gap <= 1.5 * rest or not math.isfinite(gap) or k == policy.POLICY.softmax_intercept_steps:
                 break
             x = e.w.reshape(K, P).clone()
             x[:, 0] -= step
@@ -186,9 +225,11 @@ class DeviceSoftmax:
 
         ``square`` is g_bᵀ B⁻¹ g_b with the Hessian B between intercepts, of which exp(−``moved``) is left here.
         """
-        left = math.exp(-moved)
-        noise = 8.0 * EPS * f.weight * math.sqrt(f.shape[0] / (smallest * left)) if smallest > 0 else np.inf
-        decrement, rho = math.sqrt(max(square, 0.0) / left) + noise, math.sqrt(2.0 / max(smallest * left, 1e-300))
+        left = math.exp(-min(moved, 50.0))
+        if not smallest > 1e-9 or moved >= 50.0:
+            return np.inf, 0.0
+        noise = 8.0 * EPS * f.weight * math.sqrt(f.shape[0] / (smallest * left))
+        decrement, rho = math.sqrt(max(square, 0.0) / left) + noise, math.sqrt(2.0 / (smallest * left))
         if not decrement * rho < 0.5:
             return np.inf, 0.0
         outer = prior_norm(e, f.Q, f.shape) + 8.0 * EPS * f.weight * math.sqrt(f.shape[0] * float((1.0 / f.Q[1:]).sum()))

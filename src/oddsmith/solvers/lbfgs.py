@@ -34,6 +34,7 @@ def lbfgs(
     order: Callable[[list[float]], int] = gradient_only,
     pairs: Pairs | None = None,
     rounding: float = 8.0 * EPS,
+    memory: int | None = None,
 ) -> ObjectiveValue:
     """Return the end of L-BFGS from ``x`` with ``preconditioner`` as the first guess of the Hessian.
 
@@ -45,7 +46,7 @@ def lbfgs(
 
     Weights and gradients may be arrays or tensors. ``order`` of the norms of the gradient so far says what the next evaluation is asked for. ``pairs`` are those that
     are known before, and those that are found are added to them. ``rounding`` is that of the objective's value,
-    relative to it.
+    relative to it. ``memory`` is how many pairs are kept, the policy's by default.
     """
     pairs = [] if pairs is None else pairs
     norms: list[float] = []
@@ -67,16 +68,16 @@ def lbfgs(
             break
         f, step = moved
         halvings -= float(np.log2(step))
-        add_pair(pairs, f.w - e.w, f.gradient - e.gradient)  # 4
+        add_pair(pairs, f.w - e.w, f.gradient - e.gradient, memory)  # 4
         e = f
     return e
 
 
-def add_pair(pairs: Pairs, dx: Array, dg: Array) -> None:
-    """Append a pair if its curvature is positive; the oldest beyond the memory is dropped."""
+def add_pair(pairs: Pairs, dx: Array, dg: Array, memory: int | None = None) -> None:
+    """Append a pair if its curvature is positive; the oldest beyond the memory (the policy's, by default) is dropped."""
     curvature = float(dx @ dg)
     if curvature > 1e-12 * math.sqrt(float(dx @ dx) * float(dg @ dg)):
-        pairs[:] = [*pairs[1 - policy.POLICY.memory :], (dx, dg, curvature)]
+        pairs[:] = [*pairs[1 - (memory or policy.POLICY.memory) :], (dx, dg, curvature)]
 
 
 def two_loop(

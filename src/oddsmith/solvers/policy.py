@@ -181,16 +181,21 @@ class Policy:
     """A search goes on to this part of the gradient that a certificate needs: it costs little there."""
 
     # On a device.
-    device_rows_per_weight: tuple[tuple[int, int], tuple[int, int]] = ((50, 400), (8, 80))
+    device_rows_per_weight: tuple[tuple[int, int], tuple[int, int]] = ((50, 400), (8, 160))
     device_elements: int = 40_000_000
     """Rows for each weight of the smaller and the larger subsample there, of few weights and of many, and numbers of
     the latter: its Hessian costs less than a pass (H200, 20,000,000 × 100: three passes; 2,000,000 × 1,000: five)."""
-    device_sample_share: float = 0.02
+    device_sample_share: tuple[float, float] = (0.02, 0.05)
     device_sample_numbers: int = 8_000_000
-    """Share of the rows, and numbers beside them, that the larger subsample has at most: it is copied in float64."""
+    """Share of the rows, of few weights and of many, and numbers beside them, that the larger subsample has at most: it
+    is copied, in float64 and in half precision."""
+    device_certificate_rows: int = 50
+    """Rows for each weight, where they are many, whose Hessian certifies."""
     device_least_rows: int = 20_000
     """Rows from which a fit on a device begins on a subsample; fewer are a few launches of kernels anyway."""
     softmax_rows: int = 16_384
+    softmax_memory: int = 30
+    softmax_overshoot: float = 0.5
     softmax_start_iterations: int = 25
     softmax_iterations: int = 60
     softmax_progress: float = 0.02

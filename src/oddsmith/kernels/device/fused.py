@@ -83,8 +83,11 @@ def packed_tiles(X, center, inverse, Z, n, M, stride, P, BN: tl.constexpr, BM: t
 
 
 @triton.jit
-def softmax_tiles(A, b, t, s, R, out, n, K, factor, BK: tl.constexpr, WEIGHTED: tl.constexpr):
-    """Turn activations ``A`` without intercepts into residuals ``factor · s (p − t)``; sum losses and residuals."""
+def softmax_tiles(A, b, t, s, R, rest, out, n, K, factor, BK: tl.constexpr, WEIGHTED: tl.constexpr, SPLIT: tl.constexpr):
+    """Turn activations ``A`` without intercepts into residuals ``factor · s (p − t)``; sum losses and residuals.
+
+    With ``SPLIT`` what ``R`` rounds away is written to ``rest``.
+    """
     pid, programs = tl.program_id(0), tl.num_programs(0)
     classes = tl.arange(0, BK)
     inside = classes < K
@@ -110,7 +113,11 @@ def softmax_tiles(A, b, t, s, R, out, n, K, factor, BK: tl.constexpr, WEIGHTED: 
         r = tl.where(inside, r, 0.0)
         total += r.to(tl.float64)
         loss += value.to(tl.float64)
-        tl.store(R + start + classes, (r * factor).to(R.dtype.element_ty), mask=inside)
+        scaled = r * factor
+        rounded = scaled.to(R.dtype.element_ty)
+        tl.store(R + start + classes, rounded, mask=inside)
+        if SPLIT:
+            tl.store(rest + start + classes, (scaled - rounded.to(wide)).to(R.dtype.element_ty), mask=inside)
     here = out + pid * (BK + 1)
     tl.store(here + tl.arange(0, 1), loss)
     tl.store(here + 1 + classes, total)
