@@ -67,7 +67,7 @@ def embeddings(
     X = torch.randn(rows, columns, generator=generator, device=DEVICE)
     for start in range(0, rows, 1 << 17):
         part = slice(start, start + (1 << 17))
-        X[part] = X[part] * spectrum + 0.18 * means[y[part]]
+        X[part] = X[part] * spectrum + 0.14 * means[y[part]]
     return X, y
 
 

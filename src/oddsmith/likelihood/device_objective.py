@@ -11,7 +11,7 @@ import torch
 from oddsmith.engines.gpu import DeviceSource
 from oddsmith.kernels.device.curvature import hessian, longest_row
 from oddsmith.kernels.device.logistic import logistic_sums
-from oddsmith.kernels.device.softmax import class_curvature, packed, softmax_sums
+from oddsmith.kernels.device.softmax import class_curvature, packed, softmax_sums, squared_curvature
 from oddsmith.kernels.device.tensors import split_parts, split_product
 from oddsmith.likelihood.objective import FoldObjective, ObjectiveState
 from oddsmith.rows.device import Tensor
@@ -116,25 +116,20 @@ class TensorObjective:
         return replace(self, source=source, fraction=weight / self.weight, state=state, exact=True)
 
     def evaluate(self, w: Tensor, order: int = 1) -> ObjectiveValue:
-        """Return value and gradient at ``w``, and for ``order=2`` the Hessian (two classes): one pass."""
+        """Return value and gradient at ``w``: one pass, and one wait for the device."""
+        numbers, gradient = self.tensors(w)
+        loss, penalty = torch.stack(numbers).tolist()
+        return ObjectiveValue(w=w, value=loss + penalty, log_likelihood=-loss, gradient=gradient)
+
+    def tensors(self, w: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
+        """Return loss and penalty, and the gradient, on the device: nothing waits for them."""
         x = w.reshape(self.shape)
         self.state.passes += 1
-        value, g = self._sums(x)
+        loss, g = self._sums(x)
         delta = x - self.mean
         slope = delta * self.Q
-        penalty = 0.5 * (delta * slope).sum()
         gradient = (g / self.fraction + slope) * self.free
-        loss, added = torch.stack([value, penalty]).tolist()  # the one wait of a pass
-        H = None
-        if order >= 2:
-            H = self.hessian(x[0])
-        return ObjectiveValue(
-            w=w,
-            value=loss / self.fraction + added,
-            log_likelihood=-loss / self.fraction,
-            gradient=gradient.ravel(),
-            hessian=H,
-        )
+        return (loss / self.fraction, 0.5 * (delta * slope).sum()), gradient.ravel()
 
     def _sums(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return loss and gradient, summed over the rows."""
@@ -166,22 +161,16 @@ class TensorObjective:
             self.state.max_row_norm2 = float(sums[1]) * (1.0 + 1e-5)  # it was summed in float32
         return sums[0], torch.cat([sums[2:3], sums[3:] / self.scale])[None]
 
-    def hessian(self, x: Tensor) -> Tensor:
-        """Return the Hessian of two classes, P × P, prior included; fixed weights have the total weight on the diagonal."""
-        H = sum(hessian(block.X, block.s, x[None, 1:], x[:1], self.center, 1.0 / self.scale) for block in self.source.blocks())
-        H = H * (self.free / self.fraction) * self.free[:, None]
-        H.diagonal().add_(self.Q * self.free + (1.0 - self.free) * max(1.0, self.weight))
-        return H
+    def certifying(self) -> TensorDesign:
+        """Return the rows of a subsample as a matrix in float64."""
+        return self.design(exact=True)
 
-    def lower_hessian(self, w: Tensor) -> Tensor:
-        """Return a lower bound of the Hessian of all rows at ``w`` from a subsample (two classes): each row counts once."""
-        return replace(self, fraction=1.0).hessian(w)
-
-    def design(self) -> TensorDesign:
+    def design(self, *, exact: bool = False) -> TensorDesign:
         """Return the rows of a subsample as a matrix, for searches of two classes."""
         (block,) = self.source.blocks()
         half = torch.float16 if block.X.is_cuda else torch.float32
-        kind = torch.float64 if self.shape[1] <= policy.POLICY.many_weights else half
+        narrow = exact or self.shape[1] <= policy.POLICY.many_weights
+        kind = torch.float64 if narrow else half
         all_free = bool((self.free == 1.0).all())
         Q = self.Q if all_free else self.Q * self.free + (1.0 - self.free) * max(1.0, self.weight)
         return TensorDesign(
@@ -194,6 +183,16 @@ class TensorObjective:
             free=None if all_free else self.free,
             fraction=self.fraction,
         )
+
+    def column_curvature(self, w: Tensor, V: Tensor) -> tuple[Tensor, Tensor]:
+        """Return ``Σ s p_k (1 − p_k)`` of each class, K, and times ``(v_jᵀz)²`` for directions V (M × M), K × M."""
+        x, inverse = w.reshape(self.shape), 1.0 / self.scale
+        total = torch.zeros_like(x[:, 0])
+        columns = torch.zeros_like(x[:, 1:])
+        for block in self.source.blocks():
+            own, squares = squared_curvature(block.X, block.s, x[:, 1:], x[:, 0], self.center, inverse, V)
+            total, columns = total + own, columns + squares
+        return total / self.fraction, columns / self.fraction
 
     def class_curvature(self, w: Tensor) -> Tensor:
         """Return the Hessian between the intercepts of all classes, K × K, in the precision of the objective."""
@@ -216,9 +215,9 @@ class TensorObjective:
         """Return ``Σ s z²`` of the scaled columns, M: one pass."""
         total = torch.zeros_like(self.center)
         for block in self.source.blocks():
-            for start in range(0, len(block.X), 1 << 16):
-                z = (block.X[start : start + (1 << 16)].to(torch.float64) - self.center) / self.scale
-                s = 1.0 if block.s is None else block.s[start : start + (1 << 16), None]
+            for start in range(0, len(block.X), 1 << 13):
+                z = (block.X[start : start + (1 << 13)].to(torch.float64) - self.center) / self.scale
+                s = 1.0 if block.s is None else block.s[start : start + (1 << 13), None]
                 total += (s * z * z).sum(dim=0)
         return total
 
@@ -259,6 +258,12 @@ class TensorDesign:
         d = torch.cholesky_solve(g[:, None], torch.linalg.cholesky_ex(H)[0])[:, 0]
         numbers = torch.stack([g @ d, g @ g, loss.sum() / self.fraction + 0.5 * (delta @ slope)])
         return x - (d * self._best(a, x, d) if search else d), numbers, H
+
+    def lower_hessian(self, x: Tensor) -> Tensor:
+        """Return a lower bound of the Hessian of all rows at ``x``: each of these rows counts once, the prior in full."""
+        p = torch.sigmoid(self.times(x))
+        h = torch.addcmul(p, p, p, value=-1.0)
+        return replace(self, fraction=1.0)._gram(h if self.s is None else h * self.s)
 
     def times(self, x: Tensor) -> Tensor:
         """Return ``Z x``."""

@@ -15,7 +15,7 @@ from oddsmith.records import WEIGHTS, Certificate
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import LowPrecision, ObjectiveValue, Recorder, SolverResult
 from oddsmith.solvers.certificate import gap_bound
-from oddsmith.solvers.lbfgs import Pairs, lbfgs, two_loop
+from oddsmith.solvers.lbfgs import two_loop
 from oddsmith.solvers.newton import Newton, continue_with_newton
 from oddsmith.solvers.subsampled import polished
 
@@ -35,8 +35,8 @@ class Tensors(Protocol):
     def shape(self) -> tuple[int, int]:
         """Rows of weights × (1 + columns)."""
 
-    def evaluate(self, w: Any, order: int = 1) -> ObjectiveValue:
-        """Return value and gradient (``order=1``) or these and the Hessian (``order=2``)."""
+    def tensors(self, w: Any) -> tuple[tuple[Any, Any], Any]:
+        """Return loss and penalty, and the gradient, without waiting for the device."""
 
     def precise(self, exact: bool) -> Tensors:
         """Return the same objective in float64, or in lower precision."""
@@ -44,11 +44,11 @@ class Tensors(Protocol):
     def subsample(self, rows: int, seed: int) -> Tensors:
         """Return the objective over about so many rows, scaled up to all."""
 
-    def lower_hessian(self, w: Any) -> Any:
-        """Return a lower bound of the Hessian of all rows at ``w`` from a subsample."""
-
     def design(self) -> NewtonSteps:
         """Return a subsample for Newton steps."""
+
+    def certifying(self) -> NewtonSteps:
+        """Return a subsample for certificates."""
 
 
 class NewtonSteps(Protocol):
@@ -57,8 +57,12 @@ class NewtonSteps(Protocol):
     def newton_step(self, x: Any, *, search: bool = False) -> tuple[Any, Any, Any]:
         """Return the point after a step; squared decrement, squared gradient norm and value; and the Hessian."""
 
-    def times(self, x: Any) -> Any:
-        """Return the activations of the rows."""
+    @property
+    def fraction(self) -> float:
+        """The share of all rows' weight that these have."""
+
+    def lower_hessian(self, x: Any) -> Any:
+        """Return a lower bound of the Hessian of all rows: each of these counts once."""
 
 
 class OnDevice(LowPrecision, Protocol):
@@ -93,9 +97,13 @@ class TensorFactor:
     def solve(self, b: Any) -> Any:
         return torch.cholesky_solve((b / self.d)[:, None], self.L)[:, 0] / self.d
 
-    def norm(self, b: Any) -> float:
+    def square_root(self, b: Any) -> Any:
+        """Return ``sqrt(bᵀ A⁻¹ b)`` on the device."""
         half = torch.linalg.solve_triangular(self.L, (b / self.d)[:, None], upper=False)
-        return math.sqrt(float((half * half).sum()))
+        return (half * half).sum().sqrt()
+
+    def norm(self, b: Any) -> float:
+        return float(self.square_root(b))
 
     @cached_property
     def eigenvalues(self) -> tuple[float, float]:
@@ -131,9 +139,14 @@ class TensorCertificate:
     """Certifies points with the curvature of subsampled rows alone: other rows can only add to it."""
 
     objective: OnDevice
-    sample: Tensors
+    design: NewtonSteps
     tol: float
     last: tuple[ObjectiveValue, Certificate] | None = field(default=None, init=False)
+
+    @property
+    def fraction(self) -> float:
+        """The share of all rows' weight that the subsample has."""
+        return self.design.fraction
 
     def at(self, e: ObjectiveValue) -> Certificate:
         """Return the certificate of a point: a Hessian of the subsample, no pass."""
@@ -142,7 +155,7 @@ class TensorCertificate:
         return self.last[1]
 
     def _certify(self, e: ObjectiveValue) -> Certificate:
-        factor, limit = TensorFactor.of(self.sample.lower_hessian(e.w)), e.allowed_gap(self.tol)
+        factor, limit = TensorFactor.of(self.design.lower_hessian(e.w)), e.allowed_gap(self.tol)
         gap = np.inf if factor is None else self._gap(e, factor, factor.trace_bound)
         if factor is not None and gap > limit and 0.5 * factor.norm(e.gradient) ** 2 <= limit:
             gap = self._gap(e, factor, factor.eigenvalues[0])
@@ -199,8 +212,8 @@ class DeviceQuasiNewton:
         if start is None:
             newton = Newton(watch_divergence=not objective.has_prior)
             return continue_with_newton(newton, objective, w, recorder, tol, max_iter)
-        sample, x, factor = start
-        certificate = TensorCertificate(objective=objective, sample=sample, tol=tol)
+        design, x, factor = start
+        certificate = TensorCertificate(objective=objective, design=design, tol=tol)
         e = self._on_all_rows(f, x, factor, certificate, recorder, max_iter)
         final = objective.from_tensor(e)
         if self.polish:
@@ -210,7 +223,7 @@ class DeviceQuasiNewton:
         newton = Newton(watch_divergence=False, strict=False)
         return continue_with_newton(newton, objective, final.w, recorder, tol, max_iter - len(recorder.records))
 
-    def _start(self, f: Tensors, x: Any, recorder: Recorder) -> tuple[Tensors, Any, TensorFactor] | None:
+    def _start(self, f: Tensors, x: Any, recorder: Recorder) -> tuple[NewtonSteps, Any, TensorFactor] | None:
         """Return the larger subsample, about its minimiser, and the factor of its Hessian there; None if it has none."""
         settings, sizes = policy.POLICY, device_sizes(f.n_rows, f.shape[1], policy.POLICY)
         for rows in sizes:
@@ -236,8 +249,9 @@ class DeviceQuasiNewton:
             )
         factor = TensorFactor.of(H)
         if f.shape[1] > settings.many_weights:  # a Hessian in float64 is costly: that of fewer rows must do
-            sample = f.subsample(min(sample.n_rows, settings.device_certificate_rows * f.shape[1]), self.seed + 1)
-        return None if factor is None else (sample, x, factor)
+            rows = min(sample.n_rows, settings.device_certificate_rows * f.shape[1])
+            design = f.subsample(rows, self.seed + 1).certifying()
+        return None if factor is None else (design, x, factor)
 
     def _on_all_rows(
         self,
@@ -248,25 +262,33 @@ class DeviceQuasiNewton:
         recorder: Recorder,
         max_iter: int,
     ) -> ObjectiveValue:
-        settings, fraction, tol = policy.POLICY, certificate.sample.fraction, certificate.tol
-        rows = device_sizes(f.n_rows, f.shape[1], settings)[1]
-        pairs: Pairs = []
-
-        def needed(e: ObjectiveValue) -> float:
-            return math.sqrt(2.0 * e.allowed_gap(tol) * min(1.0, fraction / settings.certificate_margin))
-
-        def close(e: ObjectiveValue) -> bool:
-            return factor.norm(e.gradient) <= needed(e) and certificate.at(e).converged
-
-        def nearly(e: ObjectiveValue) -> bool:
-            gain = 1.5 * math.sqrt(f.shape[1] / rows)
-            return factor.norm(e.gradient) * gain <= math.sqrt(fraction) * needed(e)
-
-        steps = min(settings.full_iterations, max_iter)
-        e = lbfgs(f.precise(False), x, factor, nearly, steps, recorder, pairs=pairs, rounding=1e-7)  # 2
-        p = two_loop(e.gradient, pairs, factor.solve, factor.norm)
-        steps = max(1, steps - len(recorder.records))
-        return lbfgs(f.precise(True), e.w - p, factor, close, steps, recorder, pairs=pairs)  # 3
+        """Return the end of L-BFGS on all rows (steps 2 and 3); an iteration waits for the device once."""
+        settings, tol = policy.POLICY, certificate.tol
+        gain = 1.5 * math.sqrt(f.shape[1] / device_sizes(f.n_rows, f.shape[1], settings)[1])
+        objective, exact, before = f.precise(False), False, None
+        pairs: list[Any] = []
+        for _ in range(min(settings.full_iterations, max_iter) + 1):
+            value, g = objective.tensors(x)
+            p = factor.solve(g)
+            numbers = torch.stack([*value, g @ p]).tolist()
+            e = ObjectiveValue(w=x, value=sum(numbers[:2]), log_likelihood=-numbers[0], gradient=g)
+            if before is not None and not e.value <= before.value + 1e-7 * abs(before.value):
+                x = before.w + 0.25 * (x - before.w)  # the step went too far
+                continue
+            recorder.add(e, 1.0)
+            needed, decrement = math.sqrt(2.0 * e.allowed_gap(tol) * certificate.fraction), math.sqrt(max(numbers[2], 0))
+            if exact and decrement <= 1.2 * needed and certificate.at(e).converged:
+                break
+            if not math.isfinite(numbers[2]):
+                break
+            if not exact and decrement * gain <= needed:  # the next point is likely to be certified
+                exact, objective = True, f.precise(True)
+            if before is not None:
+                dx, dg = x - before.w, g - before.gradient
+                pairs.append((dx, dg, dx @ dg))
+                p = two_loop(g, pairs[-settings.memory :], factor.solve, factor.square_root)
+            before, x = e, x - p
+        return before if before is not None and not math.isfinite(e.value) else e
 
 
 class TensorRecorder(Recorder):

@@ -27,8 +27,14 @@ class ClassTensors(Tensors, Protocol):
     def Q(self) -> Any:
         """The prior's precision of each column, 0 for the intercept."""
 
+    def evaluate(self, w: Any, order: int = 1) -> ObjectiveValue:
+        """Return value and gradient."""
+
     def class_curvature(self, w: Any) -> Any:
         """Return the Hessian between the intercepts, K × K."""
+
+    def column_curvature(self, w: Any, V: Any) -> tuple[Any, Any]:
+        """Return the curvature of each class, and along each of some directions."""
 
     def column_gram(self) -> Any:
         """Return ``Σ z zᵀ`` of the scaled columns."""
@@ -76,9 +82,10 @@ def lbfgs_by_slopes(
 
 
 class KroneckerPreconditioner:
-    """``A = diag(β) ⊗ G + 1 ⊗ diag(q)`` for K classes: one eigenproblem of the columns serves all of them.
+    """The diagonal of each class's Hessian along the eigenvectors of the columns, with the prior's precision q.
 
-    ``G = Σ z zᵀ`` of the columns, β_k the mean of p_k (1 − p_k) over the rows; intercepts have n β_k each. Steps sum to
+    One eigenproblem of ``G = Σ z zᵀ`` serves all K classes: with equal curvature in all rows it is
+    ``diag(β) ⊗ G + 1 ⊗ diag(q)``. Steps sum to
     zero over the classes, as gradients do: along the sum there is no curvature but the prior's.
     """
 
@@ -87,16 +94,20 @@ class KroneckerPreconditioner:
         self.values, self.vectors = torch.linalg.eigh(G / self.root / self.root[:, None])
         self.n = n
 
-    def at(self, beta: Any) -> KroneckerPreconditioner:
-        """Set the mean curvature of each class."""
-        self.beta = beta.clamp(min=1e-2 * float(beta.mean()))
-        self.diagonal = self.beta[:, None] * self.values.clamp(min=0.0) + 1.0
-        return self
+    def at(self, f: ClassTensors, w: Any, rows: int) -> None:
+        """Take the curvature at ``w`` of each class, along each eigenvector, from some rows.
+
+        A few rows tell it up to chance: half of it is what the classes' mean curvature would give.
+        """
+        few = f.subsample(min(f.n_rows, rows), 1)
+        own, squares = few.column_curvature(w, self.vectors / self.root[:, None])
+        self.own = own.clamp(min=1e-2 * float(own.mean()))
+        self.diagonal = 0.5 * (squares + (self.own / self.n)[:, None] * self.values.clamp(min=0.0)) + 1.0
 
     def solve(self, b: Any) -> Any:
-        R = b.reshape(len(self.beta), -1)
+        R = b.reshape(len(self.own), -1)
         inner = ((R[:, 1:] / self.root) @ self.vectors / self.diagonal) @ self.vectors.T / self.root
-        p = torch.cat([R[:, :1] / (self.n * self.beta)[:, None], inner], dim=1)
+        p = torch.cat([R[:, :1] / self.own[:, None], inner], dim=1)
         return (p - p.mean(dim=0)).ravel()
 
     def norm(self, b: Any) -> float:
@@ -135,7 +146,7 @@ class DeviceSoftmax:
         rows = min(f.n_rows, max(settings.softmax_rows, f.n_rows // 16))
         sample = f.subsample(rows, self.seed)
         preconditioner = KroneckerPreconditioner(sample.column_gram(), f.Q[1:], f.n_rows)  # type: ignore[attr-defined]
-        preconditioner.at(self._class_shares(sample, x))  # 1
+        preconditioner.at(sample, x, settings.softmax_rows)  # 1
         low = sample.precise(False)
         error = settings.sampling_error * math.sqrt(K * P / sample.fraction)
 
@@ -144,14 +155,7 @@ class DeviceSoftmax:
 
         e = lbfgs_by_slopes(low, x, preconditioner, close, settings.softmax_start_iterations, [])  # 2
         recorder.add_subsample(e, f"L-BFGS on {sample.n_rows:,} rows")
-        preconditioner.at(self._class_shares(sample, e.w))
         return preconditioner, e.w
-
-    @staticmethod
-    def _class_shares(sample: Any, x: Any) -> Any:
-        """Return the mean of p (1 − p) for each class over a few rows."""
-        few = sample.subsample(min(sample.n_rows, policy.POLICY.softmax_rows), 1)
-        return few.precise(False).class_curvature(x).diagonal() * few.fraction / few.n_rows
 
     def refine(
         self,
@@ -172,6 +176,7 @@ class DeviceSoftmax:
             left, limit = prior_norm(e, f.Q, f.shape), math.sqrt(2.0 * e.allowed_gap(tol))
             if left <= 0.7 * limit or steps <= 0 or left > 0.9 * before:
                 break
+            preconditioner.at(f, x, settings.softmax_rows)
             before, here = left, low.evaluate(x)
             goal = max(0.35 * limit, settings.softmax_progress * left)
             shifted = ShiftedObjective(low, e.gradient - here.gradient)  # type: ignore[arg-type]

@@ -193,8 +193,8 @@ class Policy:
     """Rows for each weight, where they are many, whose Hessian certifies."""
     device_least_rows: int = 20_000
     """Rows from which a fit on a device begins on a subsample; fewer are a few launches of kernels anyway."""
-    softmax_rows: int = 16_384
-    softmax_memory: int = 30
+    softmax_rows: int = 65_536
+    softmax_memory: int = 10
     softmax_overshoot: float = 0.5
     softmax_start_iterations: int = 25
     softmax_iterations: int = 60

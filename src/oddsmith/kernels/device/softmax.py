@@ -33,7 +33,7 @@ def softmax_sums(
     G, sums = on_device(X, (K, M), wide), on_device(X, 1 + K)
     parts = split_parts(W, kind)
     factor = RESIDUAL_SCALE if kind == torch.float16 else 1.0
-    for start, stop in chunks(N, max(K, M), CHUNK_BYTES // (8 if exact else 4)):
+    for start, stop in chunks(N, max(K, M), CHUNK_BYTES // (16 if exact else 4)):
         Z = packed(X[start:stop], center, inverse, kind)
         A = torch.zeros((stop - start, K), dtype=wide, device=X.device) if not parts else None
         for part in parts:
@@ -100,7 +100,7 @@ def class_curvature(
     """Return ``Σ s (diag(p) − p pᵀ)``, K × K, in float64: the Hessian between the intercepts."""
     K, kind = W.shape[0], torch.float64 if exact else torch.float32
     B, total = on_device(X, (K, K)), on_device(X, K)
-    for start, stop in chunks(X.shape[0], max(K, X.shape[1]), CHUNK_BYTES // 8):
+    for start, stop in chunks(X.shape[0], max(K, X.shape[1]), CHUNK_BYTES // 32):
         Z = packed(X[start:stop], center, inverse, kind)
         Y = torch.softmax(Z @ W.to(kind).T + b.to(kind), dim=1)
         weighted = Y if s is None else Y * s[start:stop, None].to(kind)
@@ -108,3 +108,19 @@ def class_curvature(
         B -= (weighted.T @ Y).to(torch.float64)
     B.diagonal().add_(total)
     return B
+
+
+def squared_curvature(
+    X: Tensor, s: Tensor | None, W: Tensor, b: Tensor, center: Tensor, inverse: Tensor, V: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return ``Σ s p_k (1 − p_k)``, K, and ``Σ s p_k (1 − p_k) (v_jᵀz)²``, K × M, of a sample, in float32."""
+    K, kind = W.shape[0], torch.float32
+    own, squares = on_device(X, K), on_device(X, (K, V.shape[1]))
+    for start, stop in chunks(X.shape[0], max(K, X.shape[1]), CHUNK_BYTES // 16):
+        Z = packed(X[start:stop], center, inverse, kind)
+        Y = torch.softmax(Z @ W.to(kind).T + b.to(kind), dim=1)
+        Y = Y - Y * Y
+        Y = Y if s is None else Y * s[start:stop, None].to(kind)
+        own += Y.to(torch.float64).sum(dim=0)
+        squares += (Y.T @ (Z @ V.to(kind)).square()).to(torch.float64)
+    return own, squares
