@@ -147,6 +147,7 @@ def fit_case(name: str, X: torch.Tensor, y: torch.Tensor, K: int, tol: float, la
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
     least, median, model = timed(lambda: oddsmith.LogisticRegression(prior=1.0, tol=tol).fit(X, y), repeat)
+    memory = torch.cuda.max_memory_allocated() - before if DEVICE == "cuda" else 0
     W, b = (torch.as_tensor(part, device=DEVICE) for part in (model.coef_, model.intercept_))
     best = objective(X, y, W, b, 1.0)
     certificate = model.certificate_
@@ -156,8 +157,7 @@ def fit_case(name: str, X: torch.Tensor, y: torch.Tensor, K: int, tol: float, la
         "method": certificate.method, "plan": str(model.plan_), "objective": best,
         "trace": [list(r) for r in model.trace_.records],
     }  # fmt: skip
-    if DEVICE == "cuda":
-        result["memory_above_data"] = torch.cuda.max_memory_allocated() - before
+    result["memory_above_data"] = memory
     print(name, f"ours {least:.2f} ms (median {median:.2f})", certificate.converged, f"{certificate.gap / best:.2e}",
           certificate.passes, "passes", flush=True)  # fmt: skip
     if ladder:

@@ -11,7 +11,7 @@ import torch
 from oddsmith.engines.gpu import DeviceSource
 from oddsmith.kernels.device.curvature import hessian, longest_row
 from oddsmith.kernels.device.logistic import logistic_sums
-from oddsmith.kernels.device.softmax import class_curvature, packed, softmax_sums, squared_curvature
+from oddsmith.kernels.device.softmax import class_curvature, class_moments, packed, softmax_sums
 from oddsmith.kernels.device.tensors import split_parts, split_product
 from oddsmith.likelihood.objective import FoldObjective, ObjectiveState
 from oddsmith.rows.device import Tensor
@@ -184,15 +184,13 @@ class TensorObjective:
             fraction=self.fraction,
         )
 
-    def column_curvature(self, w: Tensor, V: Tensor) -> tuple[Tensor, Tensor]:
-        """Return ``Σ s p_k (1 − p_k)`` of each class, K, and times ``(v_jᵀz)²`` for directions V (M × M), K × M."""
+    def class_moments(self, w: Tensor, V: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return for each class ``Σ h``, ``Σ h u`` and ``Σ h u²`` with ``h = p (1 − p)`` and ``u = Vᵀ z``: about a pass."""
         x, inverse = w.reshape(self.shape), 1.0 / self.scale
-        total = torch.zeros_like(x[:, 0])
-        columns = torch.zeros_like(x[:, 1:])
-        for block in self.source.blocks():
-            own, squares = squared_curvature(block.X, block.s, x[:, 1:], x[:, 0], self.center, inverse, V)
-            total, columns = total + own, columns + squares
-        return total / self.fraction, columns / self.fraction
+        parts = [
+            class_moments(block.X, block.s, x[:, 1:], x[:, 0], self.center, inverse, V) for block in self.source.blocks()
+        ]
+        return tuple(sum(part) / self.fraction for part in zip(*parts, strict=True))  # type: ignore[return-value]
 
     def class_curvature(self, w: Tensor) -> Tensor:
         """Return the Hessian between the intercepts of all classes, K × K, in the precision of the objective."""

@@ -33,8 +33,8 @@ class ClassTensors(Tensors, Protocol):
     def class_curvature(self, w: Any) -> Any:
         """Return the Hessian between the intercepts, K × K."""
 
-    def column_curvature(self, w: Any, V: Any) -> tuple[Any, Any]:
-        """Return the curvature of each class, and along each of some directions."""
+    def class_moments(self, w: Any, V: Any) -> tuple[Any, Any, Any]:
+        """Return curvature, mean and squares of the rows of each class, along each of some directions."""
 
     def column_gram(self) -> Any:
         """Return ``Σ z zᵀ`` of the scaled columns."""
@@ -46,7 +46,7 @@ class ClassTensors(Tensors, Protocol):
 def lbfgs_by_slopes(
     objective: Evaluates,
     x: Any,
-    preconditioner: KroneckerPreconditioner,
+    preconditioner: ClassPreconditioner,
     close: Callable[[ObjectiveValue], bool],
     max_iter: int,
     pairs: Pairs,
@@ -81,33 +81,31 @@ def lbfgs_by_slopes(
     return e
 
 
-class KroneckerPreconditioner:
-    """The diagonal of each class's Hessian along the eigenvectors of the columns, with the prior's precision q.
+class ClassPreconditioner:
+    """Each class's own Hessian, nearly: the rows that count for it have a mean m, and independent columns around that.
 
-    One eigenproblem of ``G = Σ z zᵀ`` serves all K classes: with equal curvature in all rows it is
-    ``diag(β) ⊗ G + 1 ⊗ diag(q)``. Steps sum to
+    With ``h = p (1 − p)`` and ``u = Vᵀz`` along the eigenvectors V of the columns (one eigenproblem for all classes), a
+    class has ``Σ h [(b + mᵀv)² + Σ_j c_j v_j²] + prior``, which is solved with intercept and columns apart. Steps sum to
     zero over the classes, as gradients do: along the sum there is no curvature but the prior's.
     """
 
-    def __init__(self, G: Any, q: Any, n: float) -> None:
-        self.root = q.sqrt()
-        self.values, self.vectors = torch.linalg.eigh(G / self.root / self.root[:, None])
-        self.n = n
+    def __init__(self, G: Any, q: Any) -> None:
+        self.q = float(q.mean())
+        self.root = (q / self.q).sqrt()
+        self.vectors = torch.linalg.eigh(G / self.root / self.root[:, None])[1]
 
-    def at(self, f: ClassTensors, w: Any, rows: int) -> None:
-        """Take the curvature at ``w`` of each class, along each eigenvector, from some rows.
-
-        A few rows tell it up to chance: half of it is what the classes' mean curvature would give.
-        """
-        few = f.subsample(min(f.n_rows, rows), 1)
-        own, squares = few.column_curvature(w, self.vectors / self.root[:, None])
-        self.own = own.clamp(min=1e-2 * float(own.mean()))
-        self.diagonal = 0.5 * (squares + (self.own / self.n)[:, None] * self.values.clamp(min=0.0)) + 1.0
+    def at(self, f: ClassTensors, w: Any) -> None:
+        """Take the curvature at ``w``: about a pass."""
+        own, first, second = f.class_moments(w, self.vectors / self.root[:, None])
+        self.own = own.clamp(min=1e-3 * float(own.mean()))[:, None]
+        self.mean = first / self.own
+        self.diagonal = (second - first * self.mean).clamp(min=0.0) + self.q
 
     def solve(self, b: Any) -> Any:
         R = b.reshape(len(self.own), -1)
-        inner = ((R[:, 1:] / self.root) @ self.vectors / self.diagonal) @ self.vectors.T / self.root
-        p = torch.cat([R[:, :1] / self.own[:, None], inner], dim=1)
+        inner = ((R[:, 1:] / self.root) @ self.vectors - self.mean * R[:, :1]) / self.diagonal
+        outer = R[:, :1] / self.own - (self.mean * inner).sum(dim=1, keepdim=True)
+        p = torch.cat([outer, inner @ self.vectors.T / self.root], dim=1)
         return (p - p.mean(dim=0)).ravel()
 
     def norm(self, b: Any) -> float:
@@ -118,7 +116,7 @@ class KroneckerPreconditioner:
 class DeviceSoftmax:
     """L-BFGS in half precision, corrected by gradients in float64, with a certificate from the prior.
 
-      1. The columns' Gram matrix of a subsample, times the curvature of each class, is the preconditioner.
+      1. The eigenvectors of the columns, and the curvature of each class along them, make the preconditioner.
       2. A search on the subsample, no further than pays.
       3. On all rows in half precision; the difference to the exact gradient is added, and the search goes on, until the
          exact gradient is small enough (`mixed_precision`).
@@ -140,13 +138,13 @@ class DeviceSoftmax:
         e, certificate = self.refine(f, x, preconditioner, recorder, tol, max_iter)
         return recorder.result(objective.from_tensor(e), replace(certificate, passes=objective.passes))
 
-    def start(self, f: ClassTensors, x: Any, recorder: Recorder) -> tuple[KroneckerPreconditioner, Any]:
+    def start(self, f: ClassTensors, x: Any, recorder: Recorder) -> tuple[ClassPreconditioner, Any]:
         """Return the preconditioner, and a point from a search on a subsample."""
         settings, (K, P) = policy.POLICY, f.shape
-        rows = min(f.n_rows, max(settings.softmax_rows, f.n_rows // 16))
-        sample = f.subsample(rows, self.seed)
-        preconditioner = KroneckerPreconditioner(sample.column_gram(), f.Q[1:], f.n_rows)  # type: ignore[attr-defined]
-        preconditioner.at(sample, x, settings.softmax_rows)  # 1
+        rows = min(f.n_rows, max(settings.softmax_rows, f.n_rows // 8))
+        sample: ClassTensors = f.subsample(rows, self.seed)  # type: ignore[assignment]
+        preconditioner = ClassPreconditioner(sample.column_gram(), f.Q[1:])
+        preconditioner.at(sample, x)  # 1
         low = sample.precise(False)
         error = settings.sampling_error * math.sqrt(K * P / sample.fraction)
 
@@ -161,7 +159,7 @@ class DeviceSoftmax:
         self,
         f: ClassTensors,
         x: Any,
-        preconditioner: KroneckerPreconditioner,
+        preconditioner: ClassPreconditioner,
         recorder: Recorder,
         tol: float,
         max_iter: int,
@@ -176,7 +174,7 @@ class DeviceSoftmax:
             left, limit = prior_norm(e, f.Q, f.shape), math.sqrt(2.0 * e.allowed_gap(tol))
             if left <= 0.7 * limit or steps <= 0 or left > 0.9 * before:
                 break
-            preconditioner.at(f, x, settings.softmax_rows)
+            preconditioner.at(f, x)
             before, here = left, low.evaluate(x)
             goal = max(0.35 * limit, settings.softmax_progress * left)
             shifted = ShiftedObjective(low, e.gradient - here.gradient)  # type: ignore[arg-type]

@@ -110,17 +110,23 @@ def class_curvature(
     return B
 
 
-def squared_curvature(
+def class_moments(
     X: Tensor, s: Tensor | None, W: Tensor, b: Tensor, center: Tensor, inverse: Tensor, V: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Return ``Σ s p_k (1 − p_k)``, K, and ``Σ s p_k (1 − p_k) (v_jᵀz)²``, K × M, of a sample, in float32."""
-    K, kind = W.shape[0], torch.float32
-    own, squares = on_device(X, K), on_device(X, (K, V.shape[1]))
-    for start, stop in chunks(X.shape[0], max(K, X.shape[1]), CHUNK_BYTES // 16):
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return ``Σ h``, K, ``Σ h u`` and ``Σ h u²``, K × M, with ``h_k = s p_k (1 − p_k)`` and ``u = Vᵀ z``; roughly.
+
+    On a GPU everything is in half precision, summed in float32: three digits, for a preconditioner.
+    """
+    K, M = W.shape
+    kind = torch.float16 if X.is_cuda else torch.float32
+    own, first, second = on_device(X, K), on_device(X, (K, M)), on_device(X, (K, M))
+    V, W = V.to(kind) / 16.0, W.to(kind)  # squares of 16 u would leave the range of half precision
+    for start, stop in chunks(X.shape[0], max(K, M), CHUNK_BYTES // 8):
         Z = packed(X[start:stop], center, inverse, kind)
-        Y = torch.softmax(Z @ W.to(kind).T + b.to(kind), dim=1)
-        Y = Y - Y * Y
-        Y = Y if s is None else Y * s[start:stop, None].to(kind)
-        own += Y.to(torch.float64).sum(dim=0)
-        squares += (Y.T @ (Z @ V.to(kind)).square()).to(torch.float64)
-    return own, squares
+        Y = torch.softmax(split_product(Z, W.T, None, torch.float32) + b.to(torch.float32), dim=1)
+        Y = (Y - Y * Y) if s is None else (Y - Y * Y) * s[start:stop, None].to(torch.float32)
+        own += Y.sum(dim=0)
+        Y, U = (Y * RESIDUAL_SCALE).to(kind), split_product(Z, V, None, torch.float32).to(kind)
+        first += split_product(Y.T, U, None, torch.float32)
+        second += split_product(Y.T, U * U, None, torch.float32)
+    return own, first * (16.0 / RESIDUAL_SCALE), second * (256.0 / RESIDUAL_SCALE)
