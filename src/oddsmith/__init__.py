@@ -25,6 +25,7 @@ _NAMES = {
     "engines.scan": "scan",
     "evaluation.class_prior": "estimate_class_prior",
     "evaluation.comparison": "compare",
+    "evaluation.probe": "probe",
     "evaluation.recalibration": "recalibrate",
     "evaluation.scale_comparison": "compare_widths",
     "evaluation.scoring": "evaluate",
@@ -65,6 +66,7 @@ if TYPE_CHECKING:  # the same for type checkers, one module a line
     from oddsmith.engines.scan import scan as scan
     from oddsmith.evaluation.class_prior import estimate_class_prior as estimate_class_prior
     from oddsmith.evaluation.comparison import compare as compare
+    from oddsmith.evaluation.probe import probe as probe
     from oddsmith.evaluation.recalibration import recalibrate as recalibrate
     from oddsmith.evaluation.scale_comparison import compare_widths as compare_widths
     from oddsmith.evaluation.scoring import evaluate as evaluate
