@@ -14,8 +14,10 @@ import json
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 
 import oddsmith
@@ -41,7 +43,7 @@ def timed(work: Callable[[], Any], repeat: int) -> tuple[float, float, Any]:
 
 
 def binary(rows: int, columns: int, *, hard: bool = False, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return float32 rows and labels: independent columns, or neighbours correlated (0.9) on scales over two decades."""
+    """Return float32 rows and labels: columns independent, or correlated (0.9) on scales over two decades."""
     generator = torch.Generator(device=DEVICE).manual_seed(seed)
     X = torch.randn(rows, columns, generator=generator, device=DEVICE)
     w = 1.5 * torch.randn(columns, generator=generator, device=DEVICE) / columns**0.5
@@ -55,9 +57,7 @@ def binary(rows: int, columns: int, *, hard: bool = False, seed: int = 0) -> tup
     return X, y
 
 
-def embeddings(
-    rows: int, columns: int, classes: int, *, seed: int = 0
-) -> tuple[torch.Tensor, torch.Tensor]:
+def embeddings(rows: int, columns: int, classes: int, *, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     """Return float32 rows like those of a vision model: class means and noise of a falling spectrum, and labels."""
     generator = torch.Generator(device=DEVICE).manual_seed(seed)
     spectrum = (1.0 + torch.arange(columns, device=DEVICE)).pow(-0.5)
@@ -123,7 +123,7 @@ def peer_times(
         W, b = torch_lbfgs(X, y, K, scale, iterations)
         gap = (objective(X, y, W, b, scale) - best) / best
         if gap <= 1e-6 or iterations == ladder[-1]:
-            least, median, _ = timed(lambda: torch_lbfgs(X, y, K, scale, iterations), repeat)
+            least, median, _ = timed(partial(torch_lbfgs, X, y, K, scale, iterations), repeat)
             found["torch L-BFGS"] = {"ms": least, "median": median, "gap": gap, "iterations": iterations}
             break
     if K == 2:
@@ -132,7 +132,7 @@ def peer_times(
                 W, b = sklearn_array_api(X, y, scale, tol)
                 gap = (objective(X, y, W.to(X.device).reshape(1, -1), b.to(X.device).reshape(-1), scale) - best) / best
                 if gap <= 1e-6 or tol == 1e-8:
-                    least, median, _ = timed(lambda: sklearn_array_api(X, y, scale, tol), repeat)
+                    least, median, _ = timed(partial(sklearn_array_api, X, y, scale, tol), repeat)
                     found["scikit-learn"] = {"ms": least, "median": median, "gap": gap, "tol": tol}
                     break
         except Exception as error:
@@ -161,8 +161,13 @@ def fit_case(name: str, X: torch.Tensor, y: torch.Tensor, K: int, tol: float, la
     print(name, f"ours {least:.2f} ms (median {median:.2f})", certificate.converged, f"{certificate.gap / best:.2e}",
           certificate.passes, "passes", flush=True)  # fmt: skip
     if ladder:
-        result["peers"] = peer_times(X, y, K, 1.0, best, ladder, max(2, repeat // 2))
+        result["peers"] = peer_times(X, y, K, 1.0, best, ladder, 1 if K > 2 else repeat)
         print("   ", result["peers"], flush=True)
+    if K > 2:
+        began = time.perf_counter()
+        sweep = oddsmith.probe(X, y, scales=[float(v) for v in np.geomspace(0.01, 10.0, 45)], tol=tol)
+        result["sweep"] = {**sweep.to_dict(), "total": time.perf_counter() - began}
+        print("    sweep of 45 scales", result["sweep"]["total"], all(result["sweep"]["converged"]), flush=True)
     return result
 
 

@@ -244,3 +244,20 @@ def test_tables_with_factors(facts: dict[str, Any], sentence: str) -> None:
     flights = {"n_rows": 327_346, "n_columns": 4160, "storage": "table", "elements": 8.0 * 327_346}
     found = str(plan(Facts(**{**flights, **facts}), Machine()))
     assert found.startswith(sentence), found
+
+
+@pytest.mark.parametrize(
+    ("facts", "solver", "rows"),
+    [
+        ({"n_rows": 20_000_000, "n_columns": 100}, "device", [5_050, 396_039, 20_000_000]),
+        ({"n_rows": 1_000_000, "n_columns": 768, "n_classes": 1000}, "device-softmax", [62_500, 1_000_000]),
+        ({"n_rows": 500, "n_columns": 3}, "newton", [500]),
+        ({"n_rows": 1_000_000, "n_columns": 3, "link": "probit"}, "newton", [1_000_000]),
+        ({"n_rows": 1_000_000, "n_columns": 4_000}, "truncated-newton", [1_000_000]),
+        ({"n_rows": 50_000, "n_columns": 4, "n_classes": 3, "has_prior": False}, "newton", [50_000]),
+    ],
+)
+def test_rows_on_a_device(facts: dict[str, Any], solver: str, rows: list[int]) -> None:
+    found = plan(Facts(storage="device", **facts), Machine(memory=1e11))
+    assert found.solver.name == solver
+    assert [stage.rows for stage in found.stages] == rows

@@ -13,7 +13,7 @@ from oddsmith.engines.gpu import DeviceSource, resident
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
-from oddsmith.rows.device import Tensor, as_tensor, checked_device
+from oddsmith.rows.device import Tensor, as_tensor, checked_device, is_on_device
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 TABLE = 1 << 16
@@ -94,8 +94,7 @@ def read_labels(y: Any, device: Any) -> tuple[Labels, Tensor, Array]:
 
     Whole numbers in a tensor stay there; labels of any other kind are sorted in memory.
     """
-    on_device = isinstance(y, torch.Tensor) or hasattr(y, "__cuda_array_interface__")
-    labels = as_tensor(y) if on_device else None
+    labels = as_tensor(y) if is_on_device(y) else None
     if labels is not None and not labels.dtype.is_floating_point and not labels.dtype.is_complex and labels.ndim == 1:
         labels = labels.to(device)
         whole = labels.to(torch.int64) if labels.dtype == torch.bool else labels

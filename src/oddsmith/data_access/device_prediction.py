@@ -22,10 +22,10 @@ def predict_on_device(
     model: BaseEstimator, method: Callable[..., Any], X: object, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """Return ``method(model, X)`` for rows on a device: numbers where the rows lie, labels in memory."""
-    rows = checked_rows(X)
-    if rows.shape[1] != getattr(model, "n_features_in_", rows.shape[1]):
+    rows, fitted = checked_rows(X), vars(model)
+    if rows.shape[1] != fitted.get("n_features_in_", rows.shape[1]):
         raise InvalidInputError(f"X has {rows.shape[1]} columns, and the model was fitted to {model.n_features_in_}.")
-    logit = getattr(model, "link_", None) == "logit" and getattr(model, "basis", None) is None
+    logit = fitted.get("link_") == "logit" and model.basis is None
     if logit and method.__name__ in ON_DEVICE and not args and not kwargs:
         return _as_given(_activation_based(model, method.__name__, rows), X)
     parts = []
@@ -37,7 +37,7 @@ def predict_on_device(
     return _as_given(torch.as_tensor(whole, device=rows.device), X) if whole.dtype.kind == "f" else whole
 
 
-def _activation_based(model: Any, name: str, rows: Tensor) -> Tensor:
+def _activation_based(model: BaseEstimator, name: str, rows: Tensor) -> Tensor:
     """Return activations or (log) probabilities of a logistic model, in float32, of rows in float64 in float64."""
     kind = torch.float64 if rows.dtype == torch.float64 else torch.float32
     W, b = (torch.as_tensor(part, device=rows.device) for part in (model.coef_, model.intercept_))

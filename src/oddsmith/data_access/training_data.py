@@ -17,7 +17,7 @@ from oddsmith.engines.scan import is_elsewhere
 from oddsmith.errors import NeedsMemoryError
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
-from oddsmith.rows.device import is_on_device
+from oddsmith.rows.device import import_torch, is_on_device
 
 
 def refuse_pieces(X: object, what: str, instead: str) -> None:
@@ -64,6 +64,7 @@ def read_data(
     With ``split`` large tables come in parts, categories as codes.
     """
     if is_on_device(X) or (how and "device" in how):
+        import_torch()
         from oddsmith.data_access.device_data import read_for_device
 
         return read_for_device(model, X, y, sample_weight, offset, how or {}, reset=reset)

@@ -1,9 +1,11 @@
-"""The GPU engine: rows on a device are folded where they lie; larger ones than its memory come in slices, every pass."""
+"""The GPU engine: rows on a device are folded where they lie; those that do not fit come in slices, every pass."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,7 +85,7 @@ class DeviceSource:
             yield DeviceBlock(self.X, self.t, self.s)
             return
         edges = [*range(0, self.n_rows, self.slice_rows), self.n_rows]
-        ranges = list(zip(edges[:-1], edges[1:], strict=True))
+        ranges = list(pairwise(edges))
         ahead = self._copy(*ranges[0])
         for (start, stop), following in zip(ranges, [*ranges[1:], None], strict=True):
             X = ahead()
@@ -131,32 +133,35 @@ class DeviceSource:
         return self
 
 
-def _copy_stream(device: Any, streams: dict[Any, Any] = {}) -> Any:  # noqa: B006
+@lru_cache(maxsize=8)
+def _copy_stream(device: Any) -> Any:
     """Return the stream on which rows are copied to a device, the same one in every pass."""
-    return streams.setdefault(device, torch.cuda.Stream(device) if device not in streams else None)
+    return torch.cuda.Stream(device)
 
 
 @dataclass(frozen=True)
 class GpuEngine:
-    """Folds on a device: a likelihood's sums by kernels there, other statistics over slices that are copied to memory."""
+    """Folds on a device: a likelihood's sums by kernels there, other statistics over slices copied to memory."""
 
     threads: int | None = None
     name: str = "gpu"
 
     def fold(self, statistic: type[S], source: DeviceSource, params: Any, *, progress: Progress | None = None) -> S:
         plain = isinstance(params, CurvatureParams) and params.link is None and params.buffers is None
+        zero = partial(statistic.zero, source.shape, params)
         if issubclass(statistic, Curvature) and plain:
-            parts = [self._curvature(block, params) for block in source.blocks()]
-            return merged(parts, lambda: statistic.zero(source.shape, params), progress, len(parts))
+            sums: S = merged((_curvature(block, params) for block in source.blocks()), zero, progress, 1)
+            return sums
         rows = max(1, HOST_SLICE_BYTES // (8 * max(1, source.shape.M)))
         starts = range(0, source.n_rows, rows)
         parts = (statistic.of(_host_block(source, start, start + rows), params) for start in starts)
-        return merged(parts, lambda: statistic.zero(source.shape, params), progress, len(starts))
+        return merged(parts, zero, progress, len(starts))
 
-    def _curvature(self, block: DeviceBlock, params: CurvatureParams) -> Any:
-        n = int(block.X.shape[0]) if block.s is None else int(torch.count_nonzero(block.s))
-        value, gradient, hessian, longest = device_kernels.curvature(block.X, block.t, block.s, params)
-        return Curvature(rows=n, value=value, gradient=gradient, hessian=hessian, longest=longest)
+
+def _curvature(block: DeviceBlock, params: CurvatureParams) -> Any:
+    n = int(block.X.shape[0]) if block.s is None else int(torch.count_nonzero(block.s))
+    value, gradient, hessian, longest = device_kernels.curvature(block.X, block.t, block.s, params)
+    return Curvature(rows=n, value=value, gradient=gradient, hessian=hessian, longest=longest)
 
 
 def _host_block(source: DeviceSource, start: int, stop: int) -> Block:

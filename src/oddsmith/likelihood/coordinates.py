@@ -113,7 +113,7 @@ def find_coordinates(
     if is_device_source(source):
         from oddsmith.likelihood.device_coordinates import column_moments
 
-        center, scale = _spread(*column_moments(source), centred)
+        center, scale = _spread(*column_moments(source), centred)  # type: ignore[arg-type]
         return Coordinates(center=center, scale=scale, contrast=contrast, from_sample=True)
     M = source.shape.M
     if isinstance(source, MemorySource) and isinstance(source.X, SplitRows):

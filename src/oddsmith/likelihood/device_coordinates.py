@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import torch
 
 from oddsmith.engines.gpu import DeviceSource
+from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
 from oddsmith.solvers import policy
 from oddsmith.solvers.plan import Machine
@@ -45,7 +49,7 @@ def _as_arrays(mean: torch.Tensor, variance: torch.Tensor) -> tuple[Array, Array
 
 
 def device_machine(source: DeviceSource) -> Machine:
-    """Return the device as a machine: its memory, and rates as measured on an H200 (a CPU's, where that is the device)."""
+    """Return the device as a machine: its memory, and the rates of an H200 (or this machine, where that is a CPU)."""
     if source.device.type != "cuda":
         return Machine.here()
     total = torch.cuda.get_device_properties(source.device).total_memory
@@ -57,4 +61,24 @@ def device_machine(source: DeviceSource) -> Machine:
         activations_per_core=1e11,
         fit_seconds=3e-3,
         pass_seconds=3e-4,
+    )
+
+
+@contextmanager
+def device_memory(source: DeviceSource) -> Iterator[None]:
+    """Turn the end of a device's memory into a sentence with the size that would fit; the fit's memory is freed."""
+    try:
+        yield
+        return
+    except torch.OutOfMemoryError:
+        pass  # its traceback would keep the tensors of the fit
+    torch.cuda.empty_cache()
+    total = torch.cuda.get_device_properties(source.device).total_memory
+    row = source.shape.M * source.X.element_size()
+    taken = torch.cuda.memory_allocated(source.device) - (0 if source.slice_rows else row * source.n_rows)
+    fits = max(0, int((total - taken) / 1.2 - 2e8) // row)
+    raise InvalidInputError(
+        f"The device ran out of memory: {source.n_rows:,} rows take {row * source.n_rows / 1e9:.3g} GB of its "
+        f"{total / 1e9:.3g}, and other tensors {max(0, taken) / 1e9:.3g}. About {fits:,} such rows would fit. Rows in "
+        "memory with device='cuda' are streamed if they are larger than the device; float16 rows take half the room."
     )

@@ -1,4 +1,4 @@
-"""A likelihood whose rows lie on a device: the same objective, and as one of tensors for the solver that works there."""
+"""A likelihood whose rows lie on a device: the same objective, and one of tensors for the solvers that work there."""
 
 from __future__ import annotations
 
@@ -185,12 +185,13 @@ class TensorObjective:
         )
 
     def class_moments(self, w: Tensor, V: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return for each class ``Σ h``, ``Σ h u`` and ``Σ h u²`` with ``h = p (1 − p)`` and ``u = Vᵀ z``: about a pass."""
+        """Return ``Σ h``, ``Σ h u`` and ``Σ h u²`` of each class, with ``h = p (1 − p)`` and ``u = Vᵀ z``: one pass."""
         x, inverse = w.reshape(self.shape), 1.0 / self.scale
         parts = [
-            class_moments(block.X, block.s, x[:, 1:], x[:, 0], self.center, inverse, V) for block in self.source.blocks()
+            class_moments(block.X, block.s, x[:, 1:], x[:, 0], self.center, inverse, V)
+            for block in self.source.blocks()
         ]
-        return tuple(sum(part) / self.fraction for part in zip(*parts, strict=True))  # type: ignore[return-value]
+        return tuple(sum(part) / self.fraction for part in zip(*parts, strict=True))
 
     def class_curvature(self, w: Tensor) -> Tensor:
         """Return the Hessian between the intercepts of all classes, K × K, in the precision of the objective."""
@@ -224,7 +225,7 @@ class TensorObjective:
 class TensorDesign:
     """Rows of a subsample, two classes, as one matrix ``Z`` with a column of ones: Newton steps that wait for nothing.
 
-    Of few columns it is in float64. Of many it is in half precision, with vectors in two parts of it: what a start needs.
+    Of few columns it is in float64; of many in half precision, with vectors in two parts of it, as a start needs it.
     """
 
     Z: Tensor
@@ -258,7 +259,7 @@ class TensorDesign:
         return x - (d * self._best(a, x, d) if search else d), numbers, H
 
     def lower_hessian(self, x: Tensor) -> Tensor:
-        """Return a lower bound of the Hessian of all rows at ``x``: each of these rows counts once, the prior in full."""
+        """Return a lower bound of the Hessian of all rows at ``x``: each of these counts once, the prior in full."""
         p = torch.sigmoid(self.times(x))
         h = torch.addcmul(p, p, p, value=-1.0)
         return replace(self, fraction=1.0)._gram(h if self.s is None else h * self.s)

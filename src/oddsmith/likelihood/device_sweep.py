@@ -18,7 +18,7 @@ from oddsmith.priors import GaussianPrior
 from oddsmith.records import Certificate
 from oddsmith.rows.device import Tensor
 from oddsmith.solvers.device_quasi_newton import TensorRecorder
-from oddsmith.solvers.device_softmax import DeviceSoftmax
+from oddsmith.solvers.device_softmax import SoftmaxOnTensors
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,9 +34,9 @@ class SweepPoint:
 def sweep_scales(problem: Problem, scales: Sequence[float]) -> Iterator[SweepPoint]:
     """Yield softmax fits with Gaussian priors of the scales, in their order."""
     problem = replace(problem, prior=GaussianPrior(scale=1.0))
-    objective, coordinates, _ = make_objective(problem)
+    objective = make_objective(problem)[0]
     assert isinstance(objective, DeviceObjective)
-    unit, solver = objective.on_device(), DeviceSoftmax()
+    unit, solver = objective.on_device(), SoftmaxOnTensors()
     x = objective.to_tensor(np.zeros(objective.size))
     odds = np.log(np.maximum(problem.class_weight, 0.5))
     x.reshape(unit.shape)[:, 0] = torch.as_tensor(odds - odds.mean())

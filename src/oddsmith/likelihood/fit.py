@@ -5,6 +5,7 @@ This is where an engine and a solver meet.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -245,7 +246,8 @@ def fit_likelihood(problem: Problem) -> LikelihoodFit:
     x = _start_point(problem, objective, coordinates, x)
     if truncated and problem.K == 2 and isinstance(problem.source, MemorySource) and problem.link is None:
         objective = objective.with_row_curvature()
-    result = solver.minimise(objective, x, tol=problem.tol, max_iter=problem.max_iter)  # 4
+    with _memory_of(problem):
+        result = solver.minimise(objective, x, tol=problem.tol, max_iter=problem.max_iter)  # 4
     if not np.isfinite(result.final.value):
         raise InvalidInputError(
             f"The objective is not finite at the weights that solver={solver.name!r} reached: its steps were too "
@@ -254,6 +256,15 @@ def fit_likelihood(problem: Problem) -> LikelihoodFit:
     learned = fitted_state(problem, objective, coordinates, common, result, costly=truncated)
     certificate = _reported_certificate(problem, objective, coordinates, result)
     return likelihood_fit(learned, result, certificate, chosen, flat=flat)  # 5
+
+
+def _memory_of(problem: Problem) -> AbstractContextManager[None]:
+    """Return a context that says so in a sentence if a device runs out of memory."""
+    if not is_device_source(problem.source):
+        return nullcontext()
+    from oddsmith.likelihood.device_coordinates import device_memory
+
+    return device_memory(problem.source)  # type: ignore[arg-type]
 
 
 def likelihood_fit(

@@ -120,7 +120,7 @@ def machine_of(problem: Problem) -> Machine:
     if is_device_source(problem.source):
         from oddsmith.likelihood.device_coordinates import device_machine
 
-        return device_machine(problem.source)
+        return device_machine(problem.source)  # type: ignore[arg-type]
     return Machine.here(half_precision=is_large(problem.source) and has_half_precision())
 
 

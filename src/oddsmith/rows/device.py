@@ -73,15 +73,15 @@ def checked_device(device: object) -> Any:
         )
     if found.type == "mps":
         raise InvalidInputError(
-            "device='mps' has no numbers of 64 bits, in which certificates are computed. Leave out device=, and the fit "
-            "runs on the CPU."
+            "device='mps' has no numbers of 64 bits, in which certificates are computed. Leave out device=, and the "
+            "fit runs on the CPU."
         )
     return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceRows(Rows):
-    """A tensor of n rows and M columns; verbs take and return arrays in memory, and are summed in float64 on the device."""
+    """A tensor of n rows and M columns: verbs take and return arrays in memory, and sum in float64 on the device."""
 
     X: Tensor
 
@@ -98,7 +98,7 @@ class DeviceRows(Rows):
     def _wide(self) -> Tensor:
         return self.X.to(import_torch().float64)
 
-    def _there(self, values: Array) -> Tensor:
+    def _there(self, values: Array | Indices) -> Tensor:
         return import_torch().as_tensor(np.ascontiguousarray(values), device=self.X.device)
 
     def activations(self, W: Array) -> Array:

@@ -15,6 +15,7 @@ from oddsmith.records import WEIGHTS, Certificate
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import LowPrecision, ObjectiveValue, Recorder, SolverResult
 from oddsmith.solvers.certificate import gap_bound
+from oddsmith.solvers.device import device_sizes
 from oddsmith.solvers.lbfgs import two_loop
 from oddsmith.solvers.newton import Newton, continue_with_newton
 from oddsmith.solvers.subsampled import polished
@@ -162,7 +163,7 @@ class TensorCertificate:
         return Certificate(
             converged=bool(gap <= limit),
             gap=gap,
-            gradient_norm=float(e.gradient.norm()),
+            gradient_norm=math.sqrt(float(e.gradient @ e.gradient)),
             condition=np.nan,
             passes=self.objective.passes,
             rigorous=True,
@@ -173,22 +174,8 @@ class TensorCertificate:
         return gap_bound(factor.norm(e.gradient) + noise, self.objective.self_concordance / math.sqrt(smallest))
 
 
-def device_sizes(n_rows: int, P: int, settings: policy.Policy) -> tuple[int, int]:
-    """Return how many rows the smaller and the larger subsample have, of two classes.
-
-    The larger one takes no more memory than a few hundredths of the rows, and a little.
-
-    >>> device_sizes(20_000_000, 101, policy.POLICY)
-    (5050, 396039)
-    """
-    wide = P > settings.many_weights
-    few, many = settings.device_rows_per_weight[wide]
-    most = int(settings.device_sample_share[wide] * n_rows) + settings.device_sample_numbers // P
-    return few * P, max(few * P, min(n_rows // 4, most, max(many * P, settings.device_elements // P)))
-
-
 @dataclass(frozen=True, kw_only=True)
-class DeviceQuasiNewton:
+class QuasiNewtonOnTensors:
     """Newton on subsamples, then quasi-Newton iterations on all rows, all on the device (two classes).
 
       1. Newton on a small subsample (gradients with one Hessian, if weights are many); then on a larger one, each no
@@ -203,7 +190,6 @@ class DeviceQuasiNewton:
 
     polish: bool = True
     seed: int = 0
-    name: str = "device"
 
     def minimise(self, objective: OnDevice, w: Array, *, tol: float, max_iter: int) -> SolverResult:
         recorder = TensorRecorder(objective, "L-BFGS on all rows")
@@ -224,23 +210,24 @@ class DeviceQuasiNewton:
         return continue_with_newton(newton, objective, final.w, recorder, tol, max_iter - len(recorder.records))
 
     def _start(self, f: Tensors, x: Any, recorder: Recorder) -> tuple[NewtonSteps, Any, TensorFactor] | None:
-        """Return the larger subsample, about its minimiser, and the factor of its Hessian there; None if it has none."""
+        """Return the larger subsample, about its minimiser, and the factor of its Hessian; None if it has none."""
         settings, sizes = policy.POLICY, device_sizes(f.n_rows, f.shape[1], policy.POLICY)
         for rows in sizes:
             sample = f.subsample(rows, self.seed)
             design, error = sample.design(), settings.sampling_error * math.sqrt(f.shape[1] / sample.fraction)
             near = max(error, min(10.0 * error, 0.1 / sample.fraction**0.5))
-            before, search, here = math.inf, False, x
+            before, search, previous = math.inf, False, x
             for _ in range(settings.sample_iterations):
-                here, (x, numbers, H) = x, design.newton_step(x, search=search)
+                here = x
+                x, numbers, H = design.newton_step(here, search=search)
                 square, norm2, value = numbers.tolist()
                 decrement = math.sqrt(max(square, 0.0))
                 if not search and not decrement < before:  # a step went too far: from here on the best of several
-                    x, search, before = here if math.isinf(before) else last, True, math.inf
+                    x, search, before = previous, True, math.inf
                     continue
                 if not decrement > near:  # Newton's method squares the error: after this step it is far within
                     break
-                before, last = decrement, here
+                before, previous = decrement, here
             if not math.isfinite(decrement) or decrement > 10.0 * error:
                 return None
             recorder.add_subsample(
@@ -276,7 +263,10 @@ class DeviceQuasiNewton:
                 x = before.w + 0.25 * (x - before.w)  # the step went too far
                 continue
             recorder.add(e, 1.0)
-            needed, decrement = math.sqrt(2.0 * e.allowed_gap(tol) * certificate.fraction), math.sqrt(max(numbers[2], 0))
+            needed, decrement = (
+                math.sqrt(2.0 * e.allowed_gap(tol) * certificate.fraction),
+                math.sqrt(max(numbers[2], 0)),
+            )
             if exact and decrement <= 1.2 * needed and certificate.at(e).converged:
                 break
             if not math.isfinite(numbers[2]):

@@ -85,8 +85,8 @@ class ClassPreconditioner:
     """Each class's own Hessian, nearly: the rows that count for it have a mean m, and independent columns around that.
 
     With ``h = p (1 − p)`` and ``u = Vᵀz`` along the eigenvectors V of the columns (one eigenproblem for all classes), a
-    class has ``Σ h [(b + mᵀv)² + Σ_j c_j v_j²] + prior``, which is solved with intercept and columns apart. Steps sum to
-    zero over the classes, as gradients do: along the sum there is no curvature but the prior's.
+    class has ``Σ h [(b + mᵀv)² + Σ_j c_j v_j²] + prior``, which is solved with intercept and columns apart. Steps sum
+    to zero over the classes, as gradients do: along the sum there is no curvature but the prior's.
     """
 
     def __init__(self, G: Any, q: Any) -> None:
@@ -113,7 +113,7 @@ class ClassPreconditioner:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeviceSoftmax:
+class SoftmaxOnTensors:
     """L-BFGS in half precision, corrected by gradients in float64, with a certificate from the prior.
 
       1. The eigenvectors of the columns, and the curvature of each class along them, make the preconditioner.
@@ -128,7 +128,6 @@ class DeviceSoftmax:
     """
 
     seed: int = 0
-    name: str = "device-softmax"
 
     def minimise(self, objective: OnDevice, w: Array, *, tol: float, max_iter: int) -> SolverResult:
         recorder = TensorRecorder(objective, "mixed-precision refinement")
@@ -141,11 +140,11 @@ class DeviceSoftmax:
     def start(self, f: ClassTensors, x: Any, recorder: Recorder) -> tuple[ClassPreconditioner, Any]:
         """Return the preconditioner, and a point from a search on a subsample."""
         settings, (K, P) = policy.POLICY, f.shape
-        rows = min(f.n_rows, max(settings.softmax_rows, f.n_rows // 8))
+        rows = min(f.n_rows, max(settings.softmax_rows, f.n_rows // 16))
         sample: ClassTensors = f.subsample(rows, self.seed)  # type: ignore[assignment]
         preconditioner = ClassPreconditioner(sample.column_gram(), f.Q[1:])
         preconditioner.at(sample, x)  # 1
-        low = sample.precise(False)
+        low: Any = sample.precise(False)
         error = settings.sampling_error * math.sqrt(K * P / sample.fraction)
 
         def close(e: ObjectiveValue) -> bool:
@@ -165,19 +164,22 @@ class DeviceSoftmax:
         max_iter: int,
     ) -> tuple[ObjectiveValue, Certificate]:
         """Return the evaluation near the optimum and its certificate (steps 3 to 5)."""
-        settings, low, exact = policy.POLICY, f.precise(False), f.precise(True)
+        settings = policy.POLICY
+        low: Any = f.precise(False)
+        exact: Any = f.precise(True)
         pairs: Pairs = []
         e = exact.evaluate(x)
-        before, steps = math.inf, max_iter
+        before, steps, passes = math.inf, max_iter, 0
         while True:  # 3
             recorder.add(e, 1.0)
             left, limit = prior_norm(e, f.Q, f.shape), math.sqrt(2.0 * e.allowed_gap(tol))
             if left <= 0.7 * limit or steps <= 0 or left > 0.9 * before:
                 break
-            preconditioner.at(f, x)
+            if not pairs or low.state.passes - passes > settings.softmax_stale:
+                preconditioner.at(f, x)
             before, here = left, low.evaluate(x)
             goal = max(0.35 * limit, settings.softmax_progress * left)
-            shifted = ShiftedObjective(low, e.gradient - here.gradient)  # type: ignore[arg-type]
+            shifted = ShiftedObjective(low, e.gradient - here.gradient)
 
             def reached(d: ObjectiveValue, goal: float = goal) -> bool:
                 return prior_norm(d, f.Q, f.shape) <= goal
@@ -204,7 +206,7 @@ class DeviceSoftmax:
             gap, rest = self._gap(e, f, float(g @ step), smallest, moved, squares)
             if gap <= 1.5 * rest or not math.isfinite(gap) or k == policy.POLICY.softmax_intercept_steps:
                 break
-            x = e.w.reshape(K, P).clone()
+            x: Any = e.w.reshape(K, P) + 0.0
             x[:, 0] -= step
             moved += 2.0 * float(step.abs().max())
             e = f.evaluate(x.ravel())
@@ -213,7 +215,7 @@ class DeviceSoftmax:
         certificate = Certificate(
             converged=bool(gap <= e.allowed_gap(tol)),
             gap=gap,
-            gradient_norm=float(e.gradient.norm()),
+            gradient_norm=math.sqrt(float(e.gradient @ e.gradient)),
             condition=np.nan,
             passes=0,
             rigorous=True,
@@ -235,7 +237,9 @@ class DeviceSoftmax:
         decrement, rho = math.sqrt(max(square, 0.0) / left) + noise, math.sqrt(2.0 / (smallest * left))
         if not decrement * rho < 0.5:
             return np.inf, 0.0
-        outer = prior_norm(e, f.Q, f.shape) + 8.0 * EPS * f.weight * math.sqrt(f.shape[0] * float((1.0 / f.Q[1:]).sum()))
+        outer = prior_norm(e, f.Q, f.shape) + 8.0 * EPS * f.weight * math.sqrt(
+            f.shape[0] * float((1.0 / f.Q[1:]).sum())
+        )
         # The gradient of the other weights changes on the way to b′ by no more than √½ Σ z²/Q times the step's length.
         shift = math.sqrt(0.5 * squares) * decrement / (1.0 - decrement * rho) ** 2
         return gap_bound(decrement, rho) + 0.5 * (outer + shift) ** 2, 0.5 * outer**2

@@ -44,9 +44,10 @@ def lbfgs(
       3. shortens the step until the objective falls; where steps must be shortened again and again, it gives up,
       4. keeps the step and the change of the gradient, if the curvature along it is positive.
 
-    Weights and gradients may be arrays or tensors. ``order`` of the norms of the gradient so far says what the next evaluation is asked for. ``pairs`` are those that
-    are known before, and those that are found are added to them. ``rounding`` is that of the objective's value,
-    relative to it. ``memory`` is how many pairs are kept, the policy's by default.
+    Weights and gradients may be arrays or tensors. ``order`` of the norms of the gradient so far says what the next
+    evaluation is asked for. ``pairs`` are those that are known before, and those that are found are added to them.
+    ``rounding`` is that of the objective's value, relative to it. ``memory`` is how many pairs are kept (default: the
+    policy's).
     """
     pairs = [] if pairs is None else pairs
     norms: list[float] = []
@@ -74,7 +75,7 @@ def lbfgs(
 
 
 def add_pair(pairs: Pairs, dx: Array, dg: Array, memory: int | None = None) -> None:
-    """Append a pair if its curvature is positive; the oldest beyond the memory (the policy's, by default) is dropped."""
+    """Append a pair if its curvature is positive; the oldest beyond the memory (by default the policy's) is dropped."""
     curvature = float(dx @ dg)
     if curvature > 1e-12 * math.sqrt(float(dx @ dx) * float(dg @ dg)):
         pairs[:] = [*pairs[1 - (memory or policy.POLICY.memory) :], (dx, dg, curvature)]

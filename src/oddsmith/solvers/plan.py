@@ -15,6 +15,7 @@ from typing import Any, Literal
 from oddsmith.errors import InvalidInputError
 from oddsmith.solvers import policy as in_force
 from oddsmith.solvers.base import Solver
+from oddsmith.solvers.device import DeviceQuasiNewton, DeviceSoftmax, device_sizes
 from oddsmith.solvers.diagonal_lbfgs import DiagonalLBFGS
 from oddsmith.solvers.newton import Newton
 from oddsmith.solvers.policy import Policy
@@ -260,13 +261,9 @@ class Planner:
         if facts.link != "logit":
             return plan_for(Newton(watch_divergence=flat), facts, self.machine, "since the link is not the logit")
         if facts.n_classes > 2 and not flat:
-            from oddsmith.solvers.device_softmax import DeviceSoftmax
-
             stages = (self.stage("L-BFGS", n // 16, 20), self.stage("mixed-precision refinement", n, 40))
             return Plan(stages, "since the rows lie on a device", 45, DeviceSoftmax())
         if facts.n_classes == 2 and n >= max(small, 4 * weights) and weights <= self.policy.largest_hessian:
-            from oddsmith.solvers.device_quasi_newton import DeviceQuasiNewton, device_sizes
-
             start, large = device_sizes(n, facts.shape[1], self.policy)
             stages = (self.stage("Newton", min(start, n), 6, hessians=6), self.stage("Newton", large, 2, hessians=2))
             reason = f"since the rows lie on a device, with {n // weights:,} of them for each of {weights:,} weights"

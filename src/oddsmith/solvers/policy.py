@@ -194,14 +194,17 @@ class Policy:
     device_least_rows: int = 20_000
     """Rows from which a fit on a device begins on a subsample; fewer are a few launches of kernels anyway."""
     softmax_rows: int = 65_536
-    softmax_memory: int = 15
+    softmax_memory: int = 10
     softmax_overshoot: float = 0.5
+    softmax_stale: int = 12
     softmax_start_iterations: int = 12
     softmax_iterations: int = 30
-    softmax_progress: float = 0.02
+    softmax_progress: float = 0.002
     softmax_intercept_steps: int = 3
     """Softmax on a device: rows of a subsample at least; iterations on it, and between two gradients
-    in float64; what such a search leaves of the gradient; Newton steps of the intercepts at the end."""
+    in float64; what such a search leaves of the gradient; passes of one
+    after which the preconditioner is made anew; pairs that L-BFGS keeps, and the slope at the end of a step, against
+    that at its beginning, from which it is too long; Newton steps of the intercepts at the end."""
     inverse_iterations: int = 8
     """Steps of inverse iteration that guess the smallest eigenvalue, which a factor then bounds."""
 

@@ -11,7 +11,6 @@ from oddsmith.kernels.device.tensors import Tensor, chunks
 from oddsmith.kernels.reference import CurvatureParams, Sums
 from oddsmith.numerics import Array
 
-
 HESSIAN_NUMBERS = 1 << 22
 """Numbers of a chunk on the way to a Hessian: 32 MB, and as much again times the curvatures."""
 
@@ -52,7 +51,7 @@ def longest_row(X: Tensor, s: Tensor | None, center: Tensor, inverse: Tensor) ->
 
 
 def hessian(X: Tensor, s: Tensor | None, W: Tensor, b: Tensor, center: Tensor, inverse: Tensor | None = None) -> Tensor:
-    """Return ``Σ s ∂²ℓ/∂a_j∂a_k (1, z)(1, z)ᵀ``, CP × CP, by products in float64, with ``z = (x − center) · inverse``."""
+    """Return ``Σ s ∂²ℓ/∂a_j∂a_k (1, z)(1, z)ᵀ``, CP × CP, in float64, with ``z = (x − center) · inverse``."""
     C, M = W.shape
     P, unit = M + 1, torch.ones_like(center) if inverse is None else inverse
     W = torch.cat([b[:, None], W], dim=1)

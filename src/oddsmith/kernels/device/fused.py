@@ -68,7 +68,7 @@ def logistic_tiles(
 
 @triton.jit
 def packed_tiles(X, center, inverse, Z, n, M, stride, P, BN: tl.constexpr, BM: tl.constexpr):
-    """Write the rows ``(x − center) · inverse`` into ``Z``, in its type; with P = M + 1 columns the first is of ones."""
+    """Write the rows ``(x − center) · inverse`` into ``Z``, in its type; of P = M + 1 columns the first is of ones."""
     rows = (tl.program_id(0) * BN + tl.arange(0, BN)).to(tl.int64)
     columns = tl.program_id(1) * BM + tl.arange(0, BM)
     mask = (rows < n)[:, None] & (columns < M)[None, :]
@@ -83,7 +83,9 @@ def packed_tiles(X, center, inverse, Z, n, M, stride, P, BN: tl.constexpr, BM: t
 
 
 @triton.jit
-def softmax_tiles(A, b, t, s, R, rest, out, n, K, factor, BK: tl.constexpr, WEIGHTED: tl.constexpr, SPLIT: tl.constexpr):
+def softmax_tiles(
+    A, b, t, s, R, rest, out, n, K, factor, BK: tl.constexpr, WEIGHTED: tl.constexpr, SPLIT: tl.constexpr
+):
     """Turn activations ``A`` without intercepts into residuals ``factor · s (p − t)``; sum losses and residuals.
 
     With ``SPLIT`` what ``R`` rounds away is written to ``rest``.

@@ -11,8 +11,8 @@ import torch
 
 from oddsmith.kernels.device.tensors import Tensor, chunks, has_triton, on_device, split_parts, split_product
 
-CHUNK_BYTES = 1 << 27
-"""Activations of a chunk, 128 MB: products of matrices run at full speed, and little memory is taken."""
+CHUNK_BYTES = 1 << 26
+"""Activations of a chunk, 64 MB: products of matrices run at nine tenths of full speed, and little memory is taken."""
 RESIDUAL_SCALE = 1024.0
 """Factor of residuals in half precision: the smallest probability that they hold is then 6e-11."""
 
@@ -22,9 +22,9 @@ def softmax_sums(
 ) -> tuple[Tensor, Tensor]:
     """Return the loss, a number on the device, and the gradient K × (1 + M), in float64.
 
-    ``z = (x − center) · inverse`` and ``a_k = b_k + w_kᵀ z`` for all K classes. With ``exact`` everything is in float64.
-    Else rows are in half precision, weights and residuals in two parts of it (22 bits), and products are summed in
-    float32 by tensor cores: it is nearly the objective of rows rounded to 11 bits, and as smooth as that of the rows.
+    ``z = (x − center) · inverse`` and ``a_k = b_k + w_kᵀ z`` for all K classes. With ``exact`` all is in float64. Else
+    rows are in half precision, weights and residuals in two parts of it (22 bits), and products are summed in float32
+    by tensor cores: it is nearly the objective of rows rounded to 11 bits, and as smooth as that of the rows.
     """
     (N, M), K = X.shape, W.shape[0]
     half = torch.float16 if not exact and X.is_cuda else torch.float32
@@ -33,7 +33,7 @@ def softmax_sums(
     G, sums = on_device(X, (K, M), wide), on_device(X, 1 + K)
     parts = split_parts(W, kind)
     factor = RESIDUAL_SCALE if kind == torch.float16 else 1.0
-    for start, stop in chunks(N, max(K, M), CHUNK_BYTES // (16 if exact else 4)):
+    for start, stop in chunks(N, max(K, M), CHUNK_BYTES // (8 if exact else 4)):
         Z = packed(X[start:stop], center, inverse, kind)
         A = torch.zeros((stop - start, K), dtype=wide, device=X.device) if not parts else None
         for part in parts:
@@ -100,7 +100,7 @@ def class_curvature(
     """Return ``Σ s (diag(p) − p pᵀ)``, K × K, in float64: the Hessian between the intercepts."""
     K, kind = W.shape[0], torch.float64 if exact else torch.float32
     B, total = on_device(X, (K, K)), on_device(X, K)
-    for start, stop in chunks(X.shape[0], max(K, X.shape[1]), CHUNK_BYTES // 32):
+    for start, stop in chunks(X.shape[0], max(K, X.shape[1]), CHUNK_BYTES // 16):
         Z = packed(X[start:stop], center, inverse, kind)
         Y = torch.softmax(Z @ W.to(kind).T + b.to(kind), dim=1)
         weighted = Y if s is None else Y * s[start:stop, None].to(kind)
