@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -59,5 +60,5 @@ def _as_given(values: Tensor, X: object) -> Any:
     """Return a tensor as an array of the library that the rows came from."""
     if isinstance(X, torch.Tensor):
         return values
-    namespace: Any = X.__array_namespace__()  # type: ignore[attr-defined]
-    return namespace.from_dlpack(values)
+    library = type(X).__module__.partition(".")[0].replace("jaxlib", "jax")
+    return import_module("jax.numpy" if library == "jax" else library).from_dlpack(values)

@@ -171,10 +171,11 @@ class TensorObjective:
         half = torch.float16 if block.X.is_cuda else torch.float32
         narrow = exact or self.shape[1] <= policy.POLICY.many_weights
         kind = torch.float64 if narrow else half
+        aligned = -(-self.shape[1] // 8) * 8  # what tensor cores read at full speed
         all_free = bool((self.free == 1.0).all())
         Q = self.Q if all_free else self.Q * self.free + (1.0 - self.free) * max(1.0, self.weight)
         return TensorDesign(
-            Z=packed(block.X, self.center, 1.0 / self.scale, kind, ones=True),
+            Z=packed(block.X, self.center, 1.0 / self.scale, kind, ones=True, width=None if narrow else aligned),
             y=block.t.to(torch.float64),
             s=block.s,
             Q=Q,
@@ -268,6 +269,7 @@ class TensorDesign:
         """Return ``Z x``."""
         if self.Z.dtype == x.dtype:
             return self.Z @ x
+        x = torch.nn.functional.pad(x, (0, self.Z.shape[1] - len(x)))
         both = torch.stack(split_parts(x, self.Z.dtype), dim=1)
         return split_product(self.Z, both, None, torch.float32).sum(dim=1).to(torch.float64)
 
@@ -276,7 +278,8 @@ class TensorDesign:
         if self.Z.dtype == r.dtype:
             return r @ self.Z
         both = torch.stack(split_parts(r * 1024.0, self.Z.dtype))
-        return split_product(both, self.Z, None, torch.float32).sum(dim=0).to(torch.float64) / 1024.0
+        product = split_product(both, self.Z, None, torch.float32).sum(dim=0).to(torch.float64)
+        return product[: len(self.Q)] / 1024.0
 
     def _gram(self, h: Tensor) -> Tensor:
         """Return ``Zᵀ diag(h) Z / fraction`` and the prior: in float64, or by tensor cores in half precision."""
@@ -284,7 +287,8 @@ class TensorDesign:
             H = torch.addmm(self.prior, self.Z.T, self.Z * h[:, None], alpha=1.0 / self.fraction)
         else:
             B = self.Z * h.sqrt()[:, None].to(self.Z.dtype)
-            H = split_product(B.T, B, None, torch.float32).to(torch.float64) / self.fraction + self.prior
+            H = split_product(B.T, B, None, torch.float32)[: len(self.Q), : len(self.Q)]
+            H = H.to(torch.float64) / self.fraction + self.prior
         if self.free is not None:
             H = H * self.free * self.free[:, None]
             H.diagonal().add_((1.0 - self.free) * self.Q)

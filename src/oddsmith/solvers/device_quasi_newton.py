@@ -236,8 +236,8 @@ class QuasiNewtonOnTensors:
             )
         factor = TensorFactor.of(H)
         if f.shape[1] > settings.many_weights:  # a Hessian in float64 is costly: that of fewer rows must do
-            rows = min(sample.n_rows, settings.device_certificate_rows * f.shape[1])
-            design = f.subsample(rows, self.seed + 1).certifying()
+            del sample, design  # their rows make room
+            design = f.subsample(min(rows, settings.device_certificate_rows * f.shape[1]), self.seed + 1).certifying()
         return None if factor is None else (design, x, factor)
 
     def _on_all_rows(

@@ -169,14 +169,13 @@ class SoftmaxOnTensors:
         exact: Any = f.precise(True)
         pairs: Pairs = []
         e = exact.evaluate(x)
-        before, steps, passes = math.inf, max_iter, 0
+        before, steps = math.inf, max_iter
         while True:  # 3
             recorder.add(e, 1.0)
             left, limit = prior_norm(e, f.Q, f.shape), math.sqrt(2.0 * e.allowed_gap(tol))
             if left <= 0.7 * limit or steps <= 0 or left > 0.9 * before:
                 break
-            if not pairs or low.state.passes - passes > settings.softmax_stale:
-                preconditioner.at(f, x)
+            preconditioner.at(f, x)
             before, here = left, low.evaluate(x)
             goal = max(0.35 * limit, settings.softmax_progress * left)
             shifted = ShiftedObjective(low, e.gradient - here.gradient)

@@ -67,8 +67,8 @@ def logistic_tiles(
 
 
 @triton.jit
-def packed_tiles(X, center, inverse, Z, n, M, stride, P, BN: tl.constexpr, BM: tl.constexpr):
-    """Write the rows ``(x − center) · inverse`` into ``Z``, in its type; of P = M + 1 columns the first is of ones."""
+def packed_tiles(X, center, inverse, Z, n, M, stride, width, ONES: tl.constexpr, BN: tl.constexpr, BM: tl.constexpr):
+    """Write the rows ``(x − center) · inverse`` into ``Z``, in its type; with ``ONES`` after a column of ones."""
     rows = (tl.program_id(0) * BN + tl.arange(0, BN)).to(tl.int64)
     columns = tl.program_id(1) * BM + tl.arange(0, BM)
     mask = (rows < n)[:, None] & (columns < M)[None, :]
@@ -77,9 +77,9 @@ def packed_tiles(X, center, inverse, Z, n, M, stride, P, BN: tl.constexpr, BM: t
     scale = tl.load(inverse + columns, mask=columns < M, other=0.0).to(wide)
     x = tl.load(X + rows[:, None] * stride + columns[None, :], mask=mask, other=0.0).to(wide)
     z = (x - middle[None, :]) * scale[None, :]
-    tl.store(Z + rows[:, None] * P + (P - M) + columns[None, :], z.to(Z.dtype.element_ty), mask=mask)
-    if P > M:
-        tl.store(Z + rows * P, tl.full([BN], 1.0, Z.dtype.element_ty), mask=(rows < n) & (tl.program_id(1) == 0))
+    tl.store(Z + rows[:, None] * width + ONES + columns[None, :], z.to(Z.dtype.element_ty), mask=mask)
+    if ONES:
+        tl.store(Z + rows * width, tl.full([BN], 1.0, Z.dtype.element_ty), mask=(rows < n) & (tl.program_id(1) == 0))
 
 
 @triton.jit

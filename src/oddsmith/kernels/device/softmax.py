@@ -44,18 +44,23 @@ def softmax_sums(
     return sums[0], gradient
 
 
-def packed(X: Tensor, center: Tensor, inverse: Tensor, kind: Any, *, ones: bool = False) -> Tensor:
-    """Return the rows ``(x − center) · inverse`` of a chunk, in one piece and of a type; after a column of ones."""
+def packed(
+    X: Tensor, center: Tensor, inverse: Tensor, kind: Any, *, ones: bool = False, width: int | None = None
+) -> Tensor:
+    """Return the rows ``(x − center) · inverse`` of a chunk, after a column of ones; zeros fill the ``width``."""
     n, M = X.shape
     if not has_triton(X) or X.stride(1) != 1:
         wide = torch.float64 if kind == torch.float64 else torch.float32
         Z = ((X.to(wide) - center.to(wide)) * inverse.to(wide)).to(kind)
-        return torch.cat([torch.ones_like(Z[:, :1]), Z], dim=1) if ones else Z
+        Z = torch.cat([torch.ones_like(Z[:, :1]), Z], dim=1) if ones else Z
+        return Z if width is None else torch.nn.functional.pad(Z, (0, width - Z.shape[1]))
     from oddsmith.kernels.device.fused import packed_tiles
 
-    P, BM = M + ones, 128 if M <= 128 else 256
-    Z = torch.empty((n, P), dtype=kind, device=X.device)
-    packed_tiles[(-(-n // 16), -(-M // BM))](X, center, inverse, Z, n, M, X.stride(0), P, BN=16, BM=BM)
+    BM, columns = 128 if M <= 128 else 256, M + ones if width is None else width
+    Z = torch.empty((n, columns), dtype=kind, device=X.device)
+    Z[:, M + ones :] = 0.0
+    grid = (-(-n // 16), -(-M // BM))
+    packed_tiles[grid](X, center, inverse, Z, n, M, X.stride(0), columns, ONES=int(ones), BN=16, BM=BM)
     return Z
 
 
