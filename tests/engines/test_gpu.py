@@ -24,7 +24,7 @@ from oddsmith import (  # noqa: E402
 )
 from oddsmith.engines.gpu import DeviceSource, GpuEngine  # noqa: E402
 from oddsmith.errors import InvalidInputError  # noqa: E402
-from oddsmith.likelihood.device_coordinates import device_machine  # noqa: E402
+from oddsmith.likelihood.device_coordinates import device_machine, device_memory  # noqa: E402
 from oddsmith.testing import check_rows  # noqa: E402
 
 pytestmark = pytest.mark.gpu
@@ -215,7 +215,22 @@ def test_bad_input_gets_a_sentence(device: str) -> None:
             LogisticRegression().fit(X, y, device="cuda")
 
 
-def test_many_certificates_hold_where_steps_go_too_far() -> None:
+def test_the_end_of_memory_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Properties:
+        total_memory = 10**9
+
+    freed = []
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Properties)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 8 * 10**8)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: freed.append(True))
+    source = DeviceSource(X=torch.zeros(1000, 100), t=torch.zeros(1000, dtype=torch.uint8), K=2)
+    with pytest.raises(InvalidInputError, match=r"1,000 rows take 0\.0004 GB of its 1, and .* 0\.8\. About .* rows"):
+        with device_memory(source):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+    assert freed
+
+
+def test_the_certificate_is_true_where_steps_go_too_far() -> None:
     """Rows that nearly separate the classes make Newton's first steps on a subsample too long."""
     rng = np.random.default_rng(3)
     X = rng.standard_t(2, size=(21_000, 6))

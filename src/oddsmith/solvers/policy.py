@@ -201,9 +201,9 @@ class Policy:
     softmax_progress: float = 0.02
     softmax_intercept_steps: int = 3
     """Softmax on a device: rows of a subsample, at least; pairs that L-BFGS keeps; the slope at the end of a step,
-    against that at its beginning, from which it is too long; iterations on a subsample, and between two gradients in float64;
-    what such a search leaves of the gradient; Newton steps of the intercepts at the end (H200, 1,281,167 × 768 of 1,000
-    classes: about 40 passes)."""
+    against that at its beginning, from which it is too long; iterations on a subsample, and between two gradients in
+    float64; what such a search leaves of the gradient; Newton steps of the intercepts at the end (H200, 1,281,167 × 768
+    of 1,000 classes: about 45 passes)."""
     inverse_iterations: int = 8
     """Steps of inverse iteration that guess the smallest eigenvalue, which a factor then bounds."""
 
