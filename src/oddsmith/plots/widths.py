@@ -54,7 +54,8 @@ class WidthDisplay(Display):
         curve = {name: np.asarray(values, dtype=np.float64) for name, values in comparison.curve.items()}
         chosen = {"log_evidence" if m == "evidence" else m: float(s.width) for m, s in comparison.selections.items()}
         errors = {name: curve[f"{name}_error"] for name in ("loo", "cv")}
-        return cls(curve["width"], {name: curve[name] for name in CRITERIA}, errors, chosen)
+        criteria = {name: curve[name] for name in CRITERIA if name in curve}
+        return cls(curve["width"], criteria, errors, chosen)
 
     @classmethod
     def from_probe(cls, result: Probe) -> Self:
