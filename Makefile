@@ -3,6 +3,7 @@
 #   make demo          install the package, run the demonstration
 #   make test          run the tests and every docstring example       make test ARGS="-k newton"
 #   make test-lowest   the same with the lowest supported versions     make test-lowest PYTHON=python3.11
+#   make test-gpu      the tests of fits on a device: a GPU if there is one, and PyTorch on the CPU
 #   make lint          ruff, formatting, mypy
 #   make docs          build the documentation site into site/, run its examples, try it in a browser
 #   make site          build the documentation site only
@@ -29,16 +30,19 @@ PIP := -m pip --disable-pip-version-check --quiet install
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-lowest lint docs site gallery bench bench-map kernels sanitize wheels clean
+.PHONY: help demo test test-lowest test-gpu lint docs site gallery bench bench-map kernels sanitize wheels clean
 
 help:
-	@sed -n '3,14s/^# *//p' Makefile
+	@sed -n '3,15s/^# *//p' Makefile
 
 demo: .venv/.installed-run
 	.venv/bin/python -m oddsmith.demo $(ARGS)
 
 test: .venv/.installed-test
 	$(ONE_THREAD) .venv/bin/python -m pytest -n auto --dist loadgroup $(ARGS)
+
+test-gpu: .venv/.installed-test .venv/.installed-gpu
+	$(ONE_THREAD) .venv/bin/python -m pytest -m gpu $(ARGS)
 
 lint: .venv/.installed-lint
 	.venv/bin/python -m ruff check .

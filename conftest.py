@@ -2,6 +2,7 @@
 
 import doctest
 import inspect
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,11 +22,19 @@ def _unwrapped_from_module(finder: doctest.DocTestFinder, module: ModuleType, th
 doctest.DocTestFinder._from_module = _unwrapped_from_module  # type: ignore[attr-defined]
 
 
+def _needs_device_library(path: Path) -> bool:
+    """Whether a module of ours imports PyTorch or Triton, and these are not installed: the extra ``gpu``."""
+    if path.suffix != ".py" or "src" not in path.parts:
+        return False
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return any(f"import {name}" in lines and find_spec(name) is None for name in ("torch", "triton"))
+
+
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     # --doctest-modules imports every module that it meets. The scripts beside the reference numbers need R,
     # or libraries that are no part of the test environment: they are run by hand, never imported.
     if collection_path.suffix != ".py" or TESTS not in collection_path.parents:
-        return None
+        return True if _needs_device_library(collection_path) else None
     is_test = collection_path.name.startswith("test_") or collection_path.name == "conftest.py"
     return None if is_test else True
 

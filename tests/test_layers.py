@@ -42,7 +42,7 @@ DOORS = {
 }
 MODULES = sorted(path for path in SRC.rglob("*.py") if path != SRC / "__init__.py")
 
-HEAVY = ("matplotlib", "pyarrow", "dask", "pandas", "polars", "sklearn", "scipy", "starlette", "uvicorn")
+HEAVY = ("matplotlib", "pyarrow", "dask", "pandas", "polars", "sklearn", "scipy", "starlette", "torch", "uvicorn")
 
 
 def room(path: Path) -> str:

@@ -26,6 +26,7 @@ _NAMES = {
     "engines.scan": "scan",
     "evaluation.class_prior": "estimate_class_prior",
     "evaluation.comparison": "compare",
+    "evaluation.probe": "probe",
     "evaluation.recalibration": "recalibrate",
     "evaluation.regularization_path": "regularization_path",
     "evaluation.scale_comparison": "compare_widths",
@@ -69,6 +70,7 @@ if TYPE_CHECKING:  # the same for type checkers, one module a line
     from oddsmith.engines.scan import scan as scan
     from oddsmith.evaluation.class_prior import estimate_class_prior as estimate_class_prior
     from oddsmith.evaluation.comparison import compare as compare
+    from oddsmith.evaluation.probe import probe as probe
     from oddsmith.evaluation.recalibration import recalibrate as recalibrate
     from oddsmith.evaluation.regularization_path import regularization_path as regularization_path
     from oddsmith.evaluation.scale_comparison import compare_widths as compare_widths

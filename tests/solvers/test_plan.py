@@ -259,3 +259,20 @@ def test_a_solver_asked_for_is_refused_where_its_hessian_does_not_fit_into_memor
     with pytest.raises(InvalidInputError, match=r"forms a Hessian of 22,850 weights.*solver='auto'"):
         plan_for(asked, facts, Machine(memory=8e9))
     assert plan_for(asked, facts, Machine(memory=1e12)).memory > 1e10
+
+
+@pytest.mark.parametrize(
+    ("facts", "solver", "rows"),
+    [
+        ({"n_rows": 20_000_000, "n_columns": 100}, "device", [5_050, 396_039, 20_000_000]),
+        ({"n_rows": 1_000_000, "n_columns": 768, "n_classes": 1000}, "device-softmax", [62_500, 1_000_000]),
+        ({"n_rows": 500, "n_columns": 3}, "newton", [500]),
+        ({"n_rows": 1_000_000, "n_columns": 3, "link": "probit"}, "newton", [1_000_000]),
+        ({"n_rows": 1_000_000, "n_columns": 4_000}, "truncated-newton", [1_000_000]),
+        ({"n_rows": 50_000, "n_columns": 4, "n_classes": 3, "has_prior": False}, "newton", [50_000]),
+    ],
+)
+def test_rows_on_a_device(facts: dict[str, Any], solver: str, rows: list[int]) -> None:
+    found = plan(Facts(storage="device", **facts), Machine(memory=1e11))
+    assert found.solver.name == solver
+    assert [stage.rows for stage in found.stages] == rows

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from sklearn.base import BaseEstimator
 
 from oddsmith.engines.scan import is_elsewhere
+from oddsmith.rows.device import is_on_device
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,6 +23,10 @@ def streams(method: F) -> F:
 
     @wraps(method)
     def dispatch(self: BaseEstimator, X: object, *args: object, **kwargs: object) -> Any:
+        if is_on_device(X):
+            from oddsmith.data_access.device_prediction import predict_on_device
+
+            return predict_on_device(self, method, X, args, kwargs)
         if not is_elsewhere(X):
             return method(self, X, *args, **kwargs)
         from oddsmith.data_access.streamed_prediction import predict_stream

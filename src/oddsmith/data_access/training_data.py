@@ -17,6 +17,7 @@ from oddsmith.engines.scan import is_elsewhere
 from oddsmith.errors import NeedsMemoryError
 from oddsmith.numerics import Array
 from oddsmith.protocols import Labels
+from oddsmith.rows.device import import_torch, is_on_device
 
 
 def refuse_pieces(X: object, what: str, instead: str) -> None:
@@ -62,6 +63,11 @@ def read_data(
     for in rows in memory. Of data in pieces (``how``: see `scan`) one pass is made, which may ``draw`` a sample.
     With ``split`` large tables come in parts, categories as codes.
     """
+    if is_on_device(X) or (how and "device" in how):
+        import_torch()
+        from oddsmith.data_access.device_data import read_for_device
+
+        return read_for_device(model, X, y, sample_weight, offset, how or {}, reset=reset)
     if how or is_elsewhere(X):
         from oddsmith.data_access.training_stream import open_stream, read_stream
 

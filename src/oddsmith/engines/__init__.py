@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from oddsmith.engines.base import ENGINES, Engine, Progress, Source
+from oddsmith.engines.base import ENGINES, Engine, Progress, Source, is_device_source
 from oddsmith.engines.memory import MemoryEngine, MemorySource, one_blas_thread
 from oddsmith.engines.partitioned import AnySource, PartedSource, Parts, Piece
 
@@ -26,12 +26,16 @@ def __getattr__(name: str) -> object:
 
 
 def engine_of(source: Source, threads: int | None = None) -> Engine:
-    """Return the engine that folds over a source: that of its pieces, or the memory engine.
+    """Return the engine that folds over a source: that of its pieces or its device, or the memory engine.
 
     >>> import numpy as np
     >>> engine_of(MemorySource(np.eye(2), np.array([0, 1], dtype=np.int32), K=2)).name
     'memory'
     """
+    if is_device_source(source):
+        from oddsmith.engines.gpu import GpuEngine
+
+        return GpuEngine()
     engine: Engine = source.parts.engine if isinstance(source, PartedSource) else MemoryEngine(threads)
     return engine
 
@@ -51,5 +55,6 @@ __all__ = [
     "Progress",
     "Source",
     "engine_of",
+    "is_device_source",
     "one_blas_thread",
 ]

@@ -50,6 +50,15 @@ class Source(Protocol):
         """Whether rows have offsets."""
 
 
+def is_device_source(source: object) -> bool:
+    """Whether a source's rows are summed on a device; asked by name, so that PyTorch is not imported.
+
+    >>> is_device_source(None)
+    False
+    """
+    return type(source).__name__ == "DeviceSource"
+
+
 class Engine(Protocol):
     """Folds a statistic over a source. Knows nothing of models.
 

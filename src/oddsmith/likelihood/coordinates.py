@@ -8,7 +8,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from oddsmith.design.basis.base import seen_through
-from oddsmith.engines import AnySource, Engine, MemorySource, engine_of
+from oddsmith.engines import AnySource, Engine, MemorySource, engine_of, is_device_source
 from oddsmith.engines.memory import in_slices
 from oddsmith.numerics import EPS, Array
 from oddsmith.rows.split import TableForm
@@ -109,6 +109,11 @@ def find_coordinates(
     """
     if whitening is not None:
         return _whitened_coordinates(engine, source, contrast, whitening, centred)
+    if is_device_source(source):
+        from oddsmith.likelihood.device_coordinates import column_moments
+
+        center, scale = _spread(*column_moments(source), centred)  # type: ignore[arg-type]
+        return Coordinates(center=center, scale=scale, contrast=contrast, from_sample=True)
     M = source.shape.M
     if source.form is not None:
         center, scale = _spread(*_table_moments(engine, source, source.form), centred)

@@ -5,6 +5,7 @@ This is where an engine and a solver meet.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.bordered import BorderedDiagonal, last_columns
-from oddsmith.engines import AnySource, MemorySource
+from oddsmith.engines import AnySource, MemorySource, is_device_source
 from oddsmith.engines.memory import in_slices
 from oddsmith.errors import InvalidInputError
 from oddsmith.likelihood.coordinates import (
@@ -91,7 +92,8 @@ def make_objective(
     free = np.ones((contrast.shape[1], M + 1), dtype=bool)
     free[:, 0] = problem.intercept
     source, center, scale = _stored(problem, coordinates)
-    objective = FoldObjective(
+    kind, device = _kind_of_objective(problem, coordinates)
+    objective = kind(
         engine=problem.engine,
         source=source,
         center=center,
@@ -107,8 +109,18 @@ def make_objective(
         whitening=problem.whitening,
         eliminated=eliminated_columns(problem) if eliminate and (penalty is None or penalty.Q.ndim == 1) else None,
         state=ObjectiveState(passes=getattr(problem.engine, "count", 0), max_row_norm2=coordinates.longest),
+        **device,
     )
     return objective, coordinates, common
+
+
+def _kind_of_objective(problem: Problem, coordinates: Coordinates) -> tuple[type[FoldObjective], dict[str, Any]]:
+    """Return the type of the objective, and what only that type is given."""
+    if not is_device_source(problem.source):
+        return FoldObjective, {}
+    from oddsmith.likelihood.device_objective import DeviceObjective
+
+    return DeviceObjective, {"contrast": coordinates.contrast}
 
 
 def _contrast(problem: Problem) -> Array:
@@ -242,7 +254,8 @@ def fit_likelihood(problem: Problem) -> LikelihoodFit:
     x = _start_point(problem, objective, coordinates, x)
     if truncated and problem.K == 2 and isinstance(problem.source, MemorySource) and problem.link is None:
         objective = objective.with_row_curvature()
-    result = solver.minimise(objective, x, tol=problem.tol, max_iter=problem.max_iter)  # 4
+    with _memory_of(problem):
+        result = solver.minimise(objective, x, tol=problem.tol, max_iter=problem.max_iter)  # 4
     if not np.isfinite(result.final.value):
         raise InvalidInputError(
             f"The objective is not finite at the weights that solver={solver.name!r} reached: its steps were too "
@@ -251,6 +264,15 @@ def fit_likelihood(problem: Problem) -> LikelihoodFit:
     learned = fitted_state(problem, objective, coordinates, common, result, costly=truncated)
     certificate = _reported_certificate(problem, objective, coordinates, result)
     return likelihood_fit(learned, result, certificate, chosen, flat=flat)  # 5
+
+
+def _memory_of(problem: Problem) -> AbstractContextManager[None]:
+    """Return a context that says so in a sentence if a device runs out of memory."""
+    if not is_device_source(problem.source):
+        return nullcontext()
+    from oddsmith.likelihood.device_coordinates import device_memory
+
+    return device_memory(problem.source)  # type: ignore[arg-type]
 
 
 def likelihood_fit(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from oddsmith.engines import AnySource, Engine, MemorySource, PartedSource, Progress
+from oddsmith.engines import AnySource, Engine, MemorySource, PartedSource, Progress, is_device_source
 from oddsmith.errors import NeedsMemoryError
 from oddsmith.kernels.curvature import has_half_precision
 from oddsmith.likelihood.coordinates import Coordinates, is_large
@@ -106,6 +106,8 @@ def facts_of(problem: Problem, coordinates: Coordinates, eliminated: tuple[int, 
 
 
 def _storage(source: AnySource) -> Storage:
+    if is_device_source(source):
+        return "device"
     if source.is_sparse:
         return "sparse"
     if source.transform is not None:
@@ -116,7 +118,11 @@ def _storage(source: AnySource) -> Storage:
 
 
 def machine_of(problem: Problem) -> Machine:
-    """Return this machine, as far as the plan of a problem asks for it."""
+    """Return this machine, as far as the plan of a problem asks for it; or the device that its rows lie on."""
+    if is_device_source(problem.source):
+        from oddsmith.likelihood.device_coordinates import device_machine
+
+        return device_machine(problem.source)  # type: ignore[arg-type]
     return Machine.here(half_precision=is_large(problem.source) and has_half_precision())
 
 

@@ -57,6 +57,7 @@ from oddsmith.priors import PRIORS, Anchored, Inherited, Quadratic
 from oddsmith.protocols import ClassifierLike
 from oddsmith.records import Certificate, Trace
 from oddsmith.solvers import SOLVERS
+from oddsmith.solvers.device import DeviceQuasiNewton, DeviceSoftmax
 from oddsmith.solvers.plan import Plan, Stage
 from oddsmith.statistic import STATISTICS, Shape
 from oddsmith.statistics import CurvatureParams, FeaturesParams, MomentsParams
@@ -67,6 +68,7 @@ from oddsmith.statistics.scores import LeverageParams
 
 RECORDS = (
     *(Certificate, Trace, Plan, Stage, Selection, Separation),
+    *(DeviceQuasiNewton, DeviceSoftmax),
     *(Expansion, Coordinates, BorderedDiagonal, FittedState, EarlierRows, OnlineState, Anchored, Inherited, Quadratic),
     *(Folded, Solution, ColumnPlan, NaiveDensities, GaussianDensities),
     *(families.BernoulliColumns, families.CategoricalColumns, families.GaussianColumns),

@@ -8,12 +8,18 @@ from typing import Self
 import numpy as np
 
 from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.evaluation.probe import Probe
 from oddsmith.evaluation.scale_comparison import WidthComparison
 from oddsmith.numerics import Array
 from oddsmith.plots.style import AxesLike, Display, Panel, color_of, legend_above, line_of, marker_of
 from oddsmith.protocols import ClassifierLike
 
-CRITERIA = {"log_evidence": "log evidence", "loo": "leave-one-out", "cv": "cross-validation"}
+CRITERIA = {
+    "log_evidence": "log evidence",
+    "loo": "leave-one-out",
+    "cv": "cross-validation",
+    "held_out": "held-out rows",
+}
 
 
 @dataclass(eq=False)
@@ -23,9 +29,9 @@ class WidthDisplay(Display):
     Attributes
     ----------
     width : array of length n
-    criteria : dict from ``"log_evidence"``, ``"loo"``, ``"cv"`` to array of length n
+    criteria : dict from ``"log_evidence"``, ``"loo"``, ``"cv"``, ``"held_out"`` to array of length n
         The log evidence is to be large, the log losses of the others are to be small.
-    errors : dict from ``"loo"``, ``"cv"`` to array of length n
+    errors : dict from ``"loo"``, ``"cv"``, ``"held_out"`` to array of length n
         Standard errors.
     chosen : dict from criterion to width
 
@@ -48,7 +54,16 @@ class WidthDisplay(Display):
         curve = {name: np.asarray(values, dtype=np.float64) for name, values in comparison.curve.items()}
         chosen = {"log_evidence" if m == "evidence" else m: float(s.width) for m, s in comparison.selections.items()}
         errors = {name: curve[f"{name}_error"] for name in ("loo", "cv")}
-        return cls(curve["width"], {name: curve[name] for name in CRITERIA}, errors, chosen)
+        criteria = {name: curve[name] for name in CRITERIA if name in curve}
+        return cls(curve["width"], criteria, errors, chosen)
+
+    @classmethod
+    def from_probe(cls, result: Probe) -> Self:
+        """Take what `probe` returned: the log loss of held-out rows over the scales."""
+        table = {name: np.asarray(values, dtype=np.float64) for name, values in result.to_dict().items()}
+        order = np.argsort(table["scale"])
+        scale, loss, error = (table[name][order] for name in ("scale", "log_loss", "std_error"))
+        return cls(scale, {"held_out": loss}, {"held_out": error}, {"held_out": result.best_scale})
 
     @classmethod
     def from_estimator(cls, model: ClassifierLike, *, ax: AxesLike = None) -> Self:

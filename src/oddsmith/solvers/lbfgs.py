@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from operator import matmul
 
 import numpy as np
 
@@ -32,6 +34,7 @@ def lbfgs(
     order: Callable[[list[float]], int] = gradient_only,
     pairs: Pairs | None = None,
     rounding: float = 8.0 * EPS,
+    memory: int | None = None,
 ) -> ObjectiveValue:
     """Return the end of L-BFGS from ``x`` with ``preconditioner`` as the first guess of the Hessian.
 
@@ -41,9 +44,10 @@ def lbfgs(
       3. shortens the step until the objective falls; where steps must be shortened again and again, it gives up,
       4. keeps the step and the change of the gradient, if the curvature along it is positive.
 
-    ``order`` of the norms of the gradient so far says what the next evaluation is asked for. ``pairs`` are those that
-    are known before, and those that are found are added to them. ``rounding`` is that of the objective's value,
-    relative to it.
+    Weights and gradients may be arrays or tensors. ``order`` of the norms of the gradient so far says what the next
+    evaluation is asked for. ``pairs`` are those that are known before, and those that are found are added to them.
+    ``rounding`` is that of the objective's value, relative to it. ``memory`` is how many pairs are kept (default: the
+    policy's).
     """
     pairs = [] if pairs is None else pairs
     norms: list[float] = []
@@ -57,23 +61,24 @@ def lbfgs(
         if order is not gradient_only:
             norms.append(preconditioner.norm(e.gradient))
         p = two_loop(e.gradient, pairs, preconditioner.solve, preconditioner.norm)  # 2
-        if halvings > policy.POLICY.halvings or not np.isfinite(p).all():
+        slope = float(p @ e.gradient)
+        if halvings > policy.POLICY.halvings or not math.isfinite(slope):
             break
-        moved = line_search(objective, e, p, float(p @ e.gradient), order=order(norms), rounding=rounding)  # 3
+        moved = line_search(objective, e, p, slope, order=order(norms), rounding=rounding)  # 3
         if moved is None:
             break
         f, step = moved
         halvings -= float(np.log2(step))
-        add_pair(pairs, f.w - e.w, f.gradient - e.gradient)  # 4
+        add_pair(pairs, f.w - e.w, f.gradient - e.gradient, memory)  # 4
         e = f
     return e
 
 
-def add_pair(pairs: Pairs, dx: Array, dg: Array) -> None:
-    """Append a pair if its curvature is positive; the oldest beyond the memory is dropped."""
+def add_pair(pairs: Pairs, dx: Array, dg: Array, memory: int | None = None) -> None:
+    """Append a pair if its curvature is positive; the oldest beyond the memory (by default the policy's) is dropped."""
     curvature = float(dx @ dg)
-    if curvature > 1e-12 * np.linalg.norm(dx) * np.linalg.norm(dg):
-        pairs[:] = [*pairs[1 - policy.POLICY.memory :], (dx, dg, curvature)]
+    if curvature > 1e-12 * math.sqrt(float(dx @ dx) * float(dg @ dg)):
+        pairs[:] = [*pairs[1 - (memory or policy.POLICY.memory) :], (dx, dg, curvature)]
 
 
 def two_loop(
@@ -81,7 +86,7 @@ def two_loop(
     pairs: Sequence[Pair],
     solve: Callable[[Array], Array],
     norm: Callable[[Array], float] | None = None,
-    dot: Callable[[Array, Array], float | Array] = np.dot,
+    dot: Callable[[Array, Array], float | Array] = matmul,
 ) -> Array:
     """Return the L-BFGS direction H⁻¹ g, where ``solve`` applies the inverse of a first guess of the Hessian.
 
@@ -91,7 +96,7 @@ def two_loop(
     >>> two_loop(np.array([2.0]), [(np.array([1.0]), np.array([4.0]), 4.0)], lambda q: q).tolist()
     [0.5]
     """
-    q = g.copy()
+    q = g + 0.0
     alphas = []
     for dx, dg, curvature in reversed(pairs):
         alphas.append(dot(dx, q) / curvature)

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from oddsmith.errors import InvalidInputError
 from oddsmith.solvers import policy as in_force
 from oddsmith.solvers.base import Solver
+from oddsmith.solvers.device import DeviceQuasiNewton, DeviceSoftmax, device_sizes
 from oddsmith.solvers.diagonal_lbfgs import DiagonalLBFGS
 from oddsmith.solvers.newton import Newton
 from oddsmith.solvers.policy import Policy
@@ -22,7 +23,7 @@ from oddsmith.solvers.progressive_batching import BatchSchedule
 from oddsmith.solvers.subsampled import SubsampledQuasiNewton, start_alone_rows, start_sizes, subsample_sizes
 from oddsmith.solvers.truncated_newton import TruncatedNewton
 
-Storage = Literal["dense", "dense by columns", "sparse", "lazy", "table"]
+Storage = Literal["dense", "dense by columns", "sparse", "lazy", "table", "device"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,6 +253,8 @@ class Planner:
     def choose(self) -> Plan:
         """Return the plan that suits the facts, whatever memory it takes."""
         facts, weights, flat = self.facts, self.facts.n_weights, not self.facts.has_prior
+        if facts.storage == "device":
+            return self.on_device()
         if facts.eliminated or self.narrow_table:
             return self.table()
         if weights > self.policy.largest_hessian:
@@ -276,6 +279,24 @@ class Planner:
             return Plan(stages, reason, 20, DiagonalLBFGS(watch_divergence=flat))
         stage = self.stage("Newton", facts.n_rows, 7, hessians=7)
         return Plan((stage,), f"since a Hessian of {weights:,} weights costs little", 7, Newton(watch_divergence=flat))
+
+    def on_device(self) -> Plan:
+        """Return the plan for rows on a device: its solver where that serves, else Newton's method by folds there."""
+        facts, flat, n = self.facts, not self.facts.has_prior, self.facts.n_rows
+        weights, small = facts.n_weights, self.policy.device_least_rows
+        if facts.link != "logit":
+            return plan_for(Newton(watch_divergence=flat), facts, self.machine, "since the link is not the logit")
+        if facts.n_classes > 2 and not flat:
+            stages = (self.stage("L-BFGS", n // 16, 20), self.stage("mixed-precision refinement", n, 40))
+            return Plan(stages, "since the rows lie on a device", 45, DeviceSoftmax())
+        if facts.n_classes == 2 and n >= max(small, 4 * weights) and weights <= self.policy.largest_hessian:
+            start, large = device_sizes(n, facts.shape[1], self.policy)
+            stages = (self.stage("Newton", min(start, n), 6, hessians=6), self.stage("Newton", large, 2, hessians=2))
+            reason = f"since the rows lie on a device, with {n // weights:,} of them for each of {weights:,} weights"
+            return Plan((*stages, self.stage("L-BFGS", n, 4)), reason, 4, DeviceQuasiNewton(polish=flat))
+        if weights > self.policy.largest_hessian:
+            return self.truncated_newton(f"since a Hessian of {weights:,} weights is not formed")
+        return plan_for(Newton(watch_divergence=flat), facts, self.machine, "since rows are few")
 
     @property
     def large(self) -> bool:

@@ -192,6 +192,33 @@ class Policy:
     half_margin: float = 0.2
     """A search goes on to this part of the gradient that a certificate needs: it costs little there."""
 
+    # On a device.
+    device_rows_per_weight: tuple[tuple[int, int], tuple[int, int]] = ((50, 400), (8, 160))
+    device_elements: int = 40_000_000
+    """Rows for each weight of the smaller and the larger subsample there, of few weights and of many, and numbers of
+    the latter: its Hessian costs less than a pass (H200, 20,000,000 × 100: three passes; 2,000,000 × 1,000: five)."""
+    device_sample_share: tuple[float, float] = (0.02, 0.04)
+    device_sample_numbers: int = 8_000_000
+    """Share of the rows, of few weights and of many, and numbers beside them, that the larger subsample has at most: it
+    is copied, in float64 and in half precision."""
+    device_certificate_rows: int = 30
+    """Rows for each weight, where they are many, whose Hessian certifies."""
+    device_least_rows: int = 20_000
+    """Rows from which a fit on a device begins on a subsample; fewer are a few launches of kernels anyway."""
+    softmax_rows: int = 65_536
+    softmax_memory: int = 10
+    softmax_overshoot: float = 0.5
+    softmax_start_iterations: int = 12
+    softmax_iterations: int = 30
+    softmax_progress: float = 0.02
+    softmax_intercept_steps: int = 3
+    """Softmax on a device: rows of a subsample, at least; pairs that L-BFGS keeps; the slope at the end of a step,
+    against that at its beginning, from which it is too long; iterations on a subsample, and between two gradients in
+    float64; what such a search leaves of the gradient; Newton steps of the intercepts at the end (H200, 1,281,167 × 768
+    of 1,000 classes: about 45 passes)."""
+    inverse_iterations: int = 8
+    """Steps of inverse iteration that guess the smallest eigenvalue, which a factor then bounds."""
+
     # L-BFGS and Newton.
     newton_digits: float = 0.01
     """Newton stops at this part of the tolerance, in standard errors: R prints the digits that it leaves."""

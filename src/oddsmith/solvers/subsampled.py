@@ -151,7 +151,7 @@ class SubsampledQuasiNewton:
         steps = min(settings.full_iterations, max_iter)
         e = lbfgs(objective, x, certificate.preconditioner, close, steps, recorder, order=order)  # 2
         if self.polish:
-            return _polished(objective, e, recorder, tol, max_iter)  # 4
+            return polished(objective, e, recorder, tol, max_iter)  # 4
         left = most - len(recorder.records)
         if close(e) or left < 1:
             return recorder.result(e, certificate.at(e))
@@ -362,7 +362,7 @@ def _by_one_hessian(
     return continue_with_newton(newton, objective, e.w, recorder, tol, max_iter)
 
 
-def _polished(objective: Subsampled, e: ObjectiveValue, recorder: Recorder, tol: float, max_iter: int) -> SolverResult:
+def polished(objective: Subsampled, e: ObjectiveValue, recorder: Recorder, tol: float, max_iter: int) -> SolverResult:
     """End with the Hessian of all rows and a Newton step without a pass; with more of them if that is not enough."""
     e = objective.evaluate(e.w, order=2)
     final, certificate = unchecked_newton_step(objective, e, e.factor(), tol)

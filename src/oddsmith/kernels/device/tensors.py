@@ -1,0 +1,57 @@
+"""Small helpers around tensors: which device, how many rows at once, what is there to compute with."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import torch
+
+Tensor: TypeAlias = Any
+"""A torch tensor. The package is optional, and carries no types where it is missing."""
+
+CHUNK_NUMBERS = 1 << 24
+"""Numbers of a chunk of rows: 64 MB of float32, what a device computes at full speed and its cache nearly holds."""
+
+
+@lru_cache(maxsize=1)
+def _triton() -> bool:
+    try:
+        import triton  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def has_triton(X: Tensor) -> bool:
+    """Whether fused kernels run where a tensor lies (on the CPU: in Triton's interpreter, for tests)."""
+    return _triton() and (X.is_cuda or os.environ.get("TRITON_INTERPRET") == "1")
+
+
+def on_device(X: Tensor, shape: int | tuple[int, ...], dtype: Any = torch.float64) -> Tensor:
+    """Return zeros where a tensor lies."""
+    return torch.zeros(shape, dtype=dtype, device=X.device)
+
+
+def chunks(n: int, M: int, numbers: int = CHUNK_NUMBERS) -> list[tuple[int, int]]:
+    """Return ranges of n rows of M numbers, each of about so many numbers.
+
+    >>> chunks(5, 1 << 23)
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    step = max(1, numbers // max(1, M))
+    return [(i, min(i + step, n)) for i in range(0, n, step)]
+
+
+def split_parts(W: Tensor, kind: Any) -> list[Tensor]:
+    """Return matrices of a type whose sum is W, nearly: two of half precision."""
+    first = W.to(kind)
+    return [first, (W - first.to(W.dtype)).to(kind)] if kind == torch.float16 else [first]
+
+
+def split_product(A: Tensor, B: Tensor, C: Tensor | None, wide: Any) -> Tensor:
+    """Return ``C + A B``, summed in a wider type than that of the factors where they are of half precision."""
+    if A.dtype == wide:
+        return A @ B if C is None else torch.addmm(C, A, B, out=C)
+    return torch.mm(A, B, out_dtype=wide) if C is None else torch.addmm(C, A, B, out_dtype=wide)

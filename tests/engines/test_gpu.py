@@ -1,0 +1,276 @@
+"""Fits on a device: the same code on PyTorch's CPU device, and on a GPU where there is one."""
+
+import os
+import subprocess
+import sys
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from oddsmith import (  # noqa: E402
+    FisherDiscriminant,
+    GaussianClassifier,
+    GaussianPrior,
+    LeastSquaresClassifier,
+    LogisticRegression,
+    NaiveBayes,
+    Polynomial,
+    load,
+    probe,
+)
+from oddsmith.engines.gpu import DeviceSource, GpuEngine  # noqa: E402
+from oddsmith.errors import InvalidInputError  # noqa: E402
+from oddsmith.likelihood.device_coordinates import device_machine, device_memory  # noqa: E402
+from oddsmith.testing import check_rows  # noqa: E402
+
+pytestmark = pytest.mark.gpu
+DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+
+
+@pytest.fixture(params=DEVICES)
+def device(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def problem(rows: int, columns: int, classes: int = 2, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, columns))
+    A = 1.5 * X @ rng.normal(size=(columns, classes)) / np.sqrt(columns)
+    y = (A + rng.gumbel(size=A.shape)).argmax(axis=1)
+    return X * np.exp(rng.normal(size=columns)) + rng.normal(size=columns), y
+
+
+def objective(model: LogisticRegression, X: np.ndarray, y: np.ndarray, scale: float) -> float:
+    log_p = model.predict_log_proba(X)
+    return float(-log_p[np.arange(len(y)), y].sum() + 0.5 * (model.coef_**2).sum() / scale**2)
+
+
+def test_rows_on_a_device_keep_the_laws_of_storages() -> None:
+    from oddsmith.rows.device import DeviceRows
+
+    check_rows(DeviceRows)
+
+
+def test_the_engine_folds_every_statistic_as_the_memory_engine_does(device: str) -> None:
+    def source(X: np.ndarray, t: np.ndarray, K: int, s: np.ndarray | None) -> DeviceSource:
+        there = [None if part is None else torch.as_tensor(part, device=device) for part in (X, t, s)]
+        return DeviceSource(X=there[0], t=there[1], K=K, s=there[2])
+
+    from oddsmith.engines import MemoryEngine, MemorySource
+    from oddsmith.statistic import STATISTICS, Shape
+    from oddsmith.statistics import Curvature, Moments, MomentsParams
+
+    X, y = problem(400, 5, 3)
+    t, s = y.astype(np.int32), np.random.default_rng(1).integers(0, 3, size=400).astype(float)
+    cases = [(Moments, MomentsParams(3, "full"))]
+    cases += [(Curvature, at) for at in STATISTICS["curvature"].example_params(Shape(5, 3), np.random.default_rng(2))]
+    for statistic, params in cases:
+        ours = GpuEngine().fold(statistic, source(X, t, 3, s), params)
+        theirs = MemoryEngine().fold(statistic, MemorySource(X, t, 3, s), params)
+        for name, value in vars(theirs).items():
+            if value is not None:
+                np.testing.assert_allclose(getattr(ours, name), value, rtol=2e-5 if name == "longest" else 1e-9)
+
+
+@pytest.mark.parametrize("columns", [6, 160])
+@pytest.mark.parametrize("prior", [None, 1.0])
+def test_weights_equal_those_of_the_cpu(device: str, columns: int, prior: float | None) -> None:
+    if prior is None and columns > 6:
+        pytest.skip("the case of few columns covers it")
+    X, y = problem(24_000, columns)
+    model = LogisticRegression(prior=prior, tol=1e-10).fit(torch.as_tensor(X, device=device), torch.as_tensor(y))
+    cpu = LogisticRegression(prior=prior, tol=1e-13).fit(X, y)
+    assert model.certificate_.converged and model.certificate_.rigorous
+    assert "on all rows" in model.certificate_.method
+    errors = np.array(LogisticRegression().fit(X, y).summary().to_dict()["std_error"])[1:] if columns == 6 else 0.02
+    near = 1e-6 if prior is None else 2e-2  # of a standard error: with a prior the gap is what was asked for
+    assert np.abs((model.coef_[0] - cpu.coef_[0]) / errors).max() < near
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "float16", "bfloat16"])
+def test_the_certificate_is_true(device: str, kind: str) -> None:
+    for seed, (classes, scale) in enumerate([(2, 1.0), (2, 0.1), (4, 1.0), (4, 10.0)]):
+        X, y = problem(21_000 if classes == 2 else 3_000, 8, classes, seed)
+        rows = torch.as_tensor(X, device=device).to(getattr(torch, kind))
+        model = LogisticRegression(prior=scale, tol=1e-7).fit(rows, torch.as_tensor(y, device=device))
+        exact = rows.to(torch.float64).cpu().numpy()
+        best = LogisticRegression(prior=scale, tol=1e-13).fit(exact, y)
+        above = objective(model, exact, y, scale) - objective(best, exact, y, scale)
+        assert model.certificate_.converged
+        assert above <= model.certificate_.gap + 1e-9 * abs(objective(best, exact, y, scale))
+
+
+def test_a_fit_has_the_same_bits_again(device: str) -> None:
+    X, y = (torch.as_tensor(part, device=device) for part in problem(21_000, 5))
+    one, two = (LogisticRegression(prior=1.0).fit(X, y) for _ in range(2))
+    assert (one.coef_ == two.coef_).all()
+
+
+def test_rows_in_slices_give_the_same_weights(device: str) -> None:
+    X, y = problem(24_000, 5)
+    source = DeviceSource(X=torch.as_tensor(X), t=torch.as_tensor(y, device=device).to(torch.uint8), K=2)
+    streamed = replace(source, slice_rows=5_000)
+    assert sum(len(block.X) for block in streamed.blocks()) == 24_000
+    assert [len(block.X) for block in streamed.blocks()][-1] == 4_000
+    from oddsmith.likelihood.fit import fit_likelihood
+    from oddsmith.likelihood.problem import Problem
+
+    def fit(rows: DeviceSource) -> np.ndarray:
+        counts = np.bincount(y).astype(float)
+        given = {"intercept": True, "reference": None, "solver": "auto", "tol": 1e-10, "max_iter": 100}
+        prior = GaussianPrior(scale=1.0)
+        return fit_likelihood(Problem(engine=GpuEngine(), source=rows, prior=prior, class_weight=counts, **given)).coef
+
+    np.testing.assert_allclose(fit(streamed), fit(replace(source, X=source.X.to(device))), rtol=1e-6)
+
+
+def test_sample_weights_count_rows(device: str) -> None:
+    X, y = problem(22_000, 4)
+    s = np.random.default_rng(0).integers(0, 3, size=len(X))
+    model = LogisticRegression(prior=1.0, tol=1e-10).fit(torch.as_tensor(X, device=device), y, sample_weight=s)
+    cpu = LogisticRegression(prior=1.0, tol=1e-12).fit(X, y, sample_weight=s)
+    np.testing.assert_allclose(model.coef_, cpu.coef_, atol=1e-4)
+    assert model._learned.n_rows == np.count_nonzero(s)
+
+
+def test_predictions_are_tensors_where_the_rows_lie(device: str, tmp_path) -> None:
+    X, y = problem(2_000, 4, 3)
+    rows = torch.as_tensor(X, device=device)
+    model = LogisticRegression(prior=1.0).fit(rows, torch.as_tensor(y))
+    P = model.predict_proba(rows)
+    assert isinstance(P, torch.Tensor) and P.device.type == device and P.dtype == torch.float64
+    np.testing.assert_allclose(P.cpu().numpy(), model.predict_proba(X), atol=1e-12)
+    np.testing.assert_allclose(model.predict_log_proba(rows).cpu().numpy(), np.log(model.predict_proba(X)), atol=1e-9)
+    assert (model.predict(rows) == model.predict(X)).all()
+    model.save(tmp_path / "model.odds")
+    assert (load(tmp_path / "model.odds").predict(X) == model.predict(X)).all()
+    script = f"import sys, oddsmith; oddsmith.load({str(tmp_path / 'model.odds')!r}); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_labels_are_of_any_kind(device: str) -> None:
+    X, y = problem(500, 3)
+    rows = torch.as_tensor(X, device=device)
+    for labels in (np.array(["a", "b"])[y], y.astype(bool), 7 - 3 * y):
+        given = torch.as_tensor(labels, device=device) if labels.dtype.kind != "U" else labels
+        model = LogisticRegression(prior=1.0).fit(rows, given)
+        assert model.classes_.tolist() == np.unique(labels).tolist()
+        assert (model.predict(rows) == LogisticRegression(prior=1.0).fit(X, labels).predict(X)).all()
+
+
+@pytest.mark.parametrize("kind", [LeastSquaresClassifier, GaussianClassifier, FisherDiscriminant, NaiveBayes])
+def test_other_models_fit_tensors_as_arrays(device: str, kind: type) -> None:
+    X, y = problem(600, 4, 3)
+    rows = torch.as_tensor(X, device=device)
+    assert (kind().fit(rows, torch.as_tensor(y)).predict(rows) == kind().fit(X, y).predict(X)).all()
+
+
+def test_standard_errors_come_from_the_hessian_on_the_device(device: str) -> None:
+    X, y = problem(21_000, 4)
+    ours = LogisticRegression().fit(torch.as_tensor(X, device=device), y).summary().to_dict()["std_error"]
+    np.testing.assert_allclose(ours, LogisticRegression().fit(X, y).summary().to_dict()["std_error"], rtol=1e-8)
+
+
+def test_a_probe_on_a_device_scores_as_one_in_memory(device: str) -> None:
+    for classes in (2, 4):
+        X, y = problem(4_000, 6, classes)
+        ours = probe(torch.as_tensor(X, device=device), torch.as_tensor(y), scales=[0.1, 1.0])
+        theirs = probe(X, y, scales=[0.1, 1.0])
+        assert all(ours.to_dict()["converged"]) and ours.best_scale == theirs.best_scale
+        for name in ("log_loss", "std_error", "accuracy"):
+            np.testing.assert_allclose(ours.to_dict()[name], theirs.to_dict()[name], rtol=2e-3)
+        np.testing.assert_allclose(ours.model.coef_, theirs.model.coef_, atol=5e-3)
+
+
+def test_the_machine_of_a_plan_is_the_device(device: str) -> None:
+    source = DeviceSource(X=torch.zeros(8, 2, device=device), t=torch.zeros(8, dtype=torch.uint8, device=device), K=2)
+    assert (device_machine(source).bytes_per_second > 1e12) == (device == "cuda")
+
+
+def test_bad_input_gets_a_sentence(device: str) -> None:
+    X, y = problem(300, 3)
+    rows = torch.as_tensor(X, device=device)
+    hole = rows.clone()
+    hole[7, 1] = torch.nan
+    for what, call in {
+        "row 7": lambda: LogisticRegression(prior=1.0).fit(hole, y),
+        "basis= was given": lambda: LogisticRegression(basis=Polynomial(2)).fit(rows, y),
+        "offset= was given": lambda: LogisticRegression().fit(rows, y, offset=y),
+        "y 5 labels": lambda: LogisticRegression().fit(rows, y[:5]),
+        "one class only": lambda: LogisticRegression().fit(rows, torch.zeros(300, dtype=torch.int64)),
+        "N × D": lambda: LogisticRegression().fit(rows[0], y),
+        "fitted to 3": lambda: LogisticRegression(prior=1.0).fit(rows, y).predict_proba(rows[:, :2]),
+        "'cuda:1' or the like": lambda: LogisticRegression().fit(X, y, device="gpu"),
+        "64 bits": lambda: LogisticRegression().fit(X, y, device="mps"),
+    }.items():
+        with pytest.raises(InvalidInputError, match=what):
+            call()
+    if device == "cpu" and not torch.cuda.is_available():
+        with pytest.raises(InvalidInputError, match="sees none"):
+            LogisticRegression().fit(X, y, device="cuda")
+
+
+def test_the_end_of_memory_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Properties:
+        total_memory = 10**9
+
+    freed = []
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Properties)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 8 * 10**8)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: freed.append(True))
+    source = DeviceSource(X=torch.zeros(1000, 100), t=torch.zeros(1000, dtype=torch.uint8), K=2)
+    with pytest.raises(InvalidInputError, match=r"1,000 rows take 0\.0004 GB of its 1, and .* 0\.8\. About .* rows"):
+        with device_memory(source):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+    assert freed
+
+
+def test_the_certificate_is_true_where_steps_go_too_far() -> None:
+    """Rows that nearly separate the classes make Newton's first steps on a subsample too long."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_t(2, size=(21_000, 6))
+    y = (X @ rng.normal(size=6) * 8 + rng.logistic(size=len(X)) > 0).astype(int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = LogisticRegression(prior=100.0).fit(torch.as_tensor(X), y)
+    best = LogisticRegression(prior=100.0, tol=1e-13).fit(X, y)
+    assert model.certificate_.converged
+    assert objective(model, X, y, 100.0) - objective(best, X, y, 100.0) <= model.certificate_.gap + 1e-7
+
+
+def test_kernels_in_triton_equal_the_products_of_pytorch() -> None:
+    pytest.importorskip("triton", reason="Triton is not installed")
+    script = """
+import torch
+from oddsmith.kernels.device import logistic, softmax
+torch.manual_seed(0)
+X, s = torch.randn(70, 20) + 0.5, torch.randint(0, 3, (70,)).double()
+w, c, b = torch.randn(20).double(), torch.full((20,), 0.5).double(), torch.ones(3).double()
+t, W = torch.randint(0, 2, (70,)).to(torch.uint8), torch.randn(3, 20).double()
+def sums(exact):
+    two = logistic.logistic_sums(X, t, s, w, b[:1], c, c, exact=exact)
+    loss, gradient = softmax.softmax_sums(X, t, s, W, b, c, c, exact=exact)
+    return torch.cat([two, loss[None], gradient.ravel()])
+for exact, near in ((True, 1e-5), (False, 1e-4)):
+    fused = sums(exact)
+    for module in (logistic, softmax):
+        module.has_triton, kept = (lambda X: False), module.has_triton
+    plain = sums(exact)
+    for module in (logistic, softmax):
+        module.has_triton = kept
+    assert (fused - plain).abs().max() < near, (fused - plain).abs().max()
+print("equal")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "TRITON_INTERPRET": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.strip() == "equal", done.stderr
