@@ -22,6 +22,7 @@ import os
 import py_compile
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -69,7 +70,8 @@ RECORDED = (
     *("decision", "inference", "statistics", "kernels", "solvers", "likelihood", "models", "evaluation"),
     *("prior_selection", "design", "persistence", "report"),
 )
-SECONDS = {"room": 8.0, "wider": 15.0}  # of tests that are chosen, as they were recorded
+SECONDS = {"room": 5.0, "wider": 10.0}  # of tests that are chosen, as they were recorded
+CPU_SECONDS = 90  # after which a run has taken too long
 # What tests import, loaded once: each run is a child of this process that begins with them.
 LIBRARIES = "numpy scipy.linalg scipy.special scipy.stats scipy.optimize sklearn.linear_model pandas pyarrow polars"
 
@@ -273,6 +275,7 @@ def _run_pytest(folder: Path, log: Path, files: Iterable[str], chosen: Chosen | 
     os.chdir(folder)
     sys.path[:0] = [str(folder / "src"), str(folder)]
     os.environ["PYTHONPATH"] = str(folder / "src")
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     with log.open("w") as out:
         os.dup2(out.fileno(), 1)
         os.dup2(out.fileno(), 2)
@@ -306,6 +309,8 @@ def run_tests(folder: Path, files: Iterable[str], chosen: Chosen | None, seconds
     code = os.waitstatus_to_exitcode(status)
     if code in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
         return "passed"
+    if code in (-signal.SIGXCPU, -signal.SIGKILL):
+        return "took too long"
     said = log.read_text(errors="replace")
     named = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", said, flags=re.MULTILINE)
     return str(named[0]) if named else f"pytest ended with {code}: {said.strip().splitlines()[-1:]}"
@@ -355,13 +360,13 @@ class Trial:
             own = {test: cost for test, cost in calling.items() if test.startswith(tuple(tests))}
             chosen = choose(own, SECONDS["room"])
             if calling:
-                result = run_tests(self.folder, self.files(tests, chosen), Chosen(chosen, self.recorded), 240)
+                result = run_tests(self.folder, self.files(tests, chosen), Chosen(chosen, self.recorded), 900)
             else:
-                result = run_tests(self.folder, tests, None, 600)
+                result = run_tests(self.folder, tests, None, 900)
             wider = choose({test: cost for test, cost in calling.items() if test not in own}, SECONDS["wider"])
             if result == "passed" and wider:
                 files = dict.fromkeys(test.partition("::")[0] for test in wider)
-                result = run_tests(self.folder, files, Chosen(wider, self.recorded), 400)
+                result = run_tests(self.folder, files, Chosen(wider, self.recorded), 900)
             return result
         finally:
             path.write_text(text, encoding="utf-8")

@@ -9,7 +9,10 @@ from tests.policies import set_policy
 
 from oddsmith import Design, LogisticRegression
 from oddsmith.design import table as design_table
+from oddsmith.engines import MemorySource
 from oddsmith.errors import CollinearityWarning, SeparationWarning
+from oddsmith.likelihood.one_class_levels import find_one_class_levels
+from oddsmith.rows import CodeRows, SplitRows
 
 
 def by_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,3 +64,23 @@ def test_what_separates_the_other_rows_is_named_too(monkeypatch: pytest.MonkeyPa
     by_code(monkeypatch)
     with pytest.warns(SeparationWarning, match="completely separated by.*'x'"):
         LogisticRegression().fit(table, np.where(table["f"] == "f2", 1, x > 0.0))
+
+
+def test_the_direction_of_later_rounds_undoes_nothing_of_earlier_ones() -> None:
+    """Each row that levels of one class fit perfectly lies on the side of its class, in whichever round it left."""
+    rng = np.random.default_rng(0)
+    found_in_rounds = 0
+    for _ in range(300):
+        n, sizes = int(rng.integers(6, 14)), rng.integers(2, 5, 3)
+        codes = [rng.integers(0, size, n).astype(np.int8) for size in sizes]
+        factors = [CodeRows(code, int(size), dropped=0) for code, size in zip(codes, sizes, strict=True)]
+        t = rng.integers(0, 2, n).astype(np.int32)
+        found = find_one_class_levels(MemorySource(SplitRows(tuple(factors)), t, 2), intercept=True)
+        if found is None:
+            continue
+        columns = [code[:, None] == np.arange(1, size) for code, size in zip(codes, sizes, strict=True)]
+        activation = found.direction[0] + np.hstack(columns) @ found.direction[1:]
+        assert (activation[found.rows] * (2 * t - 1)[found.rows] > 0.0).all()
+        assert (activation[~found.rows] == 0.0).all()
+        found_in_rounds += len(np.unique(np.abs(found.direction))) > 3
+    assert found_in_rounds > 20

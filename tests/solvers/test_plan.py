@@ -226,6 +226,17 @@ def test_expected_time_and_passes_are_those_of_measured_fits() -> None:
         assert abs(chosen.passes - passes) <= passes / 3, about
 
 
+def test_the_memory_of_a_plan_is_that_of_its_matrices_and_copies() -> None:
+    """A Hessian, its factor and two matrices to work in; vectors where none is formed; a copy of the subsample."""
+    newton = plan(Facts(n_rows=4000, n_columns=40), Machine()).stages[0]
+    assert newton.memory == 4 * np.zeros((41, 41)).nbytes
+    sampled = plan(Facts(n_rows=100_000, n_columns=20), Machine()).stages[0]
+    assert sampled.rows == 4000
+    assert sampled.memory == np.zeros((4000, 20)).nbytes + 4 * np.zeros((21, 21)).nbytes
+    wide = plan(Facts(n_rows=327_346, n_columns=9000, storage="table", elements=8.0 * 327_346), Machine()).stages[-1]
+    assert wide.solver == "truncated Newton" and wide.memory == 12 * np.zeros(9001).nbytes
+
+
 @pytest.mark.parametrize(
     ("facts", "sentence"),
     [
