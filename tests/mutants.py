@@ -70,7 +70,6 @@ RECORDED = (
     *("decision", "inference", "statistics", "kernels", "solvers", "likelihood", "models", "evaluation"),
     *("prior_selection", "design", "persistence", "report"),
 )
-SECONDS = {"room": 5.0, "wider": 10.0}  # of tests that are chosen, as they were recorded
 CPU_SECONDS = 90  # after which a run has taken too long
 # What tests import, loaded once: each run is a child of this process that begins with them.
 LIBRARIES = "numpy scipy.linalg scipy.special scipy.stats scipy.optimize sklearn.linear_model pandas pyarrow polars"
@@ -327,6 +326,7 @@ class Trial:
     callers: Callers
     recorded: set[str]
     recorded_at: float
+    seconds: tuple[float, float]
 
     @property
     def source(self) -> Path:
@@ -361,12 +361,12 @@ class Trial:
             if path.suffix != ".py" and not self.compiled():
                 return "does not compile"
             own = {test: cost for test, cost in calling.items() if test.startswith(tuple(tests))}
-            chosen = choose(own, SECONDS["room"])
+            chosen = choose(own, self.seconds[0])
             if calling:
                 result = run_tests(self.folder, self.files(tests, chosen), Chosen(chosen, self.recorded), 900)
             else:
                 result = run_tests(self.folder, tests, None, 900)
-            wider = choose({test: cost for test, cost in calling.items() if test not in own}, SECONDS["wider"])
+            wider = choose({test: cost for test, cost in calling.items() if test not in own}, self.seconds[1])
             if result == "passed" and wider:
                 files = dict.fromkeys(test.partition("::")[0] for test in wider)
                 result = run_tests(self.folder, files, Chosen(wider, self.recorded), 900)
@@ -397,6 +397,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no mutant after this")
     parser.add_argument("--only", nargs="*", default=list(ROOMS), choices=list(ROOMS), metavar="ROOM")
     parser.add_argument("--callers", type=Path, default=ROOT / "build" / "callers.tsv", help="who calls which function")
+    parser.add_argument(
+        "--seconds", nargs=2, type=float, default=[5.0, 20.0], metavar=("ROOM", "WIDER"), help="of chosen tests"
+    )
     parser.add_argument("--place", action="append", default=[], help="only here, as file:line (several times)")
     given = parser.parse_args()
     # Before any library is loaded: each test runs in a child of this process.
@@ -409,7 +412,7 @@ def main() -> None:
         copy_tree(folder)
         if not given.callers.exists():
             record(folder, given.callers)
-        trial = Trial(folder, *read_callers(given.callers), given.callers.stat().st_mtime)
+        trial = Trial(folder, *read_callers(given.callers), given.callers.stat().st_mtime, tuple(given.seconds))
         everything = []
         for room in given.only:
             for path in sorted(trial.source.glob(ROOMS[room][0])):

@@ -56,6 +56,16 @@ def test_a_row_is_the_same_alone_and_among_others() -> None:
     assert np.allclose(together.sum(axis=1), 1.0, rtol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["logit", "probit", "cauchit"])
+def test_the_spread_is_the_same_whichever_class_is_the_rare_one(name: str) -> None:
+    mu, sigma = np.array([3.0, 12.0, 25.0, 60.0]), np.array([0.7, 3.0, 4.0, 8.0])
+    rare, common = (
+        probability_std(LINKS[name], side, sigma, expected_probability(LINKS[name], side, sigma)) for side in (-mu, mu)
+    )
+    np.testing.assert_allclose(common, rare, rtol=1e-9)
+    assert (rare > 0.0).all()
+
+
 def test_a_narrow_gaussian_far_out_is_no_more_than_certain() -> None:
     for name in LINKS:
         assert (expected_probability(LINKS[name], np.array([-30.0, 25.0]), np.array([1e-3, 1e-3])) <= 1.0).all()

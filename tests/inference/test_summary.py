@@ -184,3 +184,8 @@ def test_a_long_plan_is_wrapped_at_120_characters() -> None:
     ]
     assert " ".join(line.strip() for line in lines) == plan
     assert 110 < max(map(len, lines)) <= 120 and all(line.startswith("  ") for line in lines[1:])
+
+
+def test_the_rules_of_a_table_are_as_long_as_its_rows() -> None:
+    rule, header, second, *rows = str(example(["x", "a longer name"])).splitlines()[1:6]
+    assert rule == second == "─" * len(header) and {len(row) for row in rows} == {len(header)}

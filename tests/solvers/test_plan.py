@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oddsmith import LogisticRegression
-from oddsmith.errors import InvalidInputError
+from oddsmith.errors import ConvergenceWarning, InvalidInputError
 from oddsmith.likelihood import fit as likelihood
+from oddsmith.solvers import SGD
 from oddsmith.solvers.plan import Facts, Machine, plan
 
 # Rows, columns, classes, what else is known, and the stages: each a solver and the rows that it reads.
@@ -207,6 +208,13 @@ def test_a_solver_that_was_asked_for_is_the_plan() -> None:
     model = LogisticRegression(1.0, solver="truncated-newton").fit(X, y)
     assert str(model.plan_).startswith("truncated Newton on 20 rows, as asked for; expected: ")
     assert set(model.trace_.stage) == {"truncated Newton"}
+
+
+def test_stochastic_gradients_are_planned_for_their_epochs() -> None:
+    X, y = np.arange(20.0)[:, None], np.arange(20) % 3 > 0
+    with pytest.warns(ConvergenceWarning):
+        model = LogisticRegression(1.0, solver="sgd").fit(X, y)
+    assert model.plan_.passes == SGD().epochs
 
 
 def test_expected_time_and_passes_are_those_of_measured_fits() -> None:
