@@ -215,3 +215,14 @@ def test_columns_that_one_class_does_not_vary_in_are_not_set_aside(rows: int) ->
     y = np.arange(rows) >= max(1, rows // 30)
     with pytest.raises(InvalidInputError, match="no optimum with every activation inside"):
         LogisticRegression(link="log").fit(X, y)
+
+
+@pytest.mark.parametrize("link", BOUNDED)
+def test_a_constant_offset_moves_the_intercept_alone(link: str) -> None:
+    """The start is inside the domain with the offset, too."""
+    X, y = draw(link)
+    plain, moved = LogisticRegression(link=link).fit(X, y), LogisticRegression(link=link)
+    for shift in (-3.0, 3.0):
+        moved.fit(X, y, offset=np.full(len(y), shift))
+        np.testing.assert_allclose(moved.coef_, plain.coef_, rtol=1e-6, atol=1e-8)
+        assert moved.intercept_[0] == pytest.approx(plain.intercept_[0] - shift, abs=1e-6)
