@@ -400,7 +400,7 @@ def main() -> None:
     parser.add_argument(
         "--seconds", nargs=2, type=float, default=[5.0, 20.0], metavar=("ROOM", "WIDER"), help="of chosen tests"
     )
-    parser.add_argument("--place", action="append", default=[], help="only here, as file:line (several times)")
+    parser.add_argument("--place", action="append", default=[], help="only what begins so: file:line: old → new")
     given = parser.parse_args()
     # Before any library is loaded: each test runs in a child of this process.
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -421,7 +421,7 @@ def main() -> None:
                     line = text[: mutant.start].count("\n") + 1
                     where = f"{path.relative_to(trial.source).as_posix()}:{line}"
                     shown = f"{where}: {mutant.old} → {mutant.new}    {text.splitlines()[line - 1].strip()}"
-                    if not given.place or where in given.place:
+                    if not given.place or shown.startswith(tuple(given.place)):
                         everything.append((room, path, mutant, shown))
         for room, path, mutant, shown in rng.sample(everything, min(given.count, len(everything))):
             if time.monotonic() - began > 60 * given.minutes:
