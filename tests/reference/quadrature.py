@@ -23,7 +23,13 @@ SPREAD = [
     *(
         (name, mu, sigma)
         for name in ("log", "identity")
-        for mu, sigma in [(0.3, 0.001), (0.0, 0.2), (-2.0, 1.0), (1.5, 0.4), (-2.0, 100.0)]
+        for mu, sigma in [(0.3, 0.001), (0.0, 0.2), (-2.0, 1.0), (1.5, 0.4), (-2.0, 100.0), (0.4, 0.33)]
+    ),
+    # Rare classes, Gaussians just narrower and far wider than a link, and one far from where it bends.
+    *(
+        (name, mu, sigma)
+        for name in ("logit", "probit", "cauchit", "cloglog", "loglog")
+        for mu, sigma in [(-30.0, 1.5), (-8.0, 2.9), (5.0, 300.0), (-35.0, 3.2)]
     ),
 ]
 
