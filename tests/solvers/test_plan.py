@@ -203,6 +203,14 @@ def test_the_plan_of_a_model_is_what_its_trace_says(n: int, D: int, K: int, prio
     assert model.certificate_.passes <= 3 * model.plan_.passes
 
 
+def test_iterations_of_two_solvers_in_turn_are_the_records_of_the_trace_after_the_start() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 100))
+    model = LogisticRegression(1.0).fit(X, X[:, 0] + rng.logistic(size=1000) > 0)
+    assert list(dict.fromkeys(model.trace_.stage.tolist())) == ["L-BFGS", "Newton"]
+    assert model.n_iter_ == len(model.trace_) - 1
+
+
 def test_a_solver_that_was_asked_for_is_the_plan() -> None:
     X, y = np.arange(20.0)[:, None], np.arange(20) % 3 > 0
     model = LogisticRegression(1.0, solver="truncated-newton").fit(X, y)
