@@ -84,3 +84,15 @@ def test_the_direction_of_later_rounds_undoes_nothing_of_earlier_ones() -> None:
         assert (activation[~found.rows] == 0.0).all()
         found_in_rounds += len(np.unique(np.abs(found.direction))) > 3
     assert found_in_rounds > 20
+
+
+@pytest.mark.filterwarnings("ignore::oddsmith.errors.SeparationWarning", "ignore::oddsmith.errors.ConvergenceWarning")
+def test_a_level_of_one_class_among_three_leaves_the_other_rows_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    table = pandas.DataFrame({"f": [f"f{i % 4}" for i in range(240)], "x": rng.normal(size=240)})
+    y = np.where(table["f"] == "f2", 1, rng.integers(0, 3, 240))
+    others = table["f"] != "f2"
+    expected = LogisticRegression().fit(table[others], y[others]).predict_proba(table[others])
+    by_code(monkeypatch)
+    found = LogisticRegression().fit(table, y).predict_proba(table[others])
+    np.testing.assert_allclose(found, expected, atol=1e-5)
