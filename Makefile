@@ -110,6 +110,11 @@ PACKAGE := pyproject.toml build_kernels.py $(wildcard src/oddsmith/kernels/nativ
 	.venv/bin/python $(PIP) --editable '.[$*]'
 	@touch .venv/.installed-run $@
 
+# All that .ci/run needs in one step. Bytecode is left to the first import of each module: most are never imported.
+.venv/.installed-ci: $(PACKAGE) | .venv/bin/python
+	.venv/bin/python $(PIP) --no-compile --editable '.[lint,test,docs]'
+	@touch .venv/.installed-run .venv/.installed-lint .venv/.installed-test .venv/.installed-docs $@
+
 .venv-bench/.installed-%: $(PACKAGE) | .venv-bench/bin/python
 	.venv-bench/bin/python $(PIP) --editable '.[$*]'
 	@touch $@

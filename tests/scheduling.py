@@ -20,6 +20,7 @@ GROUPS = {
     "site": r"tests/docs/test_site\.",
     "report": r"tests/report/test_browser\.",
     "dask": r"tests/engines/test_dask_",  # workers that are processes
+    "gallery": r"tests/plots/test_(gallery|displays)\.",  # each figure is drawn once, and looked at several times
     "sql": r"tests/export/test_sql\.",  # PostgreSQL
     "loky": r"tests/models/test_multiclass\.py::test_fits_in_parallel",  # joblib's processes
     "contracts": r"tests/test_contracts\.",  # parses all sources

@@ -3,7 +3,6 @@
 import ast
 import inspect
 from collections import Counter
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -21,18 +20,19 @@ def trees() -> dict[str, ast.Module]:
     return {str(path.relative_to(SRC)): ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
 
-def classes() -> Iterator[tuple[str, ast.ClassDef]]:
-    for name, tree in trees().items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef):
-                yield name, node
+@cache
+def nodes() -> list[tuple[str, ast.AST]]:
+    return [(name, node) for name, tree in trees().items() for node in ast.walk(tree)]
 
 
-def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
-    for name, tree in trees().items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef):
-                yield name, node
+@cache
+def classes() -> list[tuple[str, ast.ClassDef]]:
+    return [(name, node) for name, node in nodes() if isinstance(node, ast.ClassDef)]
+
+
+@cache
+def functions() -> list[tuple[str, ast.FunctionDef]]:
+    return [(name, node) for name, node in nodes() if isinstance(node, ast.FunctionDef)]
 
 
 def methods(node: ast.ClassDef) -> list[ast.FunctionDef]:
@@ -114,14 +114,9 @@ def test_few_parameters_are_of_any_type() -> None:
 
 def test_rooms_probe_for_attributes_by_name_at_most_five_times() -> None:
     probes: Counter[str] = Counter()
-    for name, tree in trees().items():
-        for node in ast.walk(tree):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Name)
-                and node.func.id in ("getattr", "hasattr")
-            ):
-                probes[name.partition("/")[0]] += len(node.args) > 1 and isinstance(node.args[1], ast.Constant)
+    for name, node in nodes():
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr"):
+            probes[name.partition("/")[0]] += len(node.args) > 1 and isinstance(node.args[1], ast.Constant)
     assert {room: n for room, n in probes.items() if n > 5} == {}
 
 
@@ -130,11 +125,9 @@ def test_no_class_rewrites_the_methods_of_its_subclasses() -> None:
 
 
 def test_solvers_know_neither_engines_nor_storages() -> None:
-    for name, tree in trees().items():
-        if name.startswith("solvers/"):
-            for node in ast.walk(tree):
-                if isinstance(node, ast.ImportFrom) and node.module:
-                    assert not node.module.startswith(("oddsmith.engines", "oddsmith.rows", "oddsmith.block")), name
+    for name, node in nodes():
+        if name.startswith("solvers/") and isinstance(node, ast.ImportFrom) and node.module:
+            assert not node.module.startswith(("oddsmith.engines", "oddsmith.rows", "oddsmith.block")), name
 
 
 def test_names_of_modules_are_nouns_and_those_of_classes_are_their_own() -> None:

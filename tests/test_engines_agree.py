@@ -22,6 +22,7 @@ from oddsmith.testing import all_models, check_engine, dask_source, files_source
 
 N = 1200
 BLOCKS = [1, 7, 1000, N]
+SIZES = {1: 60, 7: 210, 1000: N, N: N}  # rows in blocks of each size: small blocks of many rows take long, and add none
 
 # How an engine's source is made from arrays. A new engine has a line here, or its tests fail.
 SOURCES: dict[str, Callable[..., Any]] = {
@@ -97,13 +98,14 @@ def test_engine_agrees_with_the_memory_engine(name: str) -> None:
 @pytest.mark.parametrize("block_rows", BLOCKS)
 @pytest.mark.parametrize("name", list(STATISTICS))
 def test_statistic_is_the_same_in_blocks_of_any_size(name: str, block_rows: int) -> None:
-    X, t = rows(3)
+    n = SIZES[block_rows]
+    X, t = (part[:n] for part in rows(3))
     rng = np.random.default_rng(0)
-    s = rng.uniform(0.5, 2.0, N)
+    s = rng.uniform(0.5, 2.0, n)
     statistic = STATISTICS[name]
     whole = MemorySource(X, t.astype(np.int32), 3, s)
     parts = MemorySource(X, t.astype(np.int32), 3, s, slice_rows=block_rows)
-    assert len(parts.slices()) == -(-N // block_rows)
+    assert len(parts.slices()) == -(-n // block_rows)
     for params in statistic.example_params(Shape(4, 3), rng):
         found = MemoryEngine().fold(statistic, parts, params)
         expected = MemoryEngine().fold(statistic, whole, params)
@@ -119,7 +121,7 @@ def test_statistic_is_the_same_in_blocks_of_any_size(name: str, block_rows: int)
 def test_model_is_the_same_in_blocks_of_any_size(
     model: Any, K: int, block_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    X, t = rows(K)
+    X, t = (part[: SIZES[block_rows]] for part in rows(K))
     expected = outcome(clone(model).fit(X, t), X)
     cut(monkeypatch, block_rows)
     assert_close(outcome(clone(model).fit(X, t), X), expected, 1e-10)
@@ -131,8 +133,7 @@ def test_model_of_files_is_that_of_memory_in_pieces_of_any_size(
     model: Any, K: int, piece_rows: int, tmp_path: Path
 ) -> None:
     """Of Dask's and Spark's data too: tests/engines, where their clusters are."""
-    n = {1: 60, 7: 210}.get(piece_rows, N)
-    X, t = (part[:n] for part in rows(K))
+    X, t = (part[: SIZES[piece_rows]] for part in rows(K))
     table = pa.table({f"x{j}": X[:, j] for j in range(4)} | {"y": t})
     folder = lay_out_files(table, piece_rows, tmp_path)
     if isinstance(model, PerceptronClassifier | RecalibratedClassifier):

@@ -18,6 +18,7 @@ from oddsmith.numerics import (
     normal_density,
     sigmoid,
     softmax,
+    without_traces,
 )
 
 A = np.concatenate([-np.geomspace(745.0, 1e-8, 80), [0.0], np.geomspace(1e-8, 745.0, 80)])
@@ -174,3 +175,12 @@ def test_coth_excess_has_every_digit_on_both_sides_of_its_series() -> None:
         exact = [float(mpmath.mpf(v) * mpmath.coth(mpmath.mpf(v)) - 1) for v in x.tolist()]
     np.testing.assert_allclose(coth_excess(x), exact, rtol=3e-12)
     np.testing.assert_allclose(coth_excess(x[x < 0.02]), np.array(exact)[x < 0.02], rtol=1e-13)
+
+
+def test_a_column_is_still_whose_spread_is_below_four_units_in_the_last_place_of_its_mean() -> None:
+    mean, weight = np.array([1e6, 1e6, 1.0]), 100.0
+    unit = 1e6 * np.finfo(float).eps
+    spread = np.array([3.9 * unit, 4.1 * unit, 1.0])
+    scatter = weight * np.outer(spread, spread)
+    expected = np.where(np.arange(3)[:, None] * np.arange(3) > 0, scatter, 0.0)
+    np.testing.assert_array_equal(without_traces(scatter, mean, weight), expected)

@@ -49,6 +49,24 @@ def test_reject_is_exact_at_the_edge() -> None:
         assert (decide([[p, 1 - p]], reject=c)[0] is REJECT) == (1 - p > c)
 
 
+def test_a_cost_that_only_rounding_puts_above_that_of_rejecting_is_kept() -> None:
+    costs = [[0.0, 1.0], [3.0, 0.0]]
+    assert 0.1 * 3.0 > 0.3  # in floating point alone
+    assert decide([[0.9, 0.1]], costs, reject=0.3).tolist() == [0]
+    assert decide([[0.9, 0.1]], costs, reject=0.3 - 1e-9)[0] is REJECT
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-6), (np.float32, 5e-4)])
+def test_probabilities_may_sum_to_one_within_the_rounding_of_their_type(dtype: Any, tolerance: float) -> None:
+    for sign in (-1.0, 1.0):
+        decide(np.array([[0.5, 0.5 + 0.95 * sign * tolerance]], dtype=dtype))
+        with pytest.raises(InvalidInputError, match="sum to"):
+            decide(np.array([[0.5, 0.5 + 1.05 * sign * tolerance]], dtype=dtype))
+    decide(np.array([[1.0 + 0.45 * tolerance, -0.45 * tolerance]], dtype=dtype))
+    with pytest.raises(InvalidInputError, match="between 0 and 1"):
+        decide(np.array([[1.0 + 1.05 * tolerance, -1.05 * tolerance]], dtype=dtype))
+
+
 def test_reject_is_one_more_action() -> None:
     rng = np.random.default_rng(1)
     P, loss, costs = rng.dirichlet(np.ones(3), 200), rng.random((3, 4)) + 0.1, np.array([0.4, 0.1, 0.2])

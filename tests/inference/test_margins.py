@@ -86,6 +86,17 @@ def test_sparse_rows_offsets_and_weights_count() -> None:
     np.testing.assert_allclose(at_mean.effect, np.exp(-a) / (1 + np.exp(-a)) ** 2 * model.coef_[0], rtol=1e-9)
 
 
+@pytest.mark.parametrize("K", [2, 3])
+def test_a_row_of_weight_three_is_the_row_three_times(K: int) -> None:
+    X, y = data(K)
+    s = 1 + np.arange(len(y)) % 3
+    again = np.repeat(np.arange(len(y)), s)
+    found = LogisticRegression().fit(X, y, sample_weight=s).marginal_effects(X, sample_weight=s)
+    expected = LogisticRegression().fit(X[again], y[again]).marginal_effects(X[again])
+    np.testing.assert_allclose(found.effect, expected.effect, rtol=1e-7)
+    np.testing.assert_allclose(found.std_error, expected.std_error, rtol=1e-7)
+
+
 def test_memory_does_not_grow_with_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     import tracemalloc
 

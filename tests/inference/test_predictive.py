@@ -72,6 +72,20 @@ def test_interval_holds_the_probability_as_often_as_it_says() -> None:
     assert np.allclose(predictive.lower[:, 0], 1.0 - predictive.upper[:, 1])
 
 
+def test_interval_of_each_of_three_classes_leaves_as_much_below_as_above() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = (1.5 * X @ rng.normal(size=(2, 3)) + rng.gumbel(size=(60, 3))).argmax(axis=1)
+    model = LogisticRegression(1.0).fit(X, y)
+    found = model.predictive(X[:8], level=0.8, draws=20_000)
+    W = model.posterior_.sample(20_000, seed=3).reshape(20_000, 3, 3)
+    A = np.einsum("skp,np->nsk", W, np.column_stack([np.ones(8), X[:8]]))
+    P = np.exp(A - A.max(axis=2, keepdims=True))
+    P /= P.sum(axis=2, keepdims=True)
+    assert np.abs((P < found.lower[:, None]).mean(axis=1) - 0.1).max() < 0.015
+    assert np.abs((P > found.upper[:, None]).mean(axis=1) - 0.1).max() < 0.015
+
+
 def test_ignorance_grows_away_from_the_data_and_noise_does_not() -> None:
     model = LogisticRegression(1.0).fit([[-1.0], [0.0], [1.0], [2.0]], [0, 1, 0, 1])
     predictive = model.predictive([[1.0], [100.0]])

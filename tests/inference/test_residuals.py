@@ -129,3 +129,10 @@ def test_a_notebook_shows_the_head_of_many_rows() -> None:
     assert repr(found) == str(found) and str(found).startswith("700 rows: leverage up to")
     few = LogisticRegression().fit(X[:8], [0, 1, 0, 1, 0, 1, 1, 0]).diagnostics(X[:8], [0, 1, 0, 1, 0, 1, 1, 0])
     assert few._repr_html_().count("<tr>") == 1 + 8 and "The first" not in few._repr_html_()
+
+
+def test_in_print_are_the_five_rows_with_the_largest_cooks_distance() -> None:
+    X, y, _ = softmax_data()
+    found = LogisticRegression().fit(X, y).diagnostics(X, y)
+    largest = sorted(range(len(y)), key=lambda i: -found.cooks_distance[i])[:5]
+    assert [int(line.split()[1].rstrip(":")) for line in str(found).splitlines()[1:]] == largest

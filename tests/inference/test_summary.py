@@ -1,6 +1,7 @@
 """Tables, p-values and covariances against exact numbers and by hand."""
 
 import html
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import mpmath
@@ -173,3 +174,18 @@ def test_footer_says_how_errors_and_intervals_were_made(covariance: object, opti
     robust = {} if covariance == "information" else {"X": X, "y": y}
     found = LogisticRegression().fit(X, y).summary(covariance=given, **options, **robust)
     assert found.remarks[0] == expected and expected in str(found)
+
+
+def test_a_long_plan_is_wrapped_at_120_characters() -> None:
+    plan = "plan: Newton on " + ", then ".join(f"{1000 * k:,} rows" for k in range(1, 30))
+    shown = str(replace(example(["x"]), remarks=(plan, "another remark"))).splitlines()
+    lines = shown[
+        shown.index(next(line for line in shown if line.startswith("plan: "))) : shown.index("another remark")
+    ]
+    assert " ".join(line.strip() for line in lines) == plan
+    assert 110 < max(map(len, lines)) <= 120 and all(line.startswith("  ") for line in lines[1:])
+
+
+def test_the_rules_of_a_table_are_as_long_as_its_rows() -> None:
+    rule, header, second, *rows = str(example(["x", "a longer name"])).splitlines()[1:6]
+    assert rule == second == "─" * len(header) and {len(row) for row in rows} == {len(header)}

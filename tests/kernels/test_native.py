@@ -394,3 +394,17 @@ def test_what_would_be_read_outside_is_refused(X: Any) -> None:
         Curvature.of(Block(X, t, None, offset[:, :1]), params)
     with pytest.raises(InvalidInputError, match="codes go up to 9, but there are weights for 3 classes"):
         Curvature.of(Block(X, np.array([0, 1, 9, 1], dtype=np.int32)), params)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("M", [3, 401])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_of_several_classes_at_zero_weights_equal_reference(level: str, M: int, weighted: bool) -> None:
+    """There all rows have the same probabilities, which a kernel makes use of."""
+    rng = np.random.default_rng(M)
+    X, t = rng.normal(size=(400, M)), rng.integers(0, 4, 400).astype(np.int32)
+    block = Block(X, t, rng.uniform(0.5, 2.0, 400) if weighted else None)
+    params = CurvatureParams(W=np.zeros((3, M)), b=np.array([-1.0, 0.5, 2.0]), center=X.mean(axis=0), order=2)
+    expected, found = both(Curvature, block, params, level)
+    for name in ("value", "gradient", "hessian"):
+        close(getattr(found, name), getattr(expected, name), np.abs(getattr(expected, name)).max())

@@ -8,7 +8,10 @@ from scipy import optimize, stats
 from tests.reference_data import Case, cases
 
 from oddsmith import GaussianPrior, LogisticRegression, OneVsRest, ProbitRegression
+from oddsmith.engines import MemoryEngine, MemorySource
 from oddsmith.errors import InvalidInputError, OddsmithWarning, SeparationWarning, UnknownNameError
+from oddsmith.likelihood.barrier import feasible_start
+from oddsmith.likelihood.problem import Problem
 from oddsmith.links import LINKS
 
 UNBOUNDED = [name for name in LINKS if np.isinf(LINKS[name].domain).all()]
@@ -215,3 +218,36 @@ def test_columns_that_one_class_does_not_vary_in_are_not_set_aside(rows: int) ->
     y = np.arange(rows) >= max(1, rows // 30)
     with pytest.raises(InvalidInputError, match="no optimum with every activation inside"):
         LogisticRegression(link="log").fit(X, y)
+
+
+@pytest.mark.parametrize("link", BOUNDED)
+def test_a_constant_offset_moves_the_intercept_alone(link: str) -> None:
+    """The start is inside the domain with the offset, too."""
+    X, y = draw(link)
+    plain, moved = LogisticRegression(link=link).fit(X, y), LogisticRegression(link=link)
+    for shift in (-3.0, 3.0):
+        moved.fit(X, y, offset=np.full(len(y), shift))
+        np.testing.assert_allclose(moved.coef_, plain.coef_, rtol=1e-6, atol=1e-8)
+        assert moved.intercept_[0] == pytest.approx(plain.intercept_[0] - shift, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_a_program_finds_a_start_inside_the_domain_with_large_offsets(name: str) -> None:
+    X, y = draw(name)
+    offset = np.random.default_rng(0).exponential(0.05 if name == "identity" else 2.0, size=(len(X), 1))
+    problem = Problem(
+        engine=MemoryEngine(),
+        source=MemorySource(X, y.astype(np.int32), 2, None, offset),
+        prior=None,
+        intercept=True,
+        reference=0,
+        solver="auto",
+        tol=1e-8,
+        max_iter=100,
+        class_weight=np.bincount(y).astype(np.float64),
+        link=LINKS[name],
+    )
+    W, b = feasible_start(problem)
+    a = X @ W[0] + b[0] + offset[:, 0]
+    low, high = LINKS[name].domain
+    assert (a > low).all() and (a < high).all()

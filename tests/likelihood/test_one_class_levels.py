@@ -12,7 +12,10 @@ from tests.policies import set_policy
 
 from oddsmith import Design, LogisticRegression
 from oddsmith.design import table as design_table
+from oddsmith.engines import MemorySource
 from oddsmith.errors import CollinearityWarning, SeparationWarning, UnavailableError
+from oddsmith.likelihood.one_class_levels import find_one_class_levels
+from oddsmith.rows import CodeRows, SplitRows
 from oddsmith.solvers import policy
 
 
@@ -91,3 +94,35 @@ def test_levels_that_lack_a_class_of_three_are_found_by_counting_and_need_no_lin
         with monkeypatch.context() as few:
             few.setattr("oddsmith.models.inference_mixin.POLICY", replace(policy.POLICY, largest_summary=2_550))
             model.leave_one_out(pa.table(table).drop_columns("y"), table["y"])
+
+
+def test_the_direction_of_later_rounds_undoes_nothing_of_earlier_ones() -> None:
+    """Each row that levels of one class fit perfectly lies on the side of its class, in whichever round it left."""
+    rng = np.random.default_rng(0)
+    found_in_rounds = 0
+    for _ in range(300):
+        n, sizes = int(rng.integers(6, 14)), rng.integers(2, 5, 3)
+        codes = [rng.integers(0, size, n).astype(np.int8) for size in sizes]
+        factors = [CodeRows(code, int(size), dropped=0) for code, size in zip(codes, sizes, strict=True)]
+        t = rng.integers(0, 2, n).astype(np.int32)
+        found = find_one_class_levels(MemorySource(SplitRows(tuple(factors)), t, 2), intercept=True)
+        if found is None:
+            continue
+        columns = [code[:, None] == np.arange(1, size) for code, size in zip(codes, sizes, strict=True)]
+        activation = found.direction[0] + np.hstack(columns) @ found.direction[1:]
+        assert (activation[found.rows] * (2 * t - 1)[found.rows] > 0.0).all()
+        assert (activation[~found.rows] == 0.0).all()
+        found_in_rounds += len(np.unique(np.abs(found.direction))) > 3
+    assert found_in_rounds > 20
+
+
+@pytest.mark.filterwarnings("ignore::oddsmith.errors.SeparationWarning", "ignore::oddsmith.errors.ConvergenceWarning")
+def test_a_level_of_one_class_among_three_leaves_the_other_rows_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    table = pandas.DataFrame({"f": [f"f{i % 4}" for i in range(240)], "x": rng.normal(size=240)})
+    y = np.where(table["f"] == "f2", 1, rng.integers(0, 3, 240))
+    others = table["f"] != "f2"
+    expected = LogisticRegression().fit(table[others], y[others]).predict_proba(table[others])
+    by_code(monkeypatch)
+    found = LogisticRegression().fit(table, y).predict_proba(table[others])
+    np.testing.assert_allclose(found, expected, atol=1e-5)

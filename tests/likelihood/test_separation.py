@@ -11,6 +11,8 @@ from scipy import optimize, sparse
 from oddsmith import detect_separation
 from oddsmith.errors import InvalidInputError
 from oddsmith.likelihood import separation as module
+from oddsmith.likelihood.messages import separation_message
+from oddsmith.likelihood.separation_search import _unseen
 
 
 def margin_rows(X: np.ndarray, t: np.ndarray, K: int, *, intercept: bool = True) -> np.ndarray:
@@ -294,3 +296,21 @@ def test_runs_away_asks_about_one_direction(side: float, expected: bool) -> None
     assert module.runs_away(Z, t, 2, np.array([[0.0, side, 0.0]])) == expected
     free = np.array([True, False, True])
     assert not module.runs_away(Z, t, 2, np.array([[0.0, side, 0.0]]), free)
+
+
+def test_the_message_says_in_which_direction_the_weight_of_each_class_runs() -> None:
+    """The larger x, the later the class: the last has the largest weight, and the first the smallest."""
+    x, y = np.arange(12.0)[:, None], np.repeat(["a", "b", "c"], 4)
+    found = separation_message(detect_separation(x, y), np.unique(y))
+    assert "'x0' (class 'c', +∞)" in found and "'x0' (class 'c', −∞)" not in found
+    assert "'x0' (class 'a', +∞)" not in found
+
+
+def test_what_no_row_shows_are_constants_and_combinations_of_other_columns() -> None:
+    x = np.array([1.0, 2.0, 4.0, 9.0])
+    rows = np.column_stack([x, np.full(4, 5.0), 3.0 - 2.0 * x])
+    hidden = _unseen(rows)
+    assert hidden.shape == (2, 3)
+    assert np.abs((rows - rows[0]) @ hidden.T).max() < 1e-12
+    assert np.linalg.matrix_rank(hidden) == 2
+    assert _unseen(rows[:, :1]).shape == (0, 1)

@@ -18,7 +18,7 @@ need() {
 }
 
 if [ "${1:-}" = python ]; then
-    for script in margins.py laplace_torch.py mcmc.py fixed_effects.py; do
+    for script in margins.py laplace_torch.py mcmc.py fixed_effects.py quadrature.py; do
         "${PYTHON:-python3}" -W ignore "$script"
     done
     exit

@@ -16,7 +16,9 @@ from oddsmith import GaussianPrior, LogisticRegression, newton_raphson
 from oddsmith.errors import ConvergenceWarning
 from oddsmith.solvers import SGD, Gradient, gap_bound
 from oddsmith.solvers.base import ObjectiveValue
-from oddsmith.solvers.certificate import certify
+from oddsmith.solvers.certificate import InverseBound, certify, decrement_bound
+from oddsmith.solvers.newton import unchecked_newton_step
+from oddsmith.testing.solvers import constructed_problems
 
 PROBLEMS = 200
 LOOSE = [
@@ -257,3 +259,40 @@ def test_nothing_is_certified_where_the_objective_is_infinite() -> None:
         w=np.zeros(1), value=np.inf, log_likelihood=-np.inf, gradient=np.ones(1), hessian=np.eye(1) * 1e-9
     )
     assert np.isinf(certify(Lost(), e, 1e-8).gap) and not certify(Lost(), e, 1e-8).converged
+
+
+@pytest.mark.parametrize("prior", [0.01, 1.0, 100.0])
+def test_the_constant_without_a_hessian_holds_for_all_rows_and_is_near_the_largest(prior: float) -> None:
+    """A row (1, z) with |z| ≤ c moves by at most ρ in a unit step of the norm: the square root of its own bound."""
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        P, c = int(rng.integers(2, 5)), float(10.0 ** rng.uniform(-1, 1))
+        columns = np.concatenate([rng.uniform(0.5, 5.0, 1), rng.normal(size=P - 1)])[None, None]
+        bound = InverseBound.eliminating(columns, np.full(P - 1, prior), c, 0.0)
+        # The farthest row lies opposite to the intercept's share in the others.
+        shift = columns[0, 0, 1:] / columns[0, 0, 0]
+        farthest = np.concatenate([[1.0], -c * shift / np.linalg.norm(shift)])
+        assert 0.5 * bound.rho**2 <= bound.square(farthest) <= bound.rho**2 * (1 + 1e-12)
+
+
+def test_the_noise_of_a_bound_without_a_hessian_is_that_of_a_rounded_gradient() -> None:
+    """Each of the weights of a gradient is off by the rounding, and the smallest precision makes the most of it."""
+    bound = InverseBound.eliminating(np.array([[[4.0, 1.0, 2.0]]]), np.array([0.25, 9.0]), 1.0, 1e-3)
+    assert bound.norm(np.zeros(3)) == pytest.approx(1e-3 * np.sqrt(3 / 0.25), rel=1e-12)
+
+
+@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("distance", [1e-2, 1e-4])
+def test_what_an_unchecked_newton_step_leaves_is_within_its_bound(place: int, distance: float) -> None:
+    """The decrement after a step of decrement λ is at most e^(ρλ) ρλ²/2, and the gap is that of its certificate."""
+    objective, optimum, _ = list(constructed_problems())[place]
+    e = objective.evaluate(optimum + distance * np.random.default_rng(0).normal(size=len(optimum)), order=2)
+    before = decrement_bound(e.factor(), e, objective)
+    final, certificate = unchecked_newton_step(objective, e, e.factor(), 1e-8)
+    after = objective.evaluate(final.w, order=2)
+    u = before.rho * before.decrement
+    assert certificate.gradient_norm == pytest.approx(0.5 * u * before.decrement * np.exp(u), rel=1e-9)
+    assert after.factor().norm(after.gradient) <= certificate.gradient_norm
+    noise = 1e-14 * abs(after.value)
+    assert after.value - objective.evaluate(optimum).value <= certificate.gap + noise
+    assert final.value == pytest.approx(after.value, rel=1e-6) and certificate.gap < certify(objective, e, 1e-8).gap

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oddsmith import LogisticRegression
-from oddsmith.errors import InvalidInputError
+from oddsmith.errors import ConvergenceWarning, InvalidInputError
 from oddsmith.likelihood import fit as likelihood
+from oddsmith.solvers import SGD
 from oddsmith.solvers.base import SOLVERS
 from oddsmith.solvers.plan import Facts, Machine, plan, plan_for
 
@@ -203,11 +204,26 @@ def test_the_plan_of_a_model_is_what_its_trace_says(n: int, D: int, K: int, prio
     assert model.certificate_.passes <= 3 * model.plan_.passes
 
 
+def test_iterations_of_two_solvers_in_turn_are_the_records_of_the_trace_after_the_start() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 100))
+    model = LogisticRegression(1.0).fit(X, X[:, 0] + rng.logistic(size=1000) > 0)
+    assert list(dict.fromkeys(model.trace_.stage.tolist())) == ["L-BFGS", "Newton"]
+    assert model.n_iter_ == len(model.trace_) - 1
+
+
 def test_a_solver_that_was_asked_for_is_the_plan() -> None:
     X, y = np.arange(20.0)[:, None], np.arange(20) % 3 > 0
     model = LogisticRegression(1.0, solver="truncated-newton").fit(X, y)
     assert str(model.plan_).startswith("truncated Newton on 20 rows, as asked for; expected: ")
     assert set(model.trace_.stage) == {"truncated Newton"}
+
+
+def test_stochastic_gradients_are_planned_for_their_epochs() -> None:
+    X, y = np.arange(20.0)[:, None], np.arange(20) % 3 > 0
+    with pytest.warns(ConvergenceWarning):
+        model = LogisticRegression(1.0, solver="sgd").fit(X, y)
+    assert model.plan_.passes == SGD().epochs
 
 
 def test_expected_time_and_passes_are_those_of_measured_fits() -> None:
@@ -225,6 +241,17 @@ def test_expected_time_and_passes_are_those_of_measured_fits() -> None:
         chosen = plan(about, Machine())
         assert 0.5 < 1e3 * chosen.seconds / milliseconds < 2.0, about
         assert abs(chosen.passes - passes) <= passes / 3, about
+
+
+def test_the_memory_of_a_plan_is_that_of_its_matrices_and_copies() -> None:
+    """A Hessian, its factor and two matrices to work in; vectors where none is formed; a copy of the subsample."""
+    newton = plan(Facts(n_rows=4000, n_columns=40), Machine()).stages[0]
+    assert newton.memory == 4 * np.zeros((41, 41)).nbytes
+    sampled = plan(Facts(n_rows=100_000, n_columns=20), Machine()).stages[0]
+    assert sampled.rows == 4000
+    assert sampled.memory == np.zeros((4000, 20)).nbytes + 4 * np.zeros((21, 21)).nbytes
+    wide = plan(Facts(n_rows=327_346, n_columns=9000, storage="table", elements=8.0 * 327_346), Machine()).stages[-1]
+    assert wide.solver == "truncated Newton" and wide.memory == 12 * np.zeros(9001).nbytes
 
 
 @pytest.mark.parametrize(

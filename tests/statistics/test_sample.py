@@ -8,6 +8,7 @@ from scipy import sparse, stats
 
 from oddsmith.block import Block
 from oddsmith.statistics import Sample, SampleParams
+from oddsmith.statistics.sample import _mixed
 
 
 def block(rows: np.ndarray, s: np.ndarray | None = None) -> Block:
@@ -87,3 +88,15 @@ def test_many_equal_rows_do_not_crowd_out_the_others() -> None:
     for seed in range(5):
         sample = Sample.of(block(rows), SampleParams(20, seed))
         assert len(sample.found[0]) == 20
+
+
+def test_keys_are_mixed_as_by_splitmix64() -> None:
+    """The first numbers of the generator's published implementation from the seed 0."""
+    golden = np.uint64(0x9E3779B97F4A7C15)
+    states = np.arange(1, 5, dtype=np.uint64) * golden
+    assert _mixed(states).tolist() == [
+        0xE220A8397B1DCDAF,
+        0x6E789E6AA1B965F4,
+        0x06C45D188009454F,
+        0xF88BB8A8724C81EC,
+    ]

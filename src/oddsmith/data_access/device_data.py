@@ -12,6 +12,7 @@ from oddsmith.data_access.training_data import TrainingData
 from oddsmith.engines.gpu import DeviceSource, resident
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
+from oddsmith.priors import LaplacePrior
 from oddsmith.protocols import Labels
 from oddsmith.rows.device import Tensor, as_tensor, checked_device, is_on_device
 
@@ -36,10 +37,15 @@ def read_for_device(
     others = sorted(set(how) - {"device"})
     refused = {"offset": offset is not None, "basis": model.basis is not None, "design": model.design is not None}
     refused["class_weight"] = model.class_weight is not None
+    refused["reference"] = vars(model).get("reference") is not None
     for name in [*others, *(name for name, given in refused.items() if given)]:
         raise InvalidInputError(
             f"A fit on a device takes rows of numbers, labels and sample weights, and {name}= was given. Leave it out, "
             "or fit on the CPU: pass the rows as an array in memory, without device=."
+        )
+    if isinstance(vars(model).get("prior"), LaplacePrior):
+        raise InvalidInputError(
+            "A LaplacePrior is fitted on the CPU: pass the rows as an array in memory, without device=."
         )
     source, classes, counts = device_source(X, y, sample_weight, device=how.get("device"))
     if reset:
