@@ -90,7 +90,7 @@ BAD_ROWS = {
         "column 'bill_length_mm' holds 'long' in line 3, where a number is expected"
     ),
     HEADER + FIRST + "Adelie,Atlantis,39,18.7,181,3750,male,2007\n": (
-        "Column 'island' has levels that were not there in the fit: 'Atlantis'"
+        "Column 'island' has levels that did not occur in the fit: 'Atlantis'"
     ),
     HEADER: "no rows",
     HEADER.replace("year", "sex") + FIRST: "two columns of the name 'sex'",
@@ -106,11 +106,11 @@ def test_rows_that_do_not_suit_the_model_are_explained(run: Any, fitted: Path, c
 
 
 BAD_USE = {
-    ("decide", "--loss", "[[1, 2]"): "--loss is no valid JSON",
+    ("decide", "--loss", "[[1, 2]"): "--loss is not valid JSON",
     ("decide", "--loss", "[[0, 1], [1, 0]]"): "expected 3 × A",
     ("decide", "--loss", "loss.txt"): "neither JSON nor a file that can be read",
-    ("decide", "--loss", '{"Adelie": {"a": 1}}'): "loss says nothing of class 'Chinstrap'",
-    ("decide", "--reject", "much"): "--reject is no valid JSON",
+    ("decide", "--loss", '{"Adelie": {"a": 1}}'): "loss does not mention class 'Chinstrap'",
+    ("decide", "--reject", "much"): "--reject is not valid JSON",
     ("predict", "--keep", "beak"): "There is no column 'beak' for --keep",
     ("evaluate", "-t", "beak"): "There is no column 'beak' for --target",
     ("evaluate", "-t", "island"): "Unknown class in y",
@@ -141,7 +141,7 @@ def test_a_damaged_model_file_is_refused(run: Any, fitted: Path, damage: str) ->
 
 def test_broken_lines_of_json_and_standard_input_have_their_number(run: Any) -> None:
     Path("data.jsonl").write_text('{"a": 1, "y": "no"}\n{"a": 2, "y": \n')
-    check(run("fit", "data.jsonl", "-t", "y", "-o", "m.odds"), "line 2 is no valid JSON")
+    check(run("fit", "data.jsonl", "-t", "y", "-o", "m.odds"), "line 2 is not valid JSON")
     check(run("fit", "-", "-t", "y", "-o", "m.odds", stdin=b"a,y\n1,no\n2\n"), "line 3 has 1 fields")
     assert run("fit", "iris", "-t", "species", "--model", "gaussian", "-o", "iris.odds").code == 0
     check(run("predict", "iris.odds", "-", "-o", "p.csv", stdin=b"a,y\n1,no\n2\n"), "line 3 has 1 fields")

@@ -150,7 +150,7 @@ REFUSED: list[tuple[str, type[Exception], str, dict[str, Any]]] = [
     (
         "a class without costs",
         InvalidInputError,
-        "says nothing of class 'yes'",
+        "does not mention class 'yes'",
         {"loss": {"no": {"a": 1}}, "classes": ["no", "yes"]},
     ),
     (

@@ -391,9 +391,7 @@ def test_missing_new_and_no_sites_are_named(data: Rows) -> None:
     parts = cut(data, 3, empty=False)
     with pytest.raises(MessageError, match="No answer from 'site 1'"):
         start.step(answers_of(start, parts[:1]))
-    with pytest.raises(
-        MessageError, match="answer from 'site 2', which is none of the sites of this fit: 'site 0', 'site 1'"
-    ):
+    with pytest.raises(MessageError, match="answer from 'site 2', which is not a site of this fit: 'site 0', 'site 1'"):
         start.step(answers_of(start, parts))
     with pytest.raises(MessageError, match="There is no answer"):
         start.step([])
@@ -426,7 +424,7 @@ def test_answer_of_other_sizes_is_refused(data: Rows) -> None:
         with pytest.raises(MessageError, match="answer of site 'site 0' does not fit the request: expected the sums"):
             state.step([replace(good[0], statistic=wrong), *good[1:]])
     wide = Fit.start(LogisticRegression())
-    with pytest.raises(InvalidInputError, match=r"Site 'site 1' does not go with the sites before it: .*3 columns"):
+    with pytest.raises(InvalidInputError, match=r"Site 'site 1' does not match the sites before it: .*3 columns"):
         wide.step(answers_of(wide, [(X, y), (X[:, :2], y)]))
 
 

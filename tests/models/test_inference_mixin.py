@@ -764,7 +764,7 @@ def test_errors_corrected_by_leverages_equal_r_sandwich(case: Case, factor: str)
     model.fit(table(case), labels(case), **given)
     found = model.summary(table(case), labels(case), **given, covariance=("sandwich", factor))
     np.testing.assert_allclose(found.std_error, case.expected["std_errors"][factor], rtol=1e-6)
-    assert f"robust errors ({factor} sandwich)" in str(found)
+    assert f"robust standard errors ({factor} sandwich)" in str(found)
 
 
 def test_hc3_of_softmax_is_the_spread_of_one_step_without_each_row() -> None:
@@ -883,8 +883,8 @@ def test_the_footer_names_the_errors() -> None:
     for covariance, words in {
         "information": "errors from the information",
         "observed": "errors from the observed information",
-        "sandwich": "robust errors (HC0 sandwich)",
-        ("sandwich", "HC1"): "robust errors (HC1 sandwich)",
+        "sandwich": "robust standard errors (HC0 sandwich)",
+        ("sandwich", "HC1"): "robust standard errors (HC1 sandwich)",
     }.items():
         remark = f"maximum likelihood; {words}; 95% Wald intervals"
         assert remark in model.summary(X, y, covariance=covariance).remarks

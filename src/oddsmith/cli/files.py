@@ -222,7 +222,7 @@ def _broken_json_line(file: str | bytes) -> str:
         for number, line in enumerate(lines, 1):
             try:
                 if line.strip() and not isinstance(json.loads(line), dict):
-                    return f"line {number} is no object such as {{'age': 19, 'smoke': true}}."
+                    return f"line {number} is not an object such as {{'age': 19, 'smoke': true}}."
             except ValueError as error:
-                return f"line {number} is no valid JSON ({error}). Correct that line."
+                return f"line {number} is not valid JSON ({error}). Correct that line."
     return ""

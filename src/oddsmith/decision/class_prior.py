@@ -20,8 +20,8 @@ PerClass: TypeAlias = Mapping[Any, float] | npt.ArrayLike
 
 FLAT = 1e-8
 UNINFORMATIVE = (
-    "The model gives (nearly) the same probabilities to all rows, or to some classes: these rows say nothing of the "
-    "class prior. Use a model that tells the classes apart."
+    "The model gives (nearly) the same probabilities to all rows, or to some classes: these rows say nothing about "
+    "the class prior. Use a model that distinguishes the classes."
 )
 
 

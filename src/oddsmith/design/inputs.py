@@ -108,7 +108,7 @@ def as_table(X: object) -> nw.DataFrame[Any] | None:
             return None
         twice = [name for name, count in Counter(table.columns).items() if count > 1]
         if twice:
-            raise InvalidInputError(f"Two columns have the name {twice[0]!r}. Give every column a name of its own.")
+            raise InvalidInputError(f"Two columns have the name {twice[0]!r}. Give every column a unique name.")
         return table
 
 
@@ -358,7 +358,7 @@ def _one_type(labels: Labels) -> Labels:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise InvalidTypeError(
             f"The labels in y are of different types ({names}), which cannot be put in order. "
-            "Make them all of one type."
+            "Convert them all to one type."
         )
     return np.array(values) if kinds <= {bool, int, bytes} else labels
 
@@ -439,7 +439,7 @@ def read_weights(sample_weight: object, n_rows: int) -> Array | None:
             sample_weight = np.full(n_rows, sample_weight)
         s = np.asarray(as_array(sample_weight), dtype=np.float64)
     if s.shape != (n_rows,):
-        raise InvalidInputError(f"sample_weight has shape {s.shape}; expected ({n_rows},), one weight a row.")
+        raise InvalidInputError(f"sample_weight has shape {s.shape}; expected ({n_rows},), one weight per row.")
     if not np.isfinite(s).all():
         raise InvalidInputError("sample_weight contains NaN or infinity.")
     if (s < 0).any():

@@ -164,8 +164,9 @@ class Category:
                 new = few(coded.levels[i] for i in np.unique(coded.codes[refused]))
                 known = few(level for level in self.levels if level is not None)
                 raise InvalidInputError(
-                    f"Column {self.name!r} has levels that were not there in the fit: {new}, the first in row "
-                    f"{int(np.argmax(refused))}. Known are {known}. Correct them, or fit again: with rows that have "
+                    f"Column {self.name!r} has levels that did not occur in the fit: {new}, the first in row "
+                    f"{int(np.argmax(refused))}. The known levels are {known}. Correct them, or fit again: with rows "
+                    f"that have "
                     f"them, or with Design(unseen='reference'), which counts them as {self.levels[self.reference]!r}.",
                     row=int(np.argmax(refused)),
                 )
@@ -218,7 +219,7 @@ class TableSchema:
             if "empty" not in (before, kind) and before != kind:
                 raise InvalidTypeError(
                     f"Column {name!r} holds {KIND_WORDS[before]} in one part of the table and {KIND_WORDS[kind]} in "
-                    "another. Make them alike."
+                    f"another. Use one type."
                 )
             kinds[name] = kind if before == "empty" else before
         for name, levels in dict.fromkeys([*self.seen, *other.seen]):

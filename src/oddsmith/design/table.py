@@ -335,12 +335,12 @@ class Design(TransformerMixin, BaseEstimator):
             if MISSING in map(str, summary.levels):
                 raise InvalidInputError(
                     f"Column {name!r} has the level {MISSING!r} and missing values, which would have the same name. "
-                    "Call one of them otherwise."
+                    "Rename one of them."
                 )
             return replace(category, levels=(*summary.levels, None))
         if len(summary.levels) == 1 and all_rows:
             only = repr(summary.levels[0])
-            what = f"Column {name!r} holds one level only, {only}, so it tells no rows apart and has no column."
+            what = f"Column {name!r} holds one level only, {only}, so it carries no information and gets no column."
             warnings.warn(f"{what} Leave it out.", CollinearityWarning, stacklevel=caller_level())
         return category
 

@@ -216,7 +216,7 @@ def make_folds(cv: object, t: npt.NDArray[np.int32], classes: Labels, seed: int)
                 "cv=list(GroupKFold(5).split(X, y, groups))."
             ) from error
     if not folds or any(not len(test) for _, test in folds):
-        raise InvalidInputError(f"cv={cv!r} tests no rows, in some fold at least. Give folds with rows to test.")
+        raise InvalidInputError(f"cv={cv!r} tests no rows in at least one fold. Give folds with rows to test.")
     for number, (train, _) in enumerate(folds):
         lost = np.setdiff1d(np.arange(len(classes)), t[train])
         if len(lost):

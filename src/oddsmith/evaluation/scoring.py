@@ -78,7 +78,7 @@ class Evaluation(Table):
     def interval(self, name: str) -> tuple[float, float]:
         """Return the interval of a score."""
         if name not in self.scores:
-            raise InvalidInputError(f"There is no score {name!r} here. There are: {', '.join(self.scores)}.")
+            raise InvalidInputError(f"There is no score {name!r} here. The scores are: {', '.join(self.scores)}.")
         return self.scores[name].lower, self.scores[name].upper
 
     def to_dict(self) -> dict[str, list[Any]]:

@@ -110,7 +110,7 @@ def plain_labels(labels: Labels) -> list[Any]:
             return values  # type: ignore[no-any-return]
     words = [value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value) for value in values]
     if len(set(words)) < len(words):
-        raise InvalidInputError(f"Two labels read the same as words: {words[:8]}. Give the classes other names.")
+        raise InvalidInputError(f"Two labels are the same as text: {words[:8]}. Give the classes other names.")
     return words
 
 

@@ -61,7 +61,7 @@ class Dialect:
         if isinstance(value, float):
             return self.number(value)
         if not isinstance(value, str):
-            raise InvalidTypeError(f"A word in SQL is a number, a truth value or a str, found {value!r}.")
+            raise InvalidTypeError(f"A literal in SQL is a number, a boolean or a str, found {value!r}.")
         return _quoted(value, "'", "word")
 
     def number(self, value: float) -> str:

@@ -36,7 +36,7 @@ MODELS: Registry[type[Any]] = Registry("model")
 
 
 OUT_OF_RANGE = (
-    "The numbers of this fit leave the range of floating point ({}). Bring columns, weights and offsets to a scale "
+    "The numbers in this fit exceed the range of floating point ({}). Bring columns, weights and offsets to a scale "
     "near one (basis=Standardize() does that for columns)."
 )
 

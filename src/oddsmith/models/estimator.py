@@ -100,8 +100,8 @@ def linear_activations(rows: RowMatrix | SplitRows, W: Array, b: Array, threads:
     finite = np.isfinite(A)
     if not finite.all():
         raise InvalidInputError(
-            f"Row {int(np.argmin(finite.all(axis=1)))} has values so large that its activation leaves the range of "
-            "floating point. They are unlike those of the fit: correct them, or leave the row out."
+            f"Row {int(np.argmin(finite.all(axis=1)))} has values so large that its activation exceeds the range of "
+            f"floating point. They are unlike those of the fit: correct them, or leave the row out."
         )
     return A
 

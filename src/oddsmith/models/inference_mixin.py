@@ -123,7 +123,8 @@ class InferenceMixin(Estimator):
         data = self._training_data(given)
         if data is None:
             raise InvalidInputError(
-                "This needs the rows of the fit again, and they are gone: pass X and y (and the weights and offsets of "
+                "This needs the rows of the fit again, which are no longer in memory: pass X and y (and the weights "
+                "and offsets of "
                 "the fit)."
             )
         classes, problem = self._problem(*data)
@@ -230,9 +231,9 @@ class InferenceMixin(Estimator):
         if state.sparse:
             return "LaplacePrior: no standard errors, since its density has no second derivative at zero; see refit"
         if state.x.size > most:
-            return f"no standard errors: there are {state.x.size:,} weights, and up to {most:,} have some"
+            return f"no standard errors: there are {state.x.size:,} weights, and the limit is {most:,}"
         if self._training_data(given) is None:
-            return "no standard errors: the fit needed no Hessian, and its rows are gone; pass them as X and y"
+            return "no standard errors: the fit needed no Hessian, and its rows are no longer in memory; pass them as X and y"
         return ""
 
     def test_linear(

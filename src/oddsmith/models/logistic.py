@@ -294,7 +294,7 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
             refuse_pieces(X, f"A fit with link={self.link!r}", "Use link='logit'")
         scale = self.prior.scale if isinstance(self.prior, GaussianPrior) else None
         if isinstance(scale, str) and scale != "evidence":
-            refuse_pieces(X, f"The choice of a width by {scale!r}", "Use scale='evidence'")
+            refuse_pieces(X, f"Choosing the scale by {scale!r}", "Use scale='evidence'")
 
     def _reference_code(self, classes: Labels) -> int | None:
         if self.reference is None:
@@ -397,7 +397,7 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
             if rounded:
                 what = "Some column is so far from zero, against its spread, that its weight is rounded too much"
                 then = "Subtract a constant near its mean from such a column."
-            gap = f"at most {self.certificate_.gap:.3g} above the optimum (asked: {self.tol:g} relative)"
+            gap = f"at most {self.certificate_.gap:.3g} above the optimum (requested: {self.tol:g} relative)"
             warnings.warn(f"{what}, {gap}. {then}", errors.ConvergenceWarning, stacklevel=5)
 
     @available_if(has_logit)

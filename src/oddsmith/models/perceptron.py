@@ -211,8 +211,8 @@ class PerceptronClassifier(GeometryMixin, Classifier):
         sizes = sizes.toarray().ravel() if sparse.issparse(sizes) else np.asarray(sizes)
         largest = max(int(np.argmax(sizes)) - int(len(sizes) > len(self._names())), 0)
         return InvalidInputError(
-            f"Column {str(self._names()[largest])!r} has values up to {sizes.max():.3g}: its squares leave the range "
-            "of floating point. Divide it by a power of ten, or use basis=Standardize()."
+            f"Column {str(self._names()[largest])!r} has values up to {sizes.max():.3g}: its squares exceed the range "
+            f"of floating point. Divide it by a power of ten, or use basis=Standardize()."
         )
 
     def _warn(self, n_rows: int) -> None:

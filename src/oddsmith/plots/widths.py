@@ -61,7 +61,7 @@ class WidthDisplay(Display):
             )
         if selection.method == "evidence":
             raise InvalidInputError(
-                "The evidence climbs to its maximum and tries no list of widths. Use from_comparison(compare_widths(X, "
+                "The evidence climbs to its maximum and tries no list of scales. Use from_comparison(compare_widths(X, "
                 "y)) for its curve."
             )
         method = selection.method

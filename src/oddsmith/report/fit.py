@@ -83,7 +83,8 @@ def certificate_text(c: Certificate) -> str:
     """
     if not c.optimum_exists:
         return (
-            "There is no optimum: the classes are separated, and the likelihood grows for ever as some weights do. The "
+            "There is no optimum: the classes are separated, and the likelihood keeps rising as some weights grow "
+            "without bound. The "
             "weights below are those at which the fit stopped; they must not be read as estimates. A prior (Jeffreys' "
             "or a Gaussian one) gives finite ones."
         )
@@ -109,7 +110,8 @@ def _without_certificate(context: ReportContext) -> Markup:
         more = f"Rows on the wrong side at the end: {int(model.n_errors_):,}."
         return absent(f"{context.name} minimises nothing, so there is no optimum to certify. {how} {more}")
     return absent(
-        f"{context.name} is no iterative fit: its parameters are computed from sums over the rows in one step, so "
+        f"{context.name} is not fitted iteratively: its parameters are computed from sums over the rows in one step, "
+        f"so "
         "there is no distance from an optimum to certify."
     )
 
@@ -194,7 +196,7 @@ def _farthest(terms: list[str], estimate: Array, width: Array, most: int) -> dic
 
 def _parameters(context: ReportContext) -> Markup:
     model, where = context.model, ""
-    text = f"{context.name} has no errors and intervals of its parameters; these are the parameters themselves."
+    text = f"{context.name} has no standard errors or intervals of its parameters; these are the parameters themselves."
     try:
         columns = parameter_table(model)
     except OddsmithError as error:

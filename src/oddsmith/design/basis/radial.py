@@ -52,7 +52,7 @@ def kmeans(source: AnySource, engine: Engine, count: int, seed: int) -> Array:
         middle = rows.mean(axis=0)
         if not np.isfinite(((rows - middle) ** 2).sum()):
             raise InvalidInputError(
-                "The squared distances between rows leave the range of floating point, so no centres can be found "
+                "The squared distances between rows exceed the range of floating point, so no centres can be found "
                 "among them. Divide the columns by a power of ten, or put Standardize() first."
             )
     # Threads would add up the clusters in an order that differs from run to run. A warning that rows lie so close
