@@ -233,7 +233,7 @@ class InferenceMixin(Estimator):
         if state.x.size > most:
             return f"no standard errors: there are {state.x.size:,} weights, and the limit is {most:,}"
         if self._training_data(given) is None:
-            return "no standard errors: the fit needed no Hessian, and its rows are no longer in memory; pass them as X and y"
+            return "no standard errors: the fit needed no Hessian, and its rows are not in memory; pass them as X and y"
         return ""
 
     def test_linear(
