@@ -74,7 +74,7 @@ class InputData:
 
     @contextmanager
     def locating(self, rows: int | Sequence[int] | None = 0) -> Iterator[None]:
-        """Say of errors about a row in which line of the file it is.
+        """Add to errors about a row the line of the file that it is in.
 
         ``rows`` is the number of the first row that is worked on, or those of all.
         """
@@ -108,7 +108,7 @@ class InputData:
 
 
 def open_data(text: str | Sequence[str], dialect: TextDialect = files.ANY) -> InputData:
-    """Return the data that DATA names, or say what was looked for; several names are those of files.
+    """Return the data that DATA names, or say what was looked for; several names must be files.
 
     >>> open_data("penguins").table().num_rows
     344
@@ -148,7 +148,7 @@ def open_data(text: str | Sequence[str], dialect: TextDialect = files.ANY) -> In
 
 
 def check_output(path: str | None, *read: str) -> None:
-    """Refuse a place that cannot be written to, or a file that is read, before the work and not after it."""
+    """Refuse a path that cannot be written to, or an input file, before the work and not after it."""
     if path is None:
         return
     if not Path(path).resolve().parent.is_dir():

@@ -172,7 +172,7 @@ def warnings_as_sentences() -> Iterator[list[str]]:
 
 @contextmanager
 def spinner(what: str) -> Iterator[Callable[[str], None]]:
-    """Show a spinner on standard error while something takes time, and yield a function that changes its words."""
+    """Show a spinner on standard error while something takes time, and yield a function that changes its text."""
     console = stderr()
     if not console.is_terminal:
         yield lambda words: None

@@ -92,7 +92,7 @@ def _fit_pieces(estimator: Classifier, pieces: FileParts, columns: ColumnRoles, 
 
 
 def _head(pieces: Any) -> pa.Table:
-    """Return the first rows of files, from which most of what is odd about columns shows."""
+    """Return the first rows of files, which show most problems with columns."""
     try:
         files: Any = pieces.innermost if isinstance(pieces, Wrapped) else pieces
         return files.head()

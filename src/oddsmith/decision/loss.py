@@ -20,7 +20,7 @@ Names: TypeAlias = Sequence[Any] | Labels | None
 
 @dataclass(frozen=True)
 class LossMatrix(Table):
-    """What each action costs in each class: ``values[k, a]`` is the loss of action ``a`` if class ``k`` is the truth.
+    """What each action costs in each class: ``values[k, a]`` is the loss of action ``a`` if the true class is ``k``.
 
     Attributes
     ----------

@@ -182,7 +182,7 @@ class DataSummary:
                 return cls(most=params.most)
             s = some_weights(roles.numbers(piece, "weight"), n)
             kept = None if design is None else design.complete(rows)
-            # Rows of weight 0 are not there.
+            # Rows of weight 0 do not count.
             schema = None if design is None or (s is not None and not s.any()) else design.look(rows, s, check=False)
             labels, offset = roles.labels(piece, n, kept), roles.numbers(piece, "offset")
             s, offset = take_rows(s, kept), take_rows(offset, kept)

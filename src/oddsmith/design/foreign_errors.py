@@ -22,7 +22,7 @@ UNREADABLE = {
 
 
 def explain_rows(text: str) -> str:
-    """Return the sentence for another library's words on rows.
+    """Return our message for another library's error about rows.
 
     >>> explain_rows("could not convert string to float: 'good film'")[:62]
     'X holds text where numbers are expected (could not convert str'

@@ -233,7 +233,7 @@ def _options(node: ast.Call, text: str) -> dict[str, Any]:
 
 
 def _constant(node: ast.expr, text: str, *, numbers: bool = False) -> Any:
-    """Return a constant: a number, or (unless ``numbers``) a word, a truth value or a list of numbers."""
+    """Return a constant: a number, or (unless ``numbers``) a string, a boolean or a list of numbers."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
         return -_constant(node.operand, text, numbers=True)
     if isinstance(node, ast.List | ast.Tuple) and not numbers:

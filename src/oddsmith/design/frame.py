@@ -3,7 +3,7 @@
 | kind | columns of | as numbers |
 |---|---|---|
 | ``"number"`` | whole numbers, floats, decimals | themselves |
-| ``"boolean"`` | truth values | 0 and 1 |
+| ``"boolean"`` | booleans | 0 and 1 |
 | ``"date"`` | dates and times (UTC, if they have a zone) | days since 1970-01-01, with fractions |
 | ``"category"`` | words, categoricals, enumerations | none: they have levels |
 | ``"empty"`` | nothing but missing values | all missing |
@@ -102,7 +102,7 @@ class Frame:
         return _days(column) if kind == "date" else arrow_numbers(column)
 
     def coded(self, name: str) -> Coded:
-        """Return a column as codes of levels; numbers and truth values are levels in the order of their size."""
+        """Return a column as codes of levels; numbers and booleans are levels in the order of their size."""
         if name not in self._codes:
             self._codes[name] = self._coded(name)
         return self._codes[name]
@@ -148,7 +148,7 @@ class Frame:
 
 
 def read_frame(X: object, names: Iterable[str] | None = None) -> Frame:
-    """Return the named columns of a table (default: all), or say which of them is not there."""
+    """Return the named columns of a table (default: all), or say which of them is missing."""
     table = as_table(X)
     if table is None:
         raise InvalidTypeError(
@@ -172,7 +172,7 @@ def read_frame(X: object, names: Iterable[str] | None = None) -> Frame:
 
 
 def is_plain(table: nw.DataFrame[Any]) -> bool:
-    """Whether a table holds numbers and truth values only, so that it is an array with names."""
+    """Whether a table holds numbers and booleans only, so that it is an array with names."""
     for column in table.iter_columns():
         if column.dtype in DESIGNED:
             return False
@@ -382,7 +382,7 @@ def arrow_array(column: nw.Series[Any]) -> pa.Array:
 
 
 def _objects(values: npt.NDArray[Any], j: int) -> pa.Array:
-    """Return a column of Python objects: numbers, words or truth values, None where missing."""
+    """Return a column of Python objects: numbers, text or booleans, None where missing."""
     try:
         return pa.array(values.tolist(), from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError):

@@ -50,7 +50,7 @@ class Encoded:
 
 @contextmanager
 def restored_on_error(estimator: BaseEstimator) -> Iterator[None]:
-    """Leave an estimator as it was before if what is done here fails."""
+    """Restore an estimator if an error is raised inside."""
     before = dict(estimator.__dict__)
     try:
         yield
@@ -178,7 +178,7 @@ def _with_names(table: nw.DataFrame[Any]) -> Any:
 
 
 def column_numbers(column: nw.Series[Any]) -> Array:
-    """Return a column of numbers or truth values as float64, NaN where one is missing: the nearest ones, always.
+    """Return a column of numbers or booleans as float64, NaN where one is missing: the nearest ones, always.
 
     >>> import polars
     >>> column_numbers(nw.from_native(polars.Series([2**53 + 1, None]), series_only=True)).tolist()
@@ -218,7 +218,7 @@ def arrow_table(table: nw.DataFrame[Any]) -> pa.Table | None:
 
 
 def arrow_kind(type_: pa.DataType) -> str | None:
-    """Return the kind of numbers or truth values of Arrow, which need no other reading; None for all else."""
+    """Return the kind of numbers or booleans of Arrow, which need no other reading; None for all else."""
     from pyarrow import types
 
     if types.is_float64(type_) or types.is_integer(type_):

@@ -29,7 +29,7 @@ class ColumnSummary:
 
     ``levels`` (sorted, or in the order that the column has ``declared``) have the total ``weight`` of their rows;
     ``missing`` and ``observed`` are the weights of rows without and with a value, ``mean`` is that of the numbers.
-    Rows of weight 0 are not there.
+    Rows of weight 0 do not count.
 
     >>> from oddsmith.design.frame import read_frame
     >>> import polars
@@ -175,7 +175,7 @@ class Category:
 
 
 def few(values: Iterable[Any]) -> str:
-    """Return some values in words."""
+    """Return some values as text."""
     shown = [repr(value) for value in values]
     return ", ".join(shown[:6]) + (f" and {len(shown) - 6} more" if len(shown) > 6 else "")
 
@@ -232,7 +232,7 @@ class TableSchema:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the columns hold nothing but numbers and truth values, so that no design is needed."""
+        """Whether the columns hold nothing but numbers and booleans, so that no design is needed."""
         return not {"category", "date"} & set(self.kinds.values())
 
 

@@ -39,14 +39,14 @@ POLICIES = {"missing": ("error", "drop", "indicator"), "unseen": ("error", "refe
 
 
 class Design(TransformerMixin, BaseEstimator):
-    """Numeric columns from a table of pandas, polars or Arrow: the same numbers from each, to the last bit.
+    """Numeric columns from a pandas, polars or Arrow table: the same numbers from each, to the last bit.
 
     | a column of | becomes |
     |---|---|
     | numbers (whole, floats, decimals) | itself |
-    | truth values | 0 and 1 |
+    | booleans | 0 and 1 |
     | dates and times | days since 1970-01-01 (UTC), with fractions |
-    | words, categoricals, enumerations | a 0/1 column ``race[black]`` for each level that occurs, but the reference |
+    | text, categoricals, enumerations | a 0/1 column ``race[black]`` for each level that occurs, except the reference |
 
     The reference is the first level: in the order of the column's own levels if that is an ordered categorical (pandas,
     Arrow) or an enumeration (polars), sorted otherwise. Ordered ones, too, get 0/1 columns. A model adds the constant.

@@ -98,7 +98,7 @@ def table_names(model: object) -> list[str]:
 
 
 def plain_labels(labels: Labels) -> list[Any]:
-    """Return labels as Python's words, whole numbers, floats or truth values, all of one type; else as words.
+    """Return labels as strings, whole numbers, floats or booleans, all of one type; otherwise as strings.
 
     >>> plain_labels(np.array([1, 2])), plain_labels(np.array(["a", 1], dtype=object)), plain_labels(np.array([b"b"]))
     ([1, 2], ['a', '1'], ['b'])

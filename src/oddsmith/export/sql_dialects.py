@@ -49,7 +49,7 @@ class Dialect:
         return _quoted(name, '"', "name")
 
     def literal(self, value: object) -> str:
-        """Return a constant: a number, a truth value or words.
+        """Return a literal: a number, a boolean or a string.
 
         >>> DIALECTS["sqlite"].literal("it's"), DIALECTS["sqlite"].literal(3), DIALECTS["sqlite"].literal(-0.1)
         ("'it''s'", '3', '(-0.1e0)')

@@ -44,7 +44,7 @@ class CovarianceKind:
 
     @property
     def remark(self) -> str:
-        """The words for the footer of a table."""
+        """The text for the footer of a table."""
         return {
             "information": "errors from the information",
             "observed": "errors from the observed information",

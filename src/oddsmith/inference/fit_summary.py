@@ -55,7 +55,7 @@ def summarize(fit: FitRecord, kind: CovarianceKind, intervals: str, level: float
 
 
 def list_estimates(fit: FitRecord, reason: str, level: float) -> Summary:
-    """Return the estimates alone, the intercepts first and then the largest, with the reason why there are no errors.
+    """Return the estimates alone, the intercepts first and then the largest, and why there are no standard errors.
 
     Memory O(weights): nothing of the size of their covariance is formed.
     """

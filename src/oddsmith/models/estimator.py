@@ -121,7 +121,7 @@ def per_class(A: Array) -> Array:
 
 
 def check_seed(seed: object) -> None:
-    """Refuse what is no random seed: None or a whole number of at least 0."""
+    """Refuse anything but a random seed: None or a whole number of at least 0."""
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
         raise InvalidInputError(f"seed must be None or a whole number of at least 0, found {seed!r}.")
 

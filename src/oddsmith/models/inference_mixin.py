@@ -305,13 +305,13 @@ class InferenceMixin(Estimator):
         level: float = 0.95,
         covariance: object = "observed",
     ) -> MarginalEffects:
-        """Return how the probability of a class (of the second, of two) changes with each column.
+        """Return how the probability of a class (the second of two) changes with each column.
 
-        Of a column the effect is the slope ``∂y_k/∂x_j``; of a column that holds 0 and 1 only, the difference between
-        the two, of a level of a category that from the reference (``discrete=False`` takes all as slopes, a list names
+        The effect of a column is the slope ``∂y_k/∂x_j``; of a 0/1 column, the difference between the two values; of a
+        level of a category, the difference from the reference (``discrete=False`` takes all as slopes, a list names
         those that are not). ``at`` says where: ``"average"`` over the rows, at the ``"mean"`` or ``"median"`` of the
-        columns, at ``"zero"``, or ``{column: value}`` with the others at their mean. Errors by the delta method, from
-        the observed information, as in statsmodels' ``get_margeff``. Cost: one pass (K for
+        columns, at ``"zero"``, or ``{column: value}`` with the others at their mean. Standard errors by the delta
+        method, from the observed information, as in statsmodels' ``get_margeff``. Cost: one pass (K for
         K > 2 classes), memory below the weights' covariance.
 
         >>> from oddsmith import LogisticRegression

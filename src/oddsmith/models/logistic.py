@@ -91,7 +91,7 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
     ----------
     prior : None, number, GaussianPrior or JeffreysPrior
         None is maximum likelihood; a number σ is ``GaussianPrior(scale=σ)``, the penalty ½‖w‖²/σ²; ``JeffreysPrior()``
-        is Firth's bias reduction, finite also where the classes are separated.
+        is Firth's bias reduction, finite even if the classes are separated.
     link : str
         ``"logit"``, or for two classes ``"probit"``, ``"cloglog"``, ``"loglog"``, ``"cauchit"``, ``"log"`` or
         ``"identity"``: the probability of ``classes_[1]`` is ``f(a)`` with that link's inverse f. The last two keep
@@ -407,7 +407,7 @@ class LogisticRegression(BayesianMixin, GeometryMixin, Classifier):
 
         Columns are scaled by the moments of the first call's rows, and step sizes go on falling from call to call; the
         prior is that of all rows so far. The weights are an average over the steps, in which later ones count for more.
-        The certificate speaks of the rows of the last call.
+        The certificate describes the rows of the last call.
 
         >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 1, 0, 1])
         >>> LogisticRegression(seed=0).partial_fit(X, y, classes=[0, 1]).coef_.shape

@@ -201,7 +201,7 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
 
 @MODELS.register("one-vs-rest")
 class OneVsRest(Reduction):
-    """K classes by K models, each of which tells one class from all the others.
+    """K classes by K models, each of which separates one class from all the others.
 
     The answers may conflict: where none or several of the models claim a row, they leave no unique class, and
     ``ambiguous(X)`` is true. ``predict`` resolves this by the largest value, ``y_k(x) ≥ y_j(x)`` for all j, as one does

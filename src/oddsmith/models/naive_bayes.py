@@ -236,7 +236,7 @@ class NaiveBayes(GenerativeMixin, Classifier):
 
     @property
     def parameters_(self) -> dict[str, dict[str, Array]]:
-        """What was estimated for each column, by name."""
+        """The estimated parameters of each column, by name."""
         densities = self._densities
         by_column = {int(j): part.parameters(i) for part in densities.parts for i, j in enumerate(part.columns)}
         return {densities.plan.name(j): by_column[j] for j in range(len(densities.plan))}

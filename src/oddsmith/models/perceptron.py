@@ -46,7 +46,7 @@ class PerceptronClassifier(GeometryMixin, Classifier):
 
     If weights of length one separate the classes with margin γ (``t wᵀφ ≥ γ`` for all rows; for K > 2
     ``(w_k − w_j)ᵀφ ≥ γ``), at most (R/γ)² mistakes are made in all, where R is the length of the longest row φ, times
-    √2 for K > 2. If not, the rule goes on for ever: after ``max_epochs`` the weights with the fewest wrong rows among
+    √2 for K > 2. If not, the rule never stops: after ``max_epochs`` the weights with the fewest wrong rows among
     those looked at are taken, and a `ConvergenceWarning` says so.
 
     Parameters

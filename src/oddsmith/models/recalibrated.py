@@ -52,7 +52,7 @@ class RecalibratedClassifier(WrapperMixin, Classifier):
     cv : int, splitter or iterable of (train, test)
         Number of folds (fewer where a class has fewer rows), or the folds as scikit-learn has them.
     seed : int
-        Seed of the folds.
+        Random seed of the folds.
     class_weight : None, "balanced" or {class: weight}
         Class weights of both model and map. ``RecalibratedClassifier(LogisticRegression(class_weight="balanced"))`` has
         weights in the model only: the map brings its probabilities back to the frequencies of the classes.

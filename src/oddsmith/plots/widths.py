@@ -18,7 +18,7 @@ CRITERIA = {"log_evidence": "log evidence", "loo": "leave-one-out", "cv": "cross
 
 @dataclass(eq=False)
 class WidthDisplay(Display):
-    """Criteria for the width of a Gaussian prior over that width, with the best of each.
+    """Criteria for the scale of a Gaussian prior over that scale, with the best of each.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class WidthDisplay(Display):
 
     @classmethod
     def from_comparison(cls, comparison: WidthComparison) -> Self:
-        """Take what `compare_widths` returned."""
+        """Take the result of `compare_widths`."""
         curve = {name: np.asarray(values, dtype=np.float64) for name, values in comparison.curve.items()}
         chosen = {"log_evidence" if m == "evidence" else m: float(s.width) for m, s in comparison.selections.items()}
         errors = {name: curve[f"{name}_error"] for name in ("loo", "cv")}
@@ -52,7 +52,7 @@ class WidthDisplay(Display):
 
     @classmethod
     def from_estimator(cls, model: ClassifierLike, *, ax: AxesLike = None) -> Self:
-        """Draw the widths that a fit with ``GaussianPrior(scale="loo")`` or ``"cv"`` tried."""
+        """Draw the scales that a fit with ``GaussianPrior(scale="loo")`` or ``"cv"`` tried."""
         selection = getattr(model, "selection_", None)
         if selection is None:
             raise InvalidTypeError(

@@ -47,7 +47,7 @@ def certificates(model: object) -> dict[str, Certificate]:
 
 
 def certificate_section(context: ReportContext) -> Markup:
-    """Say in plain words how far from the optimum the fit can be."""
+    """Say in plain language how far from the optimum the fit can be."""
     found = certificates(context.model)
     if not found:
         return _without_certificate(context)
@@ -131,7 +131,7 @@ def summarise(context: ReportContext) -> Summary | None:
 
 
 def weights_section(context: ReportContext) -> Markup:
-    """Return the weights with errors and intervals, as a table and as a forest plot; else the parameters."""
+    """Return the weights with standard errors and intervals, as a table and as a forest plot; else the parameters."""
     found = summarise(context)
     if found is None:
         return _parameters(context)

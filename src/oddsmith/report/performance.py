@@ -291,9 +291,9 @@ def _costs(context: ReportContext) -> Markup:
         curve = curves.risk_coverage_curve(*context.labelled, context.loss)
         x, y = curve.coverage, curve.risk
         axis = Axis.around("mean loss of these", y, at_zero=True)
-        plot = Plot(x=Axis("share of rows decided, the surest first"), y=axis)
+        plot = Plot(x=Axis("share of rows decided, the most certain first"), y=axis)
         plot.curve(x, y, lambda i: f"{percent(x[i])} of rows: loss {number(y[i])}")
-        caption = "Risk and coverage: the mean loss if only the surest rows get a decision."
+        caption = "Risk and coverage: the mean loss if only the most certain rows get a decision."
         return figure(plot, caption, caption)
     try:
         curve = curves.cost_curve(*context.labelled, context.loss)
