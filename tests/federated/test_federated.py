@@ -393,7 +393,7 @@ def test_missing_new_and_no_sites_are_named(data: Rows) -> None:
         start.step(answers_of(start, parts[:1]))
     with pytest.raises(MessageError, match="answer from 'site 2', which is not a site of this fit: 'site 0', 'site 1'"):
         start.step(answers_of(start, parts))
-    with pytest.raises(MessageError, match="There is no answer"):
+    with pytest.raises(MessageError, match="There are no answers"):
         start.step([])
     first = Fit.start(LogisticRegression())
     second = first.step(answers_of(first, parts))
@@ -454,7 +454,7 @@ def test_damaged_messages_are_refused(data: Rows) -> None:
     for kind, whole in ((Request, state.request.to_bytes()), (Answer, answer.to_bytes()), (Fit, state.to_bytes())):
         for _ in range(60):
             if (bad := damaged(whole, rng)) != whole:
-                with pytest.raises(MessageError, match="or it was damaged on the way"):
+                with pytest.raises(MessageError, match="or it was damaged in transit"):
                     kind.from_bytes(bad)  # type: ignore[attr-defined]
     with pytest.raises(MessageError, match="called 'request', found one called 'answer'"):
         Request.from_bytes(answer.to_bytes())
