@@ -206,7 +206,7 @@ def test_interrupting_leaves_no_file_and_says_how_to_go_on(
     ended = run("fit", "rides", *FIT, "--memory", "1GB", "-o", "m.odds")
     assert ended.code == 130 and "With --resume FILE a fit to files resumes" in ended.err
     ended = run("fit", "rides", *FIT, "--resume", "fit.journal", "-o", "m.odds")
-    assert ended.code == 130 and "The passes so far are in fit.journal: the same command goes on" in ended.err
+    assert ended.code == 130 and "The passes so far are in fit.journal: run the same command" in ended.err
     assert not Path("m.odds").exists()
 
 

@@ -458,7 +458,7 @@ def test_damaged_messages_are_refused(data: Rows) -> None:
                     kind.from_bytes(bad)  # type: ignore[attr-defined]
     with pytest.raises(MessageError, match="called 'request', found one called 'answer'"):
         Request.from_bytes(answer.to_bytes())
-    with pytest.raises(MessageError, match="damaged on the way"):
+    with pytest.raises(MessageError, match="damaged in transit"):
         state.step([answer.to_bytes()[:-3]])
 
 

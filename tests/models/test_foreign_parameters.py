@@ -19,8 +19,8 @@ WORDS = {
     "C": (4, r"C=4 is prior=2\.0 \(σ = √C\).*sum over rows.*intercept"),
     "alpha": (4, r"alpha=4 on the sum of losses is prior=0\.5.*mean.*intercept"),
     "penalty": ("l2", r"A penalty is a prior here: prior=1\.0"),
-    "n_jobs": (-1, r"It is threads="),
-    "random_state": (0, r"It is seed="),
+    "n_jobs": (-1, r"Use threads="),
+    "random_state": (0, r"Use seed="),
     "verbose": (1, "Nothing is printed"),
     "prio": (1.0, r"It has: .*prior.*Did you mean 'prior'\?"),
 }

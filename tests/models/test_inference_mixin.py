@@ -589,7 +589,7 @@ def test_bad_arguments_are_refused_in_words() -> None:
         model.drop_one(X, y, groups=["x0"])
     with pytest.raises(UnknownNameError, match="place 'top'"):
         model.marginal_effects(X, at="top")
-    with pytest.raises(InvalidInputError, match="other values than 0 and 1"):
+    with pytest.raises(InvalidInputError, match="values other than 0 and 1"):
         model.marginal_effects(X, discrete=["x0"])
     with pytest.raises(InvalidInputError, match="basis"):
         LogisticRegression(basis=Polynomial(2)).fit(X[:, :1], y).marginal_effects(X[:, :1])
@@ -858,8 +858,7 @@ def test_a_model_of_many_weights_lists_its_estimates(monkeypatch: pytest.MonkeyP
     shown = str(found)
     assert shown.count("\n") < 70 and "… and 8,951 more rows: to_pandas() has them all" in shown
     assert (
-        "no standard errors: there are 9,001 weights, and up to 5,000 have some" in shown
-        and "posterior sd" not in shown
+        "no standard errors: there are 9,001 weights, and the limit is 5,000" in shown and "posterior sd" not in shown
     )
     # Fewer weights, but a fit that needed no Hessian, and whose rows are no longer in memory.
     monkeypatch.setattr("oddsmith.models.inference_mixin.POLICY", replace(policy.POLICY, largest_summary=20_000))
