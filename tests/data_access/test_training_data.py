@@ -204,7 +204,7 @@ def test_data_that_changes_between_passes_is_refused() -> None:
             pieces = list(super().pieces())
             return iter(pieces if Growing.seen == 1 else pieces[:-1])
 
-    with pytest.raises(InvalidInputError, match="met 80 rows, and the first one 100"):
+    with pytest.raises(InvalidInputError, match="saw 80 rows, and the first one 100"):
         LogisticRegression().fit(Growing(table(100, 2).select("a", "label"), 20), "label")
 
 
