@@ -322,7 +322,7 @@ def test_labels_that_are_no_classes_are_refused_in_pieces_of_any_size(
 @pytest.mark.parametrize("role", ["sample_weight", "offset"])
 def test_weights_and_offsets_that_are_words_get_a_sentence(role: str) -> None:
     data = table(K=2).select("a", "group", "label")
-    with pytest.raises(InvalidInputError, match="no numbers"):
+    with pytest.raises(InvalidInputError, match="not numbers"):
         LogisticRegression().fit(Cut(data, 100), "label", **{role: "group"})
 
 
