@@ -195,7 +195,7 @@ def test_what_does_not_fit_together_is_refused_by_name() -> None:
         merge(model, GaussianClassifier("separate").fit(X, y))
     with pytest.raises(InvalidInputError, match="columns are the same"):
         merge(model, GaussianClassifier().fit(X[:, :3], y))
-    with pytest.raises(TypeError, match="GaussianClassifier merges with its like, found a NaiveBayes"):
+    with pytest.raises(TypeError, match="GaussianClassifier merges only with its own kind, found a NaiveBayes"):
         merge(model, NaiveBayes().fit(X, y))
     with pytest.raises(TypeError, match="LogisticRegression cannot be merged"):
         merge(model, LogisticRegression())

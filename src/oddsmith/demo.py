@@ -31,7 +31,7 @@ STEPS = {
     "A decision only where an error is less likely than one in twenty.": (
         "oddsmith decide penguins.odds penguins --reject 0.05 --keep species -o decisions.csv"
     ),
-    "The same model where there is no Python.": (
+    "The same model without Python.": (
         "oddsmith export sql penguins.odds --table penguins --dialect duckdb -o penguins.sql"
     ),
 }
@@ -39,7 +39,7 @@ SHOWN = {".csv": 4, ".sql": 16}
 """Lines that are shown of what was written."""
 WIDTH = 100
 LAST = """
-# That was the whole way; its files were thrown away. With a table of your own, from this folder:
+# That was the whole workflow; its files were deleted. For a table of your own, from this folder:
 $ .venv/bin/oddsmith fit TABLE.csv --target COLUMN --missing indicator --basis standardize --prior 1 -o model.odds \\
       --report report.html
 $ .venv/bin/oddsmith predict model.odds NEW.csv -o predictions.csv

@@ -37,7 +37,7 @@ def test_own_file_is_written_once_and_checked(run: Any) -> None:
     text = Path("answer.py").read_text(encoding="utf-8")
     assert "w, w0 = 2.0, -3.0" in text and text.endswith("x = ...\n")
     again = run("exercise", "12", "--save", "answer.py")
-    assert again.code == 1 and "is there already" in again.err and Path("answer.py").read_text("utf-8") == text
+    assert again.code == 1 and "already exists" in again.err and Path("answer.py").read_text("utf-8") == text
     Path("answer.py").write_text(text.replace("x = ...", "import math\nx = (3 + math.log(9)) / 2"), encoding="utf-8")
     assert run("check", "12", "answer.py").out == "x: right\n"
 

@@ -54,7 +54,7 @@ IDS = [f"C-{i:04}" for i in range(N)]
 SUSPECT = {
     "an id": (IDS, "'x y' has 60 different values in 60 rows: it is an ID"),
     "a number called an id": ([str(1000 + 7 * i) for i in range(N)], "Exclude it with --ignore 'x id'"),
-    "day or month first": ([f"{1 + i % 12:02}/{1 + i % 7:02}/2024" for i in range(N)], "cannot be told apart"),
+    "day or month first": ([f"{1 + i % 12:02}/{1 + i % 7:02}/2024" for i in range(N)], "day and month are ambiguous"),
     "a dash for a gap": (["-" if i == 7 else str(20 + i % 30) for i in range(N)], "looks like numbers: '-' is none"),
     "two spellings": ([("Red", "red", "blue")[i % 3] for i in range(N)], "has 'Red' and 'red' as two levels"),
 }
@@ -159,7 +159,7 @@ def test_nothing_is_written_over_what_is_read(run: Any, command: str) -> None:
     assert run(*FIT).code == 0
     before = [Path(name).read_bytes() for name in ("t.csv", "m.odds")]
     ended = run(*command.split())
-    assert ended.code == 1 and "is what is read, and would be lost" in ended.err
+    assert ended.code == 1 and "is the input, and would be overwritten" in ended.err
     assert [Path(name).read_bytes() for name in ("t.csv", "m.odds")] == before
 
 

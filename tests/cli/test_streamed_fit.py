@@ -149,14 +149,14 @@ def test_a_cache_is_used(run: Any, folder: Path) -> None:
     [
         (
             ("fit", "-", "-t", "y", "--memory", "1GB", "-o", "m.odds"),
-            "cannot be read in pieces, so --memory has no use",
+            "cannot be read in pieces, so --memory has no effect",
         ),
         (("fit", "rides", *FIT, "--memory", "much", "-o", "m.odds"), "is no number of bytes"),
         (("fit", "rides", *FIT, "--memory", "1GB", "--model", "perceptron", "-o", "m.odds"), "rows in memory"),
         (("fit", "rides", "-t", "arival", "--memory", "1GB", "-o", "m.odds"), "Did you mean 'arrival'?"),
         (("fit", "rides", "-t", "arrival", "--ignore", "q", "--memory", "1GB", "-o", "m.odds"), "'q' for --ignore"),
-        (("fit", "rides", *FIT, "--cache", "c", "-o", "m.odds", "--report", "r.html"), "--cache has no use beside"),
-        (("fit", "rides.csv", "rides", *FIT, "-o", "m.odds"), "'rides' is no file. Several names"),
+        (("fit", "rides", *FIT, "--cache", "c", "-o", "m.odds", "--report", "r.html"), "--cache has no effect with"),
+        (("fit", "rides.csv", "rides", *FIT, "-o", "m.odds"), "'rides' is not a file. Several names"),
         (("evaluate", "m.odds", "rides", "-t", "arival", "--memory", "1GB"), "no column 'arival' for --target"),
         (("predict", "m.odds", "rides", "--keep", "q", "--memory", "1GB", "-o", "p.csv"), "no column 'q' for --keep"),
         (("predict", "m.odds", "bad", "--memory", "1GB", "-o", "p.csv"), "Column 'x' has 1 missing"),
@@ -188,7 +188,7 @@ def test_text_that_needs_wider_types_is_not_printed_twice(run: Any, folder: Path
     Path("days.csv").write_text("\n".join(["day", *day[:-1].astype(str), f"{day[-1]} 00:00:00"]) + "\n")
     assert run("fit", "days.parquet", "-t", "label", "-o", "m.odds").code == 0
     ended = run("predict", "m.odds", "days.csv", "--memory", "16MiB")
-    assert ended.code == 1 and "Write to a file, with -o" in ended.err
+    assert ended.code == 1 and "Write to a file with -o" in ended.err
     assert run("predict", "m.odds", "days.csv", "--memory", "16MiB", "-o", "p.csv").code == 0
     assert len(Path("p.csv").read_text().splitlines()) == n + 1
 
@@ -204,9 +204,9 @@ def test_interrupting_leaves_no_file_and_says_how_to_go_on(
 
     monkeypatch.setattr(oddsmith.LogisticRegression, "fit", stop)
     ended = run("fit", "rides", *FIT, "--memory", "1GB", "-o", "m.odds")
-    assert ended.code == 130 and "With --resume FILE a fit to files goes on" in ended.err
+    assert ended.code == 130 and "With --resume FILE a fit to files resumes" in ended.err
     ended = run("fit", "rides", *FIT, "--resume", "fit.journal", "-o", "m.odds")
-    assert ended.code == 130 and "The passes so far are in fit.journal: the same command goes on" in ended.err
+    assert ended.code == 130 and "The passes so far are in fit.journal: run the same command" in ended.err
     assert not Path("m.odds").exists()
 
 

@@ -124,7 +124,7 @@ def test_journal_of_another_fit_is_refused(model: Any, data: Any, y: str, said: 
     with pytest.raises(Killed):
         LogisticRegression(prior=1.0).fit(parts(2), y="ill", resume=path)
     before = path.read_bytes()
-    with pytest.raises(MessageError, match=f"of another fit that has not ended: {said}"):
+    with pytest.raises(MessageError, match=f"to another fit that has not finished: {said}"):
         model.fit(parts(**data), y=y, resume=path)
     assert path.read_bytes() == before
 
@@ -210,7 +210,7 @@ def test_fit_to_files_is_resumed_and_other_files_are_noticed(kind: str, tmp_path
     with pytest.raises(KeyboardInterrupt):
         LogisticRegression(prior=1.0).fit(folder, y="ill", resume=journal)
     write(rows(7), folder / f"3.{kind}")
-    with pytest.raises(MessageError, match="of another fit that has not ended: its data is"):
+    with pytest.raises(MessageError, match="to another fit that has not finished: its data is"):
         LogisticRegression(prior=1.0).fit(folder, y="ill", resume=journal)
 
 

@@ -204,7 +204,7 @@ def test_data_that_changes_between_passes_is_refused() -> None:
             pieces = list(super().pieces())
             return iter(pieces if Growing.seen == 1 else pieces[:-1])
 
-    with pytest.raises(InvalidInputError, match="met 80 rows, and the first one 100"):
+    with pytest.raises(InvalidInputError, match="saw 80 rows, and the first one 100"):
         LogisticRegression().fit(Growing(table(100, 2).select("a", "label"), 20), "label")
 
 
@@ -322,7 +322,7 @@ def test_labels_that_are_no_classes_are_refused_in_pieces_of_any_size(
 @pytest.mark.parametrize("role", ["sample_weight", "offset"])
 def test_weights_and_offsets_that_are_words_get_a_sentence(role: str) -> None:
     data = table(K=2).select("a", "group", "label")
-    with pytest.raises(InvalidInputError, match="no numbers"):
+    with pytest.raises(InvalidInputError, match="not numbers"):
         LogisticRegression().fit(Cut(data, 100), "label", **{role: "group"})
 
 

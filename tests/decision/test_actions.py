@@ -158,7 +158,7 @@ REFUSED: list[tuple[str, type[Exception], str, dict[str, Any]]] = [
     ("wrong shape", InvalidInputError, r"loss has shape \(3, 2\); expected 2 × A", {"loss": np.ones((3, 2))}),
     ("a vector", InvalidInputError, r"loss has shape \(2,\)", {"loss": [1, 2]}),
     ("NaN", InvalidInputError, "NaN or infinity", {"loss": [[0, np.nan], [1, 0]]}),
-    ("words", InvalidTypeError, "must be made of numbers", {"loss": [["a", "b"], ["c", "d"]]}),
+    ("words", InvalidTypeError, "must be numeric", {"loss": [["a", "b"], ["c", "d"]]}),
     (
         "unknown class",
         UnknownNameError,
@@ -168,7 +168,7 @@ REFUSED: list[tuple[str, type[Exception], str, dict[str, Any]]] = [
     (
         "a class without costs",
         InvalidInputError,
-        "says nothing of class 'yes'",
+        "does not mention class 'yes'",
         {"loss": {"no": {"a": 1}}, "classes": ["no", "yes"]},
     ),
     (
@@ -219,8 +219,8 @@ def test_probabilities_in_single_precision_are_taken() -> None:
     ("loss", "words"),
     [
         ([[0, 1, 2], [1, 0, 2]], "3 actions"),
-        ([[1, 0], [0, 1]], "pays for errors"),
-        ([[0, 0], [1, 1]], "does not tell"),
+        ([[1, 0], [0, 1]], "rewards errors"),
+        ([[0, 0], [1, 1]], "does not distinguish"),
         ([[1, 0], [1, 0]], "1 costs less"),
         ([[0, 1], [0, 1]], "0 costs less"),
     ],

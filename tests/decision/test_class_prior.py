@@ -209,7 +209,7 @@ def test_what_cannot_be_estimated_or_shifted_is_refused_in_words() -> None:
     X, y = rows(200, [0.5, 0.5])
     flat = LogisticRegression().fit(np.random.default_rng(0).normal(size=(200, 1)) * 1e-9, y)
     flat.coef_ = 0.0 * flat.coef_
-    with pytest.raises(InvalidInputError, match="say nothing of the class prior"):
+    with pytest.raises(InvalidInputError, match="say nothing about the class prior"):
         estimate_class_prior(flat, X[:, :1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

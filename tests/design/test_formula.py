@@ -276,7 +276,7 @@ def test_names_that_look_like_code_are_names() -> None:
         ("C(f, reference='q')", "Unknown reference level of column 'f' 'q'"),
         ("center(x, 2)", "too many arguments"),
         ("spline(x, 4, knots=5)", "each once"),
-        ("eval(x)", r"eval\(\) is no function of formulas.*functions C, I, bs, center, exp, log"),
+        ("eval(x)", r"eval\(\) is not a formula function.*functions C, I, bs, center, exp, log"),
     ],
 )
 def test_what_cannot_be_made_is_said_by_name(formula: str, match: str) -> None:

@@ -130,7 +130,7 @@ def test_later_tables_are_checked_by_name(model: Any) -> None:
         (frame.with_columns(age=polars.lit("old")), "Column 'age' holds categories; in the fit it held numbers"),
         (
             frame.with_columns(race=polars.lit("green")),
-            "Column 'race' has levels that were not there in the fit: 'green'",
+            "Column 'race' has levels that did not occur in the fit: 'green'",
         ),
         (frame.with_columns(race=polars.lit(None, polars.String)), "Column 'race' has 200 missing values"),
         (by_hand(frame), "reads tables with named columns"),

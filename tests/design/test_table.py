@@ -331,7 +331,7 @@ def test_levels_of_rows_without_weight_are_not_there() -> None:
     design = Design(reference="most frequent")
     rows, _ = design.learn(table, [1.0, 1.0, 0.0, 0.5])
     assert design.get_feature_names_out().tolist() == ["x[a]"] and rows.tolist() == [[1.0], [0.0], [0.0], [0.0]]
-    with pytest.raises(InvalidInputError, match="levels that were not there in the fit: 'c', the first in row 2"):
+    with pytest.raises(InvalidInputError, match="levels that did not occur in the fit: 'c', the first in row 2"):
         design.transform(table)
 
 
@@ -383,7 +383,8 @@ def test_unseen_levels_by_policy() -> None:
         pandas.DataFrame({"x": pandas.Categorical(x, categories=list("abcz"))}) for x in (list("abc"), list("zb"))
     )
     with pytest.raises(
-        InvalidInputError, match=r"Column 'x' has levels .*: 'z', the first in row 0\. Known are 'a', 'b', 'c'"
+        InvalidInputError,
+        match=r"Column 'x' has levels .*: 'z', the first in row 0\. The known levels are 'a', 'b', 'c'",
     ):
         Design().fit(known).transform(new)
     design = Design(unseen="reference", reference={"x": "b"}).fit(known)
@@ -456,7 +457,7 @@ def test_a_dictionary_may_hold_nulls_and_levels_twice() -> None:
 
 
 REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "words and numbers": (
+    "text and numbers": (
         pandas.DataFrame({"x": pandas.Series(["a", 1], dtype=object)}),
         {},
         "Column 'x' holds values of different types",
@@ -534,7 +535,7 @@ def test_a_column_of_one_level_is_named_in_a_warning_at_the_caller() -> None:
     with pytest.warns(CollinearityWarning, match="Column 'x' holds one level only, 'a'") as caught:
         design = Design().fit(table)
     assert caught[0].filename == __file__ and design.get_feature_names_out().tolist() == ["z"]
-    with pytest.raises(InvalidInputError, match="not there in the fit: 'b'"):
+    with pytest.raises(InvalidInputError, match="did not occur in the fit: 'b'"):
         design.transform(polars.DataFrame({"x": ["b"], "z": [1]}))
 
 

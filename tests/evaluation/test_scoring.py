@@ -288,7 +288,7 @@ def test_the_record_prints_travels_and_becomes_a_table() -> None:
     assert evaluate(model, P, y).scores == found.scores, "the same seed gives the same intervals"
     with pytest.raises(AttributeError):
         found.acuracy  # noqa: B018
-    with pytest.raises(InvalidInputError, match="There are: log_loss"):
+    with pytest.raises(InvalidInputError, match="The scores are: log_loss"):
         found.interval("acuracy")
 
 
@@ -399,7 +399,7 @@ def test_bad_input_is_refused_in_words() -> None:
         ((model, P[:0], y[:0]), InvalidInputError, "no rows"),
         ((LogisticRegression(), P, y), InvalidTypeError, "fitted classifier"),
         ((model, P, y, np.ones((3, 2))), InvalidInputError, "expected 2 × A"),
-        ((model, P, np.arange(400)), InvalidTypeError, "words and numbers"),
+        ((model, P, np.arange(400)), InvalidTypeError, "text and numbers"),
         ((model, P, [None, *y[1:]]), InvalidInputError, "Unknown class"),
     ]
     for arguments, error, words in refused:

@@ -69,7 +69,7 @@ def test_written_hypotheses_read_back_the_same(seed: int) -> None:
         ("age = 2 3", None, "3.0 where it cannot be read"),
         ("age =", None, "ends too early"),
         ({"age": "much"}, None, "must be a number"),
-        ({"age": 1}, "much", "made of numbers"),
+        ({"age": 1}, "much", "must be numeric"),
         ({"age": 1}, np.nan, "finite"),
     ],
 )
@@ -98,7 +98,7 @@ def test_wald_statistic_does_not_depend_on_how_the_hypothesis_is_written(seed: i
 def test_contradictions_and_empty_hypotheses_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="contradict"):
         wald_test(np.array([1.0, 3.0]), np.array([[1.0], [2.0]]), np.eye(1))
-    with pytest.raises(InvalidInputError, match="about nothing"):
+    with pytest.raises(InvalidInputError, match="concern no estimated weight"):
         wald_test(np.zeros(1), np.zeros((1, 2)), np.eye(2))
 
 

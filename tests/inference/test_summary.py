@@ -139,7 +139,7 @@ def test_sandwich_of_the_information_itself_is_its_inverse() -> None:
         (("cluster", [1, 1, 1]), InvalidInputError, "All rows are in one cluster"),
         (("cluster", [1.0, np.nan]), InvalidInputError, "missing values"),
         (("cluster", ["a", None]), InvalidInputError, "missing values"),
-        (("cluster", [[1, 2]]), InvalidInputError, "one identifier a row"),
+        (("cluster", [[1, 2]]), InvalidInputError, "one identifier per row"),
         (("cluster", [1, 2], "CR9"), UnknownNameError, "factor for clusters"),
         (3, UnknownNameError, "Unknown covariance"),
     ],
@@ -161,9 +161,9 @@ def test_factors_that_need_more_rows_are_refused() -> None:
     ("covariance", "options", "expected"),
     [
         ("information", {}, "maximum likelihood; errors from the information; 95% Wald intervals"),
-        ("sandwich", {"level": 0.9}, "maximum likelihood; robust errors (HC0 sandwich); 90% Wald intervals"),
-        (("sandwich", "HC1"), {}, "maximum likelihood; robust errors (HC1 sandwich); 95% Wald intervals"),
-        ("cluster", {}, "maximum likelihood; errors robust to 7 clusters (CR1); 95% Wald intervals"),
+        ("sandwich", {"level": 0.9}, "maximum likelihood; robust standard errors (HC0 sandwich); 90% Wald intervals"),
+        (("sandwich", "HC1"), {}, "maximum likelihood; robust standard errors (HC1 sandwich); 95% Wald intervals"),
+        ("cluster", {}, "maximum likelihood; cluster-robust standard errors of 7 clusters (CR1); 95% Wald intervals"),
     ],
 )
 def test_footer_says_how_errors_and_intervals_were_made(covariance: object, options: dict, expected: str) -> None:

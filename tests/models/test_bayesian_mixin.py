@@ -139,7 +139,7 @@ def test_large_fit_forms_its_hessian_when_asked() -> None:
     assert np.allclose(std, newton.posterior_.std, rtol=1e-5)
     del X
     gone = LogisticRegression(1.0).fit(make(4, 110_000, 30)[0], y)
-    with pytest.raises(InvalidInputError, match="rows are gone"):
+    with pytest.raises(InvalidInputError, match="rows are no longer in memory"):
         gone.log_evidence_  # noqa: B018
 
 

@@ -164,5 +164,5 @@ def test_reductions_refuse_weights_that_their_parts_do_not_take() -> None:
 
 
 def test_weights_out_of_range_get_a_sentence() -> None:
-    with pytest.raises(InvalidInputError, match="leaves the range of floating point"):
+    with pytest.raises(InvalidInputError, match="exceeds the range of floating point"):
         LogisticRegression(class_weight={"yes": 1e200}).fit(X, TWO, sample_weight=np.full(400, 1e200))

@@ -292,7 +292,7 @@ def test_merged_shards_equal_the_fit_to_all_rows():
         parts[0].merge(FisherDiscriminant().fit(X[:, :3], y))
     with pytest.raises(InvalidInputError, match="parameters are the same"):
         parts[0].merge(FisherDiscriminant(shrinkage=0.5).fit(X, y))
-    with pytest.raises(InvalidTypeError, match="merges with its like"):
+    with pytest.raises(InvalidTypeError, match="merges only with its own kind"):
         parts[0].merge(LogisticRegression())
     with pytest.raises(NotFittedError):
         parts[0].merge(FisherDiscriminant())

@@ -21,8 +21,8 @@ WORDS = {
     "alpha": (4, r"alpha=4 on the sum of losses is prior=0\.5.*mean.*intercept"),
     "penalty": ("l2", r"A penalty is a prior here: prior=1\.0"),
     "l1_ratio": (0.25, r"is prior=LaplacePrior\(C / 0\.25, gaussian=1\.1547"),
-    "n_jobs": (-1, r"It is threads="),
-    "random_state": (0, r"It is seed="),
+    "n_jobs": (-1, r"Use threads="),
+    "random_state": (0, r"Use seed="),
     "verbose": (1, "Nothing is printed"),
     "prio": (1.0, r"It has: .*prior.*Did you mean 'prior'\?"),
 }

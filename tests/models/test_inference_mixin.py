@@ -589,7 +589,7 @@ def test_bad_arguments_are_refused_in_words() -> None:
         model.drop_one(X, y, groups=["x0"])
     with pytest.raises(UnknownNameError, match="place 'top'"):
         model.marginal_effects(X, at="top")
-    with pytest.raises(InvalidInputError, match="other values than 0 and 1"):
+    with pytest.raises(InvalidInputError, match="values other than 0 and 1"):
         model.marginal_effects(X, discrete=["x0"])
     with pytest.raises(InvalidInputError, match="basis"):
         LogisticRegression(basis=Polynomial(2)).fit(X[:, :1], y).marginal_effects(X[:, :1])
@@ -764,7 +764,7 @@ def test_errors_corrected_by_leverages_equal_r_sandwich(case: Case, factor: str)
     model.fit(table(case), labels(case), **given)
     found = model.summary(table(case), labels(case), **given, covariance=("sandwich", factor))
     np.testing.assert_allclose(found.std_error, case.expected["std_errors"][factor], rtol=1e-6)
-    assert f"robust errors ({factor} sandwich)" in str(found)
+    assert f"robust standard errors ({factor} sandwich)" in str(found)
 
 
 def test_hc3_of_softmax_is_the_spread_of_one_step_without_each_row() -> None:
@@ -797,7 +797,7 @@ def test_clusters_may_be_a_column_of_the_table() -> None:
         by_name = model.summary(data, y, covariance=("cluster", name, "CR1S"))
         by_value = model.summary(plain, y, covariance=("cluster", data[name].to_numpy(), "CR1S"))
         np.testing.assert_array_equal(by_name.std_error, by_value.std_error)
-        assert f"errors robust to {data[name].nunique()} clusters (CR1S)" in str(by_name)
+        assert f"cluster-robust standard errors of {data[name].nunique()} clusters (CR1S)" in str(by_name)
         one = model.test_linear("age = 0", None, data, y, covariance=("cluster", name))
         other = model.test_linear("age = 0", None, plain, y, covariance=("cluster", data[name].to_numpy()))
         assert one.statistic == other.statistic
@@ -805,7 +805,7 @@ def test_clusters_may_be_a_column_of_the_table() -> None:
     formula = LogisticRegression(design=Design("low ~ age + smoke")).fit(whole)
     for X, target in ((whole, None), (whole, "low")):
         found = formula.summary(X, target, covariance=("cluster", "clinic"))
-        assert "errors robust to 5 clusters" in str(found)
+        assert "cluster-robust standard errors of 5 clusters" in str(found)
     numbers = data.drop(columns="clinic")
     kept = LogisticRegression().fit(numbers, y)
     by_name = kept.summary(covariance=("cluster", "ward"))  # the table is still in memory
@@ -858,15 +858,14 @@ def test_a_model_of_many_weights_lists_its_estimates(monkeypatch: pytest.MonkeyP
     shown = str(found)
     assert shown.count("\n") < 70 and "… and 8,951 more rows: to_pandas() has them all" in shown
     assert (
-        "no standard errors: there are 9,001 weights, and up to 5,000 have some" in shown
-        and "posterior sd" not in shown
+        "no standard errors: there are 9,001 weights, and the limit is 5,000" in shown and "posterior sd" not in shown
     )
-    # Fewer weights, but a fit that needed no Hessian, and whose rows are gone.
+    # Fewer weights, but a fit that needed no Hessian, and whose rows are no longer in memory.
     monkeypatch.setattr("oddsmith.models.inference_mixin.POLICY", replace(policy.POLICY, largest_summary=20_000))
     rows = X.copy()
     gone = LogisticRegression(prior=1.0).fit(rows, y)
     del rows
-    assert "its rows are gone; pass them as X and y" in str(gone.summary())
+    assert "its rows are not in memory; pass them as X and y" in str(gone.summary())
     with pytest.raises(UnavailableError, match="Hessian"):
         gone.summary(covariance="sandwich")
     monkeypatch.setattr("oddsmith.likelihood.fitted_state.Machine.here", lambda: SimpleNamespace(memory=1e9))
@@ -883,11 +882,11 @@ def test_the_footer_names_the_errors() -> None:
     for covariance, words in {
         "information": "errors from the information",
         "observed": "errors from the observed information",
-        "sandwich": "robust errors (HC0 sandwich)",
-        ("sandwich", "HC1"): "robust errors (HC1 sandwich)",
+        "sandwich": "robust standard errors (HC0 sandwich)",
+        ("sandwich", "HC1"): "robust standard errors (HC1 sandwich)",
     }.items():
         remark = f"maximum likelihood; {words}; 95% Wald intervals"
         assert remark in model.summary(X, y, covariance=covariance).remarks
     for factor, shown in ((), "CR1"), (("CR0",), "CR0"), (("CR1S",), "CR1S"):
-        remark = f"maximum likelihood; errors robust to 9 clusters ({shown}); 90% Wald intervals"
+        remark = f"maximum likelihood; cluster-robust standard errors of 9 clusters ({shown}); 90% Wald intervals"
         assert remark in model.summary(X, y, covariance=("cluster", ids, *factor), level=0.9).remarks

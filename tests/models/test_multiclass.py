@@ -208,7 +208,7 @@ def test_weights_are_passed_on(reduction):
     model = reduction(LeastSquaresClassifier()).fit(X, y, sample_weight=s)
     repeated = reduction(LeastSquaresClassifier()).fit(np.repeat(X, s.astype(int), axis=0), np.repeat(y, s.astype(int)))
     assert np.allclose(model.coef_, repeated.coef_, rtol=1e-10)
-    with pytest.raises(InvalidInputError, match=r"KNeighborsClassifier.fit takes no weights of rows"):
+    with pytest.raises(InvalidInputError, match=r"KNeighborsClassifier.fit takes no sample weights"):
         reduction(KNeighborsClassifier()).fit(X, y, sample_weight=s)
 
 

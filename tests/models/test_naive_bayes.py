@@ -392,9 +392,9 @@ def test_columns_that_are_neither_numbers_nor_words_are_refused_by_name() -> Non
         NaiveBayes().fit(pandas.DataFrame({"mix": [1, "a", 2, "b"]}, dtype=object), [0, 1, 0, 1])
     with pytest.raises(InvalidInputError, match="Column 1 holds values of different types"):
         NaiveBayes().fit(np.array([[1, "a"], [2, 3.0]], dtype=object), [0, 1])
-    with pytest.raises(InvalidInputError, match="'c' holds words, such as 'u'"):
+    with pytest.raises(InvalidInputError, match="'c' holds text, such as 'u'"):
         NaiveBayes("gaussian").fit(pandas.DataFrame({"c": ["u", "v"]}), [0, 1])
-    with pytest.raises(InvalidInputError, match="'c' holds words"):
+    with pytest.raises(InvalidInputError, match="'c' holds text"):
         NaiveBayes().fit(polars.DataFrame({"c": [0.5, 1.5]}), [0, 1]).predict(polars.DataFrame({"c": ["u"]}))
     with pytest.raises(TypeError, match=r"'x0' is categorical.*sparse"):
         NaiveBayes("categorical").fit(sparse.csr_array(LEVELS), Y)

@@ -29,7 +29,7 @@ def penguins() -> tuple[pl.DataFrame, Any]:
 
 
 def exported(labels: Any) -> list[Any]:
-    """Return labels as an export has them: numbers and truth values themselves, all else as words."""
+    """Return labels as an export has them: numbers and booleans themselves, all else as words."""
     kind = labels.dtype.kind
     if kind == "S":
         return [label.decode() for label in labels.tolist()]

@@ -71,13 +71,13 @@ def test_file_sealed_by_hand_is_loaded(path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "no model file"),
-        (b"{}", "no model file"),
-        (b"age,income,low\n23,1000,1\n" * 50, "no model file"),
-        (b"PAR1" + bytes(100), "no model file"),
-        (pickle.dumps(list(range(100))), "no model file"),
-        (bytes(1000), "no model file"),
-        (b"\xff" * 1000, "no model file"),
+        (b"", "not an oddsmith model file"),
+        (b"{}", "not an oddsmith model file"),
+        (b"age,income,low\n23,1000,1\n" * 50, "not an oddsmith model file"),
+        (b"PAR1" + bytes(100), "not an oddsmith model file"),
+        (pickle.dumps(list(range(100))), "not an oddsmith model file"),
+        (bytes(1000), "not an oddsmith model file"),
+        (b"\xff" * 1000, "not an oddsmith model file"),
         ((100).to_bytes(8, "little") + b"{" * 50, "cut short"),
         ((50).to_bytes(8, "little") + b"{" * 50, "no checksum"),
     ],
@@ -114,7 +114,7 @@ def test_other_safetensors_file_is_refused(tmp_path: Path) -> None:
     from safetensors.numpy import save_file
 
     save_file({"w": np.zeros(3)}, tmp_path / "m.odds")
-    with pytest.raises(ModelFileError, match="no model file"):
+    with pytest.raises(ModelFileError, match="not an oddsmith model file"):
         oddsmith.load(tmp_path / "m.odds")
 
 
@@ -133,7 +133,7 @@ def test_file_that_holds_something_else_than_a_model_is_refused(path: Path) -> N
     header, document, body = parts(path)
     document["model"] = document["model"]["fields"]["basis"]
     path.write_bytes(seal(header, document, body))
-    with pytest.raises(ModelFileError, match="a Polynomial, which is no model"):
+    with pytest.raises(ModelFileError, match="a Polynomial, which is not a model"):
         oddsmith.load(path)
 
 

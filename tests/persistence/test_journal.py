@@ -146,7 +146,7 @@ def test_damaged_journal_never_gives_other_numbers(stopped: bytes, data: st.Data
     try:
         found = resumed(path, ListEngine())
     except MessageError as error:
-        assert "no journal of a fit" in str(error)
+        assert "not the journal of a fit" in str(error)
     else:
         assert found.tobytes() == newton(parts()).tobytes()
 
@@ -155,7 +155,7 @@ def test_damaged_journal_never_gives_other_numbers(stopped: bytes, data: st.Data
 def test_file_that_is_no_journal_is_refused_and_not_touched(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     path.write_bytes(content)
-    with pytest.raises(MessageError, match=r"data\.csv' is no journal of a fit, and was not touched"):
+    with pytest.raises(MessageError, match=r"data\.csv' is not the journal of a fit, and was left unchanged"):
         resumed(path, ListEngine())
     assert path.read_bytes() == content
 
@@ -164,14 +164,16 @@ def test_model_file_is_no_journal(tmp_path: Path) -> None:
     from oddsmith import GaussianClassifier
 
     GaussianClassifier().fit(*rows()).save(tmp_path / "m.odds")
-    with pytest.raises(MessageError, match="no journal"):
+    with pytest.raises(MessageError, match="not the journal"):
         resumed(tmp_path / "m.odds", ListEngine())
 
 
 def test_journal_of_another_fit_is_refused_by_name(stopped: bytes, tmp_path: Path, monkeypatch: Any) -> None:
     path = tmp_path / "fit.journal"
     path.write_bytes(stopped)
-    with pytest.raises(MessageError, match="of another fit that has not ended: its model is by hand, and now it is by"):
+    with pytest.raises(
+        MessageError, match="to another fit that has not finished: its model is by hand, and now it is by"
+    ):
         resumed(path, ListEngine(), model="by machine")
     with pytest.raises(MessageError, match="its data is f, and now it is g"):
         resumed(path, ListEngine(), fingerprint="g")

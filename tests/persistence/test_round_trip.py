@@ -127,7 +127,7 @@ def test_saving_forms_no_hessian_although_the_rows_of_the_fit_are_there(tmp_path
     model.save(tmp_path / "m.odds")
     assert model._learned.hessian is None
     loaded = oddsmith.load(tmp_path / "m.odds")
-    with pytest.raises(InvalidInputError, match="rows are gone"):
+    with pytest.raises(InvalidInputError, match="rows are no longer in memory"):
         _ = loaded.posterior_
     assert same(loaded.summary(X, y).posterior_sd, model.summary().posterior_sd)
     assert same(loaded.posterior_.mean, model.posterior_.mean)
@@ -293,7 +293,7 @@ def test_objects_that_are_one_stay_one() -> None:
 def test_value_that_holds_itself_is_refused() -> None:
     loop: list[Any] = []
     loop.append(loop)
-    with pytest.raises(InvalidInputError, match="hold itself"):
+    with pytest.raises(InvalidInputError, match="contain itself"):
         encode(loop)
 
 

@@ -113,7 +113,7 @@ def test_offsets_that_do_not_fit_are_refused() -> None:
     X, y, offset = rows()
     with pytest.raises(oddsmith.errors.InvalidInputError, match="offset has shape"):
         make_report(LogisticRegression().fit(X, y), X, y, offset=offset[1:])
-    with pytest.raises(oddsmith.errors.InvalidInputError, match="knows no offsets"):
+    with pytest.raises(oddsmith.errors.InvalidInputError, match="takes no offsets"):
         make_report(GaussianClassifier().fit(X, y), X, y, offset=offset)
 
 
@@ -125,7 +125,7 @@ def test_a_separated_fit_is_praised_for_nothing() -> None:
     assert "No single row" not in page.section("glance").text and "separated" in page.section("influence").text
     assert "at which the fit stopped" in page.section("model").text
     assert "the gap is" not in page.facts("certificate") and "∞" not in page.section("glance").text
-    assert "the rows of the fit" in page.section("calibration").text
+    assert "the training rows" in page.section("calibration").text
 
 
 def test_a_model_moved_to_another_class_prior_says_so() -> None:

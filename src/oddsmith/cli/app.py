@@ -60,10 +60,10 @@ def _add(group: typer.Typer, *functions: Callable[..., None], negative_numbers: 
 
 
 _add(app, fit, compare, path, summary, report, evaluate, predict, decide, sample)
-exports = typer.Typer(help="Write a model as SQL or ONNX, for use where oddsmith is not.", no_args_is_help=True)
+exports = typer.Typer(help="Write a model as SQL or ONNX, for use without oddsmith.", no_args_is_help=True)
 _add(exports, sql, onnx)
 app.add_typer(exports, name="export")
-rounds = typer.Typer(help="Fit over sites that send sums and no rows, by files.", no_args_is_help=True)
+rounds = typer.Typer(help="Fit over sites that exchange sums, not rows, as files.", no_args_is_help=True)
 _add(rounds, sites.start, sites.answer, sites.step)
 app.add_typer(rounds, name="sites")
 _add(app, datasets, lecture, exercise)

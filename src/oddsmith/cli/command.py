@@ -57,5 +57,5 @@ def error_text(error: Exception) -> str:
         return f"{error.filename!r}: {error.strerror}."
     if isinstance(error, MemoryError):
         return "There is not enough memory for that."
-    text = "That is an error of oddsmith, or something that it did not expect: 'oddsmith --debug …' shows where."
+    text = "This is a bug in oddsmith, or something unexpected: 'oddsmith --debug …' shows where."
     return f"{type(error).__name__}: {error}. {text}"

@@ -62,7 +62,7 @@ class InputData:
         given = {name: value for name, value in how.items() if value is not None}
         if self.path is None and given:
             raise InvalidInputError(
-                f"{self.name!r} cannot be read in pieces, so --{next(iter(given))} has no use. That is for CSV, "
+                f"{self.name!r} cannot be read in pieces, so --{next(iter(given))} has no effect. It is for CSV, "
                 "Parquet and Arrow files."
             )
         if self.path is None or not (given or self.keyed or self.size > LARGE):
@@ -74,7 +74,7 @@ class InputData:
 
     @contextmanager
     def locating(self, rows: int | Sequence[int] | None = 0) -> Iterator[None]:
-        """Say of errors about a row in which line of the file it is.
+        """Add to errors about a row the line of the file that it is in.
 
         ``rows`` is the number of the first row that is worked on, or those of all.
         """
@@ -108,7 +108,7 @@ class InputData:
 
 
 def open_data(text: str | Sequence[str], dialect: TextDialect = files.ANY) -> InputData:
-    """Return the data that DATA names, or say what was looked for; several names are those of files.
+    """Return the data that DATA names, or say what was looked for; several names must be files.
 
     >>> open_data("penguins").table().num_rows
     344
@@ -119,8 +119,8 @@ def open_data(text: str | Sequence[str], dialect: TextDialect = files.ANY) -> In
         other = next((name for name in text if not os.path.isfile(name)), None)
         if other is not None:
             raise InvalidInputError(
-                f"{other!r} is no file. Several names of DATA are those of files; name a folder, a glob in quotes, "
-                "a database or a bundled data set alone."
+                f"{other!r} is not a file. Several names in DATA must all be files; give a folder, a quoted glob, a "
+                f"database or a bundled data set on its own."
             )
         return _files(f"{text[0]} and {len(text) - 1} more", list(text), dialect)
     if text == "-":
@@ -136,7 +136,7 @@ def open_data(text: str | Sequence[str], dialect: TextDialect = files.ANY) -> In
     if os.path.exists(place) and not os.path.isdir(place):
         kind = _detect_format(place)
         if separator and kind not in DATABASES:
-            raise InvalidInputError(f"{place!r} is no database of SQLite or DuckDB, so it has no table {what!r}.")
+            raise InvalidInputError(f"{place!r} is not an SQLite or DuckDB database, so it has no table {what!r}.")
         return _database(text, kind, place, what) if kind in DATABASES else _files(text, [text], dialect)
     if text in DATASETS:
         return _files(text, [str(dataset_path(text))], dialect)
@@ -148,13 +148,13 @@ def open_data(text: str | Sequence[str], dialect: TextDialect = files.ANY) -> In
 
 
 def check_output(path: str | None, *read: str) -> None:
-    """Refuse a place that cannot be written to, or a file that is read, before the work and not after it."""
+    """Refuse a path that cannot be written to, or an input file, before the work and not after it."""
     if path is None:
         return
     if not Path(path).resolve().parent.is_dir():
-        raise InvalidInputError(f"There is no folder to write {path!r} to. Make it first.")
+        raise InvalidInputError(f"The folder of {path!r} does not exist. Create it first.")
     if any(os.path.isfile(name) and os.path.exists(path) and os.path.samefile(name, path) for name in read):
-        raise InvalidInputError(f"{path!r} is what is read, and would be lost. Write to another file.")
+        raise InvalidInputError(f"{path!r} is the input, and would be overwritten. Write to another file.")
 
 
 def check_column(names: Collection[str], name: str, what: str) -> None:
@@ -188,7 +188,7 @@ def _detect_format(path: str) -> str:
     kind = formats.format_of(os.path.basename(path)) or formats.sniff(start)
     if kind == "csv" and start.startswith(WORKBOOKS):
         raise InvalidInputError(
-            f"{path!r} is an Excel workbook or a zip archive, and no CSV. Save the sheet as CSV, or unpack it."
+            f"{path!r} is an Excel workbook or a zip archive, not a CSV. Save the sheet as CSV, or unpack it."
         )
     return kind
 

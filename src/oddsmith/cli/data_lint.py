@@ -76,20 +76,20 @@ def _check_texts(name: str, texts: list[str], rows: int) -> tuple[str | None, ty
     if 2 * len(dates) > len(texts):
         return (
             f"Column {name!r} holds text that looks like dates, such as {dates[0]!r}, but not all of it does, or day "
-            f"and month cannot be told apart. So each of the {len(texts)} has a weight of its own. Write all of them "
-            "as 2026-01-31 to have one weight for the time."
+            f"and month are ambiguous. So each of the {len(texts)} values gets its own weight. Write all of them "
+            "as 2026-01-31 to get one weight for the time."
         ), OddsmithWarning
     others = [text for text in texts if not NUMBER.fullmatch(text.strip())]
     if len(texts) > SOME and 2 * len(others) < len(texts):
-        odd = f"{others[0]!r} is none" if others else "they are not written alike"
+        odd = f"{others[0]!r} is none" if others else "they are not written in the same way"
         return (
-            f"Column {name!r} holds text, though most of it looks like numbers: {odd}, so each of the {len(texts)} has "
-            "a weight of its own. Leave missing values empty, and write all numbers alike."
+            f"Column {name!r} holds text, though most of it looks like numbers: {odd}, so each of the {len(texts)} "
+            f"values gets its own weight. Leave missing values empty, and write all numbers in the same way."
         ), OddsmithWarning
     alike = _alike(texts) if len(texts) <= SAMPLE else None
     if alike is not None:
         return (
-            f"Column {name!r} has {alike[0]!r} and {alike[1]!r} as two levels. If they are one, write them alike.",
+            f"Column {name!r} has {alike[0]!r} and {alike[1]!r} as two levels. If they are the same, use one spelling.",
             OddsmithWarning,
         )
     return describe_ids(name, len(texts), rows) or None, LevelsWarning
@@ -127,12 +127,12 @@ def _check_target(name: str, column: pa.ChunkedArray) -> str | None:
     alike = _alike([label for label in labels if isinstance(label, str)])
     if alike is not None:
         return (
-            f"Column {name!r}, the target, has {alike[0]!r} and {alike[1]!r} as two classes. If they are one, write "
-            "them alike."
+            f"Column {name!r}, the target, has {alike[0]!r} and {alike[1]!r} as two classes. If they are the same, "
+            f"use one spelling."
         )
     if len(labels) > MANY and not isinstance(labels[0], str):
         return (
-            f"Column {name!r}, the target, holds {len(labels)} different numbers, each of which is a class. To "
-            "predict a number as such is not what oddsmith does; cut it into a few ranges first."
+            f"Column {name!r}, the target, holds {len(labels)} different numbers, each of which is a class. oddsmith "
+            f"does not predict numbers as such; cut the column into a few ranges first."
         )
     return None

@@ -113,7 +113,7 @@ def _array(values: list[Any], name: str, type_: pa.DataType | None) -> pa.Array:
         return pa.array(values, type=type_, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as error:
         raise InvalidInputError(
-            f"Column {name!r} holds values that do not go together ({str(error).rstrip('.')}). Convert them in a query."
+            f"Column {name!r} holds values of incompatible types ({str(error).rstrip('.')}). Convert them in a query."
         ) from None
 
 

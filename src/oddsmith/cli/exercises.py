@@ -22,7 +22,7 @@ Number = Annotated[str, options.argument("TOPIC", "Number, name or title of a to
 @command("oddsmith exercise", "oddsmith exercise 21", "oddsmith exercise bayes --hint --save answer.py")
 def exercise(
     topic: Annotated[
-        str | None, options.argument("TOPIC", "Number, name or title of a topic; none: all of them.")
+        str | None, options.argument("TOPIC", "Number, name or title of a topic; all topics by default.")
     ] = None,
     save: Annotated[str | None, options.option("Write its data into a file for your answer.", metavar="FILE")] = None,
     hint: Annotated[bool, typer.Option("--hint", help="Show the hint.")] = False,
@@ -64,7 +64,7 @@ def check(
     ],
     as_json: options.Json = False,
 ) -> None:
-    """Say what is right and what is not of an answer, with a hint; a .py file is your own, and is run."""
+    """Grade an answer and give hints; a .py file is run as your own code."""
     from oddsmith.lectures.exercises import check, check_numbers, find_exercise, run_answer
 
     chosen = find_exercise(topic)
@@ -81,7 +81,7 @@ def check(
         for part in parts:
             print_line(str(part), fold=False)
         if right:
-            note("All of it. The solution: oddsmith exercise … --solution")
+            note("All correct. The solution: oddsmith exercise … --solution")
     if not right:
         raise typer.Exit(1)
 
@@ -133,7 +133,7 @@ def _write_new(path: Path, text: str) -> None:
     from oddsmith.errors import InvalidInputError
 
     if os.path.exists(path):
-        raise InvalidInputError(f"{str(path)!r} is there already. Give another name, or remove it first.")
+        raise InvalidInputError(f"{str(path)!r} already exists. Give another name, or remove it first.")
     path.write_text(text, encoding="utf-8")
 
 

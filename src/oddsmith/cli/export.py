@@ -1,4 +1,4 @@
-"""``oddsmith export sql`` and ``oddsmith export onnx``: a model for use where oddsmith is not."""
+"""``oddsmith export sql`` and ``oddsmith export onnx``: a model for use without oddsmith."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def sql(
     dialect: Annotated[str, typer.Option(help="duckdb, postgres, sqlite, mysql, snowflake or bigquery.")] = "duckdb",
     loss: options.Loss = None,
     reject: options.Reject = None,
-    keep: Annotated[list[str] | None, options.option("A column to copy; can be given again.", metavar="COLUMN")] = None,
+    keep: Annotated[list[str] | None, options.option("A column to copy; repeat it for more.", metavar="COLUMN")] = None,
     intervals: Annotated[bool, options.option("Intervals of the probabilities (two classes).", "--intervals")] = False,
     level: options.Level = 0.95,
     output: Annotated[str | None, options.output("Where to write it.")] = None,

@@ -28,7 +28,7 @@ BYTES = 1 << 20
 File: TypeAlias = str | bytes | io.BufferedIOBase
 """A path, the bytes of a file, or a file that is open and read once."""
 Types: TypeAlias = Mapping[str, pa.DataType | TextFormat | None]
-"""Arrow types or formats of text by column, None for a number or a truth value."""
+"""Arrow types or formats of text by column, None for a number or a boolean."""
 Wanted: TypeAlias = Collection[str] | None
 ANY = TextDialect()
 """The dialect of a text file of which nothing is known."""
@@ -62,7 +62,7 @@ def _recognised(whole: pa.Table, table: TextTable) -> pa.Table:
 
 
 def line_of_row(file: str, kind: str, row: int, dialect: TextDialect = ANY) -> str | None:
-    """Return in which line of a text file a row is, None if it has fewer rows or is no text."""
+    """Return in which line of a text file a row is, None if it has fewer rows or is not text."""
     if kind not in ("csv", "jsonl"):
         return None
     if kind == "jsonl":
@@ -222,7 +222,7 @@ def _broken_json_line(file: str | bytes) -> str:
         for number, line in enumerate(lines, 1):
             try:
                 if line.strip() and not isinstance(json.loads(line), dict):
-                    return f"line {number} is no object such as {{'age': 19, 'smoke': true}}."
+                    return f"line {number} is not an object such as {{'age': 19, 'smoke': true}}."
             except ValueError as error:
-                return f"line {number} is no valid JSON ({error}). Correct that line."
+                return f"line {number} is not valid JSON ({error}). Correct that line."
     return ""

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from oddsmith.models.base import Classifier
 
 
-PRIOR = "A number (σ of the weights), evidence, loo, cv, jeffreys, laplace:0.1, laplace:cv, or none (if not given)."
-FORMULA = "As in R: 'low ~ age + C(race) * smoke'. Its left side can stand for --target."
+PRIOR = "A number (σ of the weights), evidence, loo, cv, jeffreys, laplace:0.1, laplace:cv or none (default)."
+FORMULA = "As in R: 'low ~ age + C(race) * smoke'. Its left side can replace --target."
 
 
 @command(
@@ -29,7 +29,7 @@ def fit(
     data: options.DataFiles,
     output: Annotated[str, options.output("The model file to write.")],
     target: Annotated[str | None, options.TARGET] = None,
-    model: Annotated[str, typer.Option(help="A model, see above.")] = "logistic",
+    model: Annotated[str, typer.Option(help="The model; see above.")] = "logistic",
     basis: options.Basis = None,
     prior: Annotated[str | None, options.option(PRIOR)] = None,
     formula: Annotated[str | None, options.option(FORMULA)] = None,
@@ -38,7 +38,7 @@ def fit(
     missing: options.Missing = None,
     unseen: options.Unseen = None,
     ignore: options.Ignore = None,
-    report: Annotated[str | None, options.option("Write a report too, an HTML page.", metavar="FILE")] = None,
+    report: Annotated[str | None, options.option("Also write a report, an HTML page.", metavar="FILE")] = None,
     memory: options.Memory = None,
     cache: options.Cache = None,
     resume: options.Resume = None,
@@ -83,7 +83,7 @@ def compare(
     target: options.Target,
     models: Annotated[str, typer.Option(help="all, or a list: logistic,gaussian('separate'),naive-bayes.")] = "all",
     cv: Annotated[int, typer.Option(min=2, help="Number of folds.")] = 5,
-    by: Annotated[str, typer.Option(help="What decides: log_loss, brier or error.")] = "log_loss",
+    by: Annotated[str, typer.Option(help="Score that decides: log_loss, brier or error.")] = "log_loss",
     missing: options.Missing = None,
     unseen: options.Unseen = None,
     ignore: options.Ignore = None,
@@ -96,7 +96,7 @@ def compare(
 ) -> None:
     """Compare models on the same folds of a table, and fit the best.
 
-    Scores are those of rows that a model was not fitted to. With "all" columns are scaled where that matters,
+    Scores are computed on held-out rows. With "all", columns are scaled where that matters,
     and weights have a prior of σ = 1 in these units.
     """
     from oddsmith.cli.data import check_output, open_data
@@ -183,6 +183,6 @@ def _print_fit(model: Classifier, n_rows: int, data: str, output: str, page: str
         terminal.note(f"{gap}; {found.passes} passes over the data.")
         if hasattr(model, "selected_"):
             terminal.note(f"{len(model.selected_):,} of {model.coef_.shape[1]:,} columns were selected.")
-    terminal.note(f"Wrote {output}. Look at it: oddsmith summary {output}")
+    terminal.note(f"Wrote {output}. To view it: oddsmith summary {output}")
     if page is not None:
         terminal.note(f"Wrote {page}. Open it in a browser.")

@@ -13,8 +13,8 @@ from oddsmith.cli import options
 from oddsmith.cli.command import command
 from oddsmith.cli.output import note, print_line
 
-Port = Annotated[int, typer.Option(min=0, max=65535, help="Port on the local address; 0: any that is free.")]
-NoOpen = Annotated[bool, typer.Option("--no-open", help="Print the address, and open no browser.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port on the local address; 0 for any free port.")]
+NoOpen = Annotated[bool, typer.Option("--no-open", help="Print the address; do not open a browser.")]
 
 
 @command("oddsmith lab", "oddsmith lab --no-open --port 8765")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @command("oddsmith lecture", "oddsmith lecture newton", "oddsmith lecture 14 --save outliers.svg --no-open")
 def lecture(
     topic: Annotated[
-        str | None, options.argument("TOPIC", "Name, number or title of a topic; none: all of them.")
+        str | None, options.argument("TOPIC", "Name, number or title of a topic; all topics by default.")
     ] = None,
     save: Annotated[str | None, options.option("Where to write the figure (PNG, SVG, PDF).", metavar="FILE")] = None,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the figure.")] = False,
@@ -54,9 +54,7 @@ def lecture(
 
 @command("oddsmith gallery -o figures", "oddsmith gallery -o slides --format pdf zigzag prior_width")
 def gallery(
-    figures: Annotated[
-        list[str] | None, options.argument("[FIGURE]...", "Names of figures; none: all of them.")
-    ] = None,
+    figures: Annotated[list[str] | None, options.argument("[FIGURE]...", "Names of figures; all by default.")] = None,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FOLDER", help="Where to write the figures.")
     ] = "gallery",
@@ -69,7 +67,7 @@ def gallery(
     from oddsmith.lectures.gallery import save_all, scripts
 
     if os.path.exists(output) and not os.path.isdir(output):
-        raise InvalidInputError(f"{output!r} is a file. Name a folder, which is made if it is not there.")
+        raise InvalidInputError(f"{output!r} is a file. Name a folder, which is created if it does not exist.")
     _without_a_screen()
     count, written = len(figures or scripts()), {}
     with warnings_as_sentences(), spinner("Drawing the gallery …") as update:
@@ -80,7 +78,7 @@ def gallery(
     if as_json:
         print_json({"figures": written, "index": index})
     else:
-        note("Each file is called after the topic that it belongs to: oddsmith lecture lists them.")
+        note("Each file is named after its topic: oddsmith lecture lists them.")
         print_line(f"Wrote {count} figure{'' if count == 1 else 's'} to {output}; {index} shows them.")
 
 
@@ -96,7 +94,7 @@ def notebooks(
     from oddsmith.lectures.notebooks import write_notebooks
 
     if os.path.exists(output) and not os.path.isdir(output):
-        raise InvalidInputError(f"{output!r} is a file. Name a folder, which is made if it is not there.")
+        raise InvalidInputError(f"{output!r} is a file. Name a folder, which is created if it does not exist.")
     written = [str(path) for path in write_notebooks(output)]
     if as_json:
         print_json({"notebooks": written})

@@ -116,7 +116,7 @@ def fit_command(data: str, target: str, spec: ModelSpec, further: Sequence[str],
 
 
 def make_splits(table: pa.Table, target: str, cv: int, seed: int) -> list[tuple[Indices, Indices]]:
-    """Return folds as (train, test) with equal shares of the classes and of what is missing.
+    """Return folds as (train, test) with equal shares of the classes and of missing values.
 
     So a column with missing values in two rows has them in every training part, where they are learned from.
 

@@ -136,7 +136,7 @@ def print_table(
             console.print(table)
         print("\n".join(line.rstrip() for line in lines.get().splitlines()))
     if left_out:
-        note(f"(Not shown for want of space, but in --json: {', '.join(left_out)}.)")
+        note(f"(Not shown for lack of space; --json has them: {', '.join(left_out)}.)")
 
 
 def _fit(cells: dict[str, list[str]], heads: dict[str, str], optional: Sequence[str], width: int) -> list[str]:
@@ -172,7 +172,7 @@ def warnings_as_sentences() -> Iterator[list[str]]:
 
 @contextmanager
 def spinner(what: str) -> Iterator[Callable[[str], None]]:
-    """Show a spinner on standard error while something takes time, and yield a function that changes its words."""
+    """Show a spinner on standard error while something takes time, and yield a function that changes its text."""
     console = stderr()
     if not console.is_terminal:
         yield lambda words: None

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from oddsmith.engines.files.dialect import TextDialect
     from oddsmith.models.base import Classifier
 
-Keep = Annotated[list[str] | None, options.option("A column of DATA to copy; can be given again.", metavar="COLUMN")]
+Keep = Annotated[list[str] | None, options.option("A column of DATA to copy; repeat it for more.", metavar="COLUMN")]
 Kept = list[str] | None
 """Columns to copy; None: all."""
 INTERVALS = "Intervals of the probabilities, from the posterior."
 RAW = (
-    "Write text to CSV as it is; if not given, what a spreadsheet would run as a formula gets an apostrophe before it."
+    "Write text to CSV unchanged; by default, text that a spreadsheet would run as a formula gets a leading apostrophe."
 )
 Raw = Annotated[bool, options.option(RAW, "--raw-text")]
 All = Annotated[bool, typer.Option("--keep-all", help="Copy all columns of DATA.")]
@@ -53,8 +53,8 @@ def predict(
 ) -> None:
     """Predict the class of each row, with the probability of every class.
 
-    The columns are 'predicted' and 'p_CLASS' for each class; with --intervals 'lower_CLASS' and 'upper_CLASS', too.
-    Rows are read and written some at a time, so there may be more than fit into memory.
+    The columns are 'predicted' and 'p_CLASS' for each class; with --intervals also 'lower_CLASS' and 'upper_CLASS'.
+    Rows are read and written in batches, so the table need not fit into memory.
     """
     from oddsmith.cli.data import load_model
     from oddsmith.data_access.prediction_table import make_prediction_table
@@ -85,9 +85,9 @@ def decide(
     decimal: options.Decimal = None,
     as_json: options.Json = False,
 ) -> None:
-    """Decide for each row: the action of smallest expected loss, or none.
+    """Choose an action for each row: the one with the smallest expected loss, or none.
 
-    The columns are 'decision', 'expected_loss' and with --reject 'rejected': such rows have an empty decision.
+    The columns are 'decision', 'expected_loss' and, with --reject, 'rejected': rejected rows have an empty decision.
     """
     from oddsmith.cli.data import load_model
     from oddsmith.cli.spec_parser import read_costs
@@ -124,9 +124,9 @@ def evaluate(
     decimal: options.Decimal = None,
     as_json: options.Json = False,
 ) -> None:
-    """Measure a model on a table: proper scores, calibration, ranking and costs, each with an interval.
+    """Evaluate a model on a table: proper scores, calibration, ranking and costs, each with an interval.
 
-    Use rows that it was not fitted to: the scores of others are too good.
+    Use rows that it was not fitted to: scores on its training rows are too good.
     """
     from oddsmith.cli.data import check_column, load_model, open_data
     from oddsmith.cli.spec_parser import read_costs
@@ -184,9 +184,9 @@ def _warn_weighted(model: Classifier) -> None:
 @command("oddsmith sample iris.odds --rows 100 --seed 1 --target species -o drawn.csv")
 def sample(
     model: options.ModelFile,
-    rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="How many rows to draw.")] = 10,
+    rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="Number of rows to draw.")] = 10,
     target: Annotated[
-        str, typer.Option("--target", "-t", metavar="COLUMN", help="Name of the column of classes.")
+        str, typer.Option("--target", "-t", metavar="COLUMN", help="Name of the class column.")
     ] = "class",
     seed: options.Seed = 0,
     output: options.TableOutput = None,
@@ -218,8 +218,8 @@ def _sample_table(model: Classifier, n: int, target: str, seed: int) -> pa.Table
 
     if not isinstance(model, GenerativeMixin):
         raise InvalidInputError(
-            f"{type(model).__name__} says how classes depend on columns, not how columns are spread: nothing can be "
-            "drawn from it. Fit --model gaussian or naive-bayes for that."
+            f"{type(model).__name__} models how classes depend on columns, not how columns are distributed: it cannot "
+            f"generate rows. Fit --model gaussian or naive-bayes for that."
         )
     rows, labels = model.sample(n, seed=seed)
     if isinstance(rows, np.ndarray):
@@ -258,8 +258,8 @@ def _stream(predictions: PredictionTable, data: list[str], keep: Kept, settings:
         # If a later row needs wider types, the tables start again, which only a file can.
         if next(calls) and output in (None, "-"):
             raise InvalidInputError(
-                f"The first rows of {opened.name!r} have other types than later ones, and what was printed for them "
-                "may be wrong. Write to a file, with -o: it is begun again then."
+                f"The first rows of {opened.name!r} have other types than later ones, and their output above may be "
+                f"wrong. Write to a file with -o, which restarts it in that case."
             )
         return write_rows(tables, opened.name, output, as_json, escape=not settings.raw)
 

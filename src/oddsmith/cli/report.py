@@ -17,7 +17,7 @@ OFFSET = "The column of offsets, for a model that was fitted with one."
 
 @command("oddsmith summary penguins.odds", "oddsmith summary budworm.odds --level 0.9 --json")
 def summary(model: options.ModelFile, level: options.Level = 0.95, as_json: options.Json = False) -> None:
-    """Show what a model has learned: weights with errors and intervals, or the parameters of its densities."""
+    """Show what a model has learned: weights with standard errors and intervals, or the parameters of its densities."""
     from oddsmith.cli.data import load_model
     from oddsmith.errors import OddsmithError
     from oddsmith.models.logistic import LogisticRegression
@@ -119,7 +119,7 @@ def report(
 
 @command("oddsmith datasets", "oddsmith datasets penguins -o penguins.csv")
 def datasets(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One of them, to print or write out.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A data set to print or write.")] = None,
     output: options.TableOutput = None,
     as_json: options.Json = False,
 ) -> None:

@@ -10,7 +10,7 @@ from oddsmith.cli import options
 from oddsmith.cli.command import command
 from oddsmith.cli.output import print_json, print_line, warnings_as_sentences
 
-Request = Annotated[str, options.option("Where to write what sites are asked for next.", metavar="FILE")]
+Request = Annotated[str, options.option("Where to write the next request to the sites.", metavar="FILE")]
 
 
 @command(
@@ -24,12 +24,14 @@ def start(
     request: Request,
     model: Annotated[str, typer.Option(help="A model, as in 'oddsmith fit'.")] = "logistic",
     basis: options.Basis = None,
-    prior: Annotated[str | None, typer.Option(help="A number (σ of the weights), evidence, jeffreys or none.")] = None,
+    prior: Annotated[
+        str | None, typer.Option(help="A number (standard deviation of the weights), evidence, jeffreys or none.")
+    ] = None,
     formula: Annotated[str | None, typer.Option(help="As in R: 'low ~ age + C(race) * smoke'.")] = None,
     weights: options.Weights = None,
     missing: options.Missing = None,
     unseen: options.Unseen = None,
-    names: Annotated[str | None, typer.Option("--sites", help="Those that must answer: north,south.")] = None,
+    names: Annotated[str | None, typer.Option("--sites", help="Sites that must answer: north,south.")] = None,
     least_rows: Annotated[int, typer.Option(help="Sites with fewer rows do not answer.")] = 0,
     as_json: options.Json = False,
 ) -> None:
@@ -48,13 +50,13 @@ def start(
 
 @command("oddsmith sites answer ask.odds penguins --site north -o north.odds")
 def answer(
-    request: Annotated[str, options.argument("REQUEST", "What this site is asked for.")],
+    request: Annotated[str, options.argument("REQUEST", "The request to this site.")],
     data: options.Data,
     site: Annotated[str, options.option("The name of this site, the same in every round.")],
     output: Annotated[str, options.output("Where to write the answer.")],
     as_json: options.Json = False,
 ) -> None:
-    """Answer a request with sums over the rows of this site. No row is in the answer."""
+    """Answer a request with sums over the rows of this site. The answer contains no rows."""
     from oddsmith import Request
     from oddsmith.cli.data import open_data
 
@@ -66,7 +68,7 @@ def answer(
 
 @command("oddsmith sites step fit.state north.odds --request ask.odds -o birds.odds")
 def step(
-    state: Annotated[str, typer.Argument(metavar="STATE", help="The state of the fit; it is written anew.")],
+    state: Annotated[str, typer.Argument(metavar="STATE", help="The state of the fit; it is overwritten.")],
     answers: Annotated[list[str], typer.Argument(metavar="ANSWER…", help="The answers of all sites.")],
     request: Request,
     output: Annotated[str, options.output("Where to write the model when the fit is done.", "MODEL")],

@@ -57,7 +57,7 @@ def read_call(text: str, what: str) -> tuple[str, list[Any], dict[str, Any]]:
         named = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         raise InvalidInputError(
-            f"The {what} {text!r} cannot be read. Write a name, or a name with numbers, words in quotes or lists: "
+            f"The {what} {text!r} cannot be read. Write a name, or a name with numbers, quoted strings or lists: "
             "polynomial(2), or gaussian('separate')."
         ) from None
     return found[1], arguments, named
@@ -136,7 +136,7 @@ def read_prior(text: str) -> Any:
             raise UnknownNameError("prior", name, ["none", "1.0 (any number)", *WIDTHS, *PRIORS]) from None
         return make(word, PRIORS)
     if not 0 < scale < float("inf"):
-        raise InvalidInputError(f"--prior {text}: the width of a prior is a positive number, or evidence, loo or cv.")
+        raise InvalidInputError(f"--prior {text}: the scale of a prior is a positive number, or evidence, loo or cv.")
     return scale
 
 
@@ -158,7 +158,7 @@ def _as_call(word: str) -> str:
 
 
 def read_class_weight(text: str) -> Any:
-    """Return class weights from ``balanced`` or a dictionary; labels that are numbers stand without quotes.
+    """Return class weights from ``balanced`` or a dictionary; numeric labels have no quotes.
 
     >>> read_class_weight("balanced"), read_class_weight("{'yes': 5}"), read_class_weight("{0: 1, 1: 5}")
     ('balanced', {'yes': 5}, {0: 1, 1: 5})
@@ -172,8 +172,8 @@ def read_class_weight(text: str) -> Any:
         return dict(ast.literal_eval(word))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         raise InvalidInputError(
-            f"--class-weight {text} cannot be read. Write balanced, or weights by class: {{'no': 1, 'yes': 5}}; labels "
-            "that are numbers stand without quotes."
+            f"--class-weight {text} cannot be read. Write balanced, or weights by class: {{'no': 1, 'yes': 5}}; "
+            f"numeric labels have no quotes."
         ) from None
 
 
@@ -208,7 +208,7 @@ def _json(text: str, where: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidInputError(f"{where} is no valid JSON: {error}.") from None
+        raise InvalidInputError(f"{where} is not valid JSON: {error}.") from None
 
 
 def _csv_loss(content: str, path: str) -> dict[str, dict[str, float]]:

@@ -61,8 +61,8 @@ def fit_table(
     given = [name for name, value in how.items() if value is not None]
     if report is not None and given:
         raise InvalidInputError(
-            f"A report goes through all rows in memory, so --{given[0]} has no use beside --report. Leave one of them "
-            "out; 'oddsmith report MODEL DATA' writes the page later, about a part of the rows that fits."
+            f"A report goes through all rows in memory, so --{given[0]} has no effect with --report. Leave one of "
+            f"them out; 'oddsmith report MODEL DATA' writes the page later, about a part of the rows that fits."
         )
     pieces = data.pieces(**how) if report is None else None
     if pieces is not None:
@@ -83,16 +83,16 @@ def _fit_pieces(estimator: Classifier, pieces: FileParts, columns: ColumnRoles, 
         weights = {} if columns.weights is None else {"sample_weight": columns.weights}
         estimator.fit(pieces.choose(kept) if columns.ignore else pieces, columns.target, **weights)
     except KeyboardInterrupt:
-        text = "Nothing was written. With --resume FILE a fit to files goes on where it was interrupted."
+        text = "Nothing was written. With --resume FILE a fit to files resumes where it was interrupted."
         if resume is not None:
-            text = f"No model was written. The passes so far are in {resume}: the same command goes on from there."
+            text = f"No model was written. The passes so far are in {resume}: run the same command to resume."
         raise KeyboardInterrupt(text) from None
     seen = provenance(estimator)  # models keep the number of rows, or their total weight, or neither
     return int(seen["rows"] or (seen["weight"] if columns.weights is None else 0) or pieces.expected_rows)
 
 
 def _head(pieces: Any) -> pa.Table:
-    """Return the first rows of files, from which most of what is odd about columns shows."""
+    """Return the first rows of files, which show most problems with columns."""
     try:
         files: Any = pieces.innermost if isinstance(pieces, Wrapped) else pieces
         return files.head()

@@ -67,7 +67,7 @@ def add_columns(table: pa.Table, kept: Sequence[str], added: pa.Table) -> pa.Tab
         check_column(table.column_names, name, "--keep")
         if name in added.column_names:
             raise InvalidInputError(
-                f"DATA has a column {name!r}, and so has what is written. Leave it out of --keep, or rename it."
+                f"DATA has a column {name!r}, and so does the output. Leave it out of --keep, or rename it."
             )
     return pa.table({**{name: table[name] for name in kept}, **{name: added[name] for name in added.column_names}})
 

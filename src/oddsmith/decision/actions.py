@@ -143,13 +143,14 @@ def threshold_for(loss: LossLike = None, *, classes: Names = None, actions: Name
     if up <= 0 and down <= 0:
         raise InvalidInputError(
             f"By this loss {second!r} is as good as {first!r} or better in class {matrix.classes.tolist()[0]!r}, and "
-            "the other way round in the other: it pays for errors, or does not tell the actions apart. Are rows "
-            "(classes) and columns (actions) in their right order?"
+            "the other way round in the other: it rewards errors, or does not distinguish the actions. Are rows "
+            "(classes) and columns (actions) in the right order?"
         )
     if up < 0 or down < 0:
         better = second if up < 0 else first
         raise InvalidInputError(
-            f"Whatever the class, {better!r} costs less: no threshold is needed. Check the loss if that is not meant."
+            f"Whatever the class, {better!r} costs less: no threshold is needed. Check the loss if this is not "
+            f"intended."
         )
     return up / (up + down)
 

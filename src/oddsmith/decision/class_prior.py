@@ -20,8 +20,8 @@ PerClass: TypeAlias = Mapping[Any, float] | npt.ArrayLike
 
 FLAT = 1e-8
 UNINFORMATIVE = (
-    "The model gives (nearly) the same probabilities to all rows, or to some classes: these rows say nothing of the "
-    "class prior. Use a model that tells the classes apart."
+    "The model gives (nearly) the same probabilities to all rows, or to some classes: these rows say nothing about "
+    "the class prior. Use a model that distinguishes the classes."
 )
 
 
@@ -133,7 +133,7 @@ def estimate_prior(
       2. stops when the bound on the gap, ``N log max_k (mean_n q_nk / π'_k)``, is below ``tol``,
       3. takes the mean of the posteriors for the next prior.
 
-    Cost: O(N K) an iteration, and N K numbers. Densities that do not differ say nothing of the prior: refused.
+    Cost: O(N K) an iteration, and N K numbers. Densities that do not differ say nothing about the prior: refused.
 
     References
     ----------

@@ -20,7 +20,7 @@ Names: TypeAlias = Sequence[Any] | Labels | None
 
 @dataclass(frozen=True)
 class LossMatrix(Table):
-    """What each action costs in each class: ``values[k, a]`` is the loss of action ``a`` if class ``k`` is the truth.
+    """What each action costs in each class: ``values[k, a]`` is the loss of action ``a`` if the true class is ``k``.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ def read_probabilities(proba: npt.ArrayLike, K: int | None = None) -> Array:
     P = given.astype(np.float64, copy=False)
     if P.ndim != 2 or P.shape[1] < 1:
         raise InvalidInputError(
-            f"proba has shape {P.shape}; expected N × K, one column a class. For one row give [[p, q]]; for two "
+            f"proba has shape {P.shape}; expected N × K, one column per class. For one row give [[p, q]]; for two "
             "classes and their second one's probabilities p give numpy.column_stack([1 - p, p])."
         )
     if K is not None and P.shape[1] != K:
@@ -204,7 +204,7 @@ def _check_classes(given: Mapping[Any, Any], labels: list[Any], what: str) -> No
             raise UnknownNameError(f"class in {what}", name, labels)
     lost = [label for label in labels if label not in given]
     if lost:
-        raise InvalidInputError(f"{what} says nothing of class {lost[0]!r}. Give a cost for each of {_few(labels)}.")
+        raise InvalidInputError(f"{what} does not mention class {lost[0]!r}. Give a cost for each of {_few(labels)}.")
 
 
 def as_numbers(given: object, expected: str) -> Array:
@@ -216,10 +216,11 @@ def as_numbers(given: object, expected: str) -> Array:
 
 
 def _finite(given: object, what: str) -> Array:
-    values = as_numbers(given, f"{what} must be made of numbers")
+    values = as_numbers(given, f"{what} must be numeric")
     if not np.isfinite(values).all():
         raise InvalidInputError(
-            f"{what} holds NaN or infinity. Give finite numbers; for what must never happen a very large one."
+            f"{what} holds NaN or infinity. Give finite numbers; for an outcome that must never happen, use a very "
+            f"large one."
         )
     return values
 

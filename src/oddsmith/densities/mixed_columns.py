@@ -29,7 +29,7 @@ DISPERSION = (0.5, 2.0)
 """Counts whose variance within classes is this many times their mean are taken for Poisson counts."""
 
 DOMAINS: tuple[tuple[str, int, Callable[[Array], npt.NDArray[np.bool_]], str, str], ...] = (
-    ("bernoulli", NOT_BINARY, lambda x: (x != 0) & (x != 1), "values other than 0 and 1", "0, 1, or truth values"),
+    ("bernoulli", NOT_BINARY, lambda x: (x != 0) & (x != 1), "values other than 0 and 1", "0, 1, or booleans"),
     ("poisson", NEGATIVE, lambda x: x < 0, "negative values", "counts 0, 1, 2 …"),
     ("poisson", FRACTIONAL, lambda x: x != np.floor(x), "values that are not whole numbers", "counts 0, 1, 2 …"),
     ("multinomial", NEGATIVE, lambda x: x < 0, "negative values", "counts of zero or more"),

@@ -117,6 +117,6 @@ def overflow_error(rows: RowMatrix, names: npt.NDArray[Any] | list[str]) -> Inva
     largest = sizes.max(axis=0).toarray().ravel() if sparse.issparse(sizes) else np.nanmax(sizes, axis=0, initial=0.0)
     j = int(np.argmax(largest))
     return InvalidInputError(
-        f"Column {str(names[j])!r} has values up to {largest[j]:.3g}: its sums or squares leave the range of floating "
-        "point. Divide it by a power of ten."
+        f"Column {str(names[j])!r} has values up to {largest[j]:.3g}: its sums or squares exceed the range of "
+        f"floating point. Divide it by a power of ten."
     )

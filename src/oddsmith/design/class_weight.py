@@ -128,6 +128,7 @@ def multiply(s: Array | None, t: Codes, factors: Array | None) -> Array | None:
             product = product * s
         if not np.isfinite(product).all() or ((product == 0) & (s > 0)).any():
             raise InvalidInputError(
-                "sample_weight times class_weight leaves the range of floating point. Divide the weights by a constant."
+                "sample_weight times class_weight exceeds the range of floating point. Divide the weights by a "
+                "constant."
             )
     return product

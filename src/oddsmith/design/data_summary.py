@@ -97,7 +97,7 @@ class Roles:
         try:
             return None if column is None else np.asarray(as_array(column), dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise InvalidInputError(f"The {role}s of the rows are no numbers ({error}).") from None
+            raise InvalidInputError(f"The {role}s of the rows are not numbers ({error}).") from None
 
     def labels(self, piece: Piece, n: int, kept: Indices | None = None) -> Any:
         """Return the labels of the ``n`` rows of a piece, or of those ``kept``: others are not even read."""
@@ -183,7 +183,7 @@ class DataSummary:
                 return cls(most=params.most)
             s = some_weights(roles.numbers(piece, "weight"), n)
             kept = None if design is None else design.complete(rows)
-            # Rows of weight 0 are not there.
+            # Rows of weight 0 do not count.
             schema = None if design is None or (s is not None and not s.any()) else design.look(rows, s, check=False)
             labels, offset = roles.labels(piece, n, kept), roles.numbers(piece, "offset")
             s, offset = take_rows(s, kept), take_rows(offset, kept)
@@ -341,7 +341,7 @@ class BlockEncoder:
         if unknown:
             known = ", ".join(map(repr, list(place)[:8]))
             raise InvalidInputError(
-                f"There is the label {unknown[0]!r}, which was not there in the first pass (it saw {known}): the data "
+                f"There is the label {unknown[0]!r}, which did not occur in the first pass (it saw {known}): the data "
                 "has changed. Fit again when it is complete."
             )
         return np.array([place[label] for label in classes.tolist()], dtype=np.int32)[codes]

@@ -10,19 +10,19 @@ UNREADABLE = {
     "as columns of their own, or one of them.",
     "could not convert string": "X holds text where numbers are expected ({}). Pass a data frame, whose categories "
     "become columns, or encode text as numbers first.",
-    "float() argument must be": "X holds values that are no numbers ({}). Pass an array of numbers or a data frame.",
+    "float() argument must be": "X holds values that are not numbers ({}). Pass an array of numbers or a data frame.",
     "inhomogeneous": "The rows of X have different lengths ({}). Give every row the same columns.",
     "setting an array element": "X holds sequences where numbers are expected ({}). Give every row the same columns.",
     "int too large to convert": "X holds a whole number that no float64 can hold ({}). Rescale the column.",
-    "Expected unique column names": "Two columns have the same name ({}). Give every column a name of its own.",
-    "Cannot cast": "X holds values that are no numbers ({}). Pass an array of numbers or a data frame.",
-    "ufunc": "X holds values that are no numbers ({}). Pass an array of numbers or a data frame.",
+    "Expected unique column names": "Two columns have the same name ({}). Give every column a unique name.",
+    "Cannot cast": "X holds values that are not numbers ({}). Pass an array of numbers or a data frame.",
+    "ufunc": "X holds values that are not numbers ({}). Pass an array of numbers or a data frame.",
 }
 """What other libraries say of rows that they cannot read, and the sentence for it."""
 
 
 def explain_rows(text: str) -> str:
-    """Return the sentence for another library's words on rows.
+    """Return our message for another library's error about rows.
 
     >>> explain_rows("could not convert string to float: 'good film'")[:62]
     'X holds text where numbers are expected (could not convert str'
@@ -39,5 +39,5 @@ def explain_rows(text: str) -> str:
 
 
 def explain_numbers(what: str, text: str) -> str:
-    """Return the sentence for weights or offsets that are no numbers."""
-    return f"{what} holds values that are no numbers ({text}); expected a number for each row."
+    """Return the sentence for weights or offsets that are not numbers."""
+    return f"{what} holds values that are not numbers ({text}); expected a number for each row."

@@ -178,7 +178,7 @@ def _columns(node: ast.expr, text: str, *, top: bool = False) -> Iterator[str]:
     """Yield the columns of an expression, and refuse every node that is not known."""
     if isinstance(node, ast.Name):
         if node.id.startswith("__"):
-            raise _refuse(text, f"{node.id} is no name for a column here")
+            raise _refuse(text, f"{node.id} is not a column name here")
         yield column_name(node)
     elif isinstance(node, ast.Constant):
         _constant(node, text, numbers=True)
@@ -198,12 +198,12 @@ def _check_call(node: ast.Call, text: str, *, top: bool) -> None:
     name = called(node)
     if name not in FUNCTIONS:
         what = f"{name}() is" if name else "it calls something that is"
-        raise _refuse(text, f"{what} no function of formulas")
+        raise _refuse(text, f"{what} not a formula function")
     if not node.args or (name in LEARNED and not any(isinstance(part, ast.Name) for part in ast.walk(node.args[0]))):
         raise _refuse(text, f"{name}() needs a column")
     if name == "C":
         if not top or not isinstance(node.args[0], ast.Name) or len(node.args) + len(node.keywords) > 2:
-            raise _refuse(text, "C() stands alone, around one column, with a reference= at most")
+            raise _refuse(text, "C() takes one column and, at most, a reference=")
         if node.keywords and node.keywords[0].arg != "reference":
             raise _refuse(text, f"C() has no option {node.keywords[0].arg}")
     elif name in PLAIN:
@@ -233,7 +233,7 @@ def _options(node: ast.Call, text: str) -> dict[str, Any]:
 
 
 def _constant(node: ast.expr, text: str, *, numbers: bool = False) -> Any:
-    """Return a constant: a number, or (unless ``numbers``) a word, a truth value or a list of numbers."""
+    """Return a constant: a number, or (unless ``numbers``) a string, a boolean or a list of numbers."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
         return -_constant(node.operand, text, numbers=True)
     if isinstance(node, ast.List | ast.Tuple) and not numbers:
@@ -305,8 +305,8 @@ def read_formula(text: object, columns: Iterable[str]) -> Formula:
     terms = [factors for factors in found if factors]
     if not terms:
         raise InvalidInputError(
-            f"The formula {text!r} has no columns on its right side. Of the model with a constant alone, every fit "
-            "keeps the log likelihood: summary().null_log_likelihood. Name a column."
+            f"The formula {text!r} has no columns on its right side. Every fit keeps the log likelihood of the model "
+            f"with a constant alone: summary().null_log_likelihood. Name a column."
         )
     # As in R: factors in the order in which they are written, terms by degree.
     order = {text: place for place, text in reversed(list(enumerate(written)))}
@@ -351,7 +351,7 @@ def _check_size(text: str) -> None:
             return
     raise InvalidInputError(
         f"The formula, {len(text)} characters with {factors - 1} products and powers up to {max(powers, default=1)}, "
-        "may write out to more terms than can be handled. Write down those that you need."
+        "may expand to more terms than can be handled. Write only those that you need."
     )
 
 
@@ -361,7 +361,7 @@ def _parsed(text: str, columns: Iterable[str]) -> tuple[Any, list[str]]:
         from formulaic.parser import DefaultFormulaParser
     except ImportError:
         raise InvalidInputError(
-            "A formula is read by the package formulaic, which is not installed: install oddsmith[formula]."
+            "Formulas need the package formulaic, which is not installed: install oddsmith[formula]."
         ) from None
     parser, context = DefaultFormulaParser(), {"__formulaic_variables_available__": list(columns)}
     try:

@@ -3,7 +3,7 @@
 | kind | columns of | as numbers |
 |---|---|---|
 | ``"number"`` | whole numbers, floats, decimals | themselves |
-| ``"boolean"`` | truth values | 0 and 1 |
+| ``"boolean"`` | booleans | 0 and 1 |
 | ``"date"`` | dates and times (UTC, if they have a zone) | days since 1970-01-01, with fractions |
 | ``"category"`` | words, categoricals, enumerations | none: they have levels |
 | ``"empty"`` | nothing but missing values | all missing |
@@ -36,7 +36,7 @@ from oddsmith.protocols import Indices
 from oddsmith.rows.codes import check_codes
 
 KIND_WORDS = {
-    **{"number": "numbers", "boolean": "truth values", "date": "dates", "category": "categories"},
+    **{"number": "numbers", "boolean": "booleans", "date": "dates", "category": "categories"},
     "empty": "nothing but missing values",
 }
 KINDS = {
@@ -48,7 +48,7 @@ LEVELS = ("integer", "float", "boolean", "null", "text")
 """What levels may be as they are."""
 
 DESIGNED = (nw.String, nw.Categorical, nw.Enum, nw.Date, nw.Datetime)
-"""Types that are no numbers at first sight."""
+"""Types that are not numbers at first sight."""
 
 TICKS = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 """Ticks of a clock in a day."""
@@ -137,7 +137,7 @@ class Frame:
         return _days(column) if kind == "date" else arrow_numbers(column)
 
     def coded(self, name: str) -> Coded:
-        """Return a column as codes of levels; numbers and truth values are levels in the order of their size."""
+        """Return a column as codes of levels; numbers and booleans are levels in the order of their size."""
         if name not in self._codes:
             self._codes[name] = self._coded(name)
         return self._codes[name]
@@ -183,7 +183,7 @@ class Frame:
 
 
 def read_frame(X: object, names: Iterable[str] | None = None) -> Frame:
-    """Return the named columns of a table (default: all), or say which of them is not there."""
+    """Return the named columns of a table (default: all), or say which of them is missing."""
     table = as_table(X)
     if table is None:
         raise InvalidTypeError(
@@ -207,7 +207,7 @@ def read_frame(X: object, names: Iterable[str] | None = None) -> Frame:
 
 
 def is_plain(table: nw.DataFrame[Any]) -> bool:
-    """Whether a table holds numbers and truth values only, so that it is an array with names."""
+    """Whether a table holds numbers and booleans only, so that it is an array with names."""
     for column in table.iter_columns():
         if column.dtype in DESIGNED:
             return False
@@ -286,8 +286,8 @@ def _categorical(column: nw.Series[Any]) -> pa.DictionaryArray | None:
 
 def _unreadable(name: str, type_: object, why: str) -> InvalidInputError:
     return InvalidInputError(
-        f"Column {name!r} is of type {type_}, which is neither numbers, truth values, dates nor categories"
-        f"{f' ({why})' if why else ''}. Turn it into one of these, or leave it out."
+        f"Column {name!r} is of type {type_}, which is neither numeric, boolean, date nor categorical"
+        f"{f' ({why})' if why else ''}. Convert it to one of these, or leave it out."
     )
 
 
@@ -333,8 +333,8 @@ class Columns:
             return np.asarray(inputs.dense(self.rows[:, [j]]), dtype=np.float64).ravel()
         if self.kinds[j] == "text":
             raise InvalidInputError(
-                f"Column {self.name(j)!r} holds words, such as {example(self.arrays[j])!r}; numbers are expected. "
-                "Treat it as categorical, or turn it into numbers."
+                f"Column {self.name(j)!r} holds text, such as {example(self.arrays[j])!r}; numbers are expected. "
+                "Treat it as categorical, or convert it to numbers."
             )
         return arrow_numbers(self.arrays[j])
 
@@ -393,8 +393,8 @@ def _columns(names: tuple[str, ...] | None, arrays: list[pa.Array]) -> Columns:
     for j, kind in enumerate(kinds):
         if not kind:
             raise InvalidInputError(
-                f"Column {columns.name(j)!r} is of type {arrays[j].type}, which is neither numbers, truth values nor "
-                "categories. Turn it into one of these, or leave it out."
+                f"Column {columns.name(j)!r} is of type {arrays[j].type}, which is neither numeric, boolean nor "
+                f"categorical. Convert it to one of these, or leave it out."
             )
     return columns
 
@@ -405,12 +405,13 @@ def arrow_array(column: nw.Series[Any]) -> pa.Array:
         array = column.to_arrow()
     except pa.ArrowNotImplementedError as error:
         raise InvalidInputError(
-            f"Column {column.name!r} is of type {column.dtype}, which is neither numbers, truth values nor categories "
-            f"({str(error).rstrip('.')}). Turn it into one of these, or leave it out."
+            f"Column {column.name!r} is of type {column.dtype}, which is neither numeric, boolean nor categorical "
+            f"({str(error).rstrip('.')}). Convert it to one of these, or leave it out."
         ) from None
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise InvalidInputError(
-            f"Column {column.name!r} holds values of different types ({str(error).rstrip('.')}). Make them all of one."
+            f"Column {column.name!r} holds values of different types ({str(error).rstrip('.')}). Convert them all to "
+            f"one type."
         ) from None
     array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     if not pa.types.is_floating(array.type):
@@ -420,13 +421,13 @@ def arrow_array(column: nw.Series[Any]) -> pa.Array:
 
 
 def _objects(values: npt.NDArray[Any], j: int) -> pa.Array:
-    """Return a column of Python objects: numbers, words or truth values, None where missing."""
+    """Return a column of Python objects: numbers, text or booleans, None where missing."""
     try:
         return pa.array(values.tolist(), from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         if any(isinstance(value, str) for value in values):
             raise InvalidInputError(
-                f"Column {j} holds values of different types, words and numbers. Make them all of one type."
+                f"Column {j} holds values of different types, text and numbers. Convert them all to one type."
             ) from None
     return pa.array(np.asarray(values, dtype=np.float64), from_pandas=True)
 

@@ -50,7 +50,7 @@ class Encoded:
 
 @contextmanager
 def restored_on_error(estimator: BaseEstimator) -> Iterator[None]:
-    """Leave an estimator as it was before if what is done here fails."""
+    """Restore an estimator if an error is raised inside."""
     before = dict(estimator.__dict__)
     try:
         yield
@@ -108,7 +108,7 @@ def as_table(X: object) -> nw.DataFrame[Any] | None:
             return None
         twice = [name for name, count in Counter(table.columns).items() if count > 1]
         if twice:
-            raise InvalidInputError(f"Two columns have the name {twice[0]!r}. Give every column a name of its own.")
+            raise InvalidInputError(f"Two columns have the name {twice[0]!r}. Give every column a unique name.")
         return table
 
 
@@ -178,7 +178,7 @@ def _with_names(table: nw.DataFrame[Any]) -> Any:
 
 
 def column_numbers(column: nw.Series[Any]) -> Array:
-    """Return a column of numbers or truth values as float64, NaN where one is missing: the nearest ones, always.
+    """Return a column of numbers or booleans as float64, NaN where one is missing: the nearest ones, always.
 
     >>> import polars
     >>> column_numbers(nw.from_native(polars.Series([2**53 + 1, None]), series_only=True)).tolist()
@@ -218,7 +218,7 @@ def arrow_table(table: nw.DataFrame[Any]) -> pa.Table | None:
 
 
 def arrow_kind(type_: pa.DataType) -> str | None:
-    """Return the kind of numbers or truth values of Arrow, which need no other reading; None for all else."""
+    """Return the kind of numbers or booleans of Arrow, which need no other reading; None for all else."""
     from pyarrow import types
 
     if types.is_float64(type_) or types.is_integer(type_):
@@ -358,7 +358,7 @@ def _one_type(labels: Labels) -> Labels:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise InvalidTypeError(
             f"The labels in y are of different types ({names}), which cannot be put in order. "
-            "Make them all of one type."
+            "Convert them all to one type."
         )
     return np.array(values) if kinds <= {bool, int, bytes} else labels
 
@@ -440,7 +440,7 @@ def read_weights(sample_weight: object, n_rows: int) -> Array | None:
             sample_weight = np.full(n_rows, sample_weight)
         s = np.asarray(as_array(sample_weight), dtype=np.float64)
     if s.shape != (n_rows,):
-        raise InvalidInputError(f"sample_weight has shape {s.shape}; expected ({n_rows},), one weight a row.")
+        raise InvalidInputError(f"sample_weight has shape {s.shape}; expected ({n_rows},), one weight per row.")
     if not np.isfinite(s).all():
         raise InvalidInputError("sample_weight contains NaN or infinity.")
     if (s < 0).any():

@@ -22,7 +22,7 @@ def union_of_classes(a: Labels, b: Labels) -> tuple[Labels, Indices, Indices]:
     words = {"U": "words", "S": "words", "T": "words", "O": "objects"}
     if len({words.get(labels.dtype.kind, "numbers") for labels in (a, b)}) > 1:
         raise InvalidTypeError(
-            f"The labels {few(a.tolist())} and {few(b.tolist())} are of different types. Make them all of one type."
+            f"The labels {few(a.tolist())} and {few(b.tolist())} are of different types. Convert them all to one type."
         )
     classes = np.unique(np.concatenate([a, b]))
     return classes, np.searchsorted(classes, a), np.searchsorted(classes, b)

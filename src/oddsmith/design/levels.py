@@ -34,7 +34,7 @@ class ColumnSummary:
 
     ``levels`` (sorted, or in the order that the column has ``declared``) have the total ``weight`` of their rows;
     ``missing`` and ``observed`` are the weights of rows without and with a value, ``mean`` is that of the numbers.
-    Rows of weight 0 are not there. Many levels of text are counted in the Arrow table ``texts``, in no order, until
+    Rows of weight 0 do not count. Many levels of text are counted in the Arrow table ``texts``, in no order, until
     the summary is `settled`.
 
     >>> from oddsmith.design.frame import read_frame
@@ -265,8 +265,9 @@ class Category:
                 new = few(coded.levels[i] for i in np.unique(coded.codes[refused]))
                 known = few(level for level in self.levels if level is not None)
                 raise InvalidInputError(
-                    f"Column {self.name!r} has levels that were not there in the fit: {new}, the first in row "
-                    f"{int(np.argmax(refused))}. Known are {known}. Correct them, or fit again: with rows that have "
+                    f"Column {self.name!r} has levels that did not occur in the fit: {new}, the first in row "
+                    f"{int(np.argmax(refused))}. The known levels are {known}. Correct them, or fit again: with rows "
+                    f"that have "
                     f"them, or with Design(unseen='reference'), which counts them as {self.levels[self.reference]!r}.",
                     row=int(np.argmax(refused)),
                 )
@@ -275,7 +276,7 @@ class Category:
 
 
 def few(values: Iterable[Any]) -> str:
-    """Return some values in words."""
+    """Return some values as text."""
     shown = [repr(value) for value in values]
     return ", ".join(shown[:6]) + (f" and {len(shown) - 6} more" if len(shown) > 6 else "")
 
@@ -319,7 +320,7 @@ class TableSchema:
             if "empty" not in (before, kind) and before != kind:
                 raise InvalidTypeError(
                     f"Column {name!r} holds {KIND_WORDS[before]} in one part of the table and {KIND_WORDS[kind]} in "
-                    "another. Make them alike."
+                    f"another. Use one type."
                 )
             kinds[name] = kind if before == "empty" else before
         for name, levels in dict.fromkeys([*self.seen, *other.seen]):
@@ -336,7 +337,7 @@ class TableSchema:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the columns hold nothing but numbers and truth values, so that no design is needed."""
+        """Whether the columns hold nothing but numbers and booleans, so that no design is needed."""
         return not {"category", "date"} & set(self.kinds.values())
 
 

@@ -40,14 +40,14 @@ POLICIES = {"missing": ("error", "drop", "indicator"), "unseen": ("error", "refe
 
 
 class Design(TransformerMixin, BaseEstimator):
-    """Numeric columns from a table of pandas, polars or Arrow: the same numbers from each, to the last bit.
+    """Numeric columns from a pandas, polars or Arrow table: the same numbers from each, to the last bit.
 
     | a column of | becomes |
     |---|---|
     | numbers (whole, floats, decimals) | itself |
-    | truth values | 0 and 1 |
+    | booleans | 0 and 1 |
     | dates and times | days since 1970-01-01 (UTC), with fractions |
-    | words, categoricals, enumerations | a 0/1 column ``race[black]`` for each level that occurs, but the reference |
+    | text, categoricals, enumerations | a 0/1 column ``race[black]`` for each level that occurs, except the reference |
 
     The reference is the first level: in the order of the column's own levels if that is an ordered categorical (pandas,
     Arrow) or an enumeration (polars), sorted otherwise. Ordered ones, too, get 0/1 columns. A model adds the constant.
@@ -337,12 +337,12 @@ class Design(TransformerMixin, BaseEstimator):
             if MISSING in map(str, summary.levels):
                 raise InvalidInputError(
                     f"Column {name!r} has the level {MISSING!r} and missing values, which would have the same name. "
-                    "Call one of them otherwise."
+                    "Rename one of them."
                 )
             return replace(category, levels=(*summary.levels, None))
         if len(summary.levels) == 1 and all_rows:
             only = repr(summary.levels[0])
-            what = f"Column {name!r} holds one level only, {only}, so it tells no rows apart and has no column."
+            what = f"Column {name!r} holds one level only, {only}, so it carries no information and gets no column."
             warnings.warn(f"{what} Leave it out.", CollinearityWarning, stacklevel=caller_level())
         return category
 

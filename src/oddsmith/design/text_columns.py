@@ -46,7 +46,7 @@ def keep_formats(model: BaseEstimator, formats: Formats) -> None:
 def recognise(X: Any, y: object = None) -> tuple[Any, dict[str, TextFormat]]:
     """Return a table with its text columns as the numbers, dates and levels that they hold, and their formats.
 
-    What is found is said in a `FormatWarning`; other rows than those of a table are as they were. ``y`` may name the
+    A `FormatWarning` says what was found; rows that are not a table are unchanged. ``y`` may name the
     column of labels, of which only the spelling of levels is taken.
 
     >>> import polars
@@ -88,7 +88,7 @@ def find_formats(X: Any, y: object = None, known: Container[str] = ()) -> dict[s
 def read_formats(X: Any, formats: Formats, seen: str = "the fit") -> Any:
     """Return a table with columns of text read by the formats of a fit; a value that breaks its format is refused.
 
-    Columns that are no text are what they are. ``seen`` is where the formats come from, for the sentence.
+    Columns that are not text are unchanged. ``seen`` is where the formats come from, for the sentence.
     """
     table = as_table(X) if formats else None
     if table is None:

@@ -132,7 +132,7 @@ class Candidate:
 def compare(
     models: object, X: Any, y: Any, cv: object = 5, *, by: str = "log_loss", seed: int = 0, progress: bool | None = None
 ) -> Comparison:
-    """Return how classifiers do on rows that they were not fitted to, fold by fold and all on the same folds.
+    """Return how classifiers perform on held-out rows, all on the same folds.
 
     A row's loss under one model is paired with its loss under another: the mean of the differences has the standard
     error ``sd / √N``, given the folds, which is far smaller than that of each score alone. Models within
@@ -150,7 +150,7 @@ def compare(
     by : "log_loss", "brier" or "error"
         The score that decides.
     seed : int
-        Seed of the folds.
+        Random seed of the folds.
     progress : bool, optional
         Whether a bar is shown; by default in a terminal.
 
@@ -216,7 +216,7 @@ def make_folds(cv: object, t: npt.NDArray[np.int32], classes: Labels, seed: int)
                 "cv=list(GroupKFold(5).split(X, y, groups))."
             ) from error
     if not folds or any(not len(test) for _, test in folds):
-        raise InvalidInputError(f"cv={cv!r} tests no rows, in some fold at least. Give folds with rows to test.")
+        raise InvalidInputError(f"cv={cv!r} tests no rows in at least one fold. Give folds with rows to test.")
     for number, (train, _) in enumerate(folds):
         lost = np.setdiff1d(np.arange(len(classes)), t[train])
         if len(lost):

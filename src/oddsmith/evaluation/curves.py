@@ -119,7 +119,7 @@ def reliability_curve(model: ClassifierLike, X: Any, y: Any, *, bins: int = 10, 
 
 
 def risk_coverage_curve(model: ClassifierLike, X: Any, y: Any, loss: LossLike = None) -> Curve:
-    """Return what decisions cost if only the surest rows get one.
+    """Return the cost of decisions if only the most certain rows get one.
 
     Rows are taken in the order of their expected loss. ``coverage``: share of rows decided; ``risk``: mean realised
     loss of those (of the errors, without ``loss``); ``reject``: the cost of rejecting above which a row of this

@@ -22,14 +22,14 @@ from oddsmith.records import Table
 
 @dataclass(frozen=True)
 class WidthComparison(Table):
-    """The three ways to find the width of a prior, side by side.
+    """The three ways to choose the scale of a prior, side by side.
 
     Attributes
     ----------
     selections : dict
         Method → `Selection`.
     curve : dict
-        Columns for a plot, one entry for each width tried: ``width``, ``log_evidence``, ``loo`` and ``cv`` (mean log
+        Columns for a plot, one entry for each scale tried: ``width``, ``log_evidence``, ``loo`` and ``cv`` (mean log
         loss of a row), ``loo_error`` and ``cv_error`` (standard errors).
     """
 
@@ -37,9 +37,9 @@ class WidthComparison(Table):
     curve: dict[str, list[float]]
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return one row per method: its width, and every criterion there, interpolated between the widths tried.
+        """Return one row per method: its scale, and every criterion there, interpolated between the scales tried.
 
-        NaN where the width lies beyond all of these, as that of the evidence may.
+        NaN where the scale lies beyond all of these, as the one found by evidence may.
         """
         at = np.log([float(s.width) for s in self.selections.values()])
         table: dict[str, list[Any]] = {"method": list(self.selections), "width": np.exp(at).tolist()}
@@ -60,18 +60,18 @@ def compare_widths(
     sample_weight: npt.ArrayLike | None = None,
     offset: npt.ArrayLike | None = None,
 ) -> WidthComparison:
-    """Find the width of a Gaussian prior by evidence, leave-one-out and cross-validation, and return all three.
+    """Find the scale of a Gaussian prior by evidence, leave-one-out and cross-validation, and return all three.
 
     Parameters
     ----------
     X, y, sample_weight, offset
         As in ``LogisticRegression.fit``.
     model : LogisticRegression, optional
-        Everything but its prior's width is taken from it.
+        Everything except the scale of its prior is taken from it.
     scales, cv
         As in `GaussianPrior`.
 
-    Cost: a path of fits over the widths, and one more for each fold.
+    Cost: a path of fits over the scales, and one more for each fold.
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> X, y = load_breast_cancer(return_X_y=True)
@@ -84,7 +84,7 @@ def compare_widths(
         raise InvalidTypeError(f"compare_widths is for LogisticRegression and ProbitRegression, found {probe!r}.")
     given = as_prior(probe.prior) or GaussianPrior(scale=1.0)
     if given.covariance is not None:
-        raise InvalidInputError("compare_widths finds one width, and the model's prior has a covariance: give a scale.")
+        raise InvalidInputError("compare_widths finds one scale, and the model's prior has a covariance: give a scale.")
     probe.set_params(prior=GaussianPrior(scale="loo", mean=given.mean, space=given.space, scales=scales, cv=cv))
     probe._check_parameters()
     _, problem = probe._problem(X, y, sample_weight, offset, reset=True)

@@ -78,7 +78,7 @@ class Evaluation(Table):
     def interval(self, name: str) -> tuple[float, float]:
         """Return the interval of a score."""
         if name not in self.scores:
-            raise InvalidInputError(f"There is no score {name!r} here. There are: {', '.join(self.scores)}.")
+            raise InvalidInputError(f"There is no score {name!r} here. The scores are: {', '.join(self.scores)}.")
         return self.scores[name].lower, self.scores[name].upper
 
     def to_dict(self) -> dict[str, list[Any]]:
@@ -100,7 +100,7 @@ def evaluate(
     seed: int = 0,
     **how: Any,
 ) -> Evaluation:
-    """Return how good a fitted classifier is on rows that it was not fitted to.
+    """Return scores of a fitted classifier on rows that it was not fitted to.
 
     ====================== =====================================================================================
     log_loss               mean of −log p(true class), p no smaller than 2e-16
@@ -188,7 +188,7 @@ def evaluate(
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How a model is measured; see `evaluate`."""
+    """How a model is evaluated; see `evaluate`."""
 
     loss: LossLike = None
     reject: RejectLike = None

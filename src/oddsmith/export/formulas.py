@@ -18,7 +18,7 @@ from oddsmith.design.basis.expansion import Adapted
 from oddsmith.errors import InvalidInputError, UnavailableError
 from oddsmith.numerics import Array
 
-Columns = TypeVar("Columns")  # Some columns in a writer's language: numbers of every row, or truth values.
+Columns = TypeVar("Columns")  # Some columns in a writer's language: numbers of every row, or booleans.
 MOST_CENTERS, MOST_COLUMNS = 500, 1000
 
 

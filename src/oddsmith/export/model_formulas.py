@@ -135,7 +135,7 @@ def table_names(model: object) -> list[str]:
 
 
 def plain_labels(labels: Labels) -> list[Any]:
-    """Return labels as Python's words, whole numbers, floats or truth values, all of one type; else as words.
+    """Return labels as strings, whole numbers, floats or booleans, all of one type; otherwise as strings.
 
     >>> plain_labels(np.array([1, 2])), plain_labels(np.array(["a", 1], dtype=object)), plain_labels(np.array([b"b"]))
     ([1, 2], ['a', '1'], ['b'])
@@ -147,7 +147,7 @@ def plain_labels(labels: Labels) -> list[Any]:
             return values  # type: ignore[no-any-return]
     words = [value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value) for value in values]
     if len(set(words)) < len(words):
-        raise InvalidInputError(f"Two labels read the same as words: {words[:8]}. Give the classes other names.")
+        raise InvalidInputError(f"Two labels are the same as text: {words[:8]}. Give the classes other names.")
     return words
 
 

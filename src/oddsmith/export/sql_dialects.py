@@ -63,7 +63,7 @@ class Dialect:
         return _quoted(name, '"', "name")
 
     def literal(self, value: object) -> str:
-        """Return a constant: a number, a truth value or words.
+        """Return a literal: a number, a boolean or a string.
 
         >>> DIALECTS["sqlite"].literal("it's"), DIALECTS["sqlite"].literal(3), DIALECTS["sqlite"].literal(-0.1)
         ("'it''s'", '3', '(-0.1e0)')
@@ -75,7 +75,7 @@ class Dialect:
         if isinstance(value, float):
             return self.number(value)
         if not isinstance(value, str):
-            raise InvalidTypeError(f"A word in SQL is a number, a truth value or a str, found {value!r}.")
+            raise InvalidTypeError(f"A literal in SQL is a number, a boolean or a str, found {value!r}.")
         return _quoted(value, "'", "word")
 
     def number(self, value: float) -> str:

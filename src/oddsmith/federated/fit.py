@@ -153,7 +153,7 @@ class Fit(Message):
             try:
                 total = part if total is None else total.merge(part)
             except OddsmithError as error:
-                raise InvalidInputError(f"Site {site!r} does not go with the sites before it: {error}") from None
+                raise InvalidInputError(f"Site {site!r} does not match the sites before it: {error}") from None
             except (ValueError, TypeError, LookupError, AttributeError):
                 raise _misfit(by_site[site], asked) from None
         record = {**self.record, asked.key: seal("fold", {}, total)}
@@ -201,7 +201,7 @@ class Fit(Message):
 
     def _check_sites(self, by_site: dict[str, Answer]) -> None:
         if not by_site:
-            raise MessageError("There is no answer. Pass those of all sites.")
+            raise MessageError("There are no answers. Pass those of all sites.")
         sites = tuple(by_site) if self.sites is None else self.sites
         missing = [site for site in sites if site not in by_site]
         strange = [site for site in by_site if site not in sites]
@@ -212,7 +212,7 @@ class Fit(Message):
             )
         if strange:
             raise MessageError(
-                f"There is an answer from {strange[0]!r}, which is none of the sites of this fit: "
+                f"There is an answer from {strange[0]!r}, which is not a site of this fit: "
                 f"{', '.join(map(repr, sites[:8]))}. Start again with all sites."
             )
 
@@ -283,9 +283,9 @@ def _check_folds(model: object) -> None:
     parameters = signature(getattr(model, "fit", len)).parameters.values()
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         raise InvalidTypeError(
-            f"The fit of a {type(model).__name__} is no fold of sums over rows, so that sites cannot send these alone. "
-            "Models that can are LogisticRegression, LeastSquaresClassifier, FisherDiscriminant, GaussianClassifier "
-            "and NaiveBayes."
+            f"The fit of a {type(model).__name__} is not a fold of sums over rows, so sites cannot send sums alone. "
+            "Models that can be fitted this way are LogisticRegression, LeastSquaresClassifier, FisherDiscriminant, "
+            "GaussianClassifier and NaiveBayes."
         )
 
 

@@ -188,7 +188,7 @@ class Request(Message):
         if 0 < rows < self.least_rows:
             raise InvalidInputError(
                 f"Site {site!r} has {rows} rows, and this fit asks sites with at least {self.least_rows} only: sums "
-                "over fewer rows say too much of each of them. Leave this site out."
+                f"over fewer rows reveal too much about each of them. Leave this site out."
             )
         return Answer(site, self.fit, self.number, total)
 

@@ -63,7 +63,7 @@ class DensityModel(Protocol):
 
 
 def bayes_error(model: DensityModel, n: int | None = None, seed: Seed = None) -> BayesError:
-    """Return the error of the best possible decision if the densities of ``model`` were the true ones.
+    """Return the error rate of the best possible decision if the densities of ``model`` were the true ones.
 
     ``E = 1 − ∫ max_k p(C_k) p(x | C_k) dx``. For two Gaussian classes of one covariance this is, with the
     Mahalanobis distance Δ of their means and the log odds λ of their priors,
@@ -80,7 +80,7 @@ def bayes_error(model: DensityModel, n: int | None = None, seed: Seed = None) ->
     n : int, optional
         Number of rows to sample.
     seed : int or Generator, optional
-        Seed of the sample.
+        Random seed of the sample.
 
     >>> from oddsmith import GaussianClassifier
     >>> model = GaussianClassifier().fit([[0.0], [2.0], [2.0], [4.0]], ["a", "a", "b", "b"])

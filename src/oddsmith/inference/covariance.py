@@ -44,12 +44,12 @@ class CovarianceKind:
 
     @property
     def remark(self) -> str:
-        """The words for the footer of a table."""
+        """The text for the footer of a table."""
         return {
             "information": "errors from the information",
             "observed": "errors from the observed information",
-            "sandwich": f"robust errors ({self.factor} sandwich)",
-            "cluster": f"errors robust to {self.n_clusters} clusters ({self.factor})",
+            "sandwich": f"robust standard errors ({self.factor} sandwich)",
+            "cluster": f"cluster-robust standard errors of {self.n_clusters} clusters ({self.factor})",
         }[self.name]
 
 
@@ -90,7 +90,7 @@ def name_clusters(covariance: tuple[str, str], X: object) -> tuple[object, ...]:
     table = None if X is None else as_table(X)
     if table is None:
         raise InvalidInputError(
-            f"The clusters are to be the column {covariance[1]!r}, and there is no table to take it from. Pass the "
+            f"The clusters are given as column {covariance[1]!r}, but there is no table to take it from. Pass the "
             "table of the fit as X, or the cluster of each row in place of the name."
         )
     if covariance[1] not in table.columns:
@@ -102,13 +102,13 @@ def name_clusters(covariance: tuple[str, str], X: object) -> tuple[object, ...]:
 def _codes(ids: object) -> Indices:
     values = np.asarray(ids)
     if values.ndim != 1:
-        raise InvalidInputError(f"The clusters have shape {values.shape}; expected one identifier a row.")
+        raise InvalidInputError(f"The clusters have shape {values.shape}; expected one identifier per row.")
     missing = values.dtype.kind == "f" and np.isnan(values).any()
     if missing or (values.dtype.kind == "O" and any(v is None or v != v for v in values.tolist())):
         raise InvalidInputError("The clusters hold missing values: every row needs one.")
     different, codes = np.unique(values, return_inverse=True)
     if len(different) < 2:
-        raise InvalidInputError("All rows are in one cluster, and errors that allow for clusters need at least two.")
+        raise InvalidInputError("All rows are in one cluster, and cluster-robust standard errors need at least two.")
     return codes.astype(np.intp)
 
 
@@ -197,7 +197,7 @@ def sandwich(bread: SpdFactor, meat: Array, kind: CovarianceKind, *, n: float, k
         factor = n / (n - k)
     if kind.factor in ("CR1", "CR1S"):
         if clusters < 2:
-            raise InvalidInputError("Errors that allow for clusters need at least two of positive weight.")
+            raise InvalidInputError("Cluster-robust standard errors need at least two clusters of positive weight.")
         factor = clusters / (clusters - 1.0)
     if kind.factor == "CR1S":
         factor *= (n - 1.0) / (n - k)

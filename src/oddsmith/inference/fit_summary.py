@@ -32,8 +32,8 @@ def summarize(fit: FitRecord, kind: CovarianceKind, intervals: str, level: float
     is_posterior = split_prior(fit.fitted_prior)[0] is not None
     if is_posterior and (kind.needs_rows or intervals != "wald"):
         raise InvalidInputError(
-            "Robust errors and profile intervals are about a likelihood, and this model has a Gaussian prior: its "
-            "summary() gives the posterior standard deviation and a credible interval. Use prior=None for them."
+            "Robust standard errors and profile intervals belong to a likelihood, and this model has a Gaussian prior: "
+            "its summary() gives the posterior standard deviation and a credible interval. Use prior=None for them."
         )
     with one_blas_thread():
         columns = wald_columns(weights.estimate, _standard_errors(fit, covariance(fit, kind)), level)
@@ -55,7 +55,7 @@ def summarize(fit: FitRecord, kind: CovarianceKind, intervals: str, level: float
 
 
 def list_estimates(fit: FitRecord, reason: str, level: float) -> Summary:
-    """Return the estimates alone, the intercepts first and then the largest, with the reason why there are no errors.
+    """Return the estimates alone, the intercepts first and then the largest, and why there are no standard errors.
 
     Memory O(weights): nothing of the size of their covariance is formed.
     """
@@ -103,7 +103,7 @@ def summarize_levels(fit: FitRecord, level: float) -> Summary:
     if fit.separation is not None:
         infinite = np.array([terms[j] in fit.separation.infinite for j in inside])
         columns = {n: c if n == "estimate" else np.where(infinite, np.nan, c) for n, c in columns.items()}
-        remarks.append("separated classes: terms without an error have no estimate; use a GaussianPrior")
+        remarks.append("separated classes: terms without a standard error have no estimate; use a GaussianPrior")
     elif not gaussian:
         levels = state.x[0, H.start : H.stop]
         df = int(state.free[0, H.start : H.stop].sum())
@@ -175,9 +175,11 @@ def _remarks(fit: FitRecord, kind: CovarianceKind, intervals: str, level: float)
     if fit.standardized:
         remarks.append("a unit of a column is one standard deviation of it (Standardize; levels stay 0 and 1)")
     if fit.state.moved:
-        remarks.append("intercepts moved to another class prior: likelihood and errors are those of the fit")
+        remarks.append("intercepts moved to another class prior: likelihood and standard errors are those of the fit")
     if fit.aliased:
         remarks.append(f"aliased (set aside): {', '.join(fit.aliased)}")
     if fit.separation is not None:
-        remarks.append("separated classes: terms with an infinite error have no estimate; use prior=JeffreysPrior()")
+        remarks.append(
+            "separated classes: terms with an infinite standard error have no estimate; use prior=JeffreysPrior()"
+        )
     return tuple(remarks)

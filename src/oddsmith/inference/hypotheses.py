@@ -98,7 +98,7 @@ def wald_test(value: Array, A: Array, V: Array, hypothesis: str = "") -> ChiSqua
     S = A @ V @ A.T
     factor = factor_spd((S + S.T) / 2.0, tol=1e-12)
     if not factor.kept.any():
-        raise InvalidInputError("These hypotheses are about nothing that was estimated: their variance is zero.")
+        raise InvalidInputError("These hypotheses concern no estimated weight: their variance is zero.")
     scaled = factor.solve(value)
     predicted = S @ scaled
     size = np.sqrt(np.maximum(np.diag(S), 0.0)) + np.abs(value)
@@ -142,7 +142,7 @@ def read_hypotheses(R: object, r: object, labels: Sequence[Any], zero: Sequence[
     try:
         side = np.zeros(len(matrix)) if r is None else np.asarray(r, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidInputError(f"r must be made of numbers, one for each row of R; found {r!r}.") from None
+        raise InvalidInputError(f"r must be numeric, one number for each row of R; found {r!r}.") from None
     if side.ndim > 1 or side.size not in (1, len(matrix)) or not np.isfinite(side).all():
         raise InvalidInputError(
             f"r has shape {side.shape}; expected {len(matrix)} numbers, finite and one for each row of R."
@@ -304,7 +304,7 @@ def _check_nested(small: FitRecord, large: FitRecord) -> None:
     foreign = set(small.names) - set(large.names) if small.named and large.named else set()
     if foreign or (intercepts[0] and not intercepts[1]):
         what = ", ".join(sorted(map(repr, foreign))) or "an intercept"
-        raise InvalidInputError(f"The models do not nest: small has {what}, which large has not.")
+        raise InvalidInputError(f"The models do not nest: small has {what}, which large does not have.")
 
 
 def _constrained_fit(fit: FitRecord, profiler: Profiler, A: Array) -> ObjectiveValue:

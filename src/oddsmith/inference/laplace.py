@@ -290,7 +290,7 @@ def _inverse(target: _Target, x: Array, value: float, A: Array) -> tuple[Array, 
         if max(sides) > value - 1e-3:
             raise _no_maximum(x, v, "does not fall", A)
         if max(sides) < value - STEEPEST:
-            raise _no_maximum(x, v, "is flat at first and falls steeply then: no Gaussian does", A)
+            raise _no_maximum(x, v, "is flat at first and then falls steeply: no Gaussian does that", A)
     factor = factor_spd(A, tol=0.0)
     S = factor.solve(np.eye(len(x)))
     return (S + S.T) / 2.0, factor.log_det()

@@ -37,7 +37,7 @@ class MarginalEffects(ColumnTable):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return (f"effects on the probability, {self.at}; errors by the delta method",)
+        return (f"effects on the probability, {self.at}; standard errors by the delta method",)
 
 
 def marginal_effects(
@@ -194,7 +194,9 @@ def _discrete(discrete: object, rows: DesignRows, fit: FitRecord) -> dict[int, l
         for j in chosen:
             if j not in binary:
                 name = fit.names[j]
-                raise InvalidInputError(f"Column {name!r} holds other values than 0 and 1: it is no difference of two.")
+                raise InvalidInputError(
+                    f"Column {name!r} holds values other than 0 and 1, so it has no discrete difference."
+                )
     return {j: levels.get(j, [j]) for j in chosen}
 
 

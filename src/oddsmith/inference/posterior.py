@@ -237,8 +237,8 @@ def posterior_as_prior(fit: FitRecord) -> Inherited:
     state.require_optimum()
     if aliased:
         raise InvalidInputError(
-            f"The last fit set {', '.join(map(repr, aliased[:5]))} aside, so nothing is known of these "
-            "weights: its posterior cannot be a prior. Leave the columns out, or fit with a prior."
+            f"The last fit set {', '.join(map(repr, aliased[:5]))} aside, so nothing is known about these weights: "
+            f"its posterior cannot be a prior. Leave the columns out, or fit with a prior."
         )
     laplace_posterior(fit)  # raises if there is none
     c, W = state.coordinates, state.weights()
@@ -256,6 +256,6 @@ def posterior_as_prior(fit: FitRecord) -> Inherited:
 def _require_existing_optimum(fit: FitRecord) -> None:
     if not fit.certificate.optimum_exists:
         raise UnavailableError(
-            "The classes are separated and nothing keeps the weights finite, so there is no posterior to speak of. "
+            "The classes are separated and nothing keeps the weights finite, so there is no posterior. "
             "Use a GaussianPrior."
         )

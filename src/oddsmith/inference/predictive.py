@@ -97,7 +97,7 @@ def predictive(
                 if far.any():
                     raise InvalidInputError(
                         f"Row {start + first + int(np.argmax(far))} of X lies so far out that the variance of "
-                        "its activation is more than a float64 can hold. Look into its numbers, or rescale them."
+                        "its activation is more than a float64 can hold. Check its values, or rescale them."
                     )
                 if K > 2:
                     parts.append(_softmax(A, cov, level, normals))

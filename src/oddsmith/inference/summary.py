@@ -51,7 +51,7 @@ def wald_columns(estimate: Array, error: Array, level: float) -> dict[str, Array
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Summary(ColumnTable):
-    """Estimates with errors and intervals, a row per weight, and the likelihood of the model.
+    """Estimates with standard errors and intervals, a row per weight, and the likelihood of the model.
 
     Columns are attributes too (arrays): ``term`` (the intercept first, called ``(intercept)``), before it ``class`` for
     more than two classes, then ``estimate``, ``std_error``, ``z``, ``p_value``, ``lower``, ``upper``, and

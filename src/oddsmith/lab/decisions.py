@@ -105,7 +105,7 @@ def answer_widths(fields: Fields) -> dict[str, Any]:
     fields.only(*POINT_FIELDS, "model")
     X, t = Points.read(fields).check()
     if len(X) > MOST_ROWS_FOR_WIDTHS:
-        raise BadRequestError(f"The widths are compared for at most {MOST_ROWS_FOR_WIDTHS:,} points, found {len(X):,}.")
+        raise BadRequestError(f"The scales are compared for at most {MOST_ROWS_FOR_WIDTHS:,} points, found {len(X):,}.")
     with collected_warnings() as texts:
         model = build_model(fields.inner("model"), np.unique(t), X.shape[1])
         if not isinstance(model, LogisticRegression):

@@ -191,7 +191,7 @@ def check_numbers(exercise: Exercise, numbers: Sequence[float]) -> tuple[PartVer
 
 
 def run_answer(exercise: Exercise, path: str | Path, *, timeout: float = 60.0) -> dict[str, list[float]]:
-    """Run a user's own file, in a process of its own, and return what it defines of what is asked for."""
+    """Run a user's file in a separate process, and return the values that it defines among those asked for."""
     if not Path(path).is_file():
         raise InvalidInputError(
             f"There is no file {str(path)!r}. 'oddsmith exercise {exercise.topic.number} --save FILE' writes one to "

@@ -375,15 +375,15 @@ def with_hessian(problem: Problem, coef: Array, intercept: Array, learned: Fitte
 
 
 def _check_scale(scale: Array, problem: Problem) -> None:
-    """Refuse columns whose squares leave the range of floating point."""
+    """Refuse columns whose squares exceed the range of floating point."""
     extreme = ~((scale > 1e-100) & (scale < 1e100))
     if extreme.any():
         if problem.explain is not None:
             problem.explain()  # NaN and infinity have their own words
         j = int(np.argmax(extreme))
         raise InvalidInputError(
-            f"Column {problem.names()[j]!r} has a spread of {scale[j]:.3g}, whose square leaves the range of floating "
-            "point. Give it in other units."
+            f"Column {problem.names()[j]!r} has a spread of {scale[j]:.3g}, whose square exceeds the range of "
+            f"floating point. Give it in other units."
         )
 
 

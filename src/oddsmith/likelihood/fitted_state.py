@@ -62,7 +62,7 @@ class FittedState:
         if self.moved:
             raise UnavailableError(
                 "The intercepts of this model were moved by with_class_prior or undo_resampling: its weights are not "
-                "those of the fit, which this is about. Ask the model as it was fitted."
+                "those of the fit, which this method needs. Use the model as it was fitted."
             )
 
     def require_curvature(self) -> None:
@@ -242,6 +242,7 @@ def missing_rows_message(state: FittedState) -> str:
             "this needs it, so use fewer columns."
         )
     return (
-        f"This fit of {state.n_rows} rows needed no Hessian, and its rows are gone. Pass them (X, y, and the weights "
+        f"This fit of {state.n_rows} rows needed no Hessian, and its rows are no longer in memory. Pass them (X, y, "
+        f"and the weights "
         "and offsets of the fit) to the method that needs them: it takes one pass. Or fit with solver='newton'."
     )

@@ -235,7 +235,7 @@ class FoldObjective:
         sums = self.fold(Curvature, self._at(w, order, inverse, expected=expected))
         if sums.rows != self.source.n_present:
             raise InvalidInputError(
-                f"This pass over the data met {sums.rows} rows, and the first one {self.source.n_present}: it has "
+                f"This pass over the data saw {sums.rows} rows, and the first one {self.source.n_present}: it has "
                 "changed meanwhile. Fit again when it is complete."
             )
         if inverse is not None:

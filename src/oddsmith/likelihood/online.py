@@ -84,7 +84,7 @@ def encode_labels(known: Labels, y: object, n: int) -> npt.NDArray[np.int32]:
     """Return the code of each of n labels."""
     labels = np.asarray(y)
     if labels.shape != (n,):
-        raise InvalidInputError(f"y has shape {labels.shape}; expected ({n},), one label a row.")
+        raise InvalidInputError(f"y has shape {labels.shape}; expected ({n},), one label per row.")
     codes = np.searchsorted(known, labels)
     codes[codes == len(known)] = 0
     unknown = known[codes] != labels

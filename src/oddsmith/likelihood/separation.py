@@ -83,7 +83,8 @@ class Separation(Table):
         terms = ", ".join(f"{term!r} → {'+' if sign > 0 else '−'}∞" for term, sign in self.infinite.items())
         leak = f"{self.question}\n" if self.alone else ""
         return (
-            f"{leak}The classes are {how} separated; running away: {terms}.\nThe likelihood has no maximum. What to "
+            f"{leak}The classes are {how} separated; diverging weights: {terms}.\nThe likelihood has no maximum. What "
+            f"to "
             "do: prior=JeffreysPrior() for finite estimates with valid intervals; a GaussianPrior; or leave out "
             "columns that give the class away."
         )

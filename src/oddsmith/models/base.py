@@ -36,13 +36,13 @@ MODELS: Registry[type[Any]] = Registry("model")
 
 
 OUT_OF_RANGE = (
-    "The numbers of this fit leave the range of floating point ({}). Bring columns, weights and offsets to a scale "
+    "The numbers in this fit exceed the range of floating point ({}). Bring columns, weights and offsets to a scale "
     "near one (basis=Standardize() does that for columns)."
 )
 
 
 def check_estimates(model: Estimator) -> None:
-    """Refuse a fit whose estimates are no numbers."""
+    """Refuse a fit whose estimates are not numbers."""
     for name, value in vars(model).items():
         if name.endswith("_") and isinstance(value, np.ndarray) and value.dtype.kind == "f" and np.isnan(value).any():
             raise InvalidInputError(OUT_OF_RANGE.format(f"{name} would hold NaN"))
@@ -110,7 +110,7 @@ class Classifier(ClassifierMixin, Estimator):
     def score(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> float:
         """Return the share of rows whose class is predicted; ``y`` may name a column, also of data in pieces.
 
-        More scores, and how sure they are: `oddsmith.evaluate`.
+        For more scores, with intervals, see `oddsmith.evaluate`.
 
         >>> import polars, oddsmith
         >>> table = polars.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "y": ["a", "b", "a", "b"]})
@@ -138,8 +138,8 @@ class Classifier(ClassifierMixin, Estimator):
         loss, reject
             As for `oddsmith.decide`, classes in the order of ``classes_``: what actions and no decision cost.
         predictive : bool
-            Whether the loss is expected under the predictive distribution, ``predictive(X).mean``, which knows how
-            uncertain the weights are, instead of under the probabilities at the estimate.
+            Whether the loss is expected under the predictive distribution, ``predictive(X).mean``, which accounts for
+            the uncertainty of the weights, instead of under the probabilities at the estimate.
 
         >>> from oddsmith import GaussianClassifier
         >>> model = GaussianClassifier().fit([[0.0], [2.0], [1.0], [3.0]], ["well", "well", "sick", "sick"])
@@ -334,7 +334,8 @@ class Classifier(ClassifierMixin, Estimator):
         """Return one SELECT that predicts the rows of a table, with numbers as ``predict_proba`` has them.
 
         The design (levels, missing values, formula), basis, calibration and class prior are in it; it needs no function
-        that the database does not have. Columns come by name, in any order; names are quoted, words escaped. A row that
+        that the database does not have. Columns come by name, in any order; names are quoted, strings escaped. A row
+        that
         ``predict_proba`` would refuse (a missing value or unseen level without a policy, infinity) has NULL throughout.
         Columns that have no weight under a `LaplacePrior` are not read, and may be missing.
 
@@ -378,7 +379,7 @@ class Classifier(ClassifierMixin, Estimator):
         return model_query(self, dialect, loss, reject, level if predictive else None).select(table, keep)
 
     def to_onnx(self, *, dtype: str = "float64", matrix: bool = False) -> bytes:
-        """Return the model as a serialised ONNX graph, for onnxruntime and whatever else runs those.
+        """Return the model as a serialised ONNX graph, for onnxruntime or any other ONNX runtime.
 
         The design, basis, calibration and class prior are in it; it has standard operators only. It needs the package
         onnx (the extra ``onnx``).
@@ -386,7 +387,7 @@ class Classifier(ClassifierMixin, Estimator):
         Parameters
         ----------
         dtype : "float64" or "float32"
-            Of all numbers in the graph.
+            Type of all numbers in the graph.
         matrix : bool
             Whether all columns are one input ``X``, N × D, in the order of the fit; for models of numbers only. Else
             there is an input for each column, N × 1, by its name: numbers, or strings for categories.
@@ -396,7 +397,7 @@ class Classifier(ClassifierMixin, Estimator):
         bytes
             Write them to a file, or pass them to ``onnxruntime.InferenceSession``. Outputs are ``label`` (length N,
             strings or integers) and ``probabilities`` (N × K, classes in order), or ``values`` (N × K, two classes: N ×
-            1) for models without probabilities. Truth values come in as 0 and 1, dates as days since 1970-01-01; a
+            1) for models without probabilities. Booleans come in as 0 and 1, dates as days since 1970-01-01; a
             missing number is NaN, a missing category the empty string. Rows that ``predict_proba`` would refuse have
             NaN for probabilities, and as label the empty string or the smallest integer.
 

@@ -149,7 +149,7 @@ class BayesianMixin(InferenceMixin):
     def posterior_mean(
         self, X: Any = None, y: Any = None, *, sample_weight: object = None, offset: object = None
     ) -> Array:
-        """Return the mean of the posterior, which is not its mode: a posterior of few rows is skew.
+        """Return the mean of the posterior, which is not its mode: the posterior of few rows is skewed.
 
         To the first order in which they differ the mean is ``w_MAP − H⁻¹ ∂/∂w ½ log det H``, in the order of
         ``posterior_.mean``, which is the mode. For ``link="logit"``. The arguments are those of the fit; while they are
@@ -170,7 +170,7 @@ class BayesianMixin(InferenceMixin):
     def update(self, X: Any, y: Any, sample_weight: object = None, offset: object = None) -> Self:
         """Learn from more rows: yesterday's posterior, mean and covariance, is today's prior.
 
-        Nothing of the old rows is needed. The arguments are those of ``fit``; ``y`` may lack classes, but hold no new
+        The old rows are not needed. The arguments are those of ``fit``; ``y`` may lack classes, but hold no new
         ones. Up to the error of the Gaussian approximation the result is that of a fit to all rows; ``n_rows_`` counts
         them. What the fit reports of its rows (``log_likelihood_``, the certificate, ``log_evidence_``) is about the
         new ones. Cost: that of a fit to the new rows.

@@ -100,8 +100,8 @@ def linear_activations(rows: RowMatrix | SplitRows, W: Array, b: Array, threads:
     finite = np.isfinite(A)
     if not finite.all():
         raise InvalidInputError(
-            f"Row {int(np.argmin(finite.all(axis=1)))} has values so large that its activation leaves the range of "
-            "floating point. They are unlike those of the fit: correct them, or leave the row out."
+            f"Row {int(np.argmin(finite.all(axis=1)))} has values so large that its activation exceeds the range of "
+            f"floating point. They are unlike those of the fit: correct them, or leave the row out."
         )
     return A
 
@@ -121,7 +121,7 @@ def per_class(A: Array) -> Array:
 
 
 def check_seed(seed: object) -> None:
-    """Refuse what is no random seed: None or a whole number of at least 0."""
+    """Refuse anything but a random seed: None or a whole number of at least 0."""
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
         raise InvalidInputError(f"seed must be None or a whole number of at least 0, found {seed!r}.")
 

@@ -31,8 +31,8 @@ LEAST_SPREAD = 1e-10
 FAR = 100.0
 UNBOUNDED = (
     "There is a direction in which no class varies, yet their means differ: it separates the classes without error, "
-    "and Fisher's criterion has no maximum. It is taken as a component, but if rows are few for the number of columns "
-    "it says little about new rows. Use shrinkage, such as shrinkage='oas', or fewer columns."
+    "and Fisher's criterion has no maximum. It is used as a component, but with few rows for the number of columns it "
+    "says little about new rows. Use shrinkage, such as shrinkage='oas', or fewer columns."
 )
 
 
@@ -273,7 +273,7 @@ def directions(Sigma: Array, means: Array, share: Array) -> Directions:
     B = linalg.solve_triangular(factor.L, (apart[:, kept] / d).T, lower=True, check_finite=False)  # 2
     if not np.isfinite(B).all():
         raise InvalidInputError(
-            "The class means are so far apart, against the spread within the classes, that their distance leaves the "
+            "The class means are so far apart, against the spread within the classes, that their distance exceeds the "
             "range of floating point. Rescale the columns, or leave out those that are nearly constant."
         )
     U, singular, _ = linalg.svd(B, full_matrices=False, check_finite=False)

@@ -14,8 +14,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 SUM = (
     "In scikit-learn and here the loss is a sum over rows, so the number of rows changes nothing; the intercept has no "
-    "penalty here, nor there but with solver='liblinear'. Without a prior there is no penalty at all, where "
-    "scikit-learn has C=1, prior=1.0."
+    "penalty here, nor in scikit-learn, except with solver='liblinear'. Without a prior there is no penalty at all; "
+    "scikit-learn's default C=1 is prior=1.0."
 )
 MEAN = (
     "The loss here is a sum over rows: where another library penalises the mean (alpha of SGDClassifier, lambda of "
@@ -84,38 +84,38 @@ PENALISED: Mapping[str, str | Callable[[object], str]] = {
 }
 
 EVERYWHERE: Mapping[str, str | Callable[[object], str]] = {
-    "random_state": "It is seed= where something is random; a fit is repeatable to the bit without one.",
+    "random_state": "Use seed= where something is random; a fit is reproducible to the bit without one.",
     "seed": "Nothing is random in this fit.",
-    "n_jobs": "It is threads=; by default all cores are used, and the result does not depend on their number.",
+    "n_jobs": "Use threads=; by default all cores are used, and the result does not depend on their number.",
     "threads": "This model runs on one thread; n_jobs= of OneVsRest fits its parts side by side.",
     "verbose": "Nothing is printed. trace_ holds every iteration; progress=True is an option of fit for files.",
     "multi_class": "More than two classes are the softmax; OneVsRest(LogisticRegression()) fits one for each class.",
-    "estimator": "It is model=, the first argument.",
-    "base_estimator": "It is model=, the first argument.",
+    "estimator": "Use model=, the first argument.",
+    "base_estimator": "Use model=, the first argument.",
     "dual": "The solver is chosen by the size of the data (solver='auto'); all of them end at the same optimum.",
     "intercept_scaling": "The intercept has no penalty, so it needs no scaling.",
     "normalize": "It is basis=Standardize().",
-    "priors": "It is class_prior=, {class: probability}.",
-    "prior": "For class probabilities it is class_prior=.",
-    "class_priors": "It is class_prior=, {class: probability}.",
+    "priors": "Use class_prior=, {class: probability}.",
+    "prior": "For class probabilities, use class_prior=.",
+    "class_priors": "Use class_prior=, {class: probability}.",
     "var_smoothing": "It is variance_smoothing=.",
-    "fit_prior": "It is class_prior=: None takes the shares of the classes; give {class: probability} for others.",
+    "fit_prior": "Use class_prior=: None takes the shares of the classes; give {class: probability} for others.",
     "binarize": "Make the columns 0 and 1 first; features='bernoulli' takes them.",
     "force_alpha": "smoothing=0 is allowed, and is maximum likelihood.",
-    "reg_param": "It is shrinkage=, a share between 0 and 1, or 'oas'.",
+    "reg_param": "Use shrinkage=, a share between 0 and 1, or 'oas'.",
     "store_covariance": "covariances_ (or covariance_) is always there.",
-    "covariance_estimator": "It is covariance= ('shared', 'separate', 'diagonal', …) and shrinkage=.",
+    "covariance_estimator": "Use covariance= ('shared', 'separate', 'diagonal', …) and shrinkage=.",
     "eta0": "It is step_size=.",
-    "learning_rate": "It is step_size= of a solver: LogisticRegression(solver=Gradient(step_size=0.1)).",
-    "max_iter": "It is max_epochs= of PerceptronClassifier; models with a closed form have no iterations.",
+    "learning_rate": "Use step_size= of a solver: LogisticRegression(solver=Gradient(step_size=0.1)).",
+    "max_iter": "Use max_epochs= of PerceptronClassifier; models with a closed form have no iterations.",
     "max_epochs": "It is max_iter=.",
-    "n_iter": "It is max_iter= (max_epochs= of PerceptronClassifier).",
+    "n_iter": "Use max_iter= (max_epochs= of PerceptronClassifier).",
     "shuffle": "The order of the rows is random with seed=0; seed=None takes them as they are.",
     "tol": "There is no tolerance: the solution is in closed form, or ends when no row is wrong.",
     "ensemble": "One map is learned from all folds, as with ensemble=False.",
-    "sample_weight": "It is an argument of fit: fit(X, y, sample_weight=…).",
+    "sample_weight": "Pass it to fit: fit(X, y, sample_weight=…).",
     "categorical_features": "Categories of a table are found by type; design=Design(…) says how they become numbers.",
-    "family": "It is link=, 'logit' or another; the classes are Bernoulli or categorical.",
+    "family": "Use link=, 'logit' or another; the classes are Bernoulli or categorical.",
 }
 
 
@@ -152,7 +152,7 @@ def checked_names(init: F) -> F:
     >>> LogisticRegression(n_jobs=2)
     Traceback (most recent call last):
     ...
-    oddsmith.errors.InvalidTypeError: LogisticRegression has no parameter n_jobs. It is threads=; by default all ...
+    oddsmith.errors.InvalidTypeError: LogisticRegression has no parameter n_jobs. Use threads=; by default all ...
     """
     known = [name for name in inspect.signature(init).parameters if name != "self"]
     names = frozenset(known)

@@ -213,7 +213,8 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
             return overflow_error(rows, self._names())
         return InvalidInputError(
             f"{self._missing_value(rows)} A full covariance needs complete rows: drop or fill those that are not, or "
-            "use covariance='diagonal' or NaiveBayes, which fit what there is. (At prediction missing values are fine.)"
+            "use covariance='diagonal' or NaiveBayes, which use the values that are present. (At prediction missing "
+            "values are fine.)"
         )
 
     def _missing_value(self, rows: RowMatrix) -> str:
@@ -274,7 +275,7 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
             why = f"{rows:g} rows of {K} classes are too few for a covariance of {D} columns"
         warnings.warn(
             f"{column_list(self.aliased_)} {'was' if len(self.aliased_) == 1 else 'were'} set aside, since {why}. Use "
-            "shrinkage='oas' (or a number such as 0.1), or covariance='diagonal', to have all columns.",
+            "shrinkage='oas' (or a number such as 0.1), or covariance='diagonal', to keep all columns.",
             CollinearityWarning,
             stacklevel=4,
         )

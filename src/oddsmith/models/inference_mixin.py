@@ -123,7 +123,8 @@ class InferenceMixin(Estimator):
         data = self._training_data(given)
         if data is None:
             raise InvalidInputError(
-                "This needs the rows of the fit again, and they are gone: pass X and y (and the weights and offsets of "
+                "This needs the rows of the fit again, which are no longer in memory: pass X and y (and the weights "
+                "and offsets of "
                 "the fit)."
             )
         classes, problem = self._problem(*data)
@@ -230,9 +231,9 @@ class InferenceMixin(Estimator):
         if state.sparse:
             return "LaplacePrior: no standard errors, since its density has no second derivative at zero; see refit"
         if state.x.size > most:
-            return f"no standard errors: there are {state.x.size:,} weights, and up to {most:,} have some"
+            return f"no standard errors: there are {state.x.size:,} weights, and the limit is {most:,}"
         if self._training_data(given) is None:
-            return "no standard errors: the fit needed no Hessian, and its rows are gone; pass them as X and y"
+            return "no standard errors: the fit needed no Hessian, and its rows are not in memory; pass them as X and y"
         return ""
 
     def test_linear(
@@ -304,13 +305,13 @@ class InferenceMixin(Estimator):
         level: float = 0.95,
         covariance: object = "observed",
     ) -> MarginalEffects:
-        """Return how the probability of a class (of the second, of two) changes with each column.
+        """Return how the probability of a class (the second of two) changes with each column.
 
-        Of a column the effect is the slope ``∂y_k/∂x_j``; of a column that holds 0 and 1 only, the difference between
-        the two, of a level of a category that from the reference (``discrete=False`` takes all as slopes, a list names
+        The effect of a column is the slope ``∂y_k/∂x_j``; of a 0/1 column, the difference between the two values; of a
+        level of a category, the difference from the reference (``discrete=False`` takes all as slopes, a list names
         those that are not). ``at`` says where: ``"average"`` over the rows, at the ``"mean"`` or ``"median"`` of the
-        columns, at ``"zero"``, or ``{column: value}`` with the others at their mean. Errors by the delta method, from
-        the observed information, as in statsmodels' ``get_margeff``. Cost: one pass (K for
+        columns, at ``"zero"``, or ``{column: value}`` with the others at their mean. Standard errors by the delta
+        method, from the observed information, as in statsmodels' ``get_margeff``. Cost: one pass (K for
         K > 2 classes), memory below the weights' covariance.
 
         >>> from oddsmith import LogisticRegression

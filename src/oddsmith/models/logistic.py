@@ -96,7 +96,7 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
     ----------
     prior : None, number, GaussianPrior, JeffreysPrior or LaplacePrior
         None is maximum likelihood; a number σ is ``GaussianPrior(scale=σ)``, the penalty ½‖w‖²/σ²; ``JeffreysPrior()``
-        is Firth's bias reduction, finite also where the classes are separated; ``LaplacePrior(scale)`` leaves many
+        is Firth's bias reduction, finite even if the classes are separated; ``LaplacePrior(scale)`` leaves many
         weights at exactly zero (``selected_`` names the others).
     link : str
         ``"logit"``, or for two classes ``"probit"``, ``"cloglog"``, ``"loglog"``, ``"cauchit"``, ``"log"`` or
@@ -301,7 +301,7 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         scale = self.prior.scale if isinstance(self.prior, GaussianPrior | LaplacePrior) else None
         if isinstance(scale, str) and scale != "evidence":
             other = "Give a number as scale" if isinstance(self.prior, LaplacePrior) else "Use scale='evidence'"
-            refuse_pieces(X, f"The choice of a width by {scale!r}", other)
+            refuse_pieces(X, f"Choosing the scale by {scale!r}", other)
 
     def _reference_code(self, classes: Labels) -> int | None:
         if self.reference is None:
@@ -406,7 +406,7 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
             if rounded:
                 what = "Some column is so far from zero, against its spread, that its weight is rounded too much"
                 then = "Subtract a constant near its mean from such a column."
-            gap = f"at most {self.certificate_.gap:.3g} above the optimum (asked: {self.tol:g} relative)"
+            gap = f"at most {self.certificate_.gap:.3g} above the optimum (requested: {self.tol:g} relative)"
             warnings.warn(f"{what}, {gap}. {then}", errors.ConvergenceWarning, stacklevel=5)
 
     @available_if(has_logit)
@@ -416,7 +416,7 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
 
         Columns are scaled by the moments of the first call's rows, and step sizes go on falling from call to call; the
         prior is that of all rows so far. The weights are an average over the steps, in which later ones count for more.
-        The certificate speaks of the rows of the last call.
+        The certificate describes the rows of the last call.
 
         >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 1, 0, 1])
         >>> LogisticRegression(seed=0).partial_fit(X, y, classes=[0, 1]).coef_.shape

@@ -66,7 +66,7 @@ def merge(*models: _Mergeable) -> Any:
     for model in models:
         if not isinstance(model, _Mergeable):
             raise InvalidTypeError(
-                f"A {type(model).__name__} cannot be merged: its fit is no sum over rows. Models with a closed form "
+                f"A {type(model).__name__} cannot be merged: its fit is not a sum over rows. Models with a closed form "
                 "can, such as GaussianClassifier and NaiveBayes; oddsmith.Fit fits others over several sites."
             )
     return reduce(lambda one, other: one.merge(other), models)
@@ -246,7 +246,7 @@ class _UnsolvedError(NotFittedError, AttributeError):
 def check_alike(one: Estimator, other: Estimator) -> None:
     """Refuse to merge models of other kinds, parameters or columns."""
     if type(one) is not type(other):
-        raise InvalidTypeError(f"A {type(one).__name__} merges with its like, found a {type(other).__name__}.")
+        raise InvalidTypeError(f"A {type(one).__name__} merges only with its own kind, found a {type(other).__name__}.")
     one._check_fitted()
     other._check_fitted()
     if isinstance(one.class_weight, str) and one.class_weight == BALANCED:

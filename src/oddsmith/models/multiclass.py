@@ -72,7 +72,7 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
         if self.n_jobs is not None and (type(self.n_jobs) is bool or not isinstance(self.n_jobs, int | np.integer)):
             raise InvalidTypeError(f"n_jobs must be None or a whole number, found {self.n_jobs!r}.")
         if self.n_jobs == 0:
-            raise InvalidInputError("n_jobs=0 is no number of jobs. Use 1, or -1 for all cores.")
+            raise InvalidInputError("n_jobs=0 is not a number of jobs. Use 1, or -1 for all cores.")
         stream = open_stream(X, y, sample_weight, None, how)
         if stream is not None:
             self.classes_, self.class_prior_, self._parts = fit_views(self, stream, model)
@@ -201,7 +201,7 @@ class Reduction(WrapperMixin, GeometryMixin, Classifier):
 
 @MODELS.register("one-vs-rest")
 class OneVsRest(Reduction):
-    """K classes by K models, each of which tells one class from all the others.
+    """K classes by K models, each of which separates one class from all the others.
 
     The answers may conflict: where none or several of the models claim a row, they leave no unique class, and
     ``ambiguous(X)`` is true. ``predict`` resolves this by the largest value, ``y_k(x) ≥ y_j(x)`` for all j, as one does

@@ -236,7 +236,7 @@ class NaiveBayes(GenerativeMixin, Classifier):
 
     @property
     def parameters_(self) -> dict[str, dict[str, Array]]:
-        """What was estimated for each column, by name."""
+        """The estimated parameters of each column, by name."""
         densities = self._densities
         by_column = {int(j): part.parameters(i) for part in densities.parts for i, j in enumerate(part.columns)}
         return {densities.plan.name(j): by_column[j] for j in range(len(densities.plan))}
@@ -260,12 +260,13 @@ class NaiveBayes(GenerativeMixin, Classifier):
         for part in self._densities.parts:
             if isinstance(part, CategoricalColumns):
                 name = self._densities.plan.name(part.columns[0])
-                raise AttributeError(f"The log odds are no function of numbers, since {name!r} has categories.")
+                raise AttributeError(f"The log odds are not a function of numbers, since {name!r} has categories.")
             diagonal[:, part.columns], w[:, part.columns], constant = part.form()
             w0 = w0 + constant
         if not all(np.isfinite(part).all() for part in (diagonal, w, w0)):
             raise AttributeError(
-                "Some value has probability zero in a class (smoothing=0), so the log odds are no finite function of "
+                "Some value has probability zero in a class (smoothing=0), so the log odds are not a finite function "
+                "of "
                 "the columns. Use smoothing > 0."
             )
         if K > 2:

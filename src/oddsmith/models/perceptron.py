@@ -46,7 +46,7 @@ class PerceptronClassifier(GeometryMixin, Classifier):
 
     If weights of length one separate the classes with margin γ (``t wᵀφ ≥ γ`` for all rows; for K > 2
     ``(w_k − w_j)ᵀφ ≥ γ``), at most (R/γ)² mistakes are made in all, where R is the length of the longest row φ, times
-    √2 for K > 2. If not, the rule goes on for ever: after ``max_epochs`` the weights with the fewest wrong rows among
+    √2 for K > 2. If not, the rule never stops: after ``max_epochs`` the weights with the fewest wrong rows among
     those looked at are taken, and a `ConvergenceWarning` says so.
 
     Parameters
@@ -211,8 +211,8 @@ class PerceptronClassifier(GeometryMixin, Classifier):
         sizes = sizes.toarray().ravel() if sparse.issparse(sizes) else np.asarray(sizes)
         largest = max(int(np.argmax(sizes)) - int(len(sizes) > len(self._names())), 0)
         return InvalidInputError(
-            f"Column {str(self._names()[largest])!r} has values up to {sizes.max():.3g}: its squares leave the range "
-            "of floating point. Divide it by a power of ten, or use basis=Standardize()."
+            f"Column {str(self._names()[largest])!r} has values up to {sizes.max():.3g}: its squares exceed the range "
+            f"of floating point. Divide it by a power of ten, or use basis=Standardize()."
         )
 
     def _warn(self, n_rows: int) -> None:

@@ -52,7 +52,7 @@ class RecalibratedClassifier(WrapperMixin, Classifier):
     cv : int, splitter or iterable of (train, test)
         Number of folds (fewer where a class has fewer rows), or the folds as scikit-learn has them.
     seed : int
-        Seed of the folds.
+        Random seed of the folds.
     class_weight : None, "balanced" or {class: weight}
         Class weights of both model and map. ``RecalibratedClassifier(LogisticRegression(class_weight="balanced"))`` has
         weights in the model only: the map brings its probabilities back to the frequencies of the classes.
@@ -222,7 +222,7 @@ class RecalibratedClassifier(WrapperMixin, Classifier):
             with as_input_errors():
                 splits = list(check_cv(self.cv).split(np.zeros(len(t)), t))
             if not splits:
-                raise InvalidInputError(f"cv={self.cv!r:.60} has no folds; expected a number, or at least one of them.")
+                raise InvalidInputError(f"cv={self.cv!r:.60} has no folds; expected a number, or at least one fold.")
             yield from splits
             return
         if isinstance(self.cv, bool) or self.cv < 2:
@@ -232,8 +232,9 @@ class RecalibratedClassifier(WrapperMixin, Classifier):
         if counts.min() < 2:
             label = classes.tolist()[int(counts.argmin())]
             raise InvalidInputError(
-                f"Class {label!r} has {counts.min()} row: a model that has not seen it cannot know it, so it needs two "
-                "at least. Leave it out, or fit the model and call recalibrate(model, X, y) with other rows."
+                f"Class {label!r} has {counts.min()} row: a model cannot learn a class that it has not seen, so at "
+                f"least two rows are needed. Leave it out, or fit the model and call recalibrate(model, X, y) with "
+                f"other rows."
             )
         check_seed(self.seed)
         folds = min(int(self.cv), int(counts.min()))

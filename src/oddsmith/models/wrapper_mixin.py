@@ -63,7 +63,7 @@ class WrapperMixin(Estimator):
             if name == "class_weight" and "class_weight" in vars(model):
                 inside = f", give it to the model inside ({kind}(class_weight=…))"
             raise InvalidInputError(
-                f"{name} was given, but {kind}.fit takes no weights of rows. Leave it out{inside}, or use a model that "
+                f"{name} was given, but {kind}.fit takes no sample weights. Leave it out{inside}, or use a model that "
                 "has them."
             )
         check_class_weights(np.bincount(t, weights=s, minlength=len(classes)).astype(np.float64), classes)

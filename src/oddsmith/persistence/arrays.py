@@ -57,7 +57,7 @@ def from_bytes(buffer: Bytes, description: dict[str, Any]) -> npt.NDArray[Any]:
     """
     name, shape, order = description["dtype"], as_shape(description["shape"]), description["order"]
     if not isinstance(name, str) or not _DTYPE.fullmatch(name):
-        raise ModelFileError(f"It holds an array of type {name!r}, which is none of a model file.")
+        raise ModelFileError(f"It holds an array of type {name!r}, which model files do not use.")
     dtype = np.dtype(name)
     if order not in ("C", "F") or prod(shape) * dtype.itemsize != len(buffer):
         raise ModelFileError(f"An array of type {dtype.str} and shape {shape} does not fit into {len(buffer)} bytes.")
@@ -65,14 +65,14 @@ def from_bytes(buffer: Bytes, description: dict[str, Any]) -> npt.NDArray[Any]:
     # Python and NumPy rely on these limits, and may do anything where they do not hold.
     numbers, most = (buffer.view(dtype.str[0] + "u4"), _LAST_CHARACTER) if dtype.kind == "U" else (buffer, 1)
     if dtype.kind in "bU" and (numbers > most).any():
-        raise ModelFileError(f"An array of type {dtype.str} holds values that are none.")
+        raise ModelFileError(f"An array of type {dtype.str} holds values that are not of that type.")
     return array.reshape(shape, order=order)
 
 
 def as_shape(sizes: object) -> tuple[int, ...]:
     """Return a shape, checked to be one."""
     if not isinstance(sizes, list) or len(sizes) > 32 or not all(type(size) is int and size >= 0 for size in sizes):
-        raise ModelFileError(f"It says that an array has shape {sizes!r:.60}, which is no shape.")
+        raise ModelFileError(f"It says that an array has shape {sizes!r:.60}, which is not a shape.")
     return tuple(sizes)
 
 

@@ -146,7 +146,9 @@ class Encoder:
         if kind is float and isinstance(value, float):
             return _float(value)
         if self._depth >= DEEPEST:
-            raise InvalidInputError(f"{path[:200]} is too deep for a model file; does something hold itself?")
+            raise InvalidInputError(
+                f"{path[:200]} is nested too deeply for a model file; does an object contain itself?"
+            )
         self._depth += 1
         node = self._compound(value, kind, path)
         self._depth -= 1
@@ -298,7 +300,7 @@ class Decoder:
 
     def _items(self, nodes: object) -> list[Any]:
         if not isinstance(nodes, list):
-            raise ModelFileError("It holds something else where a list should be.")
+            raise ModelFileError("It holds something else where a list is expected.")
         return [self.value(node) for node in nodes]
 
     def _scalar(self, node: dict[str, Any]) -> Any:
@@ -341,7 +343,7 @@ class Decoder:
     def _object(self, node: dict[str, Any]) -> Any:
         kind = self._type(node)
         if issubclass(kind, Enum):
-            raise ModelFileError(f"It gives {node['type']!r} fields, which it has not.")
+            raise ModelFileError(f"It gives {node['type']!r} fields, which it does not have.")
         before, outside, self._deepest = self._parts, self._deepest, self._depth
         state = {name: self.value(part) for name, part in node["fields"].items()}
         extent = self._parts - before, self._deepest - self._depth
@@ -377,7 +379,8 @@ def complete(kind: type[Any], state: dict[str, Any]) -> dict[str, Any]:
         strange = [name for name in state if not name.isidentifier() or _is_defined(kind, name)]
     missing = [name for name, default in known.items() if name not in state and default is MISSING]
     if strange or missing:
-        what = f"has {strange[0]!r:.60}, which is none of its fields" if strange else f"lacks its field {missing[0]!r}"
+        unknown = f"has {strange[0]!r:.60}, which is not one of its fields" if strange else None
+        what = unknown or f"lacks its field {missing[0]!r}"
         raise ModelFileError(f"A {kind.__name__} in it {what}.")
     return {**{name: default for name, default in known.items() if name not in state}, **state}
 

@@ -94,7 +94,7 @@ def write(path: str | os.PathLike[str], data: bytes) -> None:
         _sync_folder(target.parent)
     except OSError as error:
         raise ModelFileError(
-            f"{os.fspath(path)!r} could not be written ({error.strerror or error}); what was there before still is."
+            f"{os.fspath(path)!r} could not be written ({error.strerror or error}); the previous file is unchanged."
         ) from error
 
 
@@ -123,7 +123,7 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, Bytes]]:
 def _read(file: BinaryIO, size: int) -> tuple[dict[str, Any], dict[str, Bytes]]:
     length = int.from_bytes(file.read(8), "little")
     if size < 10 or not 2 <= length <= LARGEST_HEADER:  # 1
-        raise ModelFileError("It is no model file of oddsmith.")
+        raise ModelFileError("This is not an oddsmith model file.")
     if length > size - 8:
         raise ModelFileError(f"It has {size} bytes, and its header alone should have {length}: it was cut short.")
     header = file.read(length)
@@ -142,7 +142,7 @@ def _read(file: BinaryIO, size: int) -> tuple[dict[str, Any], dict[str, Bytes]]:
         file.seek(8 + length + start)
         tensors[name] = np.empty(end - start, dtype=np.uint8)
         if file.readinto(tensors[name].data) != end - start:  # type: ignore[attr-defined]
-            raise ModelFileError("It became shorter while it was read.")
+            raise ModelFileError("It became shorter while it was being read.")
     return document, tensors
 
 
@@ -154,7 +154,7 @@ def _containers(text: bytes) -> int:
 def _find_checksum(header: bytes) -> slice:
     found = _CHECKSUM.search(header)
     if found is None:
-        raise ModelFileError("It is no model file of oddsmith: it has no checksum.")
+        raise ModelFileError("This is not an oddsmith model file: it has no checksum.")
     return slice(*found.span(1))
 
 
@@ -174,7 +174,7 @@ def _parse(header: bytes, body: int) -> tuple[dict[str, Any], dict[str, tuple[in
     except ModelFileError:
         raise
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise ModelFileError(f"Its header is no header of a model file ({type(error).__name__}).") from None
+        raise ModelFileError(f"Its header is not a model file header ({type(error).__name__}).") from None
     end = 0
     for start, stop in sorted(places.values()):
         if start != end:

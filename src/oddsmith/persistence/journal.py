@@ -175,7 +175,7 @@ def _contents(file: BinaryIO, path: str) -> _Contents:
         about = unseal("journal", next(frames)[1])[0]
     except (MessageError, StopIteration):
         raise MessageError(
-            f"{path!r} is no journal of a fit, and was not touched. Give resume= the name of a new file."
+            f"{path!r} is not the journal of a fit, and was left unchanged. Give resume= the name of a new file."
         ) from None
     found = _Contents(about=about, places={}, ended=False, start=file.tell(), end=file.tell())
     for start, data in frames:
@@ -203,6 +203,7 @@ def _frames(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 def _refusal(path: str, what: str, found: object, given: object) -> str:
     return (
-        f"The journal {path!r} is of another fit that has not ended: its {what} is {found!s:.300}, and now it is "
+        f"The journal {path!r} belongs to another fit that has not finished: its {what} is {found!s:.300}, and now it "
+        f"is "
         f"{given!s:.300}. Resume that fit, or give resume= the name of a new file."
     )

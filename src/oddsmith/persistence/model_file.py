@@ -141,7 +141,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     register_types()
     model = read_model(path)
     if type(model) not in [kind for _, kind in MODELS.items()]:
-        raise ModelFileError(f"{os.fspath(path)!r} holds a {type(model).__name__}, which is no model.")
+        raise ModelFileError(f"{os.fspath(path)!r} holds a {type(model).__name__}, which is not a model.")
     return model
 
 

@@ -37,7 +37,7 @@ def unseal(kind: str, data: bytes, software: str | None = None) -> tuple[dict[st
     >>> unseal("greeting", b"anything")
     Traceback (most recent call last):
     ...
-    oddsmith.errors.MessageError: This is no greeting of oddsmith, or it was damaged on the way: send it again.
+    oddsmith.errors.MessageError: This is not an oddsmith greeting, or it was damaged in transit: send it again.
     """
     try:
         document, tensors = unpack(data)
@@ -57,7 +57,7 @@ def unseal(kind: str, data: bytes, software: str | None = None) -> tuple[dict[st
             )
         return header, decode(document["value"], tensors)
     except (ModelFileError, LookupError) as error:
-        raise MessageError(f"This is no {kind} of oddsmith, or it was damaged on the way: send it again.") from error
+        raise MessageError(f"This is not an oddsmith {kind}, or it was damaged in transit: send it again.") from error
 
 
 def digest(value: object) -> str:

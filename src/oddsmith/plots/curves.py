@@ -180,7 +180,7 @@ class CostDisplay(CurveDisplay):
 
 
 class RiskCoverageDisplay(CurveDisplay):
-    """The risk of the decisions if only the surest rows get one, over the share of rows that do.
+    """The risk of the decisions if only the most certain rows get one, over the share of rows that do.
 
     >>> from oddsmith import GaussianClassifier
     >>> X, y = [[0.0], [2.0], [1.0], [3.0]], ["a", "a", "b", "b"]

@@ -119,7 +119,7 @@ class PlaneDisplay(Display):
         columns : two names or numbers of columns
             Needed where there are more than two.
         at : mapping from column to value
-            Where the other columns are held; default: their median, or most frequent word.
+            Where the other columns are held; default: their median, or most frequent level.
         limits : ((left, right), (bottom, top)), optional
         resolution : int
             Points along each axis.

@@ -189,7 +189,7 @@ def legend_above(ax: Axes, *others: Axes) -> Legend:
 
 
 def columns_that_fit(labels: Sequence[str], width: float) -> int:
-    """Return into how many columns a legend with these labels goes on ``width`` inches; a wider one squeezes the axes.
+    """Return the number of columns for a legend with these labels on ``width`` inches; a wider one squeezes the axes.
 
     Letters are about 0.07 inches wide, a handle takes 0.45, and the axes grow a little when the figure is laid out.
 

@@ -24,7 +24,7 @@ CRITERIA = {
 
 @dataclass(eq=False)
 class WidthDisplay(Display):
-    """Criteria for the width of a Gaussian prior over that width, with the best of each.
+    """Criteria for the scale of a Gaussian prior over that scale, with the best of each.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class WidthDisplay(Display):
 
     @classmethod
     def from_comparison(cls, comparison: WidthComparison) -> Self:
-        """Take what `compare_widths` returned."""
+        """Take the result of `compare_widths`."""
         curve = {name: np.asarray(values, dtype=np.float64) for name, values in comparison.curve.items()}
         chosen = {"log_evidence" if m == "evidence" else m: float(s.width) for m, s in comparison.selections.items()}
         errors = {name: curve[f"{name}_error"] for name in ("loo", "cv")}
@@ -67,7 +67,7 @@ class WidthDisplay(Display):
 
     @classmethod
     def from_estimator(cls, model: ClassifierLike, *, ax: AxesLike = None) -> Self:
-        """Draw the widths that a fit with ``GaussianPrior(scale="loo")`` or ``"cv"`` tried."""
+        """Draw the scales that a fit with ``GaussianPrior(scale="loo")`` or ``"cv"`` tried."""
         selection = getattr(model, "selection_", None)
         if selection is None:
             raise InvalidTypeError(
@@ -76,7 +76,7 @@ class WidthDisplay(Display):
             )
         if selection.method == "evidence":
             raise InvalidInputError(
-                "The evidence climbs to its maximum and tries no list of widths. Use from_comparison(compare_widths(X, "
+                "The evidence climbs to its maximum and tries no list of scales. Use from_comparison(compare_widths(X, "
                 "y)) for its curve."
             )
         method = selection.method

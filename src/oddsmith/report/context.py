@@ -43,9 +43,9 @@ SYMMETRIC = ("logit", "probit", "cauchit")  # Links that give one half at zero.
 SCORED = {
     "left out": "Each row is scored by the model fitted to all rows but that one (leave-one-out), so these numbers are "
     "those of rows that the model has not seen.",
-    "own": "The scores are of the rows of the fit, which has no leave-one-out: it is at no optimum, or single rows "
-    "determine a weight. They are too good.",
-    "selected": "The scores are of the rows of the fit, by which the LaplacePrior selected its columns, and such a fit "
+    "own": "The scores are those of the training rows, without leave-one-out: the fit is not at an optimum, or single "
+    "rows determine a weight. They are too good.",
+    "selected": "The scores are those of the training rows, from which the LaplacePrior selected columns; such a fit "
     "has no leave-one-out. They are too good: regularization_path(X, y, cv=5) has the loss of rows left out.",
     "other": "The rows given, with their weights and offsets, are not those of the fit. The scores are fair if none of "
     "them was in it.",
@@ -201,7 +201,7 @@ class ReportContext:
         """How much each row moves the fit, or a sentence on why that is not known."""
         if not isinstance(self.model, LogisticRegression):
             return (
-                f"{self.name} has no leverages and distances of Cook, which say how much a single row moves the fit. "
+                f"{self.name} has no leverage and no Cook's distance, which say how much a single row moves the fit. "
                 "LogisticRegression and ProbitRegression have them."
             )
         if not self.has_optimum:
@@ -281,7 +281,7 @@ def _read_offsets(model: Classifier, offset: npt.ArrayLike | None, n: int) -> Ar
     if offset is None:
         return None
     if not isinstance(model, LogisticRegression):
-        raise InvalidInputError(f"{type(model).__name__} knows no offsets: leave offset out.")
+        raise InvalidInputError(f"{type(model).__name__} takes no offsets: leave offset out.")
     read_offset(offset, n, len(model.classes_))
     return np.asarray(offset, dtype=np.float64)
 

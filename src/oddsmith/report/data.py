@@ -30,7 +30,7 @@ def data_section(context: ReportContext) -> Markup:
     if context.weights is not None:
         words.append(
             f"Rows have weights, {number(float(context.weights.sum()))} in all. Classes and scores count "
-            f"{'them' if context.counted else 'every row once, because they are no whole numbers'}; the columns below "
+            f"{'them' if context.counted else 'every row once, because they are not whole numbers'}; the columns below "
             "count every row once."
         )
     first = tag("p", f"The first {MOST_COLUMNS} of {total:,} columns.", class_="note") if total > MOST_COLUMNS else ""

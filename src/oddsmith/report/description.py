@@ -33,13 +33,13 @@ WORDS = {
     "GaussianClassifier": "A Gaussian model of each class. It describes how the columns of each class are distributed, "
     "and takes the class that explains a row best, given how frequent the classes are.",
     "NaiveBayes": "Naive Bayes. It describes each column of each class by itself, as if columns were independent "
-    "inside of a class, and takes the class that explains a row best, given how frequent the classes are.",
+    "within a class, and takes the class that explains a row best, given how frequent the classes are.",
     "FisherDiscriminant": "Fisher's discriminant. It looks for the directions in which the means of the classes lie "
-    "far apart compared with the spread inside of them, and assigns a row to the nearest class there.",
+    "far apart compared with the spread within them, and assigns a row to the nearest class there.",
     "LeastSquaresClassifier": "Least squares. A linear function for each class is fitted to 0 and 1 by least squares, "
-    "and the largest wins. Its values are no probabilities.",
+    "and the largest wins. Its values are not probabilities.",
     "PerceptronClassifier": "A perceptron. It moves a separating plane at each mistake until there is none, or until "
-    "its epochs are over. It knows sides of the plane, and no probabilities.",
+    "its epochs are over. It gives a side of the plane, not a probability.",
     "OneVsRest": "One against the rest: for each class a model of its own tells that class from all others; their "
     "probabilities are divided by their sum.",
     "OneVsOne": "One against one: a model of its own tells each pair of classes apart, and their answers are joined.",
@@ -70,7 +70,7 @@ SOFTMAX = "p(C | x) = exp(a_C) / Σ_K exp(a_K),   a_C = w_C0 + Σ_j w_Cj x_j"
 COVARIANCES = {
     "shared": "All classes share one covariance, so the boundaries are planes.",
     "separate": "Each class has a covariance of its own, so the boundaries are quadratic.",
-    "diagonal": "Columns vary independently inside of a class.",
+    "diagonal": "Columns vary independently within a class.",
     "spherical": "Each class has one variance for all columns.",
 }
 

@@ -48,7 +48,7 @@ def certificates(model: object) -> dict[str, Certificate]:
 
 
 def certificate_section(context: ReportContext) -> Markup:
-    """Say in plain words how far from the optimum the fit can be."""
+    """Say in plain language how far from the optimum the fit can be."""
     found = certificates(context.model)
     if not found:
         return _without_certificate(context)
@@ -84,7 +84,8 @@ def certificate_text(c: Certificate) -> str:
     """
     if not c.optimum_exists:
         return (
-            "There is no optimum: the classes are separated, and the likelihood grows for ever as some weights do. The "
+            "There is no optimum: the classes are separated, and the likelihood keeps rising as some weights grow "
+            "without bound. The "
             "weights below are those at which the fit stopped; they must not be read as estimates. A prior (Jeffreys' "
             "or a Gaussian one) gives finite ones."
         )
@@ -110,7 +111,8 @@ def _without_certificate(context: ReportContext) -> Markup:
         more = f"Rows on the wrong side at the end: {int(model.n_errors_):,}."
         return absent(f"{context.name} minimises nothing, so there is no optimum to certify. {how} {more}")
     return absent(
-        f"{context.name} is no iterative fit: its parameters are computed from sums over the rows in one step, so "
+        f"{context.name} is not fitted iteratively: its parameters are computed from sums over the rows in one step, "
+        f"so "
         "there is no distance from an optimum to certify."
     )
 
@@ -130,7 +132,7 @@ def summarise(context: ReportContext) -> Summary | None:
 
 
 def weights_section(context: ReportContext) -> Markup:
-    """Return the weights with errors and intervals, as a table and as a forest plot; else the parameters."""
+    """Return the weights with standard errors and intervals, as a table and as a forest plot; else the parameters."""
     found = summarise(context)
     if isinstance(context.model, LogisticRegression) and selected_columns(context.model) is not None:
         return _selected_weights(context.model)
@@ -222,7 +224,7 @@ def _farthest(terms: list[str], estimate: Array, width: Array, most: int) -> dic
 
 def _parameters(context: ReportContext) -> Markup:
     model, where = context.model, ""
-    text = f"{context.name} has no errors and intervals of its parameters; these are the parameters themselves."
+    text = f"{context.name} has no standard errors or intervals of its parameters; these are the parameters themselves."
     try:
         columns = parameter_table(model)
     except OddsmithError as error:

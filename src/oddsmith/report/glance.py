@@ -112,7 +112,7 @@ def _data_points(context: ReportContext) -> Iterator[Point]:
         text = "The model was fitted with weights, and every row counts once here: give sample_weight, too."
         yield False, text, "data"
     if context.weights is not None and not context.counted:
-        yield False, "The weights are no whole numbers, so scores count every row once.", "data"
+        yield False, "The weights are not whole numbers, so scores count every row once.", "data"
 
 
 def _score_points(context: ReportContext) -> Iterator[Point]:

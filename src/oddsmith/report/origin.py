@@ -59,7 +59,7 @@ class Origin:
 
 
 def _file(what: str, path: str) -> list[tuple[Any, Any]]:
-    """Return name and checksum of a file; the name alone of what is no file, such as a table of a database."""
+    """Return name and checksum of a file; only the name if it is not a file, such as a database table."""
     if not Path(path).is_file():
         return [(what, clean(os.path.basename(path)))] if what != "model file" else []
     return [(what, clean(os.path.basename(path))), ("its SHA-256", tag("code", sha256(path)))]

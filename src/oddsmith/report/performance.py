@@ -147,7 +147,7 @@ def _slope_text(context: ReportContext) -> str:
         )
     how = "too extreme: shrink their log odds" if score.value < 1.0 else "too timid: stretch their log odds"
     return (
-        f"The calibration slope is {number(score.value)}, and 1 is outside of its interval. Probabilities are {how}, "
+        f"The calibration slope is {number(score.value)}, and 1 is outside its interval. Probabilities are {how}, "
         "as recalibrate does."
     )
 
@@ -169,7 +169,7 @@ def discrimination_section(context: ReportContext) -> Markup:
         return absent(f"{context.name} has no values to order rows by: there is no ROC curve.")
     drawn = [k for k in _drawn(context) if 0 < np.count_nonzero(context.answers.t == k) < len(context.answers.t)]
     if not drawn:
-        return absent("All rows are of one class: there is nothing to tell apart.")
+        return absent("All rows are of one class: there is nothing to distinguish.")
     roc = Plot(x=Axis("false positive rate"), y=Axis("true positive rate"), **SQUARE)
     recall = Plot(x=Axis("recall"), y=Axis("precision"), **SQUARE)
     roc.diagonal()
@@ -291,9 +291,9 @@ def _costs(context: ReportContext) -> Markup:
         curve = curves.risk_coverage_curve(*context.labelled, context.loss)
         x, y = curve.coverage, curve.risk
         axis = Axis.around("mean loss of these", y, at_zero=True)
-        plot = Plot(x=Axis("share of rows decided, the surest first"), y=axis)
+        plot = Plot(x=Axis("share of rows decided, the most certain first"), y=axis)
         plot.curve(x, y, lambda i: f"{percent(x[i])} of rows: loss {number(y[i])}")
-        caption = "Risk and coverage: the mean loss if only the surest rows get a decision."
+        caption = "Risk and coverage: the mean loss if only the most certain rows get a decision."
         return figure(plot, caption, caption)
     try:
         curve = curves.cost_curve(*context.labelled, context.loss)

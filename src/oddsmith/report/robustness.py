@@ -55,11 +55,11 @@ def influence_section(context: ReportContext) -> Markup:
     columns = [Column.names("row", rows), Column.names("class", [context.classes[display.codes[i]] for i in order])]
     columns += map(Column.numbers, ("Cook's distance", "leverage", "residual"), (cook[order], leverage, residual))
     largest = float(cook.max(initial=0.0))
-    verdict = f"The largest distance of Cook is {number(largest)}"
+    verdict = f"The largest Cook's distance is {number(largest)}"
     if largest < MUCH:
         verdict += ", below 0.5: no single row decides the fit."
     else:
-        verdict += ": without that row the weights would be clearly others."
+        verdict += ": without that row the weights would be clearly different."
     drawn = f" {len(finite):,} of {len(cook):,} rows are drawn, the most influential among them."
     some = drawn if len(finite) < len(cook) else ""
     caption = (

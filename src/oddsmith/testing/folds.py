@@ -51,7 +51,7 @@ def check_statistic(
     blocks : iterable of (Block, Shape), optional
         Rows to check on; default: `hostile_blocks`.
     seed : int
-        Seed of the parameters and of the splits.
+        Random seed of the parameters and of the splits.
 
     >>> from oddsmith.statistics import Counts
     >>> check_statistic(Counts)

@@ -116,7 +116,7 @@ def test_transformers_of_scikit_learn_take_sparse_rows() -> None:
     ("transformer", "message"),
     [
         (TargetEncoder(), "needs labels"),
-        (FunctionTransformer(lambda rows: rows - rows.mean(axis=0)), "each row by itself"),
+        (FunctionTransformer(lambda rows: rows - rows.mean(axis=0)), "each row independently"),
     ],
     ids=["labels", "rows together"],
 )

@@ -190,8 +190,8 @@ class Adapted(Basis):
         together, alone = dense(self.expand(some)), dense(self.expand(some[:1]))
         if together.shape[0] != some.shape[0] or not np.allclose(together[:1], alone, rtol=1e-6, atol=1e-9):
             raise InvalidInputError(
-                f"{self.transformer!r} does not treat each row by itself: the output for one depends on which others "
-                "come with it. A basis must."
+                f"{self.transformer!r} does not treat each row independently: the output for one row depends on the "
+                f"others, which a basis does not allow."
             )
 
     def expand(self, rows: ArrayOrCSR) -> ArrayOrCSR:

@@ -52,7 +52,7 @@ def kmeans(source: AnySource, engine: Engine, count: int, seed: int) -> Array:
         middle = rows.mean(axis=0)
         if not np.isfinite(((rows - middle) ** 2).sum()):
             raise InvalidInputError(
-                "The squared distances between rows leave the range of floating point, so no centres can be found "
+                "The squared distances between rows exceed the range of floating point, so no centres can be found "
                 "among them. Divide the columns by a power of ten, or put Standardize() first."
             )
     # Threads would add up the clusters in an order that differs from run to run. A warning that rows lie so close
@@ -146,7 +146,7 @@ class RadialBasis(_Bumps):
         How a number of centres is chosen: by k-means (on a uniform sample of 16,384 different rows, weighted by how
         often they occur, or of all if there are fewer), or as a uniform sample of different rows.
     seed : int or None
-        Seed of the sample and of k-means; None takes that of the model.
+        Random seed of the sample and of k-means; None takes the model's.
     limit : int
         Most columns; more are refused, with their number.
 
@@ -222,7 +222,7 @@ class GaussianKernel(_Bumps):
     whiten : bool
         Whether the outputs are multiplied by R. A ``GaussianPrior(space="function")`` of the model asks for it.
     seed : int or None
-        Seed of the sample; None takes that of the model.
+        Random seed of the sample; None takes the model's.
     limit : int
         Most columns; more are refused, with their number.
 

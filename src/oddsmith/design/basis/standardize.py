@@ -34,8 +34,8 @@ class Standardize(Basis):
 
     In a model that reads a table, the 0/1 columns that stand for levels (``race[black]``) and for missing values
     (``age[missing]``) stay as they are, whether rows are dense or sparse; a product of such a column and a number
-    (``race[black]:age``) is scaled, and not centred. So their weights compare a level with the reference. Truth values
-    are the numbers 0 and 1, and are scaled, as is every column of an array or a matrix.
+    (``race[black]:age``) is scaled, and not centred. So their weights compare a level with the reference. Booleans are
+    the numbers 0 and 1, and are scaled, as is every column of an array or a matrix.
 
     Parameters
     ----------
