@@ -15,7 +15,6 @@ from typing import Any, Literal
 from oddsmith.errors import InvalidInputError
 from oddsmith.solvers import policy as in_force
 from oddsmith.solvers.base import Solver
-from oddsmith.solvers.device import DeviceQuasiNewton, DeviceSoftmax, device_sizes
 from oddsmith.solvers.diagonal_lbfgs import DiagonalLBFGS
 from oddsmith.solvers.newton import Newton
 from oddsmith.solvers.policy import Policy
@@ -282,6 +281,8 @@ class Planner:
 
     def on_device(self) -> Plan:
         """Return the plan for rows on a device: its solver where that serves, else Newton's method by folds there."""
+        from oddsmith.solvers.device import DeviceQuasiNewton, DeviceSoftmax, device_sizes
+
         facts, flat, n = self.facts, not self.facts.has_prior, self.facts.n_rows
         weights, small = facts.n_weights, self.policy.device_least_rows
         if facts.link != "logit":
