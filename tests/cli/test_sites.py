@@ -55,4 +55,4 @@ def test_missing_sites_and_small_sites_are_named(clinics: Any) -> None:
     ended = run("sites", "step", "state", "2.odds", "--request", "ask", "-o", "m.odds")
     assert ended.code == 1 and "No answer from '0', '1'" in ended.err
     ended = run("sites", "step", "state", "2.parquet", "--request", "ask", "-o", "m.odds")
-    assert ended.code == 1 and "'2.parquet': This is no answer of oddsmith" in ended.err
+    assert ended.code == 1 and "'2.parquet': This is not an oddsmith answer" in ended.err

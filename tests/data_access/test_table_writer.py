@@ -69,7 +69,7 @@ def test_full_disk_leaves_the_old_file_and_says_so(room: int, tmp_path: Path, mo
         "oddsmith.persistence.file.open", lambda fd, mode: FullDisk(os.fdopen(fd, mode), room), raising=False
     )
     with pytest.raises(
-        ModelFileError, match=r"could not be written \(No space left on device\); what was there before"
+        ModelFileError, match=r"could not be written \(No space left on device\); the previous file is unchanged"
     ):
         model(2.0).save(path)
     monkeypatch.undo()

@@ -410,7 +410,7 @@ def test_partitions_that_change_between_passes_are_refused() -> None:
     parts = DaskParts.open(dd.from_map(shrinking, range(4), meta=pd.DataFrame({"a": [0.0]})))
     assert len(collected(parts).values) == 40
     source = PartedSource(parts, encode, 40, M=1, K=2)
-    with pytest.raises(InvalidInputError, match="saw 36 rows, and the first one 40"):
+    with pytest.raises(InvalidInputError, match="met 36 rows, and the first one 40"):
         parts.engine.fold(Counts, source, source.shape)
     assert len(collected(parts).values) == 36  # a first pass again
 
