@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from scipy.special import gammaln
 from sklearn.base import clone
 
@@ -19,7 +20,7 @@ from oddsmith.likelihood.fit import LikelihoodFit
 from oddsmith.likelihood.fitted_state import FittedState
 from oddsmith.likelihood.null_model import null_log_likelihood
 from oddsmith.likelihood.problem import Problem, facts_of, machine_of
-from oddsmith.likelihood.sparse_path import SparsePath, solve_path
+from oddsmith.likelihood.sparse_path import solve_path
 from oddsmith.models.logistic import LogisticRegression
 from oddsmith.numerics import Array
 from oddsmith.prior_selection.cross_validation import folds
@@ -56,7 +57,8 @@ class RegularizationPath(Table):
     ----------
     scales : array of length n
     weights : array
-        In the user's units, the intercept first: n × (1 + D) for two classes, n × (1 + D) × K for more.
+        In the user's units, the intercept first: n × (1 + D) for two classes, n × (1 + D) × K for more. It is made when
+        it is first asked for; ``points`` has the weights of each scale as a sparse matrix, classes × (1 + D).
     log_likelihood, objective : arrays of length n
         Without the prior, and with it (what was minimised).
     gap : array of length n
@@ -70,7 +72,7 @@ class RegularizationPath(Table):
     """
 
     scales: Array
-    weights: Array
+    points: tuple[sparse.csr_array, ...] = field(repr=False)
     log_likelihood: Array
     objective: Array
     gap: Array
@@ -85,10 +87,15 @@ class RegularizationPath(Table):
         return len(self.scales)
 
     @cached_property
+    def weights(self) -> Array:
+        """All weights, the intercept first."""
+        W = np.stack([point.toarray().T for point in self.points])
+        return np.ascontiguousarray(W[:, :, 0]) if W.shape[2] == 1 else W
+
+    @cached_property
     def n_selected(self) -> npt.NDArray[np.intp]:
         """Number of columns with a weight that is not zero, at each scale."""
-        chosen = self.weights[:, 1:] != 0.0
-        return np.asarray(chosen.sum(axis=1) if chosen.ndim == 2 else chosen.any(axis=2).sum(axis=1))
+        return np.array([np.count_nonzero(np.unique(_places(point))) for point in self.points])
 
     @cached_property
     def n_parameters(self) -> npt.NDArray[np.intp]:
@@ -98,7 +105,7 @@ class RegularizationPath(Table):
 
     @cached_property
     def _n_weights(self) -> npt.NDArray[np.intp]:
-        return np.asarray(np.count_nonzero(self.weights[:, 1:], axis=tuple(range(1, self.weights.ndim))))
+        return np.array([np.count_nonzero(_places(point)) for point in self.points])
 
     @property
     def aic(self) -> Array:
@@ -116,7 +123,8 @@ class RegularizationPath(Table):
         ``gamma`` 0 is ``bic``. With more columns than rows, one above ``1 − log N / (2 log p)`` finds the right columns
         as N grows; ½ is usual.
         """
-        k, p = self._n_weights, self.weights[0, 1:].size
+        C, P = self.points[0].shape
+        k, p = self._n_weights, C * (P - 1)
         choices: Array = gammaln(p + 1.0) - gammaln(k + 1.0) - gammaln(p - k + 1.0)
         return self.bic + 2.0 * gamma * choices
 
@@ -163,8 +171,8 @@ class RegularizationPath(Table):
 
     def selected(self, choice: str | float = "min") -> list[str]:
         """Return the names of the columns with a weight that is not zero at a scale, or where a criterion chooses."""
-        W = self.weights[self.index(choice), 1:]
-        return [str(name) for name in self.names[W != 0.0 if W.ndim == 1 else (W != 0.0).any(axis=1)]]
+        places = np.unique(_places(self.points[self.index(choice)]))
+        return [str(name) for name in self.names[places[places > 0] - 1]]
 
     def model(self, choice: str | float = "min", *, gamma: float = 0.5) -> LogisticRegression:
         """Return a fitted model at a scale of the path, or at the one that a criterion chooses: no fit is made.
@@ -189,7 +197,7 @@ class RegularizationPath(Table):
     def _fit(self, k: int, problem: Problem) -> LikelihoodFit:
         """Return a point as the outcome of a fit, in coordinates that are the user's."""
         origin, gap = self.origin, float(self.gap[k] * max(1.0, abs(self.objective[k])))
-        W, reference, K = np.atleast_2d(self.weights[k].T), problem.reference, len(self.classes)
+        W, reference, K = self.points[k].toarray(), problem.reference, len(self.classes)
         contrast = np.array([[0.0], [1.0]]) if K == 2 else np.eye(K)
         if K > 2 and reference is not None:
             contrast, W = make_contrast(K, reference), np.delete(W, reference, axis=0)
@@ -332,7 +340,7 @@ def regularization_path(
         )
     return RegularizationPath(
         scales=found.scales,
-        weights=_shaped(found, problem),
+        points=tuple(_of_all_classes(point, problem) for point in found.points),
         log_likelihood=found.log_likelihood,
         objective=found.objective,
         gap=found.gap,
@@ -372,14 +380,16 @@ def checked_scales(scales: npt.ArrayLike) -> Array:
     return found
 
 
-def _shaped(found: SparsePath, problem: Problem) -> Array:
-    """Return the weights, n × P for two classes, n × P × K for more, those of a reference class zero."""
-    W = found.weights
-    if problem.K == 2:
-        return np.ascontiguousarray(W[:, 0])
-    if W.shape[1] < problem.K:
-        W = np.insert(W, problem.reference or 0, 0.0, axis=1)
-    return np.moveaxis(W, 1, 2)
+def _of_all_classes(point: sparse.csr_array, problem: Problem) -> sparse.csr_array:
+    """Return the weights of all classes, those of a reference class zero; of two classes those of the second."""
+    if problem.K == 2 or point.shape[0] == problem.K:
+        return point
+    return sparse.csr_array(np.insert(point.toarray(), problem.reference or 0, 0.0, axis=0))
+
+
+def _places(point: sparse.csr_array) -> npt.NDArray[np.intp]:
+    """Return the places (0 for an intercept) of the weights that are not zero."""
+    return np.asarray(point.nonzero()[1])
 
 
 def _laplace(problem: Problem) -> LaplacePrior:
