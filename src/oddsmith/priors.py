@@ -12,7 +12,7 @@ from scipy import linalg
 
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.numerics import EPS, Array
-from oddsmith.registry import Registry
+from oddsmith.registry import Registry, column_number
 
 PRIORS: Registry[type[Any]] = Registry("prior")
 WIDTHS = ("evidence", "loo", "cv")
@@ -370,24 +370,12 @@ class LaplacePrior:
         for group in self.groups:
             if isinstance(group, str):
                 raise InvalidTypeError(f"A group of a LaplacePrior is a list of columns, found {group!r}.")
-            found.append([_column(column, known) for column in group])
+            found.append([column_number(column, known, "a group") for column in group])
         flat = [j for group in found for j in group]
         if len(set(flat)) < len(flat):
             twice = next(names[j] for j in flat if flat.count(j) > 1)
             raise InvalidInputError(f"Column {str(twice)!r} is in two groups of the LaplacePrior, or twice in one.")
         return [group for group in found if group]
-
-
-def _column(column: object, known: Mapping[str, int]) -> int:
-    if isinstance(column, str):
-        if column not in known:
-            raise UnknownNameError("column", column, list(known))
-        return known[column]
-    if isinstance(column, bool) or not isinstance(column, int | np.integer) or not 0 <= column < len(known):
-        raise InvalidInputError(
-            f"A column of a group is a name or a number from 0 to {len(known) - 1}, found {column!r}."
-        )
-    return int(column)
 
 
 def _positive(value: object, what: str, of: str) -> float:

@@ -5,13 +5,28 @@ Tests walk these registries, so that nothing registered can skip its checks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from typing import Generic, TypeVar
+from typing import Generic, SupportsIndex, TypeVar
 
-from oddsmith.errors import UnknownNameError
+from oddsmith.errors import InvalidInputError, UnknownNameError
 
 T = TypeVar("T")
+
+
+def column_number(column: object, known: Mapping[str, int], of: str) -> int:
+    """Return the number of a column that is given by its name or number; ``of`` says what it is a column of.
+
+    >>> column_number("b", {"a": 0, "b": 1}, "a group"), column_number(0, {"a": 0, "b": 1}, "a group")
+    (1, 0)
+    """
+    if isinstance(column, str):
+        if column not in known:
+            raise UnknownNameError("column", column, list(known))
+        return known[column]
+    if isinstance(column, bool) or not isinstance(column, SupportsIndex) or not 0 <= int(column) < len(known):
+        raise InvalidInputError(f"A column of {of} is a name or a number from 0 to {len(known) - 1}, found {column!r}.")
+    return int(column)
 
 
 class Registry(Generic[T]):

@@ -77,3 +77,24 @@ def test_a_path_beyond_the_classes_is_refused_with_a_sentence():
 
     with pytest.raises(InvalidInputError, match="all weights are zero at any scale"):
         path(np.zeros((6, 2)), np.array([0, 1, 0, 1, 0, 1]), scales=None)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_step_that_fails_is_judged_at_its_own_scale(classes, many_columns):
+    """No step lowers the objective: the point stays, and its value and gap are those of the new scale."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 6))
+    t = np.argmax(X[:, :classes] + rng.gumbel(size=(60, classes)), axis=1)
+    model = LogisticRegression(LaplacePrior(1.0))
+    stated = SparseProblem.of(model._problem(X, t, None, None, {}, reset=True)[1])
+    stated.start_columns(stated.null_point())
+    at = stated.step_columns(0.1, tol=1e-9, max_iter=50, before=0.1)
+    descent, penalty = stated.descent, stated.descent.strength / 5.0
+    descent.choose(np.arange(6))
+    away = 1e6 * np.ones_like(at.weights_of(descent.chosen, 6))
+    uphill = 1e9 * descent.losses(at.a)[1]
+    stays = descent.stepped(at, away, 0.0 * at.b, uphill, at.theta, penalty)
+    np.testing.assert_array_equal(stays.all_weights(6), at.all_weights(6))
+    assert stays.value == pytest.approx(at.loss + descent.penalty(stays.x, penalty), rel=1e-12)
+    best = stated.step_columns(5.0, tol=1e-9, max_iter=50, before=0.1)
+    assert stays.gap >= stays.value - best.value > 0.0

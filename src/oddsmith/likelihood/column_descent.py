@@ -195,8 +195,9 @@ class ColumnDescent(ABC):
             if value <= old + 8.0 * EPS * abs(old):
                 break
             t *= 0.5
-        else:
-            return at  # only rounding is left
+        else:  # only rounding is left: the point stays, and is judged by this penalty
+            t, a, new_x, value = 0.0, at.a, before, old
+            loss, r = self.losses(a)
         theta = self.feasible(theta if t == 1.0 else r)
         new = ColumnPoint(
             columns=self.chosen,

@@ -10,7 +10,8 @@ import numpy.typing as npt
 from oddsmith.design.basis.base import BASES, Basis, Names
 from oddsmith.design.inputs import ArrayOrCSR
 from oddsmith.engines import AnySource, Engine
-from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
+from oddsmith.errors import InvalidInputError, InvalidTypeError
+from oddsmith.registry import column_number
 
 
 @BASES.register("select")
@@ -57,7 +58,7 @@ class SelectColumns(Basis):
     def learn(self, source: AnySource, engine: Engine, names: Names) -> None:
         known = {str(name): j for j, name in enumerate(names)}
         wanted = range(len(known)) if self.columns is None else self.columns
-        self.kept_ = np.array([_place(column, known) for column in wanted], dtype=np.intp)
+        self.kept_ = np.array([column_number(column, known, "SelectColumns") for column in wanted], dtype=np.intp)
 
     def expand(self, rows: ArrayOrCSR) -> ArrayOrCSR:
         if isinstance(rows, np.ndarray):
@@ -66,15 +67,3 @@ class SelectColumns(Basis):
 
     def column_names(self, names: Names) -> list[str]:
         return [str(names[j]) for j in self.kept_]
-
-
-def _place(column: object, known: dict[str, int]) -> int:
-    if isinstance(column, str):
-        if column not in known:
-            raise UnknownNameError("column", column, list(known))
-        return known[column]
-    if isinstance(column, bool) or not isinstance(column, int | np.integer) or not 0 <= column < len(known):
-        raise InvalidInputError(
-            f"A column of SelectColumns is a name or a number from 0 to {len(known) - 1}, found {column!r}."
-        )
-    return int(column)
