@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
@@ -150,10 +151,6 @@ def read_stream(
         return TrainingData(classes, rows, weight, lambda: inputs.check_finite(rows.X, columns))
     if draw and whole:  # after all there must be a sample
         summary = replace(summary, drawn=_summarise(parts, roles, None, draw, seed).drawn)
-    mean = None if summary.offset_sum is None else np.atleast_1d(summary.offset_sum) / summary.weight.sum()
-    counted = summary.n_present == summary.n_rows == float(summary.weight.sum())
-    weighted = roles.weight is not None or factors is not None or not counted
-    weighted = weighted or any(part.rows.s is not None for part in summary.drawn)
     source = PartedSource(
         parts,
         encode,
@@ -163,11 +160,25 @@ def read_stream(
         n_present=summary.n_present,
         encodes_sparse=learned is not None and learned.sparse_ and form is None,
         form=form,
-        weighted=weighted,
-        offset_mean=mean if mean is None or len(classes) == 2 else mean[1:] - mean[0],
+        weighted=roles.weight is not None or factors is not None or _has_weights(summary),
+        offset_mean=_offset_mean(summary, len(classes)),
         drawn=_encode_sample(summary, encode) if summary.drawn else None,
     )
     return TrainingData(classes, source, weight)
+
+
+def _has_weights(summary: DataSummary) -> bool:
+    """Whether some row does not count once."""
+    counted = summary.n_present == summary.n_rows == float(summary.weight.sum())
+    return not counted or any(part.rows.s is not None for part in summary.drawn)
+
+
+def _offset_mean(summary: DataSummary, K: int) -> npt.NDArray[np.float64] | None:
+    """Return the mean offset of the classes against the first, None if there are no offsets."""
+    if summary.offset_sum is None:
+        return None
+    mean = np.atleast_1d(summary.offset_sum) / summary.weight.sum()
+    return np.asarray(mean if K == 2 else mean[1:] - mean[0])
 
 
 def learn_stream_class_weight(model: BaseEstimator, stream: Stream) -> dict[Any, float]:
