@@ -50,6 +50,7 @@ class DeviceSource:
 
     transform = None
     drawn = None
+    form = None
     is_sparse = False
     has_offset = False
     offset_mean: Array | None = None
