@@ -246,21 +246,25 @@ def test_kernels_in_triton_equal_the_products_of_pytorch() -> None:
 import torch
 from oddsmith.kernels.device import logistic, softmax
 torch.manual_seed(0)
-X, s = torch.randn(70, 20) + 0.5, torch.randint(0, 3, (70,)).double()
+X, s = torch.randn(90, 20) + 0.5, torch.randint(0, 3, (90,)).double()
 w, c, b = torch.randn(20).double(), torch.full((20,), 0.5).double(), torch.ones(3).double()
-t, W = torch.randint(0, 2, (70,)).to(torch.uint8), torch.randn(3, 20).double()
-def sums(exact):
-    two = logistic.logistic_sums(X, t, s, w, b[:1], c, c, exact=exact)
-    loss, gradient = softmax.softmax_sums(X, t, s, W, b, c, c, exact=exact)
-    return torch.cat([two, loss[None], gradient.ravel()])
-for exact, near in ((True, 1e-5), (False, 1e-4)):
-    fused = sums(exact)
+t, W, some = torch.randint(0, 2, (90,)).to(torch.uint8), torch.randn(3, 20).double(), torch.arange(1, 90, 2)
+def sums(exact, rows, centred):
+    B = torch.full((90 if rows is None else 45, 24), 7.0, dtype=torch.float64 if exact else torch.float32)
+    asked = {"exact": exact, "longest": True, "rows": rows}
+    two = logistic.logistic_sums(X, t, s, w, b[:1], c, c, B=B, **asked)
+    plain = logistic.logistic_sums(X, t, s, w, b[:1], c, c, centred=centred, **asked)
+    loss, gradient = softmax.softmax_sums(X, t, s, rows, W, b, c, c, precision=2 if exact else 1)
+    return torch.cat([two, plain[:1], plain[2:], B.double().ravel(), loss[None], gradient.ravel()]), plain[1]
+for exact, rows, centred in ((True, None, True), (False, None, False), (True, some, False), (False, some, True)):
+    fused, bound = sums(exact, rows, centred)
     for module in (logistic, softmax):
         module.has_triton, kept = (lambda X: False), module.has_triton
-    plain = sums(exact)
+    plain, longest = sums(exact, rows, centred)
     for module in (logistic, softmax):
         module.has_triton = kept
-    assert (fused - plain).abs().max() < near, (fused - plain).abs().max()
+    assert (fused - plain).abs().max() < (1e-5 if exact else 1e-4), (fused - plain).abs().max()
+    assert bound >= longest * (1 - 1e-6)
 print("equal")
 """
     done = subprocess.run(

@@ -27,11 +27,12 @@ HOST_SLICE_BYTES = 1 << 26
 
 
 class DeviceBlock(NamedTuple):
-    """Some rows on the device, with class codes and weights."""
+    """Some rows on the device, with class codes and weights; all of them, or those that ``rows`` names."""
 
     X: Tensor
     t: Tensor
     s: Tensor | None
+    rows: Tensor | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,7 +40,7 @@ class DeviceSource:
     """Rows, class codes and weights as tensors: what `MemorySource` is for arrays.
 
     ``X`` lies on ``device``; or in memory, and its slices of ``slice_rows`` are copied over in every pass. Codes and
-    weights lie on the device in any case.
+    weights lie on the device in any case. Where ``rows`` are given, only the rows that they name count.
     """
 
     X: Tensor
@@ -47,6 +48,7 @@ class DeviceSource:
     K: int
     s: Tensor | None = None
     slice_rows: int | None = None
+    rows: Tensor | None = None
 
     transform = None
     drawn = None
@@ -62,7 +64,7 @@ class DeviceSource:
 
     @property
     def n_rows(self) -> int:
-        return int(self.X.shape[0])
+        return int(self.X.shape[0]) if self.rows is None else len(self.rows)
 
     @property
     def shape(self) -> Shape:
@@ -70,7 +72,7 @@ class DeviceSource:
 
     @property
     def size(self) -> float:
-        return float(self.X.shape[0]) * float(self.X.shape[1])
+        return float(self.n_rows) * float(self.X.shape[1])
 
     @property
     def weighted(self) -> bool:
@@ -83,7 +85,7 @@ class DeviceSource:
     def blocks(self) -> Iterator[DeviceBlock]:
         """Yield the rows on the device: all at once, or slices, of which the next is copied while one is summed."""
         if self.slice_rows is None:
-            yield DeviceBlock(self.X, self.t, self.s)
+            yield DeviceBlock(self.X, self.t, self.s, self.rows)
             return
         edges = [*range(0, self.n_rows, self.slice_rows), self.n_rows]
         ranges = list(pairwise(edges))
@@ -115,13 +117,21 @@ class DeviceSource:
         generator = torch.Generator(device=self.X.device).manual_seed(seed)
         jitter = torch.rand(count, generator=generator, dtype=torch.float64, device=self.X.device)
         places = torch.arange(count, dtype=torch.float64, device=self.X.device) + jitter
-        return (places * (self.n_rows / count)).to(torch.int64).clamp(max=self.n_rows - 1)
+        places = (places * (self.n_rows / count)).to(torch.int64).clamp(max=self.n_rows - 1)
+        return places if self.rows is None else self.rows[places]
 
     def take(self, rows: int, seed: int) -> DeviceBlock:
         """Return about ``rows`` rows from across the data, copied together on the device."""
         chosen = self.spread(rows, seed)
         X, there = self.X[chosen].to(self.device), chosen.to(self.device)
         return DeviceBlock(X, self.t[there], None if self.s is None else self.s[there])
+
+    def subsample(self, rows: int, seed: int) -> DeviceSource:
+        """Return a source of about ``rows`` rows from across the data: where they lie, or copied to the device."""
+        if self.X.device == self.device:
+            return replace(self, rows=self.spread(rows, seed))
+        part = self.take(rows, seed)
+        return DeviceSource(X=part.X, t=part.t, K=self.K, s=part.s)
 
     def sample(self, rows: int, seed: int) -> MemorySource:
         """Return about ``rows`` rows from across the data, in memory."""

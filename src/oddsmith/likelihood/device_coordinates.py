@@ -10,6 +10,7 @@ import torch
 
 from oddsmith.engines.gpu import DeviceSource
 from oddsmith.errors import InvalidInputError
+from oddsmith.kernels.device.tensors import chunks
 from oddsmith.numerics import Array
 from oddsmith.solvers import policy
 from oddsmith.solvers.plan import Machine
@@ -32,9 +33,10 @@ def column_moments(source: DeviceSource) -> tuple[Array, Array]:
     near = mean.clone()
     sums = torch.zeros((2, len(near)), dtype=torch.float64, device=source.device)
     for block in source.blocks():
-        for start in range(0, len(block.X), 1 << 16):
-            z = block.X[start : start + (1 << 16)].to(torch.float64) - near
-            s = torch.ones_like(z[:, 0]) if block.s is None else block.s[start : start + (1 << 16)]
+        for start, stop in chunks(len(block.X) if block.rows is None else len(block.rows), 1, 1 << 16):
+            part = slice(start, stop) if block.rows is None else block.rows[start:stop]
+            z = block.X[part].to(torch.float64) - near
+            s = torch.ones_like(z[:, 0]) if block.s is None else block.s[part]
             total += float(s.sum())
             sums[0] += s @ z
             sums[1] += s @ (z * z)
@@ -52,9 +54,8 @@ def device_machine(source: DeviceSource) -> Machine:
     """Return the device as a machine: its memory, and the rates of an H200 (or this machine, where that is a CPU)."""
     if source.device.type != "cuda":
         return Machine.here()
-    total = torch.cuda.get_device_properties(source.device).total_memory
     return Machine(
-        memory=float(total - torch.cuda.memory_allocated(source.device)),
+        memory=float(torch.cuda.mem_get_info(source.device)[0]),
         cores=1,
         bytes_per_second=3.4e12,
         flops_per_core=5.8e13,

@@ -1,0 +1,163 @@
+"""The likelihood of two classes over rows on a device: vectors are arrays in memory, rows and matrices lie there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from oddsmith.engines.gpu import DeviceBlock, DeviceSource
+from oddsmith.kernels.device.logistic import logistic_sums
+from oddsmith.kernels.device.tensors import chunks
+from oddsmith.likelihood.objective import ObjectiveState
+from oddsmith.numerics import Array
+from oddsmith.priors import Quadratic
+from oddsmith.rows.device import Tensor
+from oddsmith.solvers.base import ObjectiveValue
+from oddsmith.solvers.tensor_factor import TensorFactor
+
+NEAR_CENTER = 8.0
+"""How far, in units of their spread, columns may be from zero so that their centre is taken off sums, not rows."""
+GRAM_BYTES = 1 << 27
+"""Rows of a chunk on the way to a Hessian."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DeviceLogistic:
+    """``f(x) = Σ s ℓ / fraction`` and the prior's penalty; see `QuasiNewtonOnTensors`.
+
+    An evaluation is one pass, and waits for the device once: gradient and quasi-Newton step come back together.
+    """
+
+    source: DeviceSource
+    center: Array
+    scale: Array
+    penalty: Quadratic | None
+    free: Array
+    weight: float
+    fraction: float = 1.0
+    state: ObjectiveState = field(default_factory=ObjectiveState)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.source.n_rows
+
+    @property
+    def size(self) -> int:
+        """Number of weights."""
+        return len(self.free)
+
+    @property
+    def device(self) -> Any:
+        """Where sums are computed."""
+        return self.source.device
+
+    def subsample(self, rows: int, seed: int) -> DeviceLogistic:
+        """Return the objective over about ``rows`` rows from across the data, scaled up to all."""
+        source = self.source.subsample(rows, seed)
+        s = source.s if source.rows is None or source.s is None else source.s[source.rows]
+        weight = float(source.n_rows) if s is None else float(s.sum())
+        return replace(self, source=source, fraction=weight / self.weight, state=ObjectiveState(max_row_norm2=0.0))
+
+    def evaluate(self, x: Array, factor: TensorFactor, *, exact: bool = False) -> tuple[ObjectiveValue, Array]:
+        """Return value and gradient, and the step that a factor gives: one pass, in float64 or float32."""
+        longest = self.state.max_row_norm2 is None
+        sums = None
+        at = self._upload(x)
+        for block in self.source.blocks():
+            sums = _added(sums, self._sums(block, at, exact=exact, longest=longest))
+        self.state.passes += 1
+        e, step, _ = self._fetch(x, at, sums, factor)
+        return e, step
+
+    def newton(self, x: Array) -> tuple[ObjectiveValue, Array, TensorFactor]:
+        """Return value and gradient, the Newton step and the factor of the Hessian, which is in half precision.
+
+        The step is NaN where the Hessian is not positive definite.
+        """
+        at = self._upload(x)
+        sums, H = self._hessian(at, exact=False)
+        factor = TensorFactor.of(H)
+        e, step, definite = self._fetch(x, at, sums, factor)
+        return e, step if definite else np.full_like(step, np.nan), factor
+
+    def lower_hessian(self, x: Array) -> Tensor:
+        """Return a lower bound of the Hessian of all rows, in float64: each of these counts once, the prior in full."""
+        return replace(self, fraction=1.0)._hessian(self._upload(x), exact=True)[1]
+
+    def to_device(self, values: Array) -> Tensor:
+        """Return a vector on the device."""
+        return torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
+
+    def _upload(self, x: Array) -> Tensor:
+        """Return weights in user units, and vectors that turn sums into a gradient, by one copy to the device."""
+        inverse = 1.0 / self.scale
+        slope = self.free * (0.0 if self.penalty is None else self.penalty.at(x[None])[1][0])
+        factors = np.append(1.0, inverse) * self.free / self.fraction
+        return self.to_device(np.concatenate([x[:1], x[1:] * inverse, self.center, inverse, slope, factors]))
+
+    def _sums(self, block: DeviceBlock, at: Tensor, *, exact: bool, longest: bool = False, B: Any = None) -> Tensor:
+        P, M = self.size, self.size - 1
+        center, inverse = at[P : P + M], at[P + M : P + 2 * M]
+        centred = bool((np.abs(self.center) > NEAR_CENTER * self.scale).any())
+        return logistic_sums(
+            block.X, block.t, block.s, at[1:P], at[:1], center, inverse,
+            exact=exact, longest=longest, centred=centred, rows=block.rows, B=B,
+        )  # fmt: skip
+
+    def _fetch(self, x: Array, at: Tensor, sums: Any, factor: TensorFactor) -> tuple[ObjectiveValue, Array, bool]:
+        """Return the evaluation, the step, and whether the factor is definite."""
+        P = self.size
+        g = torch.addcmul(at[-2 * P : -P], sums[2:], at[-P:])
+        numbers = torch.cat([sums[:2], factor.info, g, factor.solve(g)]).cpu().numpy()
+        loss = float(numbers[0]) / self.fraction
+        if self.state.max_row_norm2 is None:
+            self.state.max_row_norm2 = float(numbers[1]) * (1.0 + 1e-5)  # it was summed in float32
+        value = loss if self.penalty is None else loss + self.penalty.value(x[None])
+        e = ObjectiveValue(w=x, value=value, log_likelihood=-loss, gradient=numbers[3 : 3 + P])
+        return e, numbers[3 + P :], bool(numbers[2] == 0.0)
+
+    def _hessian(self, at: Tensor, *, exact: bool) -> tuple[Tensor, Tensor]:
+        """Return the sums, and the Hessian: the Gram matrix of the rows times the roots of their curvatures."""
+        P = self.size
+        wide = torch.float64 if exact else torch.float32
+        kind = torch.float16 if self.device.type == "cuda" and not exact else wide
+        width = -(-P // 8) * 8  # what tensor cores read at full speed
+        H = torch.zeros((width, width), dtype=wide, device=self.device)
+        sums = None
+        for block in self._chunks(GRAM_BYTES // (width * (8 if exact else 2))):
+            n = len(block.X) if block.rows is None else len(block.rows)
+            B = torch.empty((n, width), dtype=kind, device=self.device)
+            sums = _added(sums, self._sums(block, at, exact=exact, B=B))
+            H = torch.addmm(H, B.T, B) if kind == wide else torch.addmm(H, B.T, B, out_dtype=wide)
+        H = H[:P, :P].to(torch.float64) / self.fraction
+        if self.penalty is not None:
+            Q = self.to_device(self.penalty.Q)
+            H = H + (Q if Q.ndim == 2 else torch.diag(Q))
+        if not self.free.all():
+            free = self.to_device(self.free)
+            H = H * free * free[:, None] + torch.diag((1.0 - free) * max(1.0, self.weight))
+        return sums, H
+
+    def _chunks(self, rows: int) -> Iterator[DeviceBlock]:
+        """Yield the rows of a subsample, about so many at once."""
+        for block in self.source.blocks():
+            for start, stop in chunks(len(block.X) if block.rows is None else len(block.rows), 1, rows):
+                if block.rows is not None:
+                    yield block._replace(rows=block.rows[start:stop])
+                    continue
+                s = None if block.s is None else block.s[start:stop]
+                yield DeviceBlock(block.X[start:stop], block.t[start:stop], s)
+
+
+def _added(sums: Tensor | None, part: Tensor) -> Tensor:
+    """Return the sums of two sets of rows, and the longer one's longest row."""
+    if sums is None:
+        return part
+    total = sums + part
+    total[1] = torch.maximum(sums[1], part[1])
+    return total
