@@ -79,6 +79,13 @@ class DeviceSource:
         return self.s is not None
 
     @property
+    def weight(self) -> float:
+        """The weight of all rows."""
+        if self.s is None:
+            return float(self.n_rows)
+        return float((self.s if self.rows is None else self.s[self.rows]).sum())
+
+    @property
     def n_present(self) -> int:
         return self.n_rows if self.s is None else int(torch.count_nonzero(self.s))
 
@@ -129,7 +136,7 @@ class DeviceSource:
     def subsample(self, rows: int, seed: int) -> DeviceSource:
         """Return a source of about ``rows`` rows from across the data: where they lie, or copied to the device."""
         if self.X.device == self.device:
-            return replace(self, rows=self.spread(rows, seed))
+            return replace(self, rows=self.spread(rows, seed), slice_rows=None)
         part = self.take(rows, seed)
         return DeviceSource(X=part.X, t=part.t, K=self.K, s=part.s)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from oddsmith.cached_property import cached_property
 from oddsmith.engines.gpu import DeviceBlock, DeviceSource
 from oddsmith.kernels.device.logistic import logistic_sums
 from oddsmith.kernels.device.tensors import chunks
@@ -59,9 +60,8 @@ class DeviceLogistic:
     def subsample(self, rows: int, seed: int) -> DeviceLogistic:
         """Return the objective over about ``rows`` rows from across the data, scaled up to all."""
         source = self.source.subsample(rows, seed)
-        s = source.s if source.rows is None or source.s is None else source.s[source.rows]
-        weight = float(source.n_rows) if s is None else float(s.sum())
-        return replace(self, source=source, fraction=weight / self.weight, state=ObjectiveState(max_row_norm2=0.0))
+        state = ObjectiveState(max_row_norm2=0.0)
+        return replace(self, source=source, fraction=source.weight / self.weight, state=state)
 
     def evaluate(self, x: Array, factor: TensorFactor, *, exact: bool = False) -> tuple[ObjectiveValue, Array]:
         """Return value and gradient, and the step that a factor gives: one pass, in float64 or float32."""
@@ -96,16 +96,22 @@ class DeviceLogistic:
     def _upload(self, x: Array) -> Tensor:
         """Return weights in user units, and vectors that turn sums into a gradient, by one copy to the device."""
         inverse = 1.0 / self.scale
+        w = x[1:] * inverse
         slope = self.free * (0.0 if self.penalty is None else self.penalty.at(x[None])[1][0])
         factors = np.append(1.0, inverse) * self.free / self.fraction
-        return self.to_device(np.concatenate([x[:1], x[1:] * inverse, self.center, inverse, slope, factors]))
+        b = [x[0], x[0] - w @ self.center]
+        return self.to_device(np.concatenate([b, w, self.center, inverse, slope, factors]))
+
+    @cached_property
+    def centred(self) -> bool:
+        """Whether the centre of columns is taken off the rows, and not off the sums."""
+        return bool((np.abs(self.center) > NEAR_CENTER * self.scale).any())
 
     def _sums(self, block: DeviceBlock, at: Tensor, *, exact: bool, longest: bool = False, B: Any = None) -> Tensor:
-        P, M = self.size, self.size - 1
-        center, inverse = at[P : P + M], at[P + M : P + 2 * M]
-        centred = bool((np.abs(self.center) > NEAR_CENTER * self.scale).any())
+        M, centred = self.size - 1, self.centred or B is not None
+        b, w, center, inverse = at[0 if centred else 1 :][:1], *(at[2 + k * M :][:M] for k in range(3))
         return logistic_sums(
-            block.X, block.t, block.s, at[1:P], at[:1], center, inverse,
+            block.X, block.t, block.s, w, b, center, inverse,
             exact=exact, longest=longest, centred=centred, rows=block.rows, B=B,
         )  # fmt: skip
 

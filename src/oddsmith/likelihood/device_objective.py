@@ -107,10 +107,9 @@ class TensorObjective:
 
     def subsample(self, rows: int, seed: int) -> TensorObjective:
         """Return the objective over about ``rows`` rows from across the data, scaled up to all."""
-        part = self.source.take(rows, seed)
-        weight = float(part.X.shape[0]) if part.s is None else float(part.s.sum())
-        source = DeviceSource(X=part.X, t=part.t, K=self.source.K, s=part.s)
-        return replace(self, source=source, fraction=weight / self.weight, state=ObjectiveState(), precision=2)
+        source = self.source.subsample(rows, seed)
+        fraction = source.weight / self.weight
+        return replace(self, source=source, fraction=fraction, state=ObjectiveState(), precision=2)
 
     def evaluate(self, w: Tensor, order: int = 1) -> ObjectiveValue:
         """Return value and gradient at ``w``: one pass, and one wait for the device."""
@@ -136,9 +135,12 @@ class TensorObjective:
         return tuple(sum(part) / self.fraction for part in zip(*parts, strict=True))
 
     def class_curvature(self, w: Tensor) -> Tensor:
-        """Return the Hessian between the intercepts of all classes, K × K, in float64; each row counts once."""
-        x, inverse = w.reshape(self.shape), 1.0 / self.scale
-        return sum(class_curvature(*block, x[:, 1:], x[:, 0], self.center, inverse) for block in self.source.blocks())
+        """Return the Hessian between the intercepts of all classes, K × K, in this precision; each row counts once."""
+        x, inverse, exact = w.reshape(self.shape), 1.0 / self.scale, self.precision == 2
+        return sum(
+            class_curvature(*block, x[:, 1:], x[:, 0], self.center, inverse, exact=exact)
+            for block in self.source.blocks()
+        )
 
     def column_gram(self) -> Tensor:
         """Return ``Σ s z zᵀ`` of the scaled columns, M × M, to three digits: a pass."""

@@ -47,7 +47,7 @@ def sweep_scales(problem: Problem, scales: Sequence[float]) -> Iterator[SweepPoi
     x = objective.to_tensor(np.zeros(objective.size))
     odds = np.log(np.maximum(problem.class_weight, 0.5))
     x.reshape(unit.shape)[:, 0] = torch.as_tensor(odds - odds.mean())
-    preconditioner, slope, path = None, None, Path()
+    preconditioner, sample, slope, path = None, None, None, Path()
     pairs: Pairs = []
     Q = unit.Q
     for scale in scales:
@@ -55,13 +55,14 @@ def sweep_scales(problem: Problem, scales: Sequence[float]) -> Iterator[SweepPoi
         pairs, Q = [_with_prior(pair, f.Q - Q, unit.shape) for pair in pairs], f.Q
         before = f.state.passes
         if preconditioner is None:
-            preconditioner, x = solver.start(f, x, recorder)
+            preconditioner, sample, x = solver.start(f, x, recorder)
         else:
             x = path.ahead(math.log(scale))
         preconditioner.with_scale(f.Q[1:])
         e, certificate = solver.refine(
-            f, x, preconditioner, recorder, tol=problem.tol, max_iter=problem.max_iter, slope=slope, pairs=pairs
-        )
+            f, x, preconditioner, sample, recorder,
+            tol=problem.tol, max_iter=problem.max_iter, slope=slope, pairs=pairs,
+        )  # fmt: skip
         path.add(math.log(scale), e.w)
         slope = e.gradient - f.precise(1).evaluate(e.w).gradient
         W = e.w.reshape(unit.shape)[:, 1:] / unit.scale

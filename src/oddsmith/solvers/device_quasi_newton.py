@@ -139,8 +139,8 @@ class QuasiNewtonOnTensors:
     """Newton on subsamples, then quasi-Newton iterations on all rows (two classes).
 
       1. Newton on a small subsample (L-BFGS with one Hessian, if weights are many), no further than its sampling error;
-         then a Newton step on a larger one.
-      2. L-BFGS on all rows with the larger one's Hessian, a pass an iteration, in float32 until the next point is
+         then a Newton step on a larger and on a still larger one.
+      2. L-BFGS on all rows with the largest one's Hessian, a pass an iteration, in float32 until the next point is
          likely to be certified.
       3. From there on in float64, until the certificate is within ``tol``.
       4. With ``polish`` a Newton step with the Hessian of all rows gives all digits.
@@ -173,20 +173,23 @@ class QuasiNewtonOnTensors:
         """Return a point about as near as a subsample can tell, and the factor of its Hessian; None if it fails."""
         found: tuple[Array, TensorFactor] | None = x, None  # type: ignore[assignment]
         for k, rows in enumerate(device_sizes(f.n_rows, f.size, policy.POLICY)):
-            sample = f.subsample(rows, self.seed + 2 * k)
-            found = self._on_sample(sample, found[0], recorder) if found is not None else None
+            sample = f.subsample(rows, self.seed + 2 + k)
+            found = self._on_sample(sample, found[0], recorder, first=k == 0) if found is not None else None
         return found
 
-    def _on_sample(self, f: DevicePasses, x: Array, recorder: Recorder) -> tuple[Array, TensorFactor] | None:
+    def _on_sample(
+        self, f: DevicePasses, x: Array, recorder: Recorder, *, first: bool
+    ) -> tuple[Array, TensorFactor] | None:
         """Return about the minimiser over a subsample, and the factor of the last Hessian on the way.
 
-        A step that leads up is shortened. Of many weights a Hessian serves several steps, as long as these do.
+        A step that leads up is shortened. Of many weights a Hessian serves several steps, as long as these do. Only on
+        the first subsample a step is checked: on others one Newton step ends near enough, mostly.
         """
         settings = policy.POLICY
         error = settings.device_sampling_error * math.sqrt(f.size / f.fraction)
         steps, before, decrement = None, None, math.inf
         for _ in range(settings.sample_iterations):
-            last, kept = decrement, steps is not None and f.size > settings.many_weights and decrement > 0.0
+            earlier, kept = decrement, steps is not None and f.size > settings.many_weights
             if steps is None or not kept:
                 e, p, factor = f.newton(x)
                 steps = Steps(factor)
@@ -201,10 +204,10 @@ class QuasiNewtonOnTensors:
             before, x = e, x - steps.direction(x, e.gradient, p)
             # Newton's method squares the error; a Hessian of another point only takes a part off it.
             ahead = settings.device_contraction * decrement**2 / math.sqrt(f.weight)
-            if decrement <= error or (not kept and ahead <= error):
+            if decrement <= error or (not first and not kept and ahead <= error):
                 recorder.add_subsample(e, f"Newton on {f.n_rows:,} rows")
                 return x, steps.factor
-            if kept and decrement > 0.5 * last:
+            if kept and decrement > 0.5 * earlier:
                 steps = None
         return None
 
@@ -219,7 +222,7 @@ class QuasiNewtonOnTensors:
     ) -> ObjectiveValue:
         """Return the end of L-BFGS on all rows (steps 2 and 3); an iteration waits for the device once."""
         settings, tol = policy.POLICY, certificate.tol
-        gain = 1.5 * math.sqrt(f.size / device_sizes(f.n_rows, f.size, settings)[1])
+        gain = 1.5 * math.sqrt(f.size / device_sizes(f.n_rows, f.size, settings)[-1])
         steps, exact, before = Steps(factor), False, None
         for _ in range(min(settings.full_iterations, max_iter) + 1):
             e, p = f.evaluate(x, factor, exact=exact)

@@ -125,17 +125,17 @@ class ClassPreconditioner:
     to zero over the classes, as gradients do: along the sum there is no curvature but the prior's.
     """
 
-    def __init__(self, sample: ClassTensors, G: Any) -> None:
-        """Take the eigenvectors of the columns from their Gram matrix."""
-        self.sample, q = sample, sample.Q[1:]
+    def __init__(self, f: ClassTensors, G: Any) -> None:
+        """Take the eigenvectors of the columns from their Gram matrix, and curvatures from rows of an objective."""
+        self.f, q = f, f.Q[1:]
         self.q = float(q.mean())
         self.root = (q / self.q).sqrt()
         values, self.vectors = torch.linalg.eigh(G / self.root / self.root[:, None])
         self.largest = float(values[-1])
 
     def at(self, w: Any) -> None:
-        """Take the curvature at ``w`` from the rows of the subsample."""
-        own, first, second = self.sample.class_moments(w, self.vectors / self.root[:, None])
+        """Take the curvature at ``w``."""
+        own, first, second = self.f.class_moments(w, self.vectors / self.root[:, None])
         self.own = own.clamp(min=1e-3 * float(own.mean()))[:, None]
         self.mean = first / self.own
         self.diagonal = (second - first * self.mean).clamp(min=0.0) + self.q
@@ -182,15 +182,18 @@ class SoftmaxOnTensors:
     def minimise(self, objective: OnDevice, w: Array, *, tol: float, max_iter: int) -> SolverResult:
         recorder = TensorRecorder(objective, "mixed-precision refinement")
         f, given = objective.on_device(), cast(Any, objective)
-        preconditioner, x = self.start(f, given.to_tensor(w), recorder)
-        e, certificate = self.refine(f, x, preconditioner, recorder, tol=tol, max_iter=max_iter)
+        preconditioner, sample, x = self.start(f, given.to_tensor(w), recorder)
+        e, certificate = self.refine(f, x, preconditioner, sample, recorder, tol=tol, max_iter=max_iter)
         return recorder.result(given.from_tensor(e), replace(certificate, passes=objective.passes))
 
-    def start(self, f: ClassTensors, x: Any, recorder: Recorder) -> tuple[ClassPreconditioner, Any]:
-        """Return the preconditioner, and a point from a search on a subsample."""
-        settings, (K, P) = policy.POLICY, f.shape
-        sample = f.subsample(min(f.n_rows, max(settings.softmax_rows, f.n_rows // 16)), self.seed)
-        preconditioner = ClassPreconditioner(sample, f.column_gram())
+    def start(
+        self, f: ClassTensors, x: Any, recorder: Recorder
+    ) -> tuple[ClassPreconditioner, ClassTensors, Any]:
+        """Return the preconditioner, a subsample, and a point from a search there."""
+        settings, (K, P), n = policy.POLICY, f.shape, f.n_rows
+        sample = f.subsample(min(n, max(settings.softmax_rows, n // 16)), self.seed)
+        rows = min(n, max(settings.softmax_rows, int(settings.softmax_share * n)))
+        preconditioner = ClassPreconditioner(f.subsample(rows, self.seed + 1) if rows < n else f, f.column_gram())
         preconditioner.at(x)  # 1
         low = sample.precise(1)
         error = settings.sampling_error * math.sqrt(K * P / sample.fraction)
@@ -200,13 +203,14 @@ class SoftmaxOnTensors:
 
         e = lbfgs_by_slopes(low, low.evaluate(x), preconditioner, close, settings.softmax_start_iterations, [])  # 2
         recorder.add_subsample(e, f"L-BFGS on {sample.n_rows:,} rows")
-        return preconditioner, e.w
+        return preconditioner, sample, e.w
 
     def refine(
         self,
         f: ClassTensors,
         x: Any,
         preconditioner: ClassPreconditioner,
+        sample: ClassTensors,
         recorder: Recorder,
         *,
         tol: float,
@@ -241,27 +245,30 @@ class SoftmaxOnTensors:
             recorder.add(e, 1.0)
             left = prior_norm(e, f)
             if left <= settings.softmax_enough * limit or steps <= 0 or left > 0.9 * before:
-                return self._with_intercepts(exact, e, preconditioner, recorder, tol)
+                return self._with_intercepts(exact, e, sample, preconditioner.coupling, recorder, tol)
             before = left
 
     def _with_intercepts(
-        self, f: ClassTensors, e: ObjectiveValue, preconditioner: ClassPreconditioner, recorder: Recorder, tol: float
+        self, f: ClassTensors, e: ObjectiveValue, sample: ClassTensors, coupling: float, recorder: Recorder, tol: float
     ) -> tuple[ObjectiveValue, Certificate]:
-        """Return the evaluation with the intercepts at their optimum, and the certificate (steps 4 and 5)."""
-        (K, P), sample = f.shape, preconditioner.sample
-        B = sample.class_curvature(e.w)
-        B = B + float(B.diagonal().mean()) / K  # the sum of all intercepts does not matter: any curvature will do
+        """Return the evaluation with the intercepts at their optimum, and the certificate (steps 4 and 5).
+
+        Steps are taken with the Hessian of all rows to three digits, and bounded with that of the subsample.
+        """
+        (K, P), most = f.shape, policy.POLICY.softmax_intercept_steps
+        B, near = _definite(sample.class_curvature(e.w)), None
         smallest, moved = float(torch.linalg.eigvalsh(B)[0]), 0.0
-        for k in range(policy.POLICY.softmax_intercept_steps + 1):
+        B = torch.linalg.cholesky(B) if smallest > 1e-9 else B
+        for k in range(most + 1):
             g = e.gradient.reshape(K, P)[:, 0]
-            step = torch.linalg.solve(B, g)
-            gap, rest = self._gap(e, f, float(g @ step), smallest, moved, preconditioner.coupling)
-            enough = gap <= max(1.5 * rest, 0.8 * e.allowed_gap(tol))
-            if enough or not math.isfinite(gap) or k == policy.POLICY.softmax_intercept_steps:
+            square = float(g @ torch.cholesky_solve(g[:, None], B)[:, 0])
+            gap, rest = self._gap(e, f, square, smallest, moved, coupling)
+            if gap <= max(1.5 * rest, 0.8 * e.allowed_gap(tol)) or not math.isfinite(gap) or k == most:
                 break
+            near = torch.linalg.inv(_definite(f.precise(1).class_curvature(e.w))) if near is None else near
             x: Any = e.w.reshape(K, P) + 0.0
-            x[:, 0] -= sample.fraction * step
-            moved += 2.0 * sample.fraction * float(step.abs().max())
+            x[:, 0] -= near @ g
+            moved += 2.0 * float((near @ g).abs().max())
             e = f.evaluate(x.ravel())
             recorder.add(e, 1.0)
         gap = gap if math.isfinite(gap) else np.inf
@@ -295,6 +302,11 @@ class SoftmaxOnTensors:
         # largest curvature of the loss, against the prior's) times the step's length.
         shift = math.sqrt(coupling) * decrement / (1.0 - decrement * rho) ** 2
         return gap_bound(decrement, rho) + 0.5 * (outer + shift) ** 2, 0.5 * outer**2
+
+
+def _definite(B: Any) -> Any:
+    """Return the Hessian between intercepts with curvature along their sum, which does not matter: any will do."""
+    return B + float(B.diagonal().mean()) / len(B)
 
 
 def prior_norm(e: ObjectiveValue, f: ClassTensors) -> float:

@@ -291,8 +291,8 @@ class Planner:
             stages = (self.stage("L-BFGS", n // 16, 20), self.stage("mixed-precision refinement", n, 40))
             return Plan(stages, "since the rows lie on a device", 45, DeviceSoftmax())
         if facts.n_classes == 2 and n >= max(small, 4 * weights) and weights <= self.policy.largest_hessian:
-            start, large = device_sizes(n, facts.shape[1], self.policy)
-            stages = (self.stage("Newton", min(start, n), 6, hessians=6), self.stage("Newton", large, 2, hessians=2))
+            first, *others = device_sizes(n, facts.shape[1], self.policy)
+            stages = (self.stage("Newton", first, 6, hessians=6), *(self.stage("Newton", k, 1, hessians=1) for k in others))
             reason = f"since the rows lie on a device, with {n // weights:,} of them for each of {weights:,} weights"
             return Plan((*stages, self.stage("L-BFGS", n, 4)), reason, 4, DeviceQuasiNewton(polish=flat))
         if weights > self.policy.largest_hessian:

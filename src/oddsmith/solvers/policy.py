@@ -212,15 +212,16 @@ class Policy:
     device_least_rows: int = 20_000
     """Rows from which a fit on a device begins on a subsample; fewer are a few launches of kernels anyway."""
     softmax_rows: int = 65_536
+    softmax_share: float = 0.5
     softmax_memory: int = 10
     softmax_overshoot: float = 0.5
     softmax_start_iterations: int = 12
-    softmax_iterations: int = 30
+    softmax_iterations: int = 40
     softmax_progress: tuple[float, float] = (0.02, 1e-4)
     softmax_goal: float = 0.3
     softmax_enough: float = 0.7
     softmax_intercept_steps: int = 3
-    """Softmax on a device: rows of a subsample, at least; pairs that L-BFGS keeps; the slope at the end of a step,
+    """Softmax on a device: rows of a subsample, at least; share of the rows that the preconditioner is from; pairs that L-BFGS keeps; the slope at the end of a step,
     against that at its beginning, from which it is too long; iterations on a subsample, and between two gradients in
     float64; what such a search leaves of the gradient, uncorrected and corrected; the gradient, against that which the
     tolerance allows, to search for, and to end at; Newton steps of the intercepts at the end (H200, 1,281,167 × 768 of

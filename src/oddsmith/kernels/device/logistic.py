@@ -30,14 +30,15 @@ def logistic_sums(
 
     ``z = x − center``, ``a = b + wᵀz``, ``r = s (σ(a) − t)``. Without ``exact`` rows and activations are in float32, and
     sums in float64. Without ``centred``, which suits columns whose centre is near zero against their spread, the centre
-    is taken off the sums instead of the rows. ``longest`` asks for a bound of ``max ‖z · inverse‖²``. ``rows`` names the
-    rows to sum. To ``B``, where given, the rows ``√(s σ(a) σ(−a)) (1, z · inverse)`` are written, zeros behind them.
+    is taken off the sums instead of the rows, and ``b`` must be ``b − wᵀ center``. ``longest`` asks for a bound of ``max ‖z · inverse‖²``. ``rows`` names the
+    rows to sum. To ``B``, where given (and then ``centred``), the rows ``√(s σ(a) σ(−a)) (1, z · inverse)`` are written, zeros behind them.
     """
     if not (has_triton(X) and X.shape[1] <= WIDEST and X.stride(1) == 1):
+        b = b if centred else b + w @ center
         return _by_products(X, t, s, w, b, center, inverse, exact, longest, rows, B)
-    if centred or B is not None:
+    if centred:
         return _fused(X, t, s, w, b, center, inverse, exact, longest, True, rows, B)
-    total = _fused(X, t, s, w, b - w @ center, center, inverse, exact, longest, False, rows, None)
+    total = _fused(X, t, s, w, b, center, inverse, exact, longest, False, rows, None)
     total[3:].addcmul_(center, total[2], value=-1.0)
     if longest:
         total[1] = (total[1].sqrt() + (center * inverse).norm()) ** 2
@@ -83,7 +84,7 @@ def _fused(
     from oddsmith.kernels.device.fused import logistic_tiles
 
     N, M = len(X) if rows is None else len(rows), X.shape[1]
-    BN, S, L, V, warps = tile_shape(M, X.element_size(), exact=exact, centred=centred)
+    BN, S, L, V, warps = tile_shape(M, X.element_size(), exact=exact, centred=centred, writes=B is not None)
     programs = min(-(-N // BN), PROGRAMS_PER_PROCESSOR * _processors(X))
     out = torch.empty((programs, S * L * V + 3), dtype=torch.float64, device=X.device)
     logistic_tiles[(programs,)](
@@ -98,13 +99,18 @@ def _fused(
     return total
 
 
-def tile_shape(M: int, itemsize: int, *, exact: bool, centred: bool = True) -> tuple[int, int, int, int, int]:
+def tile_shape(
+    M: int, itemsize: int, *, exact: bool, centred: bool = True, writes: bool = False
+) -> tuple[int, int, int, int, int]:
     """Return rows of a tile, loads, threads and numbers a load of a row, and warps, for M columns.
 
     >>> tile_shape(100, 4, exact=False)
     (32, 8, 4, 4, 4)
     """
     V, BM = 16 // itemsize, max(32, 1 << (M - 1).bit_length())
+    if writes:  # more threads share a row, so that its columns stay in registers
+        L = min(32, BM // V)
+        return max(4, min(16, 2048 // BM)), BM // (L * V), L, V, 4
     L = 4 if BM <= 128 and (centred or not exact) else 8
     # H200, TB/s in float32 and in float64: 4.3 and 2.5 at 100 columns, 3.4 and 2.4 at 1,000.
     rows = 4096 // BM if BM <= 512 else 8192 // BM

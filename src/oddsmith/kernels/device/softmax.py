@@ -49,6 +49,7 @@ def softmax_sums(
         A = summed_product(Z.reshape(len(Z), parts * M), weights, None, wide)
         R = residuals(A, b, t[part], None if s is None else s[part], sums, kind, parts, factor)
         G = summed_product(R.reshape(len(R) * parts, K).T, Z.reshape(len(R) * parts, M), G, wide)
+        del A, R, Z  # the next chunk takes their place
     return sums[0], torch.cat([sums[1:, None], G.to(torch.float64) / factor], dim=1)
 
 
@@ -129,15 +130,22 @@ def class_curvature(
     b: Tensor,
     center: Tensor,
     inverse: Tensor,
+    *,
+    exact: bool,
 ) -> Tensor:
-    """Return ``Σ s (diag(p) − p pᵀ)``, K × K, in float64: the Hessian between the intercepts."""
+    """Return ``Σ s (diag(p) − p pᵀ)``, K × K: the Hessian between the intercepts, in float64 or to three digits."""
     K = W.shape[0]
+    wide: Any = torch.float64 if exact else torch.float32
+    kind: Any = torch.float16 if X.is_cuda and not exact else wide
     B, total = on_device(X, (K, K)), on_device(X, K)
-    for part, Z in packed_chunks(X, rows, center, inverse, torch.float64, 2 * K):
-        Y = torch.softmax(Z[:, 0] @ W.T + b, dim=1)
-        weighted = Y if s is None else Y * s[part][:, None]
-        total += weighted.sum(dim=0)
-        B -= weighted.T @ Y
+    for part, Z in packed_chunks(X, rows, center, inverse, kind, 2 * K):
+        Y = torch.softmax(summed_product(Z[:, 0], W.to(kind).T, None, wide) + b.to(wide), dim=1)
+        weight = None if s is None else s[part][:, None].to(wide)
+        total += (Y if weight is None else Y * weight).sum(dim=0)
+        Y = (Y if weight is None else Y * weight.sqrt()) * (1.0 if kind == wide else RESIDUAL_SCALE)
+        B -= summed_product(Y.to(kind).T, Y.to(kind), None, wide)
+        del Y, Z
+    B = B / (1.0 if kind == wide else RESIDUAL_SCALE**2)
     B.diagonal().add_(total)
     return B
 
@@ -168,6 +176,7 @@ def class_moments(
         Y, U = (Y * RESIDUAL_SCALE).to(kind), summed_product(Z[:, 0], V, None, torch.float32).to(kind)
         first += summed_product(Y.T, U, None, torch.float32)
         second += summed_product(Y.T, U * U, None, torch.float32)
+        del Y, U, Z
     return own, first * (16.0 / RESIDUAL_SCALE), second * (256.0 / RESIDUAL_SCALE)
 
 
