@@ -55,7 +55,7 @@ def device_machine(source: DeviceSource) -> Machine:
     if source.device.type != "cuda":
         return Machine.here()
     return Machine(
-        memory=float(torch.cuda.mem_get_info(source.device)[0]),
+        memory=float(torch.cuda.get_device_properties(source.device).total_memory),
         cores=1,
         bytes_per_second=3.4e12,
         flops_per_core=5.8e13,

@@ -12,13 +12,14 @@ import torch
 from oddsmith.cached_property import cached_property
 from oddsmith.engines.gpu import DeviceBlock, DeviceSource
 from oddsmith.kernels.device.logistic import logistic_sums
-from oddsmith.kernels.device.tensors import chunks
+from oddsmith.kernels.device.tensors import chunks, summed_product
 from oddsmith.likelihood.objective import ObjectiveState
-from oddsmith.numerics import Array
+from oddsmith.numerics import Array, SpdFactor, factor_spd
 from oddsmith.priors import Quadratic
 from oddsmith.rows.device import Tensor
+from oddsmith.solvers import policy
 from oddsmith.solvers.base import ObjectiveValue
-from oddsmith.solvers.tensor_factor import TensorFactor
+from oddsmith.solvers.tensor_factor import AnyFactor, TensorFactor
 
 NEAR_CENTER = 8.0
 """How far, in units of their spread, columns may be from zero so that their centre is taken off sums, not rows."""
@@ -63,31 +64,58 @@ class DeviceLogistic:
         state = ObjectiveState(max_row_norm2=0.0)
         return replace(self, source=source, fraction=source.weight / self.weight, state=state)
 
-    def evaluate(self, x: Array, factor: TensorFactor, *, exact: bool = False) -> tuple[ObjectiveValue, Array]:
+    @property
+    def few(self) -> bool:
+        """Whether matrices are so small that they are factored faster in memory than on the device."""
+        return self.size <= policy.POLICY.many_weights
+
+    def evaluate(self, x: Array, factor: AnyFactor, *, exact: bool = False) -> tuple[ObjectiveValue, Array]:
         """Return value and gradient, and the step that a factor gives: one pass, in float64 or float32."""
-        longest = self.state.max_row_norm2 is None
-        sums = None
-        at = self._upload(x)
+        longest, at, sums = self.state.max_row_norm2 is None, self._upload(x), None
         for block in self.source.blocks():
             sums = _added(sums, self._sums(block, at, exact=exact, longest=longest))
         self.state.passes += 1
-        e, step, _ = self._fetch(x, at, sums, factor)
-        return e, step
+        return self._fetch(x, at, sums, factor)
 
-    def newton(self, x: Array) -> tuple[ObjectiveValue, Array, TensorFactor]:
+    def newton(self, x: Array) -> tuple[ObjectiveValue, Array, AnyFactor]:
         """Return value and gradient, the Newton step and the factor of the Hessian, which is in half precision.
 
         The step is NaN where the Hessian is not positive definite.
         """
         at = self._upload(x)
         sums, H = self._hessian(at, exact=False)
-        factor = TensorFactor.of(H)
-        e, step, definite = self._fetch(x, at, sums, factor)
-        return e, step if definite else np.full_like(step, np.nan), factor
+        if self.few:
+            numbers = torch.cat([sums, H.ravel()]).cpu().numpy()
+            small = factor_spd(self._complete(numbers[len(sums) :].reshape(H.shape)))
+            e, step = self._evaluation(x, numbers[: len(sums)], small)
+            return e, step if small.complete else np.full_like(step, np.nan), small
+        factor = TensorFactor.of(self._complete_there(H))
+        return *self._fetch(x, at, sums, factor), factor
 
-    def lower_hessian(self, x: Array) -> Tensor:
+    def lower_hessian(self, x: Array) -> Array | Tensor:
         """Return a lower bound of the Hessian of all rows, in float64: each of these counts once, the prior in full."""
-        return replace(self, fraction=1.0)._hessian(self._upload(x), exact=True)[1]
+        once = replace(self, fraction=1.0)
+        H = once._hessian(self._upload(x), exact=True)[1]
+        return once._complete(H.cpu().numpy()) if self.few else once._complete_there(H)
+
+    def _complete(self, gram: Array) -> Array:
+        """Return the Hessian of rows whose Gram matrix is given, in memory."""
+        H = np.asarray(gram[: self.size, : self.size], dtype=np.float64) / self.fraction
+        if self.penalty is not None:
+            self.penalty.add_to(H, 1, self.size)
+        fixed = self.free == 0.0
+        H[fixed] = H[:, fixed] = 0.0
+        H[fixed, fixed] = max(1.0, self.weight)
+        return H
+
+    def _complete_there(self, gram: Tensor) -> Tensor:
+        """The same on the device."""
+        Q = self.to_device(np.zeros(self.size) if self.penalty is None else self.penalty.Q)
+        H = torch.add(Q if Q.ndim == 2 else torch.diag(Q), gram[: self.size, : self.size], alpha=1.0 / self.fraction)
+        if not self.free.all():
+            free = self.to_device(self.free)
+            H = H * free * free[:, None] + torch.diag((1.0 - free) * max(1.0, self.weight))
+        return H
 
     def to_device(self, values: Array) -> Tensor:
         """Return a vector on the device."""
@@ -97,10 +125,13 @@ class DeviceLogistic:
         """Return weights in user units, and vectors that turn sums into a gradient, by one copy to the device."""
         inverse = 1.0 / self.scale
         w = x[1:] * inverse
-        slope = self.free * (0.0 if self.penalty is None else self.penalty.at(x[None])[1][0])
-        factors = np.append(1.0, inverse) * self.free / self.fraction
         b = [x[0], x[0] - w @ self.center]
-        return self.to_device(np.concatenate([b, w, self.center, inverse, slope, factors]))
+        return self.to_device(np.concatenate([b, w, self.center, inverse, *self._slope(x)]))
+
+    def _slope(self, x: Array) -> tuple[Array, Array]:
+        """Return the gradient of the penalty, and the factors that sums are multiplied by."""
+        slope = 0.0 if self.penalty is None else self.penalty.at(x[None])[1][0]
+        return self.free * slope, np.append(1.0, 1.0 / self.scale) * self.free / self.fraction
 
     @cached_property
     def centred(self) -> bool:
@@ -115,38 +146,37 @@ class DeviceLogistic:
             exact=exact, longest=longest, centred=centred, rows=block.rows, B=B,
         )  # fmt: skip
 
-    def _fetch(self, x: Array, at: Tensor, sums: Any, factor: TensorFactor) -> tuple[ObjectiveValue, Array, bool]:
-        """Return the evaluation, the step, and whether the factor is definite."""
+    def _fetch(self, x: Array, at: Tensor, sums: Any, factor: AnyFactor) -> tuple[ObjectiveValue, Array]:
+        """Return the evaluation and the step; NaN where the factor is not that of a definite matrix."""
         P = self.size
+        if isinstance(factor, SpdFactor):
+            return self._evaluation(x, sums.cpu().numpy(), factor)
         g = torch.addcmul(at[-2 * P : -P], sums[2:], at[-P:])
-        numbers = torch.cat([sums[:2], factor.info, g, factor.solve(g)]).cpu().numpy()
-        loss = float(numbers[0]) / self.fraction
+        numbers = torch.cat([sums, factor.solve(g), factor.info]).cpu().numpy()
+        step = numbers[P + 2 : -1]
+        return self._evaluation(x, numbers[: P + 2], None)[0], step if numbers[-1] == 0.0 else np.full(P, np.nan)
+
+    def _evaluation(self, x: Array, sums: Array, factor: SpdFactor | None) -> tuple[ObjectiveValue, Array]:
+        """Return the evaluation that sums give, and the step that a factor in memory gives."""
+        loss, (slope, factors) = float(sums[0]) / self.fraction, self._slope(x)
         if self.state.max_row_norm2 is None:
-            self.state.max_row_norm2 = float(numbers[1]) * (1.0 + 1e-5)  # it was summed in float32
+            self.state.max_row_norm2 = float(sums[1]) * (1.0 + 1e-5)  # it was summed in float32
+        g = slope + factors * sums[2:]
         value = loss if self.penalty is None else loss + self.penalty.value(x[None])
-        e = ObjectiveValue(w=x, value=value, log_likelihood=-loss, gradient=numbers[3 : 3 + P])
-        return e, numbers[3 + P :], bool(numbers[2] == 0.0)
+        e = ObjectiveValue(w=x, value=value, log_likelihood=-loss, gradient=g)
+        return e, g if factor is None else factor.solve(g)
 
     def _hessian(self, at: Tensor, *, exact: bool) -> tuple[Tensor, Tensor]:
-        """Return the sums, and the Hessian: the Gram matrix of the rows times the roots of their curvatures."""
-        P = self.size
+        """Return the sums, and the Gram matrix of the rows times the roots of their curvatures."""
         wide = torch.float64 if exact else torch.float32
         kind = torch.float16 if self.device.type == "cuda" and not exact else wide
-        width = -(-P // 8) * 8  # what tensor cores read at full speed
-        H = torch.zeros((width, width), dtype=wide, device=self.device)
-        sums = None
+        width = -(-self.size // 8) * 8  # what tensor cores read at full speed
+        sums, H = None, None
         for block in self._chunks(GRAM_BYTES // (width * (8 if exact else 2))):
             n = len(block.X) if block.rows is None else len(block.rows)
             B = torch.empty((n, width), dtype=kind, device=self.device)
             sums = _added(sums, self._sums(block, at, exact=exact, B=B))
-            H = torch.addmm(H, B.T, B) if kind == wide else torch.addmm(H, B.T, B, out_dtype=wide)
-        H = H[:P, :P].to(torch.float64) / self.fraction
-        if self.penalty is not None:
-            Q = self.to_device(self.penalty.Q)
-            H = H + (Q if Q.ndim == 2 else torch.diag(Q))
-        if not self.free.all():
-            free = self.to_device(self.free)
-            H = H * free * free[:, None] + torch.diag((1.0 - free) * max(1.0, self.weight))
+            H = summed_product(B.T, B, H, wide)
         return sums, H
 
     def _chunks(self, rows: int) -> Iterator[DeviceBlock]:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from oddsmith.numerics import Array
+from oddsmith.numerics import Array, factor_spd
 from oddsmith.records import Certificate
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import LowPrecision, ObjectiveValue, Recorder, SolverResult
-from oddsmith.solvers.certificate import gap_bound
+from oddsmith.solvers.certificate import certify, gap_bound
 from oddsmith.solvers.device import device_sizes
 from oddsmith.solvers.lbfgs import Pairs, two_loop
 from oddsmith.solvers.newton import Newton, continue_with_newton
 from oddsmith.solvers.subsampled import polished
-from oddsmith.solvers.tensor_factor import ShiftedFactor, TensorFactor
+from oddsmith.solvers.tensor_factor import AnyFactor, ShiftedFactor
 
 
 class DevicePasses(Protocol):
@@ -42,10 +42,10 @@ class DevicePasses(Protocol):
     def subsample(self, rows: int, seed: int) -> DevicePasses:
         """Return the objective over about so many rows, scaled up to all."""
 
-    def evaluate(self, x: Array, factor: TensorFactor, *, exact: bool = False) -> tuple[ObjectiveValue, Array]:
+    def evaluate(self, x: Array, factor: AnyFactor, *, exact: bool = False) -> tuple[ObjectiveValue, Array]:
         """Return value and gradient, and the step that a factor gives."""
 
-    def newton(self, x: Array) -> tuple[ObjectiveValue, Array, TensorFactor]:
+    def newton(self, x: Array) -> tuple[ObjectiveValue, Array, AnyFactor]:
         """Return value and gradient, the Newton step and the factor of the Hessian, nearly."""
 
     def lower_hessian(self, x: Array) -> Any:
@@ -85,10 +85,13 @@ class TensorCertificate:
     def _certify(self, e: ObjectiveValue) -> Certificate:
         """Bound the gap by the Hessian H less θ of its diagonal, for smaller and smaller θ, until one is good enough.
 
-        A larger θ bounds the rounding and the self-concordance constant better, a smaller one the decrement.
+        A larger θ bounds the rounding and the self-concordance constant better, a smaller one the decrement. A small H
+        is in memory, and its smallest eigenvalue is known.
         """
-        H, g, limit = self.sample.lower_hessian(e.w), self.sample.to_device(e.gradient), e.allowed_gap(self.tol)
-        gap = np.inf
+        H = self.sample.lower_hessian(e.w)
+        if isinstance(H, np.ndarray):
+            return replace(certify(self.objective, e, self.tol, factor_spd(H)), condition=np.nan)
+        g, limit, gap = self.sample.to_device(e.gradient), e.allowed_gap(self.tol), np.inf
         for theta in policy.POLICY.device_shifts:
             shifted = ShiftedFactor.of(H, theta)
             square, definite = shifted.factor.squared_norm(g)
@@ -113,7 +116,7 @@ class TensorCertificate:
 class Steps:
     """Steps of L-BFGS with the factor of a Hessian: products with its inverse are linear, so that one a pass will do."""
 
-    factor: TensorFactor
+    factor: AnyFactor
     pairs: Pairs = field(default_factory=list)
     last: tuple[Array, Array] | None = None
 
@@ -169,9 +172,9 @@ class QuasiNewtonOnTensors:
         newton = Newton(watch_divergence=False, strict=False)
         return continue_with_newton(newton, objective, e.w, recorder, tol, max_iter - len(recorder.records))
 
-    def _start(self, f: DevicePasses, x: Array, recorder: Recorder) -> tuple[Array, TensorFactor] | None:
+    def _start(self, f: DevicePasses, x: Array, recorder: Recorder) -> tuple[Array, AnyFactor] | None:
         """Return a point about as near as a subsample can tell, and the factor of its Hessian; None if it fails."""
-        found: tuple[Array, TensorFactor] | None = x, None  # type: ignore[assignment]
+        found: tuple[Array, AnyFactor] | None = x, None  # type: ignore[assignment]
         for k, rows in enumerate(device_sizes(f.n_rows, f.size, policy.POLICY)):
             sample = f.subsample(rows, self.seed + 2 + k)
             found = self._on_sample(sample, found[0], recorder, first=k == 0) if found is not None else None
@@ -179,7 +182,7 @@ class QuasiNewtonOnTensors:
 
     def _on_sample(
         self, f: DevicePasses, x: Array, recorder: Recorder, *, first: bool
-    ) -> tuple[Array, TensorFactor] | None:
+    ) -> tuple[Array, AnyFactor] | None:
         """Return about the minimiser over a subsample, and the factor of the last Hessian on the way.
 
         A step that leads up is shortened. Of many weights a Hessian serves several steps, as long as these do. Only on
@@ -215,7 +218,7 @@ class QuasiNewtonOnTensors:
         self,
         f: DevicePasses,
         x: Array,
-        factor: TensorFactor,
+        factor: AnyFactor,
         certificate: TensorCertificate,
         recorder: Recorder,
         max_iter: int,

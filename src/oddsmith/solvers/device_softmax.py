@@ -160,6 +160,22 @@ class ClassPreconditioner:
         return math.sqrt(max(float(b @ self.solve(b)), 0.0))
 
 
+class Search:
+    """Ends a search in low precision at its goal, or where rounding keeps the gradient from getting smaller."""
+
+    def __init__(self, f: ClassTensors, goal: float) -> None:
+        self.f, self.goal, self.norms, self.best = f, goal, [math.inf], None
+
+    def ends(self, e: ObjectiveValue) -> bool:
+        """Whether the search ends here; the best point so far is kept."""
+        norm, wait = prior_norm(e, self.f), policy.POLICY.softmax_patience
+        if norm < min(self.norms) or self.best is None:
+            self.best = e.w
+        self.norms.append(norm)
+        stalled = len(self.norms) > 2 * wait and min(self.norms[-wait:]) > 0.8 * min(self.norms[:-wait])
+        return norm <= self.goal or stalled
+
+
 @dataclass(frozen=True, kw_only=True)
 class SoftmaxOnTensors:
     """L-BFGS in half precision, corrected by gradients in float64, with a certificate from the prior.
@@ -235,11 +251,11 @@ class SoftmaxOnTensors:
             goal = max(settings.softmax_goal * limit, progress * left)
             preconditioner.at(x)
 
-            def reached(d: ObjectiveValue, goal: float = goal) -> bool:
-                return prior_norm(d, f) <= goal
-
             passes, most = f.state.passes, min(steps, settings.softmax_iterations)
-            x = lbfgs_by_slopes(ShiftedObjective(low, shift), near, preconditioner, reached, most, pairs).w
+            search = Search(f, goal)
+            last = lbfgs_by_slopes(ShiftedObjective(low, shift), near, preconditioner, search.ends, most, pairs)
+            search.ends(last)
+            x = search.best
             steps -= f.state.passes - passes
             e = exact.evaluate(x)
             recorder.add(e, 1.0)

@@ -217,14 +217,15 @@ class Policy:
     softmax_overshoot: float = 0.5
     softmax_start_iterations: int = 12
     softmax_iterations: int = 40
-    softmax_progress: tuple[float, float] = (0.02, 1e-4)
+    softmax_progress: tuple[float, float] = (0.005, 1e-4)
     softmax_goal: float = 0.3
+    softmax_patience: int = 3
     softmax_enough: float = 0.7
     softmax_intercept_steps: int = 3
     """Softmax on a device: rows of a subsample, at least; share of the rows that the preconditioner is from; pairs that L-BFGS keeps; the slope at the end of a step,
     against that at its beginning, from which it is too long; iterations on a subsample, and between two gradients in
     float64; what such a search leaves of the gradient, uncorrected and corrected; the gradient, against that which the
-    tolerance allows, to search for, and to end at; Newton steps of the intercepts at the end (H200, 1,281,167 × 768 of
+    tolerance allows, to search for, and to end at; evaluations without progress after which such a search ends; Newton steps of the intercepts at the end (H200, 1,281,167 × 768 of
     1,000 classes: about 45 passes)."""
     inverse_iterations: int = 8
     """Steps of inverse iteration that guess the smallest eigenvalue, which a factor then bounds."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
-from oddsmith.numerics import EPS
+from oddsmith.numerics import EPS, SpdFactor
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class TensorFactor:
     def of(cls, A: Any) -> TensorFactor:
         """Return the factor of a matrix; nothing waits for it."""
         L, info = torch.linalg.cholesky_ex(A)
-        return cls(L, info.to(torch.float64)[None])
+        return cls(L, info[None])
 
     def solve(self, b: Any) -> Any:
         """Return ``A⁻¹ b``."""
@@ -44,6 +44,10 @@ class ShiftedFactor:
     @classmethod
     def of(cls, A: Any, theta: float) -> ShiftedFactor:
         """Shift a matrix; ``smallest``, less what rounding takes, bounds its eigenvalues if the factor exists."""
-        diagonal = A.diagonal()
+        diagonal = A.diagonal().clone()
         rounding = 4.0 * EPS * len(A) ** 2
         return cls(TensorFactor.of(A - torch.diag(theta * diagonal)), (theta - rounding) * float(diagonal.min()))
+
+
+AnyFactor: TypeAlias = TensorFactor | SpdFactor
+"""The factor of a matrix on the device, or of a small one in memory."""

@@ -26,6 +26,10 @@ def logistic_tiles(
     columns = along + (tl.arange(0, L) * V)[None, None, :, None] + tl.arange(0, V)[None, None, None, :]
     inside = columns < M
     weights = tl.load(w + columns, mask=inside, other=0.0).to(wide)
+    if CENTRED:
+        middle = tl.load(center + columns, mask=inside, other=0.0).to(wide)
+    if LONGEST or CURVATURE:
+        scale = tl.load(inverse + columns, mask=inside, other=0.0).to(wide if CURVATURE else tl.float32)
     gradient = tl.zeros([S, BN, L, V], dtype=wide)
     residual = tl.zeros([BN], dtype=wide)
     loss = tl.zeros([BN], dtype=tl.float64)
@@ -40,7 +44,7 @@ def logistic_tiles(
         z = tl.load(X + source[None, :, None, None] * stride + columns, mask=mask, other=0.0).to(wide)
         y = tl.load(t + source, mask=there, other=0).to(wide)
         if CENTRED:
-            z -= tl.load(center + columns, mask=inside, other=0.0).to(wide)
+            z -= middle
         a = tl.sum(tl.sum(tl.sum(z * weights, axis=3), axis=0), axis=1) + intercept
         e = tl.exp(-tl.abs(a))
         p = tl.where(a >= 0, 1.0, e) / (1.0 + e)
@@ -58,12 +62,12 @@ def logistic_tiles(
         residual += r
         loss += tl.where(there, value, 0.0).to(tl.float64)
         if LONGEST:
-            short = z.to(tl.float32) * tl.load(inverse + columns, mask=inside, other=0.0).to(tl.float32)
+            short = z.to(tl.float32) * scale.to(tl.float32)
             norms = tl.sum(tl.sum(tl.sum(short * short, axis=3), axis=0), axis=1)
             longest = tl.maximum(longest, tl.where(there, norms, 0.0))
         if CURVATURE:
             root = tl.sqrt(tl.where(there, h, 0.0))
-            scaled = root[None, :, None, None] * z * tl.load(inverse + columns, mask=inside, other=0.0).to(wide)
+            scaled = root[None, :, None, None] * z * scale
             if not EXACT:
                 scaled = tl.minimum(tl.maximum(scaled, -65000.0), 65000.0)
             where = row[None, :, None, None] * width + 1 + columns

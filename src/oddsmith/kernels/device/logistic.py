@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Any
+
 import torch
 
 from oddsmith.kernels.device.tensors import Tensor, chunks, has_triton, on_device
@@ -85,7 +88,7 @@ def _fused(
 
     N, M = len(X) if rows is None else len(rows), X.shape[1]
     BN, S, L, V, warps = tile_shape(M, X.element_size(), exact=exact, centred=centred, writes=B is not None)
-    programs = min(-(-N // BN), PROGRAMS_PER_PROCESSOR * _processors(X))
+    programs = min(-(-N // BN), PROGRAMS_PER_PROCESSOR * _processors(X.device))
     out = torch.empty((programs, S * L * V + 3), dtype=torch.float64, device=X.device)
     logistic_tiles[(programs,)](
         X, t, t if s is None else s, t if rows is None else rows, w, center, inverse, out, out if B is None else B, b,
@@ -117,5 +120,6 @@ def tile_shape(
     return max(1, rows // 2 if exact and BM > 512 else rows), BM // (L * V), L, V, 4
 
 
-def _processors(X: Tensor) -> int:
-    return int(torch.cuda.get_device_properties(X.device).multi_processor_count) if X.is_cuda else 4
+@lru_cache(maxsize=8)
+def _processors(device: Any) -> int:
+    return int(torch.cuda.get_device_properties(device).multi_processor_count) if device.type == "cuda" else 4

@@ -42,15 +42,19 @@ def softmax_sums(
     wide: Any = torch.float64 if exact else torch.float32
     kind: Any = torch.float16 if X.is_cuda and not exact else wide
     parts = 2 if kind == torch.float16 and precision == 1 else 1
-    G, sums = on_device(X, (K, M), wide), on_device(X, 1 + K)
+    G, sums = on_device(X, (K, M)), on_device(X, 1 + K)
     weights = split(W, kind, parts).reshape(K, parts * M).T.contiguous()
     factor = RESIDUAL_SCALE if kind == torch.float16 else 1.0
     for part, Z in packed_chunks(X, rows, center, inverse, kind, K, copies=parts):
         A = summed_product(Z.reshape(len(Z), parts * M), weights, None, wide)
         R = residuals(A, b, t[part], None if s is None else s[part], sums, kind, parts, factor)
-        G = summed_product(R.reshape(len(R) * parts, K).T, Z.reshape(len(R) * parts, M), G, wide)
+        R, Z = R.reshape(len(R) * parts, K), Z.reshape(len(R) * parts, M)
+        if exact:
+            G.addmm_(R.T, Z)
+        else:
+            G += summed_product(R.T, Z, None, wide)
         del A, R, Z  # the next chunk takes their place
-    return sums[0], torch.cat([sums[1:, None], G.to(torch.float64) / factor], dim=1)
+    return sums[0], torch.cat([sums[1:, None], G / factor], dim=1)
 
 
 def packed_chunks(
