@@ -122,10 +122,9 @@ class DeviceSource:
         """Return about ``rows`` row numbers, one at random from each of equally long stretches of the data."""
         count = min(rows, self.n_rows)
         generator = torch.Generator(device=self.X.device).manual_seed(seed)
-        jitter = torch.rand(count, generator=generator, dtype=torch.float64, device=self.X.device)
-        places = torch.arange(count, dtype=torch.float64, device=self.X.device) + jitter
-        places = (places * (self.n_rows / count)).to(torch.int64).clamp(max=self.n_rows - 1)
-        return places if self.rows is None else self.rows[places]
+        places = torch.rand(count, generator=generator, dtype=torch.float64, device=self.X.device)
+        places.add_(torch.arange(count, device=self.X.device)).mul_(self.n_rows / count * (1.0 - 1e-12))
+        return places.to(torch.int64) if self.rows is None else self.rows[places.to(torch.int64)]
 
     def take(self, rows: int, seed: int) -> DeviceBlock:
         """Return about ``rows`` rows from across the data, copied together on the device."""
@@ -139,6 +138,14 @@ class DeviceSource:
             return replace(self, rows=self.spread(rows, seed), slice_rows=None)
         part = self.take(rows, seed)
         return DeviceSource(X=part.X, t=part.t, K=self.K, s=part.s)
+
+    def thinned(self, rows: int) -> DeviceSource:
+        """Return about ``rows`` rows of a subsample, evenly spread."""
+        step = max(1, self.n_rows // max(1, rows))
+        if self.rows is not None:
+            return replace(self, rows=self.rows[::step].contiguous())
+        s = None if self.s is None else self.s[::step].contiguous()
+        return replace(self, X=self.X[::step].contiguous(), t=self.t[::step].contiguous(), s=s)
 
     def sample(self, rows: int, seed: int) -> MemorySource:
         """Return about ``rows`` rows from across the data, in memory."""

@@ -14,12 +14,12 @@ from oddsmith.engines.gpu import DeviceBlock, DeviceSource
 from oddsmith.kernels.device.logistic import logistic_sums
 from oddsmith.kernels.device.tensors import chunks, summed_product
 from oddsmith.likelihood.objective import ObjectiveState
-from oddsmith.numerics import Array, SpdFactor, factor_spd
+from oddsmith.numerics import Array
 from oddsmith.priors import Quadratic
 from oddsmith.rows.device import Tensor
 from oddsmith.solvers import policy
 from oddsmith.solvers.base import ObjectiveValue
-from oddsmith.solvers.tensor_factor import AnyFactor, TensorFactor
+from oddsmith.solvers.tensor_factor import AnyFactor, SmallFactor, TensorFactor
 
 NEAR_CENTER = 8.0
 """How far, in units of their spread, columns may be from zero so that their centre is taken off sums, not rows."""
@@ -60,7 +60,13 @@ class DeviceLogistic:
 
     def subsample(self, rows: int, seed: int) -> DeviceLogistic:
         """Return the objective over about ``rows`` rows from across the data, scaled up to all."""
-        source = self.source.subsample(rows, seed)
+        return self._over(self.source.subsample(rows, seed))
+
+    def thinned(self, rows: int) -> DeviceLogistic:
+        """Return the objective over about ``rows`` rows of a subsample, scaled up to all."""
+        return self._over(self.source.thinned(rows))
+
+    def _over(self, source: DeviceSource) -> DeviceLogistic:
         state = ObjectiveState(max_row_norm2=0.0)
         return replace(self, source=source, fraction=source.weight / self.weight, state=state)
 
@@ -86,9 +92,8 @@ class DeviceLogistic:
         sums, H = self._hessian(at, exact=False)
         if self.few:
             numbers = torch.cat([sums, H.ravel()]).cpu().numpy()
-            small = factor_spd(self._complete(numbers[len(sums) :].reshape(H.shape)))
-            e, step = self._evaluation(x, numbers[: len(sums)], small)
-            return e, step if small.complete else np.full_like(step, np.nan), small
+            small = SmallFactor.of(self._complete(numbers[len(sums) :].reshape(H.shape)))
+            return *self._evaluation(x, numbers[: len(sums)], small), small
         factor = TensorFactor.of(self._complete_there(H))
         return *self._fetch(x, at, sums, factor), factor
 
@@ -99,19 +104,20 @@ class DeviceLogistic:
         return once._complete(H.cpu().numpy()) if self.few else once._complete_there(H)
 
     def _complete(self, gram: Array) -> Array:
-        """Return the Hessian of rows whose Gram matrix is given, in memory."""
-        H = np.asarray(gram[: self.size, : self.size], dtype=np.float64) / self.fraction
+        """Return the Hessian of rows whose Gram matrix is given, the intercept last, in memory."""
+        P = self.size
+        H = np.roll(gram[:P, :P], (1, 1), (0, 1)).astype(np.float64) / self.fraction
         if self.penalty is not None:
-            self.penalty.add_to(H, 1, self.size)
-        fixed = self.free == 0.0
-        H[fixed] = H[:, fixed] = 0.0
-        H[fixed, fixed] = max(1.0, self.weight)
+            self.penalty.add_to(H, 1, P)
+        if not self.free.all():
+            H = H * self.free * self.free[:, None] + np.diag((1.0 - self.free) * max(1.0, self.weight))
         return H
 
     def _complete_there(self, gram: Tensor) -> Tensor:
         """The same on the device."""
-        Q = self.to_device(np.zeros(self.size) if self.penalty is None else self.penalty.Q)
-        H = torch.add(Q if Q.ndim == 2 else torch.diag(Q), gram[: self.size, : self.size], alpha=1.0 / self.fraction)
+        P, Q = self.size, self.to_device(np.zeros(self.size) if self.penalty is None else self.penalty.Q)
+        gram = torch.roll(gram[:P, :P], (1, 1), (0, 1))
+        H = torch.add(Q if Q.ndim == 2 else torch.diag(Q), gram, alpha=1.0 / self.fraction)
         if not self.free.all():
             free = self.to_device(self.free)
             H = H * free * free[:, None] + torch.diag((1.0 - free) * max(1.0, self.weight))
@@ -140,7 +146,8 @@ class DeviceLogistic:
 
     def _sums(self, block: DeviceBlock, at: Tensor, *, exact: bool, longest: bool = False, B: Any = None) -> Tensor:
         M, centred = self.size - 1, self.centred or B is not None
-        b, w, center, inverse = at[0 if centred else 1 :][:1], *(at[2 + k * M :][:M] for k in range(3))
+        centred_b, b, w, center, inverse, _ = at.split([1, 1, M, M, M, 2 * M + 2])
+        b = centred_b if centred else b
         return logistic_sums(
             block.X, block.t, block.s, w, b, center, inverse,
             exact=exact, longest=longest, centred=centred, rows=block.rows, B=B,
@@ -149,14 +156,14 @@ class DeviceLogistic:
     def _fetch(self, x: Array, at: Tensor, sums: Any, factor: AnyFactor) -> tuple[ObjectiveValue, Array]:
         """Return the evaluation and the step; NaN where the factor is not that of a definite matrix."""
         P = self.size
-        if isinstance(factor, SpdFactor):
+        if isinstance(factor, SmallFactor):
             return self._evaluation(x, sums.cpu().numpy(), factor)
         g = torch.addcmul(at[-2 * P : -P], sums[2:], at[-P:])
         numbers = torch.cat([sums, factor.solve(g), factor.info]).cpu().numpy()
         step = numbers[P + 2 : -1]
         return self._evaluation(x, numbers[: P + 2], None)[0], step if numbers[-1] == 0.0 else np.full(P, np.nan)
 
-    def _evaluation(self, x: Array, sums: Array, factor: SpdFactor | None) -> tuple[ObjectiveValue, Array]:
+    def _evaluation(self, x: Array, sums: Array, factor: SmallFactor | None) -> tuple[ObjectiveValue, Array]:
         """Return the evaluation that sums give, and the step that a factor in memory gives."""
         loss, (slope, factors) = float(sums[0]) / self.fraction, self._slope(x)
         if self.state.max_row_norm2 is None:

@@ -42,6 +42,9 @@ class DevicePasses(Protocol):
     def subsample(self, rows: int, seed: int) -> DevicePasses:
         """Return the objective over about so many rows, scaled up to all."""
 
+    def thinned(self, rows: int) -> DevicePasses:
+        """Return the objective over about so many rows of a subsample, scaled up to all."""
+
     def evaluate(self, x: Array, factor: AnyFactor, *, exact: bool = False) -> tuple[ObjectiveValue, Array]:
         """Return value and gradient, and the step that a factor gives."""
 
@@ -157,13 +160,14 @@ class QuasiNewtonOnTensors:
     def minimise(self, objective: OnDevice, w: Array, *, tol: float, max_iter: int) -> SolverResult:
         recorder = Recorder(objective, "L-BFGS on all rows")
         f: DevicePasses = objective.on_device()
-        start = self._start(f, w, recorder)  # 1
+        sizes = device_sizes(f.n_rows, f.size, policy.POLICY)
+        sample = f.subsample(sizes[-1], self.seed)
+        start = self._start(sample, sizes, w, recorder)  # 1
         if start is None:
             newton = Newton(watch_divergence=not objective.has_prior)
             return continue_with_newton(newton, objective, w, recorder, tol, max_iter)
         rows = policy.POLICY.device_certificate_rows[f.size > policy.POLICY.many_weights] * f.size
-        sample = f.subsample(min(f.n_rows // 4, rows), self.seed + 1)
-        certificate = TensorCertificate(objective=objective, sample=sample, tol=tol)
+        certificate = TensorCertificate(objective=objective, sample=sample.thinned(rows), tol=tol)
         e = self._on_all_rows(f, *start, certificate, recorder, max_iter)
         if self.polish:
             return polished(objective, e, recorder, tol, max_iter)  # 4
@@ -172,12 +176,16 @@ class QuasiNewtonOnTensors:
         newton = Newton(watch_divergence=False, strict=False)
         return continue_with_newton(newton, objective, e.w, recorder, tol, max_iter - len(recorder.records))
 
-    def _start(self, f: DevicePasses, x: Array, recorder: Recorder) -> tuple[Array, AnyFactor] | None:
+    def _start(
+        self, sample: DevicePasses, sizes: tuple[int, ...], x: Array, recorder: Recorder
+    ) -> tuple[Array, AnyFactor] | None:
         """Return a point about as near as a subsample can tell, and the factor of its Hessian; None if it fails."""
-        found: tuple[Array, AnyFactor] | None = x, None  # type: ignore[assignment]
-        for k, rows in enumerate(device_sizes(f.n_rows, f.size, policy.POLICY)):
-            sample = f.subsample(rows, self.seed + 2 + k)
-            found = self._on_sample(sample, found[0], recorder, first=k == 0) if found is not None else None
+        found: tuple[Array, AnyFactor] | None = None
+        for k, rows in enumerate(sizes):
+            part = sample if rows == sizes[-1] else sample.thinned(rows)
+            found = self._on_sample(part, x if found is None else found[0], recorder, first=k == 0)
+            if found is None:
+                break
         return found
 
     def _on_sample(

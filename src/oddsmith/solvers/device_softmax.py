@@ -240,7 +240,7 @@ class SoftmaxOnTensors:
         L-BFGS that are known, and those found are added to them.
         """
         settings, exact, e = policy.POLICY, f.precise(2), None
-        pairs, steps, before = [] if pairs is None else pairs, max_iter, math.inf
+        pairs, steps, before, stuck = [] if pairs is None else pairs, max_iter, math.inf, 0
         while True:  # 3
             low = f.precise(0 if e is None and slope is None else 1)
             here = low.evaluate(x)
@@ -260,8 +260,11 @@ class SoftmaxOnTensors:
             e = exact.evaluate(x)
             recorder.add(e, 1.0)
             left = prior_norm(e, f)
-            if left <= settings.softmax_enough * limit or steps <= 0 or left > 0.9 * before:
+            stuck += left > 0.9 * before
+            if left <= settings.softmax_enough * limit or steps <= 0 or stuck > 1:
                 return self._with_intercepts(exact, e, sample, preconditioner.coupling, recorder, tol)
+            if left > 0.9 * before:  # pairs that rounding has spoilt may be why
+                pairs.clear()
             before = left
 
     def _with_intercepts(

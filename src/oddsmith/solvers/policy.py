@@ -193,11 +193,11 @@ class Policy:
     """A search goes on to this part of the gradient that a certificate needs: it costs little there."""
 
     # On a device.
-    device_rows_per_weight: tuple[int, int] = (50, 16)
+    device_rows_per_weight: tuple[int, int] = (50, 24)
     """Rows for each weight of the smaller subsample there, of few weights and of many: its error is a hundredth of the
     weights', and the larger one takes it off."""
     device_many_rows: int = 4000
-    device_share: tuple[float, float] = (0.6, 500.0)
+    device_share: tuple[float, float] = (0.75, 500.0)
     """Rows for each weight of the larger subsample, at most; and the share of the rows whose Hessian costs about a
     pass, of few weights, with the number of weights that halves it (H200, 20,000,000 × 100: three passes;
     2,000,000 × 1,000: four or five)."""
@@ -222,11 +222,12 @@ class Policy:
     softmax_patience: int = 3
     softmax_enough: float = 0.7
     softmax_intercept_steps: int = 3
-    """Softmax on a device: rows of a subsample, at least; share of the rows that the preconditioner is from; pairs that L-BFGS keeps; the slope at the end of a step,
-    against that at its beginning, from which it is too long; iterations on a subsample, and between two gradients in
-    float64; what such a search leaves of the gradient, uncorrected and corrected; the gradient, against that which the
-    tolerance allows, to search for, and to end at; evaluations without progress after which such a search ends; Newton steps of the intercepts at the end (H200, 1,281,167 × 768 of
-    1,000 classes: about 45 passes)."""
+    """Softmax on a device: rows of a subsample, at least; share of the rows that the preconditioner is from; pairs that
+    L-BFGS keeps; the slope at the end of a step, against that at its beginning, from which it is too long; iterations
+    on a subsample, and between two gradients in float64; what such a search leaves of the gradient, uncorrected and
+    corrected; the gradient, against that which the tolerance allows, to search for, evaluations without progress after
+    which a search ends, and the gradient to end at; Newton steps of the intercepts at the end (H200, 1,281,167 × 768 of
+    1,000 classes: about 50 passes)."""
     inverse_iterations: int = 8
     """Steps of inverse iteration that guess the smallest eigenvalue, which a factor then bounds."""
 

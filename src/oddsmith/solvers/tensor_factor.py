@@ -1,13 +1,15 @@
-"""Cholesky factors of matrices on a device."""
+"""Cholesky factors of matrices on a device, or of small ones in memory."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
+from scipy.linalg.lapack import dpotrf, dpotrs
 
-from oddsmith.numerics import EPS, SpdFactor
+from oddsmith.numerics import EPS, Array
 
 
 @dataclass(frozen=True)
@@ -49,5 +51,24 @@ class ShiftedFactor:
         return cls(TensorFactor.of(A - torch.diag(theta * diagonal)), (theta - rounding) * float(diagonal.min()))
 
 
-AnyFactor: TypeAlias = TensorFactor | SpdFactor
+@dataclass(frozen=True)
+class SmallFactor:
+    """``A = L Lᵀ`` of a small matrix, in memory."""
+
+    L: Array
+    definite: bool
+
+    @classmethod
+    def of(cls, A: Array) -> SmallFactor:
+        """Return the factor of a matrix."""
+        L, info = dpotrf(A, lower=1, clean=0)
+        return cls(L, info == 0)
+
+    def solve(self, b: Array) -> Array:
+        """Return ``A⁻¹ b``, NaN where A is not positive definite."""
+        solution: Array = dpotrs(self.L, b, lower=1)[0] if self.definite else np.full_like(b, np.nan)
+        return solution
+
+
+AnyFactor: TypeAlias = TensorFactor | SmallFactor
 """The factor of a matrix on the device, or of a small one in memory."""

@@ -8,9 +8,9 @@ import triton.language as tl
 
 @triton.jit
 def logistic_tiles(
-    X, t, s, rows, w, center, inverse, out, B, b, N, width,
+    X, t, s, rows, w, center, inverse, out, B, b, N,
     M: tl.constexpr, stride: tl.constexpr, BN: tl.constexpr, S: tl.constexpr, L: tl.constexpr, V: tl.constexpr,
-    WEIGHTED: tl.constexpr, INDEXED: tl.constexpr, CENTRED: tl.constexpr,
+    width: tl.constexpr, WEIGHTED: tl.constexpr, INDEXED: tl.constexpr, CENTRED: tl.constexpr,
     LONGEST: tl.constexpr, EXACT: tl.constexpr, CURVATURE: tl.constexpr,
 ):  # fmt: skip
     """Sum loss, residual, gradient and longest row of every tile ``pid, pid + programs, …`` into a row of ``out``.
@@ -18,7 +18,7 @@ def logistic_tiles(
     A tile has BN rows of S × L × V columns: V of them are one load, L threads share a row, and S such loads follow on
     one another. So few threads share a row that its probability is not computed by a whole warp. M and the stride are
     constants of the compiler, which then knows how loads are aligned. With ``INDEXED`` the rows are those that ``rows``
-    names. With ``CURVATURE`` the rows ``√h (1, z · inverse)`` are written to ``B``: their Gram matrix is the Hessian.
+    names. With ``CURVATURE`` the rows ``√h (z · inverse, 1)`` are written to ``B``: their Gram matrix is the Hessian.
     """
     wide = tl.float64 if EXACT else tl.float32
     pid, programs = tl.program_id(0), tl.num_programs(0)
@@ -66,14 +66,12 @@ def logistic_tiles(
             norms = tl.sum(tl.sum(tl.sum(short * short, axis=3), axis=0), axis=1)
             longest = tl.maximum(longest, tl.where(there, norms, 0.0))
         if CURVATURE:
-            root = tl.sqrt(tl.where(there, h, 0.0))
-            scaled = root[None, :, None, None] * z * scale
+            root = tl.sqrt(tl.where(there, h, 0.0))[None, :, None, None]
+            scaled = tl.where(columns == M, root, root * z * scale)
             if not EXACT:
                 scaled = tl.minimum(tl.maximum(scaled, -65000.0), 65000.0)
-            where = row[None, :, None, None] * width + 1 + columns
-            kept = (row < N)[None, :, None, None] & (columns < width - 1)
-            tl.store(B + where, scaled.to(B.dtype.element_ty), mask=kept)
-            tl.store(B + row * width, root.to(B.dtype.element_ty), mask=row < N)
+            kept = (row < N)[None, :, None, None] & (columns < width)
+            tl.store(B + row[None, :, None, None] * width + columns, scaled.to(B.dtype.element_ty), mask=kept)
     here = out + pid * (S * L * V + 3)
     tl.store(here, tl.sum(loss, axis=0))
     tl.store(here + 1, tl.max(longest, axis=0).to(tl.float64))

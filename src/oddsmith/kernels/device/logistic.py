@@ -11,7 +11,8 @@ from oddsmith.kernels.device.tensors import Tensor, chunks, has_triton, on_devic
 
 WIDEST = 2048
 """Columns up to which a tile of rows stays in registers; beyond, products by chunks in the cache are as fast."""
-PROGRAMS_PER_PROCESSOR = 4
+PROGRAMS_PER_PROCESSOR = (4, 8)
+"""Programs of a pass, and of one that writes rows, too."""
 
 
 def logistic_sums(
@@ -34,7 +35,7 @@ def logistic_sums(
     ``z = x − center``, ``a = b + wᵀz``, ``r = s (σ(a) − t)``. Without ``exact`` rows and activations are in float32, and
     sums in float64. Without ``centred``, which suits columns whose centre is near zero against their spread, the centre
     is taken off the sums instead of the rows, and ``b`` must be ``b − wᵀ center``. ``longest`` asks for a bound of ``max ‖z · inverse‖²``. ``rows`` names the
-    rows to sum. To ``B``, where given (and then ``centred``), the rows ``√(s σ(a) σ(−a)) (1, z · inverse)`` are written, zeros behind them.
+    rows to sum. To ``B``, where given (and then ``centred``), the rows ``√(s σ(a) σ(−a)) (z · inverse, 1)`` are written, zeros behind them.
     """
     if not (has_triton(X) and X.shape[1] <= WIDEST and X.stride(1) == 1):
         b = b if centred else b + w @ center
@@ -73,9 +74,9 @@ def _by_products(
             norms = norms if s is None else norms * (s[part] > 0)
             total[1] = torch.maximum(total[1], norms.max().to(torch.float64))
         if B is not None:
-            B[start:stop, :1] = h.sqrt()[:, None]
-            B[start:stop, 1 : 1 + X.shape[1]] = h.sqrt()[:, None].to(wide) * scaled
-            B[start:stop, 1 + X.shape[1] :] = 0.0
+            B[start:stop, : X.shape[1]] = h.sqrt()[:, None].to(wide) * scaled
+            B[start:stop, X.shape[1]] = h.sqrt()
+            B[start:stop, X.shape[1] + 1 :] = 0.0
     return total
 
 
@@ -87,12 +88,13 @@ def _fused(
     from oddsmith.kernels.device.fused import logistic_tiles
 
     N, M = len(X) if rows is None else len(rows), X.shape[1]
-    BN, S, L, V, warps = tile_shape(M, X.element_size(), exact=exact, centred=centred, writes=B is not None)
-    programs = min(-(-N // BN), PROGRAMS_PER_PROCESSOR * _processors(X.device))
+    width = 0 if B is None else B.shape[1]
+    BN, S, L, V, warps = tile_shape(max(M, width), X.element_size(), exact=exact, centred=centred, writes=width > 0)
+    programs = min(-(-N // BN), PROGRAMS_PER_PROCESSOR[width > 0] * _processors(X.device))
     out = torch.empty((programs, S * L * V + 3), dtype=torch.float64, device=X.device)
     logistic_tiles[(programs,)](
         X, t, t if s is None else s, t if rows is None else rows, w, center, inverse, out, out if B is None else B, b,
-        N, 0 if B is None else B.shape[1], M=M, stride=X.stride(0), BN=BN, S=S, L=L, V=V,
+        N, M=M, stride=X.stride(0), BN=BN, S=S, L=L, V=V, width=width,
         WEIGHTED=s is not None, INDEXED=rows is not None, CENTRED=centred, LONGEST=longest, EXACT=exact,
         CURVATURE=B is not None, num_warps=warps,
     )  # fmt: skip
