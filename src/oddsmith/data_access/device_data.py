@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 
+from oddsmith.data_access.device_tables import arrays_of_table, is_table
 from oddsmith.data_access.training_data import TrainingData
 from oddsmith.engines.gpu import DeviceSource, resident
 from oddsmith.errors import InvalidInputError
@@ -47,10 +48,25 @@ def read_for_device(
         raise InvalidInputError(
             "A LaplacePrior is fitted on the CPU: pass the rows as an array in memory, without device=."
         )
-    source, classes, counts = device_source(X, y, sample_weight, device=how.get("device"))
+    names = None
+    if is_table(X):
+        X, y, sample_weight, names = arrays_of_table(X, y, sample_weight)
+    try:
+        source, classes, counts = device_source(X, y, sample_weight, device=how.get("device"))
+    except torch.OutOfMemoryError:
+        source = None  # its traceback would keep tensors
+    if source is None:
+        torch.cuda.empty_cache()
+        raise InvalidInputError(
+            "The device ran out of memory for the labels, before the fit began: it has "
+            f"{torch.cuda.mem_get_info()[0] / 1e9:.3g} GB left. Free tensors, or give fewer rows. A fit takes a tenth of "
+            "the size of its rows and 0.2 GB beside them."
+        )
     if reset:
         model.n_features_in_ = source.shape.M
         vars(model).pop("feature_names_in_", None)
+        if names is not None:
+            model.feature_names_in_ = np.array(names, dtype=object)
         vars(model).pop("design_", None)
     elif source.shape.M != model.n_features_in_ or classes.tolist() != model.classes_.tolist():
         raise InvalidInputError(

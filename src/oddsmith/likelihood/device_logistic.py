@@ -105,8 +105,10 @@ class DeviceLogistic:
 
     def _complete(self, gram: Array) -> Array:
         """Return the Hessian of rows whose Gram matrix is given, the intercept last, in memory."""
-        P = self.size
-        H = np.roll(gram[:P, :P], (1, 1), (0, 1)).astype(np.float64) / self.fraction
+        P, M = self.size, self.size - 1
+        H = np.empty((P, P))
+        H[0, 0], H[0, 1:], H[1:, 0], H[1:, 1:] = gram[M, M], gram[M, :M], gram[M, :M], gram[:M, :M]
+        H /= self.fraction
         if self.penalty is not None:
             self.penalty.add_to(H, 1, P)
         if not self.free.all():

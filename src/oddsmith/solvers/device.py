@@ -17,7 +17,7 @@ def device_sizes(n_rows: int, P: int, settings: policy.Policy) -> tuple[int, int
     """Return how many rows the subsamples have, of two classes: each takes off what the one before is wrong by.
 
     >>> device_sizes(20_000_000, 101, policy.POLICY)
-    (5050, 45168, 404000)
+    (5050, 55319, 606000)
     """
     few = settings.device_rows_per_weight[P > settings.many_weights] * P
     share, halved = settings.device_share

@@ -112,6 +112,8 @@ def lbfgs_by_slopes(
             else:
                 break
             f = objective.evaluate(e.w - step * p)
+        if not (math.isfinite(f.value) and f.value <= e.value + 1e-3 * abs(e.value)):
+            break
         add_pair(pairs, f.w - e.w, f.gradient - e.gradient, memory)
         e = f
     return e
@@ -136,7 +138,7 @@ class ClassPreconditioner:
     def at(self, w: Any) -> None:
         """Take the curvature at ``w``."""
         own, first, second = self.f.class_moments(w, self.vectors / self.root[:, None])
-        self.own = own.clamp(min=1e-3 * float(own.mean()))[:, None]
+        self.own = own.clamp(min=max(1e-3 * float(own.mean()), 1e-9 * self.f.weight))[:, None]
         self.mean = first / self.own
         self.diagonal = (second - first * self.mean).clamp(min=0.0) + self.q
 
@@ -157,7 +159,7 @@ class ClassPreconditioner:
         return (p - p.mean(dim=0)).ravel()
 
     def norm(self, b: Any) -> float:
-        return math.sqrt(max(float(b @ self.solve(b)), 0.0))
+        return math.sqrt(max(float(b @ self.solve(b)), 1e-300))
 
 
 class Search:

@@ -196,7 +196,7 @@ class Policy:
     device_rows_per_weight: tuple[int, int] = (50, 24)
     """Rows for each weight of the smaller subsample there, of few weights and of many: its error is a hundredth of the
     weights', and the larger one takes it off."""
-    device_many_rows: int = 4000
+    device_many_rows: int = 6000
     device_share: tuple[float, float] = (0.75, 500.0)
     """Rows for each weight of the larger subsample, at most; and the share of the rows whose Hessian costs about a
     pass, of few weights, with the number of weights that halves it (H200, 20,000,000 × 100: three passes;
@@ -205,7 +205,7 @@ class Policy:
     device_contraction: float = 0.3
     """How far a search on a subsample there goes, in units of its sampling error; and the decrement that a Newton step
     leaves, in units of its square."""
-    device_certificate_rows: tuple[int, int] = (2000, 30)
+    device_certificate_rows: tuple[int, int] = (3000, 30)
     """Rows for each weight, of few weights and of many, whose Hessian in float64 certifies."""
     device_shifts: tuple[float, ...] = (0.25, 0.03, 4e-3, 5e-4, 6e-5, 8e-6, 1e-6, 1e-7, 1e-8)
     """Parts of its diagonal that are taken off that Hessian, one after the other, to bound its smallest eigenvalue."""

@@ -60,8 +60,8 @@ class SmallFactor:
 
     @classmethod
     def of(cls, A: Array) -> SmallFactor:
-        """Return the factor of a matrix."""
-        L, info = dpotrf(A, lower=1, clean=0)
+        """Return the factor of a symmetric matrix, which is overwritten."""
+        L, info = dpotrf(A.T, lower=1, clean=0, overwrite_a=1)
         return cls(L, info == 0)
 
     def solve(self, b: Array) -> Array:

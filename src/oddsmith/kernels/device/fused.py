@@ -36,10 +36,16 @@ def logistic_tiles(
     longest = tl.zeros([BN], dtype=tl.float32)
     intercept = tl.load(b).to(wide)
     tiles = tl.cdiv(N, BN)
+    source = (pid * BN + tl.arange(0, BN)).to(tl.int64)
+    if INDEXED:
+        source = tl.load(rows + source, mask=source < N, other=0)
     for tile in range(pid, tiles, programs):
         row = (tile * BN + tl.arange(0, BN)).to(tl.int64)
         there = row < N
-        source = tl.load(rows + row, mask=there, other=0) if INDEXED else row
+        if INDEXED:  # the numbers of the next rows are there when they are needed
+            ahead = tl.load(rows + row + programs * BN, mask=row + programs * BN < N, other=0)
+        else:
+            source = row
         mask = there[None, :, None, None] & inside
         z = tl.load(X + source[None, :, None, None] * stride + columns, mask=mask, other=0.0).to(wide)
         y = tl.load(t + source, mask=there, other=0).to(wide)
@@ -72,6 +78,8 @@ def logistic_tiles(
                 scaled = tl.minimum(tl.maximum(scaled, -65000.0), 65000.0)
             kept = (row < N)[None, :, None, None] & (columns < width)
             tl.store(B + row[None, :, None, None] * width + columns, scaled.to(B.dtype.element_ty), mask=kept)
+        if INDEXED:
+            source = ahead
     here = out + pid * (S * L * V + 3)
     tl.store(here, tl.sum(loss, axis=0))
     tl.store(here + 1, tl.max(longest, axis=0).to(tl.float64))
