@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 from oddsmith.data_access.device_tables import arrays_of_table, is_table
 from oddsmith.data_access.training_data import TrainingData
-from oddsmith.engines.gpu import DeviceSource, resident
+from oddsmith.engines.gpu import DeviceSource, register, resident
 from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import Array
 from oddsmith.priors import LaplacePrior
@@ -179,4 +180,7 @@ def on_its_way(source: DeviceSource) -> DeviceSource:
     free, _ = torch.cuda.mem_get_info(source.device)
     room, slices = free * (1.0 - HEADROOM), max(1, (1 << 28) // row)
     sliced = DeviceSource(X=source.X, t=source.t, K=source.K, s=source.s, slice_rows=slices)
-    return resident(sliced) if row * source.n_rows + 2 * row * slices <= room else sliced
+    if row * source.n_rows + 2 * row * slices <= room:
+        return resident(sliced)
+    X = source.X.detach()  # a tensor of its own: with it the registration ends
+    return replace(sliced, X=X, registered=register(X))

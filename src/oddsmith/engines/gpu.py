@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -40,7 +41,7 @@ class DeviceSource:
     """Rows, class codes and weights as tensors: what `MemorySource` is for arrays.
 
     ``X`` lies on ``device``; or in memory, and its slices of ``slice_rows`` are copied over in every pass. Codes and
-    weights lie on the device in any case. Where ``rows`` are given, only the rows that they name count.
+    weights lie on the device in any case; ``registered`` rows are copied straight from where they are. Where ``rows`` are given, only the rows that they name count.
     """
 
     X: Tensor
@@ -49,6 +50,7 @@ class DeviceSource:
     s: Tensor | None = None
     slice_rows: int | None = None
     rows: Tensor | None = None
+    registered: bool = False
 
     transform = None
     drawn = None
@@ -109,7 +111,8 @@ class DeviceSource:
             return lambda: self.X[start:stop].to(self.device)
         stream = _copy_stream(self.device)
         with torch.cuda.stream(stream):
-            X = self.X[start:stop].pin_memory().to(self.device, non_blocking=True)
+            part = self.X[start:stop]
+            X = (part if self.registered else part.pin_memory()).to(self.device, non_blocking=True)
 
         def wait() -> Tensor:
             torch.cuda.current_stream(self.device).wait_stream(stream)
@@ -156,6 +159,22 @@ class DeviceSource:
     def kept(self) -> DeviceSource:
         """Return the source itself: rows are as they are."""
         return self
+
+
+def register(X: Tensor) -> bool:
+    """Pin the pages of rows in memory where they are, as long as the tensor lives; return whether that worked.
+
+    It costs as much as half a pass (24 GB/s, H200), and takes a copy in memory out of every one.
+    """
+    if X.is_pinned():
+        return True
+    if not X.is_contiguous():
+        return False
+    runtime = torch.cuda.cudart()
+    if int(runtime.cudaHostRegister(X.data_ptr(), X.numel() * X.element_size(), 0)) != 0:
+        return False
+    weakref.finalize(X, runtime.cudaHostUnregister, X.data_ptr())
+    return True
 
 
 @lru_cache(maxsize=8)

@@ -19,7 +19,7 @@ from oddsmith.priors import GaussianPrior
 from oddsmith.records import Certificate
 from oddsmith.rows.device import Tensor
 from oddsmith.solvers.device_softmax import SoftmaxOnTensors, TensorRecorder
-from oddsmith.solvers.lbfgs import Pair, Pairs
+from oddsmith.solvers.lbfgs import Pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ def sweep_scales(problem: Problem, scales: Sequence[float]) -> Iterator[SweepPoi
     Q = unit.Q
     for scale in scales:
         f, recorder = replace(unit, Q=unit.Q / scale**2), TensorRecorder(objective, "mixed-precision refinement")
-        pairs, Q = [_with_prior(pair, f.Q - Q, unit.shape) for pair in pairs], f.Q
+        pairs, Q = _with_prior(pairs, f.Q - Q, unit.shape), f.Q
         before = f.state.passes
         if preconditioner is None:
             preconditioner, sample, x = solver.start(f, x, recorder)
@@ -70,11 +70,15 @@ def sweep_scales(problem: Problem, scales: Sequence[float]) -> Iterator[SweepPoi
         yield SweepPoint(scale, W, b, replace(certificate, passes=f.state.passes - before))
 
 
-def _with_prior(pair: Pair, change: Tensor, shape: tuple[int, int]) -> Pair:
-    """Return a pair of L-BFGS after a change of the prior's precision."""
-    dx, dg, curvature = pair
-    more = (dx.reshape(shape) * change).ravel()
-    return dx, dg + more, float(curvature) + float(dx @ more)
+def _with_prior(pairs: Pairs, change: Tensor, shape: tuple[int, int]) -> Pairs:
+    """Return the pairs of L-BFGS after a change of the prior's precision, if that leaves of them more than rounding."""
+    changed: Pairs = []
+    for dx, dg, curvature in pairs:
+        more = (dx.reshape(shape) * change).ravel()
+        after = float(curvature) + float(dx @ more)
+        if after > 0.05 * float(curvature):
+            changed.append((dx, dg + more, after))
+    return changed
 
 
 class Path:

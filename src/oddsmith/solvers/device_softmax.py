@@ -244,8 +244,8 @@ class SoftmaxOnTensors:
         settings, exact, e = policy.POLICY, f.precise(2), None
         pairs, steps, before, stuck = [] if pairs is None else pairs, max_iter, math.inf, 0
         while True:  # 3
-            low = f.precise(0 if e is None and slope is None else 1)
-            here = low.evaluate(x)
+            low = exact if stuck else f.precise(0 if e is None and slope is None else 1)
+            here = e if stuck and e is not None else low.evaluate(x)
             shift = e.gradient - here.gradient if e is not None else torch.zeros_like(x) if slope is None else slope
             near = replace(here, value=here.value + float(shift @ x), gradient=here.gradient + shift)
             limit, left = math.sqrt(2.0 * here.allowed_gap(tol)), prior_norm(near, f)
@@ -265,7 +265,7 @@ class SoftmaxOnTensors:
             stuck += left > 0.9 * before
             if left <= settings.softmax_enough * limit or steps <= 0 or stuck > 1:
                 return self._with_intercepts(exact, e, sample, preconditioner.coupling, recorder, tol)
-            if left > 0.9 * before:  # pairs that rounding has spoilt may be why
+            if left > 0.9 * before:  # rounding has spoilt the search: it goes on in float64
                 pairs.clear()
             before = left
 

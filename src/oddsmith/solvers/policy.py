@@ -201,7 +201,7 @@ class Policy:
     """Rows for each weight of the larger subsample, at most; and the share of the rows whose Hessian costs about a
     pass, of few weights, with the number of weights that halves it (H200, 20,000,000 × 100: three passes;
     2,000,000 × 1,000: four or five)."""
-    device_sampling_error: float = 0.5
+    device_sampling_error: float = 1.0
     device_contraction: float = 0.3
     """How far a search on a subsample there goes, in units of its sampling error; and the decrement that a Newton step
     leaves, in units of its square."""

@@ -116,7 +116,7 @@ def tile_shape(
     if writes:  # more threads share a row, so that its columns stay in registers
         L = min(32, BM // V)
         return max(4, min(16, 2048 // BM)), BM // (L * V), L, V, 4
-    L = 4 if BM <= 128 and (centred or not exact) else 8
+    L = 4 if BM <= 128 and (centred or not exact) else min(8, BM // V)
     # H200, TB/s in float32 and in float64: 4.3 and 2.5 at 100 columns, 3.4 and 2.4 at 1,000.
     rows = 4096 // BM if BM <= 512 else 8192 // BM
     return max(1, rows // 2 if exact and BM > 512 else rows), BM // (L * V), L, V, 4
