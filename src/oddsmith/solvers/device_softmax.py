@@ -280,11 +280,15 @@ class SoftmaxOnTensors:
         B, near = _definite(sample.class_curvature(e.w)), None
         smallest, moved = float(torch.linalg.eigvalsh(B)[0]), 0.0
         B = torch.linalg.cholesky(B) if smallest > 1e-9 else B
+        best: tuple[float, ObjectiveValue] = math.inf, e
         for k in range(most + 1):
             g = e.gradient.reshape(K, P)[:, 0]
             square = float(g @ torch.cholesky_solve(g[:, None], B)[:, 0])
             gap, rest = self._gap(e, f, square, smallest, moved, coupling)
-            if gap <= max(1.5 * rest, 0.8 * e.allowed_gap(tol)) or not math.isfinite(gap) or k == most:
+            if not gap < best[0]:
+                break
+            best = gap, e
+            if gap <= max(1.5 * rest, 0.8 * e.allowed_gap(tol)) or k == most:
                 break
             near = torch.linalg.inv(_definite(f.precise(1).class_curvature(e.w))) if near is None else near
             x: Any = e.w.reshape(K, P) + 0.0
@@ -292,7 +296,7 @@ class SoftmaxOnTensors:
             moved += 2.0 * float((near @ g).abs().max())
             e = f.evaluate(x.ravel())
             recorder.add(e, 1.0)
-        gap = gap if math.isfinite(gap) else np.inf
+        gap, e = best
         certificate = Certificate(
             converged=bool(gap <= e.allowed_gap(tol)),
             gap=gap,

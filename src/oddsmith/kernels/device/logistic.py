@@ -114,8 +114,8 @@ def tile_shape(
     """
     V, BM = 16 // itemsize, max(32, 1 << (M - 1).bit_length())
     if writes:  # more threads share a row, so that its columns stay in registers
-        L = min(32, BM // V)
-        return max(4, min(16, 2048 // BM)), BM // (L * V), L, V, 4
+        L = max(min(32, BM // V), BM // 16)
+        return max(2, min(16, 2048 // BM)), BM // (L * V), L, V, 4
     L = 4 if BM <= 128 and (centred or not exact) else min(8, BM // V)
     # H200, TB/s in float32 and in float64: 4.3 and 2.5 at 100 columns, 3.4 and 2.4 at 1,000.
     rows = 4096 // BM if BM <= 512 else 8192 // BM

@@ -137,21 +137,22 @@ def class_curvature(
     *,
     exact: bool,
 ) -> Tensor:
-    """Return ``Σ s (diag(p) − p pᵀ)``, K × K: the Hessian between the intercepts, in float64 or to three digits."""
+    """Return ``Σ s (diag(p) − p pᵀ)``, K × K: the Hessian between the intercepts, in float64 or to three digits.
+
+    Its rows sum to zero, which gives the diagonal without a difference of large numbers.
+    """
     K = W.shape[0]
     wide: Any = torch.float64 if exact else torch.float32
     kind: Any = torch.float16 if X.is_cuda and not exact else wide
-    B, total = on_device(X, (K, K)), on_device(X, K)
+    B = on_device(X, (K, K))
     for part, Z in packed_chunks(X, rows, center, inverse, kind, 2 * K):
         Y = torch.softmax(summed_product(Z[:, 0], W.to(kind).T, None, wide) + b.to(wide), dim=1)
-        weight = None if s is None else s[part][:, None].to(wide)
-        total += (Y if weight is None else Y * weight).sum(dim=0)
-        Y = (Y if weight is None else Y * weight.sqrt()) * (1.0 if kind == wide else RESIDUAL_SCALE)
+        Y = (Y if s is None else Y * s[part][:, None].sqrt().to(wide)) * (1.0 if kind == wide else RESIDUAL_SCALE)
         B -= summed_product(Y.to(kind).T, Y.to(kind), None, wide)
         del Y, Z
     B = B / (1.0 if kind == wide else RESIDUAL_SCALE**2)
-    B.diagonal().add_(total)
-    return B
+    B.fill_diagonal_(0.0)
+    return B - torch.diag(B.sum(dim=1))
 
 
 def class_moments(
