@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
-import torch
+os.environ.setdefault("SCIPY_ARRAY_API", "1")  # before SciPy is imported: scikit-learn on tensors asks for it
 
-import oddsmith
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+
+import oddsmith  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 

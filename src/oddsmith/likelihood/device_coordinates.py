@@ -27,8 +27,10 @@ def column_moments(source: DeviceSource) -> tuple[Array, Array]:
     if many:
         X = part.X.to(torch.float64)
         seen = (X != X[:33].median(dim=0).values).sum(dim=0)
-        if bool((seen >= settings.shown_rows).all()):
-            return _as_arrays(X.mean(dim=0), X.var(dim=0, correction=0))
+        variance, mean = torch.var_mean(X, dim=0, correction=0)
+        found = torch.stack([mean, variance, seen]).cpu().numpy()
+        if (found[2] >= settings.shown_rows).all():
+            return _rounded(found[0]), found[1]
     total, mean, square = 0.0, part.X[:1].to(torch.float64).mean(dim=0), None
     near = mean.clone()
     sums = torch.zeros((2, len(near)), dtype=torch.float64, device=source.device)
@@ -42,12 +44,12 @@ def column_moments(source: DeviceSource) -> tuple[Array, Array]:
             sums[1] += s @ (z * z)
     shift = sums[0] / total
     mean, square = near + shift, sums[1] / total - shift**2
-    return _as_arrays(mean, square.clamp(min=0.0))
+    found = torch.stack([mean, square.clamp(min=0.0)]).cpu().numpy()
+    return _rounded(found[0]), found[1]
 
 
-def _as_arrays(mean: torch.Tensor, variance: torch.Tensor) -> tuple[Array, Array]:
-    both = torch.stack([mean, variance]).cpu().numpy()
-    return both[0].astype(np.float32).astype(np.float64), both[1]
+def _rounded(mean: Array) -> Array:
+    return mean.astype(np.float32).astype(np.float64)
 
 
 def device_machine(source: DeviceSource) -> Machine:
