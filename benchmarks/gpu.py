@@ -20,10 +20,10 @@ from typing import Any
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # before SciPy is imported: scikit-learn on tensors asks for it
 
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
+import numpy as np
+import torch
 
-import oddsmith  # noqa: E402
+import oddsmith
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 

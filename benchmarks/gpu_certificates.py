@@ -64,7 +64,9 @@ def optimum(Z: torch.Tensor, y: torch.Tensor, W: torch.Tensor, q: torch.Tensor) 
                 h = Y[:, j] * ((1.0 if j == k else 0.0) - Y[:, k])
                 H[j * P : j * P + P, k * P : k * P + P] += Z.T @ (Z * h[:, None])
         step = torch.zeros_like(g)
-        step[free] = torch.linalg.lstsq(H[free, free].cpu(), g[free, None].cpu(), driver="gelsd").solution[:, 0].to(g.device)
+        step[free] = (
+            torch.linalg.lstsq(H[free, free].cpu(), g[free, None].cpu(), driver="gelsd").solution[:, 0].to(g.device)
+        )
         length = 1.0
         while length > 1e-4 and not float(objective(Z, y, W - length * step.reshape(K, P), q)) <= best:
             length *= 0.5

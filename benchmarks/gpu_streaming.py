@@ -11,6 +11,7 @@ import argparse
 import json
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ def streamed(gigabytes: float, limit: float) -> dict[str, Any]:
     peak = torch.cuda.max_memory_allocated() - before
     records = model.trace_.records
     times = [r[6] for r in records if r[7].startswith("L-BFGS")]
-    each = [b - a for a, b in zip(times, times[1:], strict=False)]
+    each = [b - a for a, b in pairwise(times)]
     size = X.numel() * 4 / 1e9
     del ballast
     return {

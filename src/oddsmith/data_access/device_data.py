@@ -60,8 +60,8 @@ def read_for_device(
         torch.cuda.empty_cache()
         raise InvalidInputError(
             "The device ran out of memory for the labels, before the fit began: it has "
-            f"{torch.cuda.mem_get_info()[0] / 1e9:.3g} GB left. Free tensors, or give fewer rows. A fit takes a tenth of "
-            "the size of its rows and 0.2 GB beside them."
+            f"{torch.cuda.mem_get_info()[0] / 1e9:.3g} GB left. Free tensors, or give fewer rows. A fit takes a tenth "
+            "of the size of its rows and 0.2 GB beside them."
         )
     if reset:
         model.n_features_in_ = source.shape.M

@@ -196,9 +196,10 @@ def _on_device(
         return
     where = {"device": device or source.device}
     _, problem = LogisticRegression(tol=tol)._problem(X, y, s, None, where, reset=True)
-    if problem.source.slice_rows is None:  # rows that are streamed are read in any case, and have weight 0
+    there: Any = problem.source
+    if there.slice_rows is None:  # rows that are streamed are read in any case, and have weight 0
         chosen = torch.as_tensor(train, device=source.device)
-        problem = replace(problem, source=replace(problem.source, rows=chosen, s=None))
+        problem = replace(problem, source=replace(there, rows=chosen, s=None))
     for point in sweep_scales(problem, scales):
         model = LogisticRegression(prior=point.scale, tol=tol)
         scores = held_out_scores(source, rows, point.W, point.b)

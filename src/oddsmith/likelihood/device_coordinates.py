@@ -36,9 +36,9 @@ def column_moments(source: DeviceSource) -> tuple[Array, Array]:
     sums = torch.zeros((2, len(near)), dtype=torch.float64, device=source.device)
     for block in source.blocks():
         for start, stop in chunks(len(block.X) if block.rows is None else len(block.rows), 1, 1 << 16):
-            part = slice(start, stop) if block.rows is None else block.rows[start:stop]
-            z = block.X[part].to(torch.float64) - near
-            s = torch.ones_like(z[:, 0]) if block.s is None else block.s[part]
+            chosen = slice(start, stop) if block.rows is None else block.rows[start:stop]
+            z = block.X[chosen].to(torch.float64) - near
+            s = torch.ones_like(z[:, 0]) if block.s is None else block.s[chosen]
             total += float(s.sum())
             sums[0] += s @ z
             sums[1] += s @ (z * z)

@@ -39,8 +39,8 @@ class DeviceObjective(FoldObjective):
         assert self.penalty is not None
         if self.penalty.Q.ndim > 1:
             raise InvalidInputError(
-                "A GaussianPrior with a covariance matrix is fitted on the CPU if classes are several: pass the rows as "
-                "an array in memory, without device=."
+                "A GaussianPrior with a covariance matrix is fitted on the CPU if classes are several: pass the rows "
+                "as an array in memory, without device=."
             )
         return TensorObjective(
             source=self.source,
@@ -129,9 +129,7 @@ class TensorObjective:
     def class_moments(self, w: Tensor, V: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return ``Σ h``, ``Σ h u`` and ``Σ h u²`` of each class, with ``h = p (1 − p)`` and ``u = Vᵀ z``: one pass."""
         x, inverse = w.reshape(self.shape), 1.0 / self.scale
-        parts = [
-            class_moments(*block, x[:, 1:], x[:, 0], self.center, inverse, V) for block in self.source.blocks()
-        ]
+        parts = [class_moments(*block, x[:, 1:], x[:, 0], self.center, inverse, V) for block in self.source.blocks()]
         return tuple(sum(part) / self.fraction for part in zip(*parts, strict=True))
 
     def class_curvature(self, w: Tensor) -> Tensor:

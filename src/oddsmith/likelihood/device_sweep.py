@@ -58,6 +58,7 @@ def sweep_scales(problem: Problem, scales: Sequence[float]) -> Iterator[SweepPoi
             preconditioner, sample, x = solver.start(f, x, recorder)
         else:
             x = path.ahead(math.log(scale))
+        assert sample is not None
         preconditioner.with_scale(f.Q[1:])
         e, certificate = solver.refine(
             f, x, preconditioner, sample, recorder,

@@ -76,7 +76,7 @@ class TensorRecorder(Recorder):
         super().add_subsample(self._kept(e), stage)
 
     def _kept(self, e: ObjectiveValue) -> ObjectiveValue:
-        return self.objective.from_tensor(e) if WEIGHTS in self.columns else e  # type: ignore[attr-defined, no-any-return]
+        return self.objective.from_tensor(e) if WEIGHTS in self.columns else e  # type: ignore[attr-defined]
 
 
 def lbfgs_by_slopes(
@@ -166,7 +166,8 @@ class Search:
     """Ends a search in low precision at its goal, or where rounding keeps the gradient from getting smaller."""
 
     def __init__(self, f: ClassTensors, goal: float) -> None:
-        self.f, self.goal, self.norms, self.best = f, goal, [math.inf], None
+        self.f, self.goal, self.norms = f, goal, [math.inf]
+        self.best: Any = None
 
     def ends(self, e: ObjectiveValue) -> bool:
         """Whether the search ends here; the best point so far is kept."""
@@ -204,9 +205,7 @@ class SoftmaxOnTensors:
         e, certificate = self.refine(f, x, preconditioner, sample, recorder, tol=tol, max_iter=max_iter)
         return recorder.result(given.from_tensor(e), replace(certificate, passes=objective.passes))
 
-    def start(
-        self, f: ClassTensors, x: Any, recorder: Recorder
-    ) -> tuple[ClassPreconditioner, ClassTensors, Any]:
+    def start(self, f: ClassTensors, x: Any, recorder: Recorder) -> tuple[ClassPreconditioner, ClassTensors, Any]:
         """Return the preconditioner, a subsample, and a point from a search there."""
         settings, (K, P), n = policy.POLICY, f.shape, f.n_rows
         sample = f.subsample(min(n, max(settings.softmax_rows, n // 16)), self.seed)
@@ -255,7 +254,9 @@ class SoftmaxOnTensors:
 
             passes, most = f.state.passes, min(steps, settings.softmax_iterations)
             search = Search(f, goal)
-            last = lbfgs_by_slopes(ShiftedObjective(low, shift), near, preconditioner, search.ends, most, pairs)
+            last = lbfgs_by_slopes(
+                ShiftedObjective(cast(Any, low), shift), near, preconditioner, search.ends, most, pairs
+            )
             search.ends(last)
             x = search.best
             steps -= f.state.passes - passes

@@ -228,8 +228,6 @@ class Policy:
     corrected; the gradient, against that which the tolerance allows, to search for, evaluations without progress after
     which a search ends, and the gradient to end at; Newton steps of the intercepts at the end (H200, 1,281,167 × 768 of
     1,000 classes: about 50 passes)."""
-    inverse_iterations: int = 8
-    """Steps of inverse iteration that guess the smallest eigenvalue, which a factor then bounds."""
 
     # L-BFGS and Newton.
     newton_digits: float = 0.01

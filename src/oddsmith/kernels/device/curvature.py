@@ -24,10 +24,9 @@ def curvature(X: Tensor, t: Tensor, s: Tensor | None, at: CurvatureParams) -> Su
     C, P = at.size
     center, longest = there(at.center), 0.0
     if C == 1:
-        asked = at.inverse is not None
-        inverse = there(np.sqrt(at.inverse)) if asked else center
-        sums = logistic_sums(X, t, s, there(at.W[0]), there(at.b), center, inverse, exact=True, longest=asked)
-        sums = sums.cpu().numpy()
+        inverse = center if at.inverse is None else there(np.sqrt(at.inverse))
+        asked = {"exact": True, "longest": at.inverse is not None}
+        sums = logistic_sums(X, t, s, there(at.W[0]), there(at.b), center, inverse, **asked).cpu().numpy()
         value, gradient = float(sums[0]), sums[None, 2:]
         longest = float(sums[1]) * (1.0 + 1e-5)  # it was summed in float32
     else:
