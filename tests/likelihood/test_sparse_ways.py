@@ -120,7 +120,7 @@ def test_a_step_that_fails_is_judged_at_its_own_scale(classes, many_columns):
     t = np.argmax(X[:, :classes] + rng.gumbel(size=(60, classes)), axis=1)
     model = LogisticRegression(LaplacePrior(1.0))
     stated = SparseProblem.of(model._problem(X, t, None, None, {}, reset=True)[1])
-    stated.start_columns(stated.null_point())
+    stated.null_point()
     at = stated.step_columns(0.1, tol=1e-9, max_iter=50, before=0.1)
     descent, penalty = stated.descent, stated.descent.strength / 5.0
     descent.choose(np.arange(6))
@@ -131,3 +131,30 @@ def test_a_step_that_fails_is_judged_at_its_own_scale(classes, many_columns):
     assert stays.value == pytest.approx(at.loss + descent.penalty(stays.x, penalty), rel=1e-12)
     best = stated.step_columns(5.0, tol=1e-9, max_iter=50, before=0.1)
     assert stays.gap >= stays.value - best.value > 0.0
+
+
+def test_a_support_is_solved_to_more_digits_than_its_factor_has():
+    from oddsmith.likelihood.column_descent import _Support
+
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(80, 30)) @ (np.eye(30) + 0.5)
+    h, ridge, slope = rng.uniform(0.01, 0.25, 80), np.linspace(0.0, 1.0, 30), rng.normal(size=30)
+    exact = -np.linalg.solve(X.T @ (h[:, None] * X) + np.diag(ridge), slope)
+    np.testing.assert_allclose(_Support.of(X, h, ridge).step(slope), exact, rtol=1e-8, atol=1e-9 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_stretches_of_a_path_are_the_path(threads, many_columns, monkeypatch):
+    """Stretches that are solved at the same time give each point that a path of one stretch does."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(200, 60))
+    t = (X[:, 0] - X[:, 3] + rng.logistic(size=200) > 0).astype(int)
+    scales = np.geomspace(0.02, 2.0, 25)
+    model = LogisticRegression(LaplacePrior(1.0), threads=threads)
+    problem = model._problem(X, t, None, None, {}, reset=True)[1]
+    found = solve_path(problem, scales, tol=1e-9)
+    monkeypatch.setattr("oddsmith.likelihood.sparse_path.SHORT_PATH", 26)
+    whole = solve_path(problem, scales, tol=1e-9)
+    np.testing.assert_allclose(found.objective, whole.objective, rtol=2e-9)
+    np.testing.assert_allclose(found.weights, whole.weights, atol=1e-4)
+    assert found.gap.max() <= 1e-9 and found.passes == whole.passes
