@@ -267,7 +267,7 @@ def test_other_models_refuse_an_open_width() -> None:
     from oddsmith import LeastSquaresClassifier
 
     X, y = make(0, N=60)
-    with pytest.raises(InvalidInputError, match="which finds the width"):
+    with pytest.raises(InvalidInputError, match="can select the scale"):
         LeastSquaresClassifier(prior=GaussianPrior(scale="evidence")).fit(X, y)
 
 

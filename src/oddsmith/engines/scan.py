@@ -1,4 +1,4 @@
-"""What a user may give in place of rows in memory, and how it is opened."""
+"""Opening of data that is not in memory: files, folders, Dask and Spark."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ OPENERS = {
 
 
 def scan(data: object, **options: Any) -> Parts:
-    """Open data that need not fit into memory, for ``fit``, ``predict`` and ``evaluate`` of every model.
+    """Open data that may be larger than memory, for ``fit``, ``predict`` and ``evaluate`` of every model.
 
     Parameters
     ----------
     data : path, folder, glob, list of these, pyarrow dataset, Dask or Spark data frame, or Dask array
         Files are Parquet, CSV or Arrow.
     **options
-        For files: ``memory="1GB"`` bounds what is held, ``cache`` (a folder, or True) keeps decoded blocks in
-        memory-mapped files, ``dtype="float32"`` halves what is kept, ``format`` where the name does not tell.
-        For all: ``progress`` is called with (pieces done, pieces in all), or with True a bar in the terminal shows
-        them; ``resume`` names a small file in which the sums of each pass are kept, so that a fit that was interrupted
-        goes on from there, to the same bits.
+        For files: ``memory="1GB"`` limits the memory used, ``cache`` (a folder, or True) keeps decoded blocks in
+        memory-mapped files, ``dtype="float32"`` halves their size, and ``format`` is needed if the file name does not
+        show it. For all: ``progress`` is called with (pieces done, total pieces), or True shows a progress bar in the
+        terminal; ``resume`` names a small file that stores the sums of each pass, so that an interrupted fit continues
+        from there, with bit-identical results.
 
     >>> import tempfile, pyarrow as pa, pyarrow.parquet as pq
     >>> from oddsmith import GaussianClassifier
@@ -66,7 +66,7 @@ def find_parts(
 ) -> Parts | None:
     """Return data as pieces, or None if it is in memory.
 
-    ``apart`` holds labels, weights and offsets (``y``, ``s``, ``offset``) that are no names of columns.
+    ``apart`` holds labels, weights and offsets (``y``, ``s``, ``offset``) that are not names of columns.
     """
     apart, options, kind = apart or {}, options or {}, _kind(data)
     if kind is None and options:
@@ -95,7 +95,7 @@ def find_parts(
 
 
 def _refuse_texts(data: object) -> None:
-    """Refuse a formula and documents in the place of paths, where labels beside them say that they are none."""
+    """Refuse a formula or a list of documents given as data; labels given separately show that they are not paths."""
     texts = [str(one) for one in (data if isinstance(data, Sequence) and not isinstance(data, str) else [data])]
     formula = re.fullmatch(r"\s*[\w.`]+\s*~(?!/).*", texts[0])
     if isinstance(data, str) and formula is not None:
@@ -112,7 +112,7 @@ def _refuse_texts(data: object) -> None:
 
 
 def is_elsewhere(data: object) -> bool:
-    """Whether data is not in memory: files, a cluster's, or open pieces.
+    """Whether data is not in memory: files, Dask, Spark, or open pieces.
 
     >>> is_elsewhere("rows.parquet"), is_elsewhere([[1.0]])
     (True, False)
@@ -121,7 +121,7 @@ def is_elsewhere(data: object) -> bool:
 
 
 def _kind(data: object) -> str | None:
-    """Return "files", "dask", "spark", or "open" for data in pieces; None for what is in memory."""
+    """Return "files", "dask", "spark", or "open" for data in pieces; None for data in memory."""
     if isinstance(data, np.ndarray):
         return None
     several = isinstance(data, Sequence) and not isinstance(data, str | bytes) and len(data) > 0
@@ -138,7 +138,7 @@ def _kind(data: object) -> str | None:
 
 
 def comes_from(data: object, *modules: str) -> bool:
-    """Whether the type of some data comes from a library, which is not imported for the question.
+    """Whether the type of some data comes from a library, without importing it.
 
     >>> comes_from(np.eye(2), "numpy")
     True
@@ -153,7 +153,7 @@ def _is_from(kind: type, modules: tuple[str, ...]) -> bool:
 
 
 def offers(data: object, *members: str) -> bool:
-    """Whether the type of some data has these members: a lazy value of Dask says that it has every attribute.
+    """Whether the type of some data has these members; a lazy Dask value claims to have every attribute.
 
     >>> offers(np.eye(2), "shape", "sum"), offers(np.eye(2), "columns")
     (True, False)
@@ -163,7 +163,7 @@ def offers(data: object, *members: str) -> bool:
 
 @contextmanager
 def explaining(explain: Callable[[Exception], OddsmithError | None]) -> Iterator[None]:
-    """Raise the error that explains another library's, where there is one."""
+    """Replace another library's error by one that explains it, if there is one."""
     try:
         yield
     except OddsmithError:
@@ -177,7 +177,7 @@ def explaining(explain: Callable[[Exception], OddsmithError | None]) -> Iterator
 
 @dataclass(frozen=True)
 class Wrapped:
-    """Pieces with another engine around their own: one that counts, say."""
+    """Pieces whose engine is wrapped in another, such as one that counts."""
 
     parts: Parts
     engine: Engine
@@ -201,7 +201,7 @@ class Wrapped:
 
 @dataclass(frozen=True)
 class Scanned(Wrapped):
-    """Pieces that were opened with what only a fit can use: the file of its journal, and whom to tell how far it is."""
+    """Pieces opened with options that only a fit can use: the journal file and the progress callback."""
 
     resume: str | PathLike[str] | None = None
     progress: Progress | bool | None = None

@@ -1,4 +1,4 @@
-"""Classifiers side by side: the same folds, paired differences, and which one is best within noise."""
+"""Comparison of classifiers: the same folds, paired differences, and the best within noise."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ class Comparison(Table):
     Attributes
     ----------
     by : str
-        The score that the order is by.
+        The score that determines the order.
     best : str or None
-        The model with the smallest one.
+        The model with the smallest score.
     within_noise : list of str
         Models whose difference from the best is less than 1.96 standard errors.
     columns : mapping from name to list
-        A row per model: ``model``; ``verdict`` (best, within noise, worse, no probabilities, failed); ``log_loss``,
-        ``brier``, ``accuracy``, ``auc`` (mean over folds); ``difference`` from the best one in the score that decides
-        and its ``std_error``; ``fit_seconds`` and ``predict_seconds`` of all folds; ``note``, an error or a warning.
-    notes : mapping from name of a model to the whole text of its error or warnings
+        One row per model: ``model``; ``verdict`` (best, within noise, worse, no probabilities, failed); ``log_loss``,
+        ``brier``, ``accuracy``, ``auc`` (mean over folds); ``difference`` from the best model in the deciding score,
+        and its ``std_error``; ``fit_seconds`` and ``predict_seconds`` over all folds; ``note``, an error or a warning.
+    notes : mapping from the name of a model to the full text of its error or warnings
     """
 
     by: str
@@ -73,7 +73,7 @@ class Comparison(Table):
 
     @property
     def title(self) -> str:  # type: ignore[override]
-        """Which model is best, in words."""
+        """A sentence that names the best model."""
         if self.best is None:
             return f"No model has a {self.by}."
         noise = f"; within noise of it: {', '.join(self.within_noise)}" if self.within_noise else ""
@@ -82,7 +82,7 @@ class Comparison(Table):
 
 @dataclass(kw_only=True)
 class Candidate:
-    """A model, and what its folds have given so far: sums of the losses of each row; sizes and AUC of folds."""
+    """A model with the results of its folds so far: loss of each row; sizes and AUC of the folds."""
 
     name: str
     model: object
@@ -96,7 +96,7 @@ class Candidate:
     messages: list[str] = field(default_factory=list)
 
     def run(self, train: tuple[Any, Labels], X_test: object, test: Indices, t: Indices, classes: Labels) -> None:
-        """Fit the model to rows with labels; add its losses on those left out, numbered ``test``, of classes ``t``."""
+        """Fit the model to labelled rows; add its losses on the held-out rows ``test``, of classes ``t``."""
         if self.failed:
             return
         with warnings.catch_warnings(record=True) as raised:
@@ -121,7 +121,7 @@ class Candidate:
             self.areas.append(auc_of(output))
 
     def verdict(self, is_best: bool, difference: float, error: float) -> str:
-        """Return the verdict on the model, by its difference from the best one and the standard error of that."""
+        """Return the verdict on the model, from its difference from the best one and the standard error."""
         if self.failed or is_best:
             return "failed" if self.failed else "best"
         if not np.isfinite(difference):
@@ -132,30 +132,30 @@ class Candidate:
 def compare(
     models: object, X: Any, y: Any, cv: object = 5, *, by: str = "log_loss", seed: int = 0, progress: bool | None = None
 ) -> Comparison:
-    """Return how classifiers perform on held-out rows, all on the same folds.
+    """Compare classifiers by cross-validation, all on the same folds.
 
-    A row's loss under one model is paired with its loss under another: the mean of the differences has the standard
-    error ``sd / √N``, given the folds, which is far smaller than that of each score alone. Models within
-    1.96 standard errors of the best are "within noise".
+    The losses of a row under two models are paired: given the folds, the mean difference has the standard error
+    ``sd / √N``, far smaller than that of each score alone. Models within 1.96 standard errors of the best are "within
+    noise".
 
     Parameters
     ----------
     models : "all", classifier, list of classifiers, or {name: classifier}
-        Of this library or of scikit-learn; ``"all"``, which may stand in a list too: every family of this library with
+        From this library or scikit-learn. ``"all"``, also as an item of a list, means every family of this library with
         sensible settings.
     X, y : rows and labels
         ``y`` may be the name of a column of the table ``X``.
     cv : int or splitter
-        Number of folds, drawn with equal shares of the classes; or a splitter of scikit-learn, or its splits.
+        Number of stratified folds, a scikit-learn splitter, or its splits.
     by : "log_loss", "brier" or "error"
-        The score that decides.
+        The deciding score.
     seed : int
         Random seed of the folds.
     progress : bool, optional
-        Whether a bar is shown; by default in a terminal.
+        Whether to show a progress bar; by default only in a terminal.
 
-    The row of a model that fails holds the error; its warnings are there, too. Cost: the fits and predictions of all
-    folds, and a sort of the rows for each class.
+    If a model fails, its row shows the error; warnings are shown, too. Cost: the fits and predictions of all folds, and
+    a sort of the rows for each class.
 
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.dummy import DummyClassifier
@@ -192,7 +192,7 @@ def compare(
 
 
 def make_folds(cv: object, t: npt.NDArray[np.int32], classes: Labels, seed: int) -> list[tuple[Indices, Indices]]:
-    """Return the folds as (train, test), and refuse those that leave a class without rows to train on."""
+    """Return the folds as (train, test); refuse folds whose training rows lack a class."""
     if isinstance(cv, int | np.integer):
         counts = np.bincount(t, minlength=len(classes))
         if isinstance(cv, bool) or not 2 <= cv <= len(t):
@@ -258,7 +258,7 @@ def _named(models: object, K: int) -> dict[str, Any]:
 def default_models(K: int) -> dict[str, Classifier]:
     """Return an instance of every registered family by name, for K classes, with parameters that suit most tables.
 
-    A family without `PARAMETERS` has its defaults. Recalibration, a wrapper around other models, is no family.
+    A family not in `PARAMETERS` keeps its defaults. Recalibration wraps other models and is not a family.
     """
     found: dict[str, Classifier] = {}
     for name, kind in MODELS.items():
@@ -318,7 +318,7 @@ def _summarise(candidates: list[Candidate], times_tested: Array, by: str) -> Com
 
 @contextmanager
 def _progress(total: int, wanted: bool | None) -> Iterator[Callable[[str], None]]:
-    """Yield a function that moves a bar on; without a terminal there is none."""
+    """Yield a function that advances a progress bar; without a terminal there is no bar."""
     from rich.console import Console
 
     console = Console(stderr=True, force_terminal=wanted or None)

@@ -17,7 +17,7 @@ from oddsmith.numerics import Array, factor_spd
 from oddsmith.prior_selection.cross_validation import by_cross_validation, folds, path_solver
 from oddsmith.prior_selection.prior_family import NEAR, PriorFamily
 from oddsmith.prior_selection.quadratic_model import QuadraticModel, Selection, lowest
-from oddsmith.priors import WIDTHS, GaussianPrior
+from oddsmith.priors import SCALE_CRITERIA, GaussianPrior
 from oddsmith.solvers import Newton, policy
 from oddsmith.statistics import LeverageParams, LeverageSlope, ScoreScatter
 
@@ -235,8 +235,8 @@ def exact_curves(
 
 def check_selectable(problem: Problem, prior: GaussianPrior) -> None:
     """Refuse what cannot be selected, before the data is touched."""
-    if prior.scale not in WIDTHS:
-        raise UnknownNameError("way to find the scale of a GaussianPrior", prior.scale, WIDTHS)
+    if prior.scale not in SCALE_CRITERIA:
+        raise UnknownNameError("criterion for the scale of a GaussianPrior", prior.scale, SCALE_CRITERIA)
     if prior.covariance is not None:
         raise InvalidInputError(
             f"A GaussianPrior has a covariance or scale={prior.scale!r}, not both: a covariance has a scale already."
