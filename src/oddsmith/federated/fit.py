@@ -72,7 +72,7 @@ class Fit(Message):
     kind = "fit"
 
     def __repr__(self) -> str:
-        where = "done" if self.done else f"round {len(self.record)}, {self.asked.statistic!r} asked for"  # type: ignore[union-attr]
+        where = "done" if self.done else f"round {len(self.record)}, requests {self.asked.statistic!r}"  # type: ignore[union-attr]
         return f"Fit({self.model!r}, {where})"
 
     @classmethod
