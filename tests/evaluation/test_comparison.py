@@ -153,7 +153,7 @@ def test_folds_without_a_class_and_other_bad_input_are_refused_in_words() -> Non
         warnings.simplefilter("error")
         assert compare([GaussianClassifier()], X, rare).best is not None
     sorted_folds = [(np.arange(100), np.arange(100, 150))]
-    with pytest.raises(InvalidInputError, match="Fold 0 has no row of class 2 to learn from"):
+    with pytest.raises(InvalidInputError, match="Fold 0 has no training row of class 2"):
         compare([NaiveBayes()], X, Y, cv=sorted_folds)
     refused: list[tuple[Any, type[Exception], str]] = [
         (("al", X, Y), UnknownNameError, "Known: 'all'"),

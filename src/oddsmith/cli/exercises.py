@@ -60,7 +60,10 @@ def exercise(
 def check(
     topic: Number,
     answer: Annotated[
-        list[str], options.argument("ANSWER...", "A .py file that defines what is asked for, or numbers in that order.")
+        list[str],
+        options.argument(
+            "ANSWER...", "A .py file that defines the results, or the numbers in the order of the question."
+        ),
     ],
     as_json: options.Json = False,
 ) -> None:
@@ -93,8 +96,7 @@ def _number(text: str) -> float:
         return float(text.replace("−", "-"))
     except ValueError:
         raise InvalidInputError(
-            f"{text!r} is neither a number nor a .py file. Give numbers in the order in which they are asked for, or "
-            "one file."
+            f"{text!r} is neither a number nor a .py file. Give numbers in the order of the question, or one file."
         ) from None
 
 

@@ -13,7 +13,7 @@ from oddsmith.cli.command import command
 if TYPE_CHECKING:
     from oddsmith.evaluation.regularization_path import RegularizationPath
 
-PRIOR = "laplace, with what it has besides a scale: laplace(1, groups='factor'), laplace:1,gaussian=2."
+PRIOR = "laplace, with options besides the scale: laplace(1, groups='factor'), laplace:1,gaussian=2."
 
 
 @command(
@@ -56,7 +56,7 @@ def path(
 
     model = ModelSpec(model="logistic", basis=basis, prior=prior, missing=missing, unseen=unseen).build()
     if not isinstance(model.prior, LaplacePrior):
-        raise InvalidInputError(f"A path is of laplace priors, found --prior {prior}. Use --prior laplace:1.")
+        raise InvalidInputError(f"A path needs a laplace prior, found --prior {prior}. Use --prior laplace:1.")
     for file in (output, plot):
         check_output(file, data)
     opened = open_data(data, TextDialect(encoding, delimiter, decimal))

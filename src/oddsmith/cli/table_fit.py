@@ -61,8 +61,8 @@ def fit_table(
     given = [name for name, value in how.items() if value is not None]
     if report is not None and given:
         raise InvalidInputError(
-            f"A report goes through all rows in memory, so --{given[0]} has no effect with --report. Leave one of "
-            f"them out; 'oddsmith report MODEL DATA' writes the page later, about a part of the rows that fits."
+            f"A report needs all rows in memory, so --{given[0]} cannot be combined with --report. Leave one of them "
+            "out; 'oddsmith report MODEL DATA' writes the page later, for a part of the rows that fits into memory."
         )
     pieces = data.pieces(**how) if report is None else None
     if pieces is not None:

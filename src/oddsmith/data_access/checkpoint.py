@@ -50,7 +50,7 @@ def with_journal(parts: Parts, resume: str | os.PathLike[str] | None, roles: Rol
 
     current = _CURRENT.get()
     if current is None:
-        raise InvalidInputError("resume= is for fit. Leave it out here.")
+        raise InvalidInputError("resume= works only in fit. Leave it out here.")
     model, journals = current
     register_types()
     fingerprint = getattr(parts, "fingerprint", None)

@@ -189,7 +189,9 @@ def make_prediction_table(
         model._check_fitted()
     if intervals and not hasattr(model, "predictive"):
         name = type(model).__name__
-        raise InvalidInputError(f"{name} has no posterior, and so no intervals. Use a LogisticRegression with a prior.")
+        raise InvalidInputError(
+            f"{name} has no posterior, so it has no intervals. Use LogisticRegression with a prior."
+        )
     decides = loss is not None or reject is not None
     if decides and not _is_probabilistic(model):
         model.decide(np.zeros((1, 1)), loss, reject)  # says why it cannot
@@ -237,7 +239,7 @@ def _predict(predictions: PredictionTable, piece: Piece, kept: Sequence[str]) ->
         return predicted
     table = as_table(piece.rows)
     if table is None:
-        raise InvalidInputError("Columns can be copied from a table, and the rows are an array without names.")
+        raise InvalidInputError("Columns can be copied only from a table; the rows are an array without column names.")
     twice = [name for name in kept if name in predicted.column_names]
     if twice:
         what = f"The data has a column {twice[0]!r}, and so has what is written."

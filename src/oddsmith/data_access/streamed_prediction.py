@@ -118,8 +118,8 @@ def _read_columns(model: BaseEstimator, given: Sequence[str], name: str, further
         rest = [column for column in given if column not in further]
         if len(rest) != model.n_features_in_:
             raise InvalidInputError(
-                f"The model was fitted to {model.n_features_in_} columns without names, and {name} has {len(rest)}: "
-                f"{', '.join(map(repr, rest))}. Give exactly those, in their order."
+                f"The model was fitted to {model.n_features_in_} unnamed columns, but {name} has {len(rest)}: "
+                f"{', '.join(map(repr, rest))}. Give exactly the columns of the fit, in the same order."
             )
         return rest
     for column in names:
@@ -153,7 +153,9 @@ def open_pieces(
     how = dict(how or {})
     progress = how.pop("progress", None)
     if "resume" in how:
-        raise InvalidInputError("resume= is for fit: predictions and scores have no state to go on from. Leave it out.")
+        raise InvalidInputError(
+            "resume= works only in fit: predictions and scores have no state to resume from. Leave it out."
+        )
     parts = find_parts(data, apart, how)
     assert parts is not None
     if isinstance(parts, Scanned):
@@ -175,7 +177,7 @@ class PredictionTask:
         table, options = as_table(rows), self.options
         if self.offset is not None:
             if table is None:
-                raise InvalidInputError(f"offset={self.offset!r} names a column, and the rows have no names.")
+                raise InvalidInputError(f"offset={self.offset!r} names a column, but the rows have no column names.")
             options = options | {"offset": table.get_column(self.offset).to_numpy()}
             rows = table.drop(self.offset).to_native()
         if not rows.shape[0]:
@@ -286,8 +288,8 @@ class CorrectWeight:
         is_text = true.dtype.kind in "OUST"
         if is_text != (predicted.dtype.kind in "OUST"):
             raise InvalidInputError(
-                f"Column {self.y!r} holds {'words' if is_text else 'numbers'}, and the classes of the model are like "
-                f"{predicted[:1].tolist()[0]!r}. Make them alike."
+                f"Column {self.y!r} holds {'text' if is_text else 'numbers'}, but the classes of the model are of "
+                f"another type, such as {predicted[:1].tolist()[0]!r}. Use one type."
             )
         s = np.ones(len(true)) if self.weight is None else table.get_column(self.weight).to_numpy()
         return np.array([s[true == predicted].sum(), s.sum()], dtype=np.float64)
@@ -299,8 +301,8 @@ def accuracy(model: BaseEstimator, X: object, y: object, weight: object = None) 
     parts, progress = open_pieces(X)
     if parts.columns is None or not isinstance(y, str) or not isinstance(weight, str | None):
         raise InvalidInputError(
-            "score takes data in pieces with the names of its columns of labels and weights: score(data, 'y'). "
-            "For labels that stand elsewhere use evaluate(model, data, y)."
+            "For data in pieces, score takes labels and weights as names of columns: score(data, 'y'). For separate "
+            "labels, use evaluate(model, data, y)."
         )
     parts = select_columns(model, parts, *(name for name in (y, weight) if name is not None))
     found = [sums for sums in collect(parts, CorrectWeight(model, y, weight), progress) if sums[1] > 0]

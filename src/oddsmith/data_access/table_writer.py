@@ -181,15 +181,15 @@ def write_tables(
     kind = by_name if format is None else format_of(path, format)
     if not target.parent.is_dir():
         where = str(target.parent)
-        raise InvalidInputError(f"There is no folder {where!r} to write {target.name!r} to. Make it first.")
+        raise InvalidInputError(f"The folder {where!r} for {target.name!r} does not exist. Create it first.")
     temporary = target.with_name(f".{target.name}-{secrets.token_hex(4)}.tmp")
     if by_name is None and target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InvalidInputError(
-            f"{target.name!r} is there already, and a folder of predictions is written anew. Choose another name, "
-            "or remove it first; for a file give the name an ending such as .parquet or .csv."
+            f"{target.name!r} already exists, and predictions are written to a new folder. Choose another name, or "
+            "remove it first; for a file, use an extension such as .parquet or .csv."
         )
     if by_name is not None and target.is_dir():
-        raise InvalidInputError(f"{os.fspath(path)!r} is a folder, and a file of this name is to be written.")
+        raise InvalidInputError(f"{os.fspath(path)!r} is a folder, but the output is a file. Choose another name.")
     writer: TableWriter | FolderWriter | None = None
     try:  # from the first moment at which there is a file that Ctrl-C must not leave behind
         if by_name is None:

@@ -25,8 +25,8 @@ def refuse_pieces(X: object, what: str, instead: str) -> None:
     if is_elsewhere(X):
         kind = "" if type(X).__module__.startswith("oddsmith.") else f"a {type(X).__name__}: "
         raise NeedsMemoryError(
-            f"{what} goes through rows in memory, and X is {kind}data in pieces, wherever it lies. "
-            f"{instead}, or read a table into memory that is small enough."
+            f"{what} needs rows in memory, but X is {kind}data in pieces. {instead}, or read a small enough table "
+            "into memory."
         )
 
 

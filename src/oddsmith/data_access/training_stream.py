@@ -77,7 +77,7 @@ def open_stream(
     parts = find_parts(X, apart, how)
     if parts is None:
         if resume is not None:
-            raise InvalidInputError("resume= is for files and clusters, and X is in memory. Leave it out.")
+            raise InvalidInputError("resume= works with files and clusters only, but X is in memory. Leave it out.")
         return None
     if isinstance(parts, Scanned):
         progress, resume, parts = progress or parts.progress, resume or parts.resume, parts.parts
@@ -234,14 +234,14 @@ def find_roles(stream: Stream, design: Design | None = None, features: Iterable[
     if formula is not None:
         if roles.y is not None and formula.target is not None and roles.y != formula.target:
             raise InvalidInputError(
-                f"The left side of the formula is {formula.target!r}, and y={roles.y!r} names another."
+                f"The left-hand side of the formula is {formula.target!r}, but y={roles.y!r}. Leave out y."
             )
         roles = replace(roles, y=roles.y or formula.target)
     for name in roles.names:
         if name not in columns:
             raise InvalidInputError(f"There is no column {name!r}. There are: {', '.join(map(repr, columns))}.")
     if len(set(roles.names)) < len(roles.names):
-        raise InvalidInputError(f"One column has two roles: {roles.names}. Give each role a column of its own.")
+        raise InvalidInputError(f"One column has two roles: {roles.names}. Give each role a different column.")
     if features is not None:
         return replace(roles, features=tuple(map(str, features)))
     used = set(columns if formula is None else formula.columns)

@@ -143,7 +143,7 @@ def threshold_for(loss: LossLike = None, *, classes: Names = None, actions: Name
     if up <= 0 and down <= 0:
         raise InvalidInputError(
             f"By this loss {second!r} is as good as {first!r} or better in class {matrix.classes.tolist()[0]!r}, and "
-            "the other way round in the other: it rewards errors, or does not distinguish the actions. Are rows "
+            "vice versa in the other class: it rewards errors, or does not distinguish the actions. Are rows "
             "(classes) and columns (actions) in the right order?"
         )
     if up < 0 or down < 0:

@@ -35,7 +35,8 @@ def read_class_prior(class_prior: PerClass, classes: Labels) -> Array:
     if isinstance(class_prior, Mapping):
         if set(class_prior) != set(labels):
             raise InvalidInputError(
-                f"class_prior names the classes {sorted(class_prior, key=str)}, and y has {labels}: give one each."
+                f"class_prior names the classes {sorted(class_prior, key=str)}, but y has {labels}. Give one "
+                "probability for each."
             )
         class_prior = [class_prior[label] for label in labels]
     prior = as_numbers(class_prior, "class_prior must be a mapping from class to probability or a sequence")

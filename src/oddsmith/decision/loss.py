@@ -182,7 +182,7 @@ def _from_names(loss: Mapping[Any, Any], labels: list[Any], actions: Names) -> t
     """Return rows of numbers in the order of the classes, and the actions."""
     _check_classes(loss, labels, "loss")
     if not all(isinstance(row, Mapping) for row in loss.values()):
-        raise InvalidTypeError("A loss with names is {class: {action: cost}}: every class has a mapping of its own.")
+        raise InvalidTypeError("A loss with names must be {class: {action: cost}}: every class needs a mapping.")
     found = list(loss[labels[0]])
     if actions is None:
         # Where the actions are the classes they keep the order of the classes, and so do ties.

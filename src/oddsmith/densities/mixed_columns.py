@@ -98,7 +98,7 @@ def make_column_plan(columns: Columns, features: object) -> ColumnPlan:
             chosen[j] = _family_code(family, columns.name(j))
     elif isinstance(features, list | tuple | np.ndarray):
         if len(features) != D:
-            raise InvalidInputError(f"features lists {len(features)} families, and there are {D} columns.")
+            raise InvalidInputError(f"features lists {len(features)} families, but there are {D} columns.")
         chosen[:] = [_family_code(family, columns.name(j)) for j, family in enumerate(features)]
     else:
         raise InvalidTypeError(
@@ -144,8 +144,8 @@ def encode(columns: Columns, plan: ColumnPlan, *, extend: bool) -> tuple[RowMatr
         return columns.rows, plan, {}
     if sparse.issparse(columns.rows):
         raise InvalidTypeError(
-            f"Column {plan.name(categorical[0])!r} is categorical, but the zeros of a sparse matrix are no "
-            "categories. Pass a dense array or a table."
+            f"Column {plan.name(categorical[0])!r} is categorical, which a sparse matrix does not support. Pass a "
+            "dense array or a table."
         )
     if columns.rows is not None:  # functions of a basis are made once for all columns
         columns = replace(columns, rows=whole(columns.rows))

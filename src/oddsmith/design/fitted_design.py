@@ -56,7 +56,7 @@ def through_design(
     # The labels: those given, those of the column that y names, or of the left side of the formula.
     target = learned.target_
     if isinstance(y, str) and target is not None and y != target:
-        raise InvalidInputError(f"The left side of the formula is {target!r}, and y={y!r} names another. Leave out y.")
+        raise InvalidInputError(f"The left-hand side of the formula is {target!r}, but y={y!r}. Leave out y.")
     labels = split_target(X, target if y is None else y)[1]
     return Encoded(rows), *(take_rows(values, kept) for values in (labels, sample_weight, offset))
 
@@ -116,6 +116,6 @@ def check_intercept(model: BaseEstimator, design: Design) -> None:
     """Refuse a formula without a constant for a model that adds one."""
     if not design.intercept_ and vars(model).get("fit_intercept", True):
         raise InvalidInputError(
-            f"The formula {design.formula!r} has no constant (0 or -1), and {type(model).__name__} adds one. Give the "
-            "model fit_intercept=False, if it has that, or leave the constant in the formula."
+            f"The formula {design.formula!r} has no constant (0 or -1), but {type(model).__name__} adds one. Give the "
+            "model fit_intercept=False, if it has this option, or leave the constant in the formula."
         )

@@ -305,8 +305,8 @@ def read_formula(text: object, columns: Iterable[str]) -> Formula:
     terms = [factors for factors in found if factors]
     if not terms:
         raise InvalidInputError(
-            f"The formula {text!r} has no columns on its right side. Every fit keeps the log likelihood of the model "
-            f"with a constant alone: summary().null_log_likelihood. Name a column."
+            f"The formula {text!r} has no columns on its right-hand side. For the null model, every fit has "
+            "summary().null_log_likelihood. Name a column."
         )
     # As in R: factors in the order in which they are written, terms by degree.
     order = {text: place for place, text in reversed(list(enumerate(written)))}
@@ -379,7 +379,7 @@ def _terms(side: Iterable[Term] | None, text: str) -> list[Term]:
 
     terms = [None] if side is None else list(side)
     if not all(isinstance(term, Term) for term in terms):
-        raise InvalidInputError(f"The formula {text!r} has several parts on a side; one on each is expected.")
+        raise InvalidInputError(f"The formula {text!r} has several parts on a side; expected one on each side.")
     return terms
 
 
@@ -403,7 +403,8 @@ def _target(left: Iterable[Term] | None, text: str) -> str | None:
     factors: list[Any] = list(terms[0].factors) if len(terms) == 1 else []
     if len(factors) != 1 or factors[0].eval_method.value != "lookup":
         raise InvalidInputError(
-            f"The left side of the formula {text!r} must be the name of one column, the labels. Compute them before "
+            f"The left-hand side of the formula {text!r} must be the name of one column, the labels. Compute them "
+            "before "
             "the fit, and pass them as y."
         )
     return str(factors[0].expr)

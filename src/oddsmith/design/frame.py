@@ -5,7 +5,7 @@
 | ``"number"`` | whole numbers, floats, decimals | themselves |
 | ``"boolean"`` | booleans | 0 and 1 |
 | ``"date"`` | dates and times (UTC, if they have a zone) | days since 1970-01-01, with fractions |
-| ``"category"`` | words, categoricals, enumerations | none: they have levels |
+| ``"category"`` | text, categoricals, enumerations | none: they have levels |
 | ``"empty"`` | nothing but missing values | all missing |
 """
 
@@ -364,7 +364,7 @@ def read_columns(estimator: BaseEstimator, X: object, *, reset: bool) -> Columns
     values: Any = X
     with as_input_errors(explain_rows):
         if table is None and not sparse.issparse(X):
-            # Lists that mix words and numbers keep both.
+            # Lists that mix text and numbers keep both.
             mixed = isinstance(X, list | tuple) and np.asarray(X).dtype.kind in "US"
             options = {"accept_sparse": "csr", "ensure_all_finite": False, "estimator": type(estimator).__name__}
             values = check_array(np.array(X, dtype=object) if mixed else X, dtype=None, **options)

@@ -88,9 +88,9 @@ def as_table(X: object) -> nw.DataFrame[Any] | None:
     if is_elsewhere(X):
         what = repr(str(X)) if isinstance(X, str | PathLike) else f"a {type(X).__name__}"
         raise NeedsMemoryError(
-            f"Rows in memory are needed here, and X is {what}: data in pieces, wherever it lies. fit, predict, "
-            "predict_proba, decision_function, decide and evaluate take it; for all else read a part of it that is "
-            "small enough into a table."
+            f"This method needs rows in memory, but X is {what}: data in pieces. fit, predict, predict_proba, "
+            "decision_function, decide and evaluate accept it; for other methods, read a small enough part into a "
+            "table."
         )
     with as_input_errors(explain_rows):
         table: object = nw.from_native(X, pass_through=True)
@@ -101,8 +101,8 @@ def as_table(X: object) -> nw.DataFrame[Any] | None:
             )
         if isinstance(X, Mapping):
             raise InvalidTypeError(
-                f"X is a {type(X).__name__}, and a table or a matrix is expected. Make a data frame of it: "
-                "pandas.DataFrame(X), polars.DataFrame(X) or pyarrow.table(X)."
+                f"X is a {type(X).__name__}, but a table or a matrix is expected. Convert it: pandas.DataFrame(X), "
+                "polars.DataFrame(X) or pyarrow.table(X)."
             )
         if not isinstance(table, nw.DataFrame):
             return None

@@ -195,8 +195,8 @@ class DaskEngine:
             before = parts._persisted.rows
             if before is not None and total.rows != before and source.encode is not as_it_is:
                 raise InvalidInputError(
-                    f"This pass over the Dask data met {total.rows} rows, and the first one {before}: its partitions "
-                    "change from one computation to the next. Fit again when the files are complete, or persist the "
+                    f"This pass over the Dask data read {total.rows} rows, but the first one {before}: its "
+                    "partitions change between computations. Fit again when the files are complete, or persist the "
                     "data first."
                 )
             parts._persisted.rows = total.rows
@@ -299,7 +299,9 @@ def _scheduler(client: Client | None) -> _Scheduler:
     if client is None:
         return _LocalScheduler()
     if client.asynchronous:
-        raise InvalidInputError("The Dask client is asynchronous, and a fit waits. Make it with asynchronous=False.")
+        raise InvalidInputError(
+            "The Dask client is asynchronous, but a fit is synchronous. Create the client with asynchronous=False."
+        )
     return _ClusterScheduler(client)
 
 
@@ -373,8 +375,8 @@ def _piece(rows: Fields, y: Fields, s: Fields, offset: Fields, number: int, name
             )
         if offers(part, "index") and offers(rows, "index") and not part.index.equals(rows.index):
             raise InvalidInputError(
-                f"In {name} the index of {what} is not that of the rows. Join both into one table; or, if they are in "
-                f"the same order all the same, pass {what}.to_dask_array()."
+                f"In {name} the index of {what} differs from that of the rows. Join both into one table; or, if the "
+                f"order is the same anyway, pass {what}.to_dask_array()."
             )
     return Piece(rows, y, s=s, offset=offset, number=number, name=name)
 
@@ -418,12 +420,12 @@ def _explain(error: Exception) -> OddsmithError | None:
     kind = type(error).__name__
     if kind == "KilledWorker":
         return InvalidInputError(
-            "Workers died again and again over the same partition, most often for lack of memory. Cut the data into "
-            f"smaller partitions, or give the workers more memory. Dask says: {error}"
+            "Workers died repeatedly on the same partition, usually for lack of memory. Use smaller partitions, or "
+            "give the workers more memory. Dask says: {error}"
         )
     if "Cancelled" in kind or "Lost" in kind:
         return InvalidInputError(
-            "Dask lost rows that it cannot make again: their only copy was on a worker that is gone, or the cluster "
-            f"was closed. Fit again from the files. Dask says: {error}"
+            "Dask lost rows that it cannot recompute: their only copy was on a lost worker, or the cluster was "
+            "closed. Fit again from the files. Dask says: {error}"
         )
     return None

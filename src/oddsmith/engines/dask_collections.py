@@ -74,7 +74,7 @@ def checked_rows(data: Collection) -> Collection:
         return _whole_rows(data)
     if odd := [name for name in data.columns if not isinstance(name, str)]:
         raise InvalidInputError(
-            f"Columns have names that are not text: {odd[:5]}. Give them some: data.rename(columns=str)."
+            f"Column names must be strings, found {odd[:5]}. Rename them: data.rename(columns=str)."
         )
     return data
 
@@ -86,8 +86,8 @@ def aligned(name: str, part: Collection | None, data: Collection) -> Collection 
     if not is_dask(part) or not (_is_array(part) or offers(part, "divisions")):
         example = "" if is_frame(data) else f", for example dask.array.from_array({name}, chunks=X.chunks[0])"
         raise InvalidTypeError(
-            f"{name} is a {type(part).__name__}, and the rows are a Dask {type(data).__name__}. Pass a Dask Series or "
-            f"Array cut at the same rows{example}; or make it a column of a table, and pass its name."
+            f"{name} is a {type(part).__name__}, but the rows are a Dask {type(data).__name__}. Pass a Dask Series or "
+            f"Array with the same partitions{example}; or make it a column of the table, and pass its name."
         )
     if _is_array(part):
         part = _whole_rows(part)
@@ -95,17 +95,17 @@ def aligned(name: str, part: Collection | None, data: Collection) -> Collection 
         if known and part.shape[0] == data.shape[0]:
             return part.rechunk({0: data.chunks[0]})
         if known:
-            raise InvalidInputError(f"There are {data.shape[0]} rows and {part.shape[0]} entries of {name}.")
+            raise InvalidInputError(f"There are {data.shape[0]} rows but {part.shape[0]} entries of {name}.")
     elif is_frame(data) and data.known_divisions and part.known_divisions and data.divisions != part.divisions:
         raise InvalidInputError(
-            f"{name} is cut at other rows than the table: its divisions differ. Repartition it, "
+            f"The partitions of {name} differ from those of the table (other divisions). Repartition it, "
             f"{name}.repartition(divisions=table.divisions), or make it a column of the table."
         )
     pieces, here = part.npartitions, data.npartitions
     if pieces != here:
         raise InvalidInputError(
-            f"{name} has {pieces} partitions and the rows have {here}. Cut both at the same rows (rechunk, "
-            "repartition; compute_chunk_sizes() where sizes are unknown), or make it a column of the table."
+            f"{name} has {pieces} partitions, but the rows have {here}. Give both the same partitions (rechunk, "
+            "repartition; compute_chunk_sizes() if sizes are unknown), or make it a column of the table."
         )
     return part
 

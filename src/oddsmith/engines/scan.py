@@ -55,8 +55,8 @@ def scan(data: object, **options: Any) -> Parts:
     parts = find_parts(data, options=options)
     if parts is None:
         raise InvalidInputError(
-            f"scan opens files, folders, and data frames of Dask and Spark; found a {type(data).__name__}. What is in "
-            "memory is given to fit as it is."
+            f"scan opens files, folders, and Dask and Spark data frames; found a {type(data).__name__}. Pass data in "
+            "memory to fit directly."
         )
     return parts if for_fit == dict.fromkeys(for_fit) else Scanned(parts, parts.engine, **for_fit)
 
@@ -70,9 +70,11 @@ def find_parts(
     """
     apart, options, kind = apart or {}, options or {}, _kind(data)
     if kind is None and options:
-        raise InvalidTypeError(f"{', '.join(options)}: for files and clusters only, and X is in memory. Leave it out.")
+        raise InvalidTypeError(
+            f"{', '.join(options)}: works with files and clusters only, but X is in memory. Leave it out."
+        )
     if kind == "open" and options:
-        raise InvalidInputError(f"This data is open already: give {', '.join(options)} to scan.")
+        raise InvalidInputError(f"This data is already open: pass {', '.join(options)} to scan.")
     if kind not in OPENERS:
         return data if kind == "open" and isinstance(data, Parts) else None
     module, parts_class, what = OPENERS[kind]
@@ -83,7 +85,7 @@ def find_parts(
     for name in [name for name in apart if name not in beside]:
         word = {"s": "sample_weight"}.get(name, name)
         raise InvalidInputError(
-            f"With {what} as X, {word} is the name of a column, such as {word}='label'; found a "
+            f"If X is {what}, {word} must be the name of a column, such as {word}='label'; found a "
             f"{type(apart[name]).__name__}."
         )
     known = [name for name in list(signature(opener).parameters)[1:] if name not in beside]
@@ -105,8 +107,8 @@ def _refuse_texts(data: object) -> None:
         )
     if not isinstance(data, str | PathLike) and not any(map(os.path.exists, texts[:8])):
         raise InvalidInputError(
-            f"X is a list of {len(texts)} texts ({texts[0]!r:.60} …), which would be paths of files, and there are "
-            "none such. For documents make columns of their words first: "
+            f"X is a list of {len(texts)} strings ({texts[0]!r:.60} …), which would be paths, but no such files "
+            "exist. For documents, convert the text to columns first: "
             "make_pipeline(TfidfVectorizer(), LogisticRegression(prior=1.0)).fit(X, y), with scikit-learn's vectorizer."
         )
 

@@ -108,13 +108,13 @@ class SparkParts:
             raise InvalidTypeError(f"Found a {type(frame).__name__} where a Spark DataFrame was expected.")
         if frame.isStreaming:
             raise InvalidInputError(
-                "This Spark DataFrame is a stream, and a fit reads the rows several times. Write the stream to a "
+                "This Spark DataFrame is a stream, but a fit reads the rows several times. Write the stream to a "
                 "table, or fit each batch in foreachBatch."
             )
         names = frame.columns
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise InvalidInputError(f"Two columns have the name {twice!r}. Give every column a name of its own.")
+            raise InvalidInputError(f"Two columns have the name {twice!r}. Give every column a unique name.")
         level = frame.storageLevel
         folder = cache if cache is None or cache is False else None if cache is True else str(cache)
         persisted = bool(level.useMemory or level.useDisk)
@@ -172,8 +172,8 @@ class SparkParts:
         for column in self.frame.schema.fields:
             if not column.dataType.typeName().startswith(PLAIN):
                 raise InvalidInputError(
-                    f"Column {column.name!r} is of Spark's type {column.dataType.simpleString()}, and numbers, words, "
-                    "dates or truth values were expected. Leave it out, or make columns of what it holds with select()."
+                    f"Column {column.name!r} has the Spark type {column.dataType.simpleString()}; expected numbers, "
+                    "text, dates or booleans. Leave it out, or extract columns from it with select()."
                 )
         rows = _with_safe_names(self.frame)
         level = import_module("pyspark").StorageLevel.MEMORY_AND_DISK
@@ -229,8 +229,7 @@ class SparkParts:
             if len(found) == len(expected):
                 return [found[number] for number in sorted(found)]
         raise OddsmithError(
-            "Rows that were kept on an executor are not there when they are looked for. Pass cache=False, so that "
-            "Spark hands them over in each pass."
+            "Rows cached on an executor are missing. Pass cache=False, so that Spark transfers them in each pass."
         )
 
 
@@ -272,8 +271,8 @@ def apply(
     for name in added:
         if name in frame.columns:
             raise InvalidInputError(
-                f"The Spark DataFrame has a column {name!r} already, and predictions are to be added under that name. "
-                "Rename or drop that column first."
+                f"The Spark DataFrame already has a column {name!r}, which is the name of a prediction column. Rename "
+                "or drop it first."
             )
     kind = {"f": "double", "i": "bigint", "u": "bigint", "b": "boolean"}.get(np.dtype(dtype).kind, "string")
     fields = [types.StructField(name, types._parse_datatype_string(kind)) for name in added]
@@ -309,8 +308,8 @@ def _checked(results: list[Any], expected: dict[int, int]) -> dict[int, Any]:
 
 def _changed(what: str, before: int, now: int) -> InvalidInputError:
     return InvalidInputError(
-        f"{what} had {before} rows when it was first read and has {now} now: its plan gives other rows each time. "
-        "Write the DataFrame to a table or checkpoint() it, and fit that; or give seeds to what is random in it."
+        f"{what} had {before} rows when it was first read and has {now} now: its plan gives different rows each "
+        "time. Write the DataFrame to a table or checkpoint() it, and fit that; or set the random seeds in it."
     )
 
 
@@ -339,8 +338,8 @@ def _explain(error: Exception) -> OddsmithError | None:
     if "No module named" in text:
         module = text.partition("No module named ")[2].split()[0].strip("'\"")
         return OddsmithError(
-            f"The Python of Spark's executors has no module {module!r}. Install oddsmith[spark] there, or name a "
-            "Python that has it in the environment variable PYSPARK_PYTHON before the session is made."
+            f"The Python of Spark's executors has no module {module!r}. Install oddsmith[spark] there, or set the "
+            "environment variable PYSPARK_PYTHON to a Python that has it before creating the session."
         )
     if unread := re.search(r"error while reading file (\S+?)\.?\s", text):
         return InvalidInputError(
@@ -348,7 +347,7 @@ def _explain(error: Exception) -> OddsmithError | None:
         )
     if "No space left on device" in text:
         return OddsmithError(
-            "The disk of an executor is full. Name a folder on a larger one with cache='/folder', or pass "
-            "cache=False, so that Spark hands the rows over in each pass."
+            "The disk of an executor is full. Choose a folder on a larger disk with cache='/folder', or pass "
+            "cache=False, so that Spark transfers the rows in each pass."
         )
     return None

@@ -58,7 +58,7 @@ def estimate_class_prior(
     if not provides(model, "classes_", "predict_proba"):
         raise InvalidTypeError(
             f"estimate_class_prior needs a fitted model with probabilities; {type(model).__name__} has none. Use "
-            "recalibrate(model, X, y) to give it some."
+            "recalibrate(model, X, y) to add them."
         )
     check_count("max_iter", max_iter)
     classes = np.asarray(model.classes_)

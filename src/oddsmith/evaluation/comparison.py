@@ -200,8 +200,8 @@ def make_folds(cv: object, t: npt.NDArray[np.int32], classes: Labels, seed: int)
         if counts.min() < 2:
             label = classes.tolist()[int(counts.argmin())]
             raise InvalidInputError(
-                f"Class {label!r} has a single row: in the fold that tests it, no row of it is left to learn from. "
-                "Give more rows of it, leave it out, or join it with another class."
+                f"Class {label!r} has a single row: the fold that tests it has none to learn from. Add rows of this "
+                "class, leave it out, or merge it with another class."
             )
         cv = StratifiedKFold(min(int(cv), int(counts.max())), shuffle=True, random_state=seed)
     rows = np.arange(len(t))
@@ -216,13 +216,13 @@ def make_folds(cv: object, t: npt.NDArray[np.int32], classes: Labels, seed: int)
                 "cv=list(GroupKFold(5).split(X, y, groups))."
             ) from error
     if not folds or any(not len(test) for _, test in folds):
-        raise InvalidInputError(f"cv={cv!r} tests no rows in at least one fold. Give folds with rows to test.")
+        raise InvalidInputError(f"cv={cv!r} has at least one fold without test rows. Give folds with rows to test.")
     for number, (train, _) in enumerate(folds):
         lost = np.setdiff1d(np.arange(len(classes)), t[train])
         if len(lost):
             raise InvalidInputError(
-                f"Fold {number} has no row of class {classes.tolist()[lost[0]]!r} to learn from. Use folds with equal "
-                "shares of the classes (cv=5), fewer folds, or leave that class out."
+                f"Fold {number} has no training row of class {classes.tolist()[lost[0]]!r}. Use stratified folds "
+                "(cv=5), fewer folds, or leave that class out."
             )
     return folds
 

@@ -162,7 +162,7 @@ def cost_curve(model: ClassifierLike, X: Any, y: Any, loss: LossLike = None) -> 
     """
     output, P = _probabilistic(model, X, y)
     if output.K != 2:
-        raise InvalidInputError(f"A threshold lies between two classes, and this model has {output.K}.")
+        raise InvalidInputError(f"A threshold needs two classes, but this model has {output.K}.")
     matrix = read_loss(loss, output.classes)
     right = threshold_for(matrix, classes=output.classes)
     p, N = P[:, 1], len(P)
@@ -182,8 +182,8 @@ def _probabilistic(model: ClassifierLike, X: object, y: object) -> tuple[ModelOu
     output = read_output(model, X, y)
     if output.P is None:
         raise InvalidTypeError(
-            f"{type(model).__name__} has no probabilities, which this curve is about. Use recalibrate(model, X, y) to "
-            "give it some."
+            f"{type(model).__name__} has no probabilities, which this curve needs. Use recalibrate(model, X, y) to "
+            "add them."
         )
     return output, output.P
 
@@ -191,11 +191,13 @@ def _probabilistic(model: ClassifierLike, X: object, y: object) -> tuple[ModelOu
 def _one_class(output: ModelOutput, label: object) -> tuple[npt.NDArray[np.bool_], Array]:
     labels = output.classes.tolist()
     if label is None and output.K > 2:
-        raise InvalidInputError(f"There are {output.K} classes: say which one is positive, label=… of {labels[:8]}.")
+        raise InvalidInputError(
+            f"There are {output.K} classes: choose the positive one with label=… from {labels[:8]}."
+        )
     if label is not None and label not in labels:
         raise UnknownNameError("class", label, labels)
     if output.values is None:
-        raise InvalidTypeError("The model has neither predict_proba nor decision_function to order the rows by.")
+        raise InvalidTypeError("The model has neither predict_proba nor decision_function, so rows cannot be ranked.")
     k = 1 if label is None else labels.index(label)
     positive = output.t == k
     if positive.all() or not positive.any():

@@ -146,8 +146,8 @@ class RegularizationPath(Table):
         if choice in ("min", "1se"):
             if self.cv_loss is None or self.cv_error is None:
                 raise InvalidInputError(
-                    f"The choice {choice!r} needs folds: give cv= to regularization_path, or choose by 'aic', 'bic' or "
-                    "'ebic'."
+                    f"The choice {choice!r} needs cross-validation: pass cv= to regularization_path, or choose by "
+                    "'aic', 'bic' or 'ebic'."
                 )
             if choice == "min":
                 return int(np.argmin(self.cv_loss))
@@ -164,7 +164,7 @@ class RegularizationPath(Table):
         k = int(np.argmin(np.abs(self.scales - float(scale))))
         if not np.isclose(self.scales[k], float(scale), rtol=1e-9):
             raise InvalidInputError(
-                f"{scale!r} is none of the scales of this path; the nearest is {float(self.scales[k])!r}. Fit "
+                f"{scale!r} is not a scale of this path; the nearest is {float(self.scales[k])!r}. Fit "
                 f"LogisticRegression(LaplacePrior({scale!r})) for a scale between them."
             )
         return k
@@ -333,7 +333,7 @@ def regularization_path(
     if (found.gap > tol).any():
         warnings.warn(
             f"{int((found.gap > tol).sum())} of {len(found.gap)} points of the path are not certified: the relative "
-            f"gap is {found.gap.max():.2g} at most (asked: {tol:g}). Bring the columns to one scale "
+            f"gap is up to {found.gap.max():.2g} (requested: {tol:g}). Standardise the columns "
             "(basis=Standardize()), leave out the largest scales, or raise max_iter or tol.",
             ConvergenceWarning,
             stacklevel=2,
@@ -359,7 +359,7 @@ def read_probe(
     """Return a checked model with the given parameters and a prior of scale 1, and the options for reading files."""
     given = LaplacePrior(1.0) if prior is None else prior
     if not isinstance(given, LaplacePrior):
-        raise InvalidTypeError(f"This is for a LaplacePrior, found prior={prior!r}.")
+        raise InvalidTypeError(f"This needs a LaplacePrior, found prior={prior!r}.")
     probe = LogisticRegression() if model is None else clone(model)
     if not isinstance(probe, LogisticRegression):
         raise InvalidTypeError(f"model must be a LogisticRegression, found {probe!r}.")

@@ -81,10 +81,12 @@ def compare_widths(
     """
     probe = LogisticRegression() if model is None else clone(model)
     if not isinstance(probe, LogisticRegression):
-        raise InvalidTypeError(f"compare_widths is for LogisticRegression and ProbitRegression, found {probe!r}.")
+        raise InvalidTypeError(f"compare_widths needs a LogisticRegression or ProbitRegression, found {probe!r}.")
     given = as_prior(probe.prior) or GaussianPrior(scale=1.0)
     if given.covariance is not None:
-        raise InvalidInputError("compare_widths finds one scale, and the model's prior has a covariance: give a scale.")
+        raise InvalidInputError(
+            "compare_widths selects one scale, but the model's prior has a covariance: give a scale instead."
+        )
     probe.set_params(prior=GaussianPrior(scale="loo", mean=given.mean, space=given.space, scales=scales, cv=cv))
     probe._check_parameters()
     _, problem = probe._problem(X, y, sample_weight, offset, reset=True)

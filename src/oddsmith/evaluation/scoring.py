@@ -181,7 +181,9 @@ def evaluate(
 
         return evaluate_pieces(model, X, y, settings, how)
     if how:
-        raise InvalidTypeError(f"{', '.join(how)}: for files and clusters only, and X is in memory. Leave it out.")
+        raise InvalidTypeError(
+            f"{', '.join(how)}: works with files and clusters only, but X is in memory. Leave it out."
+        )
     return measure(read_output(model, X, y), settings, type(model).__name__)
 
 
@@ -242,8 +244,8 @@ def conclude(
     classes, counts = counted.classes, counted.confusion.sum(axis=1)
     if np.count_nonzero(counts) < 2:
         warnings.warn(
-            f"All rows are of class {classes.tolist()[int(counts.argmax())]!r}: AUC and calibration slope say nothing "
-            "here, and are NaN. Evaluate on rows of at least two classes.",
+            f"All rows are of class {classes.tolist()[int(counts.argmax())]!r}: AUC and calibration slope are "
+            "undefined (NaN). Evaluate on rows of at least two classes.",
             OddsmithWarning,
             stacklevel=4,
         )
@@ -270,8 +272,8 @@ def check_costs(has_probabilities: bool, name: str) -> None:
     """Refuse costs for a model without probabilities."""
     if not has_probabilities:
         raise InvalidTypeError(
-            f"{name} has no probabilities, and without them no loss can be expected. Leave loss and reject out, or "
-            "recalibrate(model, …) it first."
+            f"{name} has no probabilities, which an expected loss needs. Leave loss and reject out, or call "
+            "recalibrate(model, …) first."
         )
 
 

@@ -415,6 +415,6 @@ class StreamedEvaluation:
 def _check_rows(now: int, before: int) -> None:
     if now != before:
         raise InvalidInputError(
-            f"The first pass saw {before} rows, and a later one {now}: the data has changed. Evaluate again when "
-            "nothing writes to it any more."
+            f"The first pass read {before} rows, but a later one {now}: the data has changed. Evaluate again when "
+            "nothing writes to it."
         )

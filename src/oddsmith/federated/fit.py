@@ -130,7 +130,7 @@ class Fit(Message):
     def request(self) -> Request:
         """The next request to the sites."""
         if self.asked is None:
-            raise InvalidInputError("This fit is done, and asks for nothing more. Its model is in .model.")
+            raise InvalidInputError("This fit is done and has no further requests. The model is in .model.")
         return Request(self.id, len(self.record), self.asked, self.least_rows)
 
     def step(self, answers: Iterable[Answer | bytes | str | os.PathLike[str]]) -> Fit:
@@ -167,12 +167,13 @@ class Fit(Message):
             raise MessageError(f"The answer of site {site!r} belongs to another fit. Send it the request of this one.")
         if answer.number != now:
             raise MessageError(
-                f"Site {site!r} has answered request {answer.number}, and request {now} is open now. Send it that one."
+                f"Site {site!r} has answered request {answer.number}, but the current request is {now}. Send it that "
+                "one."
             )
         if other is not None and other.to_bytes() != answer.to_bytes():
             raise MessageError(
-                f"Site {site!r} has answered twice, with different sums. Two sites cannot have one name, and the rows "
-                "of a site must stay the same during a fit. Pass one answer of each site."
+                f"Site {site!r} has answered twice, with different sums. Sites need unique names, and the rows of a "
+                "site must stay the same during a fit. Pass one answer from each site."
             )
         _check_form(answer, self.request.asked)
         self._check_count(answer)
@@ -260,7 +261,7 @@ class _Replay:
             total: S = unseal("fold", self.record[asked.key])[1]
             return total
         if self.over:
-            raise InvalidInputError("This needs the rows of the fit again, which lie at its sites.")
+            raise InvalidInputError("This needs the training rows, which are at the sites.")
         check_only_sums(asked)
         raise _Missing(asked)
 

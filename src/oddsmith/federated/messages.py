@@ -57,7 +57,7 @@ class Message:
             message = cls(**state)
             message.check()
         except (TypeError, AttributeError, LookupError) as error:
-            raise MessageError(f"This {cls.kind} does not hold what it should ({error}): send it again.") from None
+            raise MessageError(f"This {cls.kind} has unexpected contents ({error}): send it again.") from None
         return message
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -187,8 +187,8 @@ class Request(Message):
         rows, total = _fold_site(self.asked, data, beside, scanning)
         if 0 < rows < self.least_rows:
             raise InvalidInputError(
-                f"Site {site!r} has {rows} rows, and this fit asks sites with at least {self.least_rows} only: sums "
-                f"over fewer rows reveal too much about each of them. Leave this site out."
+                f"Site {site!r} has {rows} rows, but this fit requires at least {self.least_rows}: sums over fewer "
+                "rows reveal too much about each of them. Leave this site out."
             )
         return Answer(site, self.fit, self.number, total)
 
@@ -214,13 +214,13 @@ def check_only_sums(asked: FoldSpec) -> None:
     """Refuse a fold that would reveal rows of a site."""
     if asked.type in (Sample, AllRows):
         raise InvalidInputError(
-            "A part of this model (centres, landmarks, knots) is learned from rows or a sample of them, and no row "
-            "leaves its site. Give these as numbers, or use a basis that is learned from sums, such as Standardize."
+            "A part of this model (centres, landmarks, knots) is learned from rows or a sample of them, but no row "
+            "may leave its site. Give these as numbers, or use a basis learned from sums, such as Standardize."
         )
     if asked.type is HardestRows:
         raise InvalidInputError(
-            "The fit has not converged, perhaps because the classes are separated, which only rows could tell; and no "
-            "row leaves its site. Use prior=JeffreysPrior() or a GaussianPrior, or raise max_iter."
+            "The fit has not converged, perhaps because the classes are separated, which cannot be checked without "
+            "rows. Use prior=JeffreysPrior() or a GaussianPrior, or raise max_iter."
         )
     if asked.type is DataSummary:
         sums = isinstance(asked.params, DataSummaryParams) and not (asked.params.share or asked.params.most)

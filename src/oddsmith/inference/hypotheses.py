@@ -86,7 +86,7 @@ def linear_test(fit: FitRecord, R: object, r: object, kind: CovarianceKind) -> C
     tested_and_aliased = (matrix != 0.0).any(axis=0) & weights.aliased
     if tested_and_aliased.any():
         first = weights.labels[int(np.argmax(tested_and_aliased))]
-        raise InvalidInputError(f"{first!r} was set aside as aliased: nothing can be said about its weight.")
+        raise InvalidInputError(f"{first!r} is aliased: its weight was not estimated.")
     return wald_test(matrix @ weights.estimate - side, matrix @ weights.J, covariance(fit, kind), text)
 
 
@@ -263,7 +263,7 @@ def likelihood_ratio_test(small: LikelihoodModel, large: LikelihoodModel) -> Chi
         model._check_fitted()
         if model._learned is None or model._learned.sparse or split_prior(model.prior) != (None, False):
             raise InvalidInputError(
-                f"A likelihood-ratio test compares maximum likelihood fits, and {what} is {model!r}. Fit it with "
+                f"A likelihood-ratio test compares maximum likelihood fits, but {what} is {model!r}. Fit it with "
                 "prior=None; for JeffreysPrior() use drop_one or profile intervals."
             )
     a, b = small._fit_record(hessian=False), large._fit_record(hessian=False)
@@ -294,8 +294,8 @@ def _check_nested(small: FitRecord, large: FitRecord) -> None:
     nulls = a.null_log_likelihood, b.null_log_likelihood
     if intercepts[0] == intercepts[1] and abs(nulls[0] - nulls[1]) > 1e-7 * abs(nulls[0]):
         raise InvalidInputError(
-            f"The models were fitted with different offsets: that of small leaves the constant alone a log likelihood "
-            f"of {nulls[0]:.8g}, that of large {nulls[1]:.8g}. Fit both with the same offset."
+            f"The models were fitted with different offsets: the null log likelihood is {nulls[0]:.8g} for small and "
+            f"{nulls[1]:.8g} for large. Fit both with the same offset."
         )
     if small.link_name != large.link_name:
         raise InvalidInputError(
@@ -318,7 +318,7 @@ def _constrained_fit(fit: FitRecord, profiler: Profiler, A: Array) -> ObjectiveV
     found = profiler.fit_constrained(best, A, zero, np.zeros_like(best.w), shortest=1e-6, max_iter=200)
     if found is None:
         raise InvalidInputError(
-            "The model without these columns could not be fitted: the way there leaves the domain of the link."
+            "The model without these columns could not be fitted: the search left the domain of the link."
         )
     return found.e
 
@@ -330,7 +330,7 @@ def drop_one(fit: FitRecord, groups: object, test: str) -> DropOne:
         raise UnknownNameError("test", test, TESTS)
     if gaussian is not None or (jeffreys and test == "score"):
         raise InvalidInputError(
-            f"drop_one with test={test!r} compares likelihoods, and this model has the prior {fit.prior!r}. Fit it "
+            f"drop_one with test={test!r} compares likelihoods, but this model has the prior {fit.prior!r}. Fit it "
             "with prior=None, or with JeffreysPrior() for penalised likelihood-ratio tests."
         )
     if test == "wald":

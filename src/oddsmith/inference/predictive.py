@@ -143,13 +143,10 @@ def check_method(method: str, K: int, link: Link | None) -> str:
     if method not in METHODS:
         raise UnknownNameError("method", method, METHODS)
     if K > 2 and method in ("quadrature", "probit"):
-        raise InvalidInputError(
-            f"method={method!r} is for two classes, and this model has {K}: their activations have {K - 1} dimensions. "
-            "Use method='samples'."
-        )
+        raise InvalidInputError(f"method={method!r} is for two classes, but this model has {K}. Use method='samples'.")
     if method == "probit" and link is not None and link.name != "probit":
         raise InvalidInputError(
-            f"method='probit' approximates the logistic sigmoid, and this model has link={link.name!r}. "
+            f"method='probit' approximates the logistic sigmoid, but this model has link={link.name!r}. "
             "Use method='quadrature'."
         )
     return ("samples" if K > 2 else "quadrature") if method == "auto" else method

@@ -23,8 +23,8 @@ def remedy(solver: object, max_iter: int, n_iter: int) -> str:
         return "Give it more epochs, solver=oddsmith.solvers.SGD(epochs=…), raise tol, or use solver='newton'."
     if n_iter < max_iter and solver in ("auto", "newton"):
         return (
-            "More iterations would not help: rounding hides what is left to gain. Use a narrower prior, bring the "
-            "columns to similar scales (basis=Standardize()), or raise tol."
+            "More iterations would not help: rounding hides what is left to gain. Use a prior with a smaller scale, "
+            "standardise the columns (basis=Standardize()), or raise tol."
         )
     return f"Raise max_iter={max_iter}, raise tol, or use solver='newton'."
 

@@ -53,9 +53,8 @@ def run_epoch(
     if not np.isfinite(x).all():
         state.rng.bit_generator.state = before
         raise InvalidInputError(
-            "These rows lead to weights that are not finite; the model is as it was before them. They are far from "
-            "the first ones in some column, or the steps are too long: look at their units, or give SGD a smaller "
-            "step_size."
+            "These rows lead to infinite weights; the model is unchanged. They are far from the first rows in some "
+            "column, or the steps are too long: check their units, or give SGD a smaller step_size."
         )
     state.x, state.weight, state.steps = x, state.weight + objective.weight, state.steps + n
     state.average = state.average + (1.0 + FORGET) * n / (state.steps + FORGET * n) * (mean - state.average)

@@ -63,8 +63,8 @@ class Problem:
         """The rows, where they must be in memory."""
         if not isinstance(self.source, MemorySource):
             raise NeedsMemoryError(
-                "This reads single rows of the fit, and they are in files or on a cluster: pass rows in memory, or fit "
-                "to a table in memory."
+                "This needs individual training rows, but they are in files or on a cluster: pass rows in memory, or "
+                "fit to a table in memory."
             )
         return self.source
 

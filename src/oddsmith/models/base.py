@@ -176,7 +176,7 @@ class Classifier(ClassifierMixin, Estimator):
         self._check_fitted()
         if len(self.classes_) != 2:
             raise InvalidInputError(
-                f"A threshold lies between two classes, and this model has {len(self.classes_)}: "
+                f"A threshold needs two classes, but this model has {len(self.classes_)}: "
                 f"{self.classes_.tolist()[:8]}. Use decide(X, loss), which compares all actions."
             )
         return threshold_for(loss, classes=self.classes_)
@@ -204,8 +204,8 @@ class Classifier(ClassifierMixin, Estimator):
         trained = training_prior(self)
         if trained is None:
             raise InvalidInputError(
-                f"This {type(self).__name__} does not know the class shares that it was trained on (partial_fit keeps "
-                "none). Use fit(X, y); or undo_resampling({class: share in training / share wanted}), if you know them."
+                f"This {type(self).__name__} does not know the class shares of its training data (partial_fit keeps "
+                "none). Use fit(X, y); or undo_resampling({class: share in training / new share}), if you know them."
             )
         return self._shifted(np.log(prior / trained), prior)
 
@@ -246,9 +246,9 @@ class Classifier(ClassifierMixin, Estimator):
     def _check_probabilistic(self) -> None:
         if not is_probabilistic(self):
             raise InvalidTypeError(
-                f"{type(self).__name__} has no probabilities, and without them no loss can be expected. Use "
-                "predict(X); or give it probabilities by recalibrate(model, X, y) on rows that it was not fitted to; "
-                "or use a probabilistic model such as LogisticRegression."
+                f"{type(self).__name__} has no probabilities, which an expected loss needs. Use predict(X); or add "
+                "probabilities with recalibrate(model, X, y) on rows that it was not fitted to; or use a "
+                "probabilistic model such as LogisticRegression."
             )
 
     def _probabilities(self, X: object, predictive: bool) -> Array:
@@ -275,7 +275,7 @@ class Classifier(ClassifierMixin, Estimator):
         if counts.sum() != labels.size or not counts.all():
             unknown = sorted({str(label) for label in np.unique(labels).tolist() if label not in known})
             what = f"holds other labels too: {', '.join(unknown[:8])}" if unknown else "lacks some of them"
-            raise InvalidInputError(f"The model's classes are {known[:8]}, and y {what}.")
+            raise InvalidInputError(f"The model's classes are {known[:8]}, but y {what}.")
         return np.asarray(counts / counts.sum())
 
     def _shifted(self, shift: Array, prior: Array | None) -> Any:

@@ -141,7 +141,7 @@ class BayesianMixin(InferenceMixin):
         >>> print(model.leave_one_out(X, y))
         leave-one-out log loss 0.742147 ± 0.25 over 6 rows; effective weights 1.7; most influential row 2 (0.311)
         """
-        refuse_pieces(X, "leave_one_out", "Use evaluate with rows that were not fitted to")
+        refuse_pieces(X, "leave_one_out", "Use evaluate with held-out rows")
         from oddsmith.inference.leave_one_out import leave_rows_out
 
         return leave_rows_out(self._bayes_record(X, y, sample_weight, offset))

@@ -101,7 +101,7 @@ def linear_activations(rows: RowMatrix | SplitRows, W: Array, b: Array, threads:
     if not finite.all():
         raise InvalidInputError(
             f"Row {int(np.argmin(finite.all(axis=1)))} has values so large that its activation exceeds the range of "
-            f"floating point. They are unlike those of the fit: correct them, or leave the row out."
+            f"floating point. They differ greatly from the training data: correct them, or leave the row out."
         )
     return A
 

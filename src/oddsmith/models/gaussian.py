@@ -164,7 +164,7 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
     def _check_width(self, D: int) -> None:
         if D > LARGEST_SCATTER and not self._columnwise():
             raise InvalidInputError(
-                f"A covariance of {D} columns is too large; {LARGEST_SCATTER} are the most. Use covariance='diagonal', "
+                f"A covariance of {D} columns is too large; the limit is {LARGEST_SCATTER}. Use covariance='diagonal', "
                 "or NaiveBayes."
             )
 
@@ -319,7 +319,7 @@ class GaussianClassifier(GenerativeMixin, GeometryMixin, Classifier):
     def _hyperplanes(self) -> tuple[Array, Array, list[Any]]:
         if not self._densities.is_linear:
             raise AttributeError(
-                f"boundary_ and distance are for hyperplanes, and with covariance={self.covariance!r} boundaries are "
+                f"boundary_ and distance need hyperplanes, but with covariance={self.covariance!r} boundaries are "
                 "quadratic: see quadratic_."
             )
         return super()._hyperplanes()

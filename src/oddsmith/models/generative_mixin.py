@@ -253,8 +253,8 @@ class GenerativeMixin(PosteriorMixin):
         check_count("n", n)
         if has_basis(self) or "design_" in vars(self):
             raise InvalidInputError(
-                "sample draws from the densities of the columns. With basis functions or a design these are of φ(x), "
-                "from which no x can be had: fit a model of numeric columns, without a basis, to draw from."
+                "sample draws from the densities of the columns. With basis functions or a design, these are "
+                "densities of φ(x), which cannot be mapped back to x. Fit a model of numeric columns without a basis."
             )
         rng = np.random.default_rng(seed)
         solution = self._solved()

@@ -97,7 +97,7 @@ class InferenceMixin(Estimator):
         self._check_fitted()
         if self._learned is None:
             raise UnavailableError(
-                "partial_fit leaves the weights near an optimum, not at one, and this needs an optimum: use fit(X, y)."
+                "This needs an optimum, but partial_fit leaves the weights only near one. Use fit(X, y)."
             )
         if hessian:
             self._learned.require_curvature()
@@ -123,15 +123,14 @@ class InferenceMixin(Estimator):
         data = self._training_data(given)
         if data is None:
             raise InvalidInputError(
-                "This needs the rows of the fit again, which are no longer in memory: pass X and y (and the weights "
-                "and offsets of "
-                "the fit)."
+                "This needs the training rows, which are no longer in memory: pass X and y (and the weights and "
+                "offsets of the fit)."
             )
         classes, problem = self._problem(*data)
         if classes.tolist() != self.classes_.tolist():
             raise InvalidInputError(
-                f"The model was fitted to the classes {self.classes_.tolist()[:8]}, and these rows have "
-                f"{classes.tolist()[:8]}. Pass the rows of the fit."
+                f"The model was fitted to the classes {self.classes_.tolist()[:8]}, but these rows have "
+                f"{classes.tolist()[:8]}. Pass the training rows."
             )
         return problem
 

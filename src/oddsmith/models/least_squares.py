@@ -116,7 +116,9 @@ class LeastSquaresClassifier(MergeMixin, GeometryMixin, Classifier):
         self.n_parameters_ = (len(classes) - 1) * columns
         self._warn_collinear(
             "the weights are those of smallest norm (pseudo-inverse)" if prior is None else "they have weight 0",
-            "Leave them out, or use a prior." if prior is None else "Leave them out, or use a narrower prior.",
+            "Leave them out, or use a prior."
+            if prior is None
+            else "Leave them out, or use a prior with a smaller scale.",
         )
 
     @staticmethod
@@ -132,7 +134,7 @@ class LeastSquaresClassifier(MergeMixin, GeometryMixin, Classifier):
             return np.eye(K)
         if K > 2:
             raise InvalidInputError(
-                f"targets='fisher' is for two classes, and y has {K} ({', '.join(map(repr, classes.tolist()[:8]))}"
+                f"targets='fisher' is for two classes, but y has {K} ({', '.join(map(repr, classes.tolist()[:8]))}"
                 f"{', …' if K > 8 else ''}). Use targets='one-hot', or FisherDiscriminant for more classes."
             )
         return np.asarray(gram.weight / gram.class_weight[:, None] * np.array([[-1.0], [1.0]]))

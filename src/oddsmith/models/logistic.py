@@ -62,10 +62,13 @@ def has_logit(model: LogisticRegression) -> bool:
     if model.link != "logit" and model.link in tuple(LINKS):
         raise AttributeError(f"partial_fit is for link='logit', found link={model.link!r}. Use fit(X, y).")
     if isinstance(model.prior, JeffreysPrior):
-        raise AttributeError("partial_fit takes no JeffreysPrior, whose information needs all rows. Use fit(X, y).")
+        raise AttributeError(
+            "partial_fit does not support JeffreysPrior, whose information needs all rows. Use fit(X, y)."
+        )
     if isinstance(model.prior, LaplacePrior):
         raise AttributeError(
-            "partial_fit takes no LaplacePrior: steps with single rows leave no weight at exactly zero. Use fit(X, y)."
+            "partial_fit does not support LaplacePrior: steps with single rows leave no weight at exactly zero. Use "
+            "fit(X, y)."
         )
     return True
 
@@ -228,7 +231,7 @@ class LogisticRegression(BayesianMixin, SelectionMixin, GeometryMixin, Classifie
         if len(classes) > 2 and self.link != "logit":
             raise errors.InvalidInputError(
                 "Only binary classification is supported. The type of the target is multiclass: link="
-                f"{self.link!r} is for two classes, and y holds {len(classes)}, {classes.tolist()[:8]}. Use "
+                f"{self.link!r} is for two classes, but y has {len(classes)}: {classes.tolist()[:8]}. Use "
                 "link='logit', or OneVsRest with this model."
             )
         mix = None

@@ -120,7 +120,7 @@ class MergeMixin(Estimator):
             raise InvalidInputError(
                 f"{type(self).__name__} keeps a matrix of {M} × {M} numbers for {M} columns, and takes "
                 f"{LARGEST_SCATTER} columns at most. Use fewer (by hashing or a projection), or LogisticRegression, "
-                "which needs no such thing."
+                "which needs no such matrix."
             )
         return source
 
@@ -258,13 +258,13 @@ def check_alike(one: Estimator, other: Estimator) -> None:
     for name, value in one.get_params(deep=False).items():
         if name != "threads" and not _same(value, its[name]):
             raise InvalidInputError(
-                f"Models merge only if their parameters are the same: {name} is {value!r} here and {its[name]!r} "
+                f"Models merge only if their parameters are equal: {name} is {value!r} here and {its[name]!r} "
                 f"there. Fit both with the same {name}."
             )
     if not np.array_equal(one._names(), other._names()):
         here, there = (few(map(str, model._names())) for model in (one, other))
         raise InvalidInputError(
-            f"Models merge only if their columns are the same: {here} here and {there} there. Fit both on the same "
+            f"Models merge only if their columns are equal: {here} here and {there} there. Fit both on the same "
             "columns in the same order."
         )
     check_same_basis(one, other)

@@ -219,14 +219,14 @@ class PerceptronClassifier(GeometryMixin, Classifier):
     def _warn(self, n_rows: int) -> None:
         if self.converged_:
             return
-        wrong = f"{self.n_errors_} of {n_rows} rows are wrong"
+        wrong = f"{self.n_errors_} of {n_rows} rows are misclassified"
         if not self.n_errors_:
-            wrong = "no row is wrong, but some are right by no more than rounding"
+            wrong = "no row is misclassified, but some only within rounding error"
         warnings.warn(
-            f"After {self.n_iter_} epochs and {self.n_mistakes_} corrections there are still mistakes; the weights are "
-            f"the best that were seen ({wrong}). If detect_separation(X, y) says 'complete', raise max_epochs or scale "
-            "the columns (basis=Standardize()); if not, no weights will do: add basis functions, or use "
-            "LogisticRegression.",
+            f"After {self.n_iter_} epochs and {self.n_mistakes_} corrections there are still mistakes; the weights "
+            f"are the best found ({wrong}). If detect_separation(X, y) says 'complete', raise max_epochs or scale "
+            "the columns (basis=Standardize()); otherwise no weights separate the classes: add basis functions, or "
+            "use LogisticRegression.",
             ConvergenceWarning,
             stacklevel=4,
         )

@@ -16,7 +16,7 @@ from oddsmith.priors import LaplacePrior
 def has_selected(model: SelectionMixin) -> bool:
     """Whether a model has selected columns for a refit; raise an error that says why not."""
     if not isinstance(vars(model).get("prior_", model.prior), LaplacePrior):
-        raise AttributeError(f"refit is for columns that a LaplacePrior selected; found prior={model.prior!r}.")
+        raise AttributeError(f"refit needs columns selected by a LaplacePrior; found prior={model.prior!r}.")
     return True
 
 
@@ -49,7 +49,7 @@ class SelectionMixin(Estimator):
         ['x0']
         """
         if not isinstance(vars(self).get("prior_"), LaplacePrior):
-            raise AttributeError("selected_ is there after a fit with a LaplacePrior.")
+            raise AttributeError("selected_ requires a fit with a LaplacePrior.")
         return [str(name) for name in self._names()[(self.coef_ != 0.0).any(axis=0)]]
 
     @available_if(has_selected)

@@ -274,7 +274,7 @@ class Decoder:
         else:
             tag = next(iter(node), "")
             if tag not in self._readers:
-                raise ModelFileError(f"It holds something called {tag!r:.60}, which this version does not know.")
+                raise ModelFileError(f"It contains a {tag!r:.60}, which this version does not know.")
             value = self._readers[tag](node)
         self._depth -= 1
         return value
@@ -332,8 +332,8 @@ class Decoder:
     def _type(self, node: dict[str, Any], ancestor: type[Any] = object) -> Any:
         if node["type"] not in TYPES:
             raise ModelFileError(
-                f"It holds a {node['type']!r:.60}, which this version of oddsmith does not know. If it is a class of "
-                "yours, import it first; else use the version that wrote the file."
+                f"It holds a {node['type']!r:.60}, which this version of oddsmith does not know. If it is your own "
+                "class, import it first; otherwise use the version that wrote the file."
             )
         kind = TYPES[node["type"]]
         if not issubclass(kind, ancestor):
@@ -394,13 +394,13 @@ def refusal(value: object, path: str, what: str | None = None) -> InvalidTypeErr
     """Return the error for a part of a model that a file cannot hold."""
     kind = type(value)
     advice = (
-        "It keeps numbers, texts, arrays, collections of them and the types of this library. Register a class of "
-        "yours: a model in MODELS, a basis in BASES, others by oddsmith.persistence.register"
+        "It can hold numbers, strings, arrays, collections of these, and types of this library. Register your own "
+        "classes: a model in MODELS, a basis in BASES, others with oddsmith.persistence.register"
     )
     if kind.__module__.partition(".")[0] == "sklearn":
         advice = (
-            "Objects of scikit-learn are kept by pickles alone, which can run any code when they are read. Use a model "
-            "or a basis of this library in its place, or a transformer before the model, in a pipeline"
+            "scikit-learn objects can only be pickled, and a pickle can run any code when it is loaded. Use a model "
+            "or a basis of this library instead, or put the transformer before the model in a pipeline"
         )
     what = what or f"a {kind.__qualname__} of {kind.__module__}"
     return InvalidTypeError(f"{path or 'This'} is {what}, which a model file cannot hold. {advice}.")

@@ -125,7 +125,7 @@ def _read(file: BinaryIO, size: int) -> tuple[dict[str, Any], dict[str, Bytes]]:
     if size < 10 or not 2 <= length <= LARGEST_HEADER:  # 1
         raise ModelFileError("This is not an oddsmith model file.")
     if length > size - 8:
-        raise ModelFileError(f"It has {size} bytes, and its header alone should have {length}: it was cut short.")
+        raise ModelFileError(f"It has {size} bytes, but its header alone should have {length}: it is truncated.")
     header = file.read(length)
     if _containers(header) > MOST_CONTAINERS:
         raise ModelFileError(f"Its header has more than {MOST_CONTAINERS:,} lists and objects.")
@@ -181,7 +181,7 @@ def _parse(header: bytes, body: int) -> tuple[dict[str, Any], dict[str, tuple[in
             raise ModelFileError("Its tensors overlap, or leave gaps.")
         end = stop
     if end != body:
-        raise ModelFileError(f"Its tensors have {end} bytes, and {body} are there.")
+        raise ModelFileError(f"Its tensors should have {end} bytes, but {body} were found.")
     return document, places
 
 

@@ -152,7 +152,7 @@ def _locked(path: str) -> BinaryIO:
         except BlockingIOError:
             file.close()
             raise MessageError(
-                f"The journal {path!r} is in use by another fit. Give each fit a journal of its own."
+                f"The journal {path!r} is in use by another fit. Give each fit its own journal."
             ) from None
     return file
 

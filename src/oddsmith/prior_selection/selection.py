@@ -85,8 +85,8 @@ def by_evidence(family: PriorFamily) -> tuple[Selection, Array]:
         _, log_alpha, quadratic = best
         scales = np.atleast_1d(family.prior_at(log_alpha)[1])
         warnings.warn(
-            f"The evidence still rises after {STEPS} steps, as it does where the classes are (almost) separated: the "
-            f"scale {', '.join(f'{w:.3g}' for w in scales)} is the best one met, not the maximum. Give a number.",
+            f"The evidence is still rising after {STEPS} steps, which happens if the classes are (almost) separated: "
+            f"the scale {', '.join(f'{w:.3g}' for w in scales)} is the best so far, not the maximum. Give a number.",
             ConvergenceWarning,
             stacklevel=6,
         )
@@ -108,8 +108,8 @@ def _trace(
     if largest.any():
         g = int(np.argmax(largest))
         warnings.warn(
-            f"The evidence rises with the scale{'' if groups is None else f' of {groups[g]!r}'} without a maximum, as "
-            f"it does where the classes are separated: {float(np.atleast_1d(scale)[g]):.3g} is the largest that was "
+            f"The evidence rises with the scale{'' if groups is None else f' of {groups[g]!r}'} without a maximum, "
+            f"which happens if the classes are separated: {float(np.atleast_1d(scale)[g]):.3g} is the largest value "
             "tried. Give a number.",
             SeparationWarning,
             stacklevel=7,
@@ -246,9 +246,11 @@ def check_selectable(problem: Problem, prior: GaussianPrior) -> None:
             f"groups= is for scale='evidence'; with scale={prior.scale!r} there is one scale. Leave groups out."
         )
     if problem.jeffreys:
-        raise InvalidInputError("The scale of a GaussianPrior beside Jeffreys' prior cannot be found: give a number.")
+        raise InvalidInputError(
+            "The scale of a GaussianPrior combined with Jeffreys' prior cannot be selected: give a number."
+        )
     if problem.link is not None and not np.isinf(problem.link.domain).all():
-        raise InvalidInputError(f"The scale cannot be found for link={problem.link.name!r}: give a number.")
+        raise InvalidInputError(f"The scale cannot be selected for link={problem.link.name!r}: give a number.")
     if prior.scale == "loo" and problem.intercept:
         s, t = problem.memory_source.s, problem.memory_source.t
         present = np.ones(len(t), dtype=bool) if s is None else s > 0
@@ -262,7 +264,7 @@ def check_selectable(problem: Problem, prior: GaussianPrior) -> None:
     size = (problem.K - 1) * (problem.M + 1)
     if prior.scale != "cv" and size > policy.POLICY.largest_hessian:
         raise InvalidInputError(
-            f"scale={prior.scale!r} needs the Hessian of all {size} weights, and the limit is "
+            f"scale={prior.scale!r} needs the Hessian of all {size} weights, but the limit is "
             f"{policy.POLICY.largest_hessian}. Use scale='cv', or fewer columns."
         )
 

@@ -41,16 +41,26 @@ MOST_COLUMNS = 60  # Columns that are described one by one.
 MOST_WRITTEN_OUT = 5_000_000  # Rows up to which weights that are whole numbers are counted as so many rows.
 SYMMETRIC = ("logit", "probit", "cauchit")  # Links that give one half at zero.
 SCORED = {
-    "left out": "Each row is scored by the model fitted to all rows but that one (leave-one-out), so these numbers are "
-    "those of rows that the model has not seen.",
-    "own": "The scores are those of the training rows, without leave-one-out: the fit is not at an optimum, or single "
-    "rows determine a weight. They are too good.",
-    "selected": "The scores are those of the training rows, from which the LaplacePrior selected columns; such a fit "
-    "has no leave-one-out. They are too good: regularization_path(X, y, cv=5) has the loss of rows left out.",
-    "other": "The rows given, with their weights and offsets, are not those of the fit. The scores are fair if none of "
-    "them was in it.",
-    "unknown": "The scores are of the rows given here, as the model stands. They are fair only if the model has not "
-    "seen these rows; on rows of the fit they are too good.",
+    "left out": (
+        "Each row is scored by the model fitted to all rows but that one (leave-one-out), so these scores are for "
+        "rows that the model has not seen."
+    ),
+    "own": (
+        "The scores are for the training rows, without leave-one-out, because the fit is not at an optimum, or "
+        "single rows determine a weight. They are optimistic."
+    ),
+    "selected": (
+        "The scores are for the training rows, from which the LaplacePrior selected columns; such a fit has no "
+        "leave-one-out. They are optimistic: regularization_path(X, y, cv=5) gives the cross-validated loss."
+    ),
+    "other": (
+        "The given rows, with their weights and offsets, are not the training rows. The scores are unbiased if the "
+        "model has not seen any of them."
+    ),
+    "unknown": (
+        "The scores are for the given rows. They are unbiased only if the model has not seen these rows; on training "
+        "rows they are optimistic."
+    ),
 }
 """Which rows scores are of, and what that means."""
 
@@ -201,7 +211,7 @@ class ReportContext:
         """How much each row moves the fit, or a sentence on why that is not known."""
         if not isinstance(self.model, LogisticRegression):
             return (
-                f"{self.name} has no leverage and no Cook's distance, which say how much a single row moves the fit. "
+                f"{self.name} has no leverage or Cook's distance, which measure how much a single row moves the fit. "
                 "LogisticRegression and ProbitRegression have them."
             )
         if not self.has_optimum:

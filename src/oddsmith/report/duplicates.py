@@ -79,7 +79,7 @@ def duplicates_part(found: list[Duplicate]) -> Markup:
     if not found:
         return Markup()
     text = (
-        "These columns carry almost the same information. Their weights are hard to tell apart, and they share their "
+        "These columns carry almost the same information. Their weights are poorly determined, and they share their "
         "importance: keep one of each pair unless there is a reason for both."
     )
     one, other, how = zip(*found, strict=True)

@@ -52,7 +52,7 @@ def importance_section(context: ReportContext) -> Markup:
     """Return one line for each column: its importance, and the joint test of all its weights."""
     found = measure_importance(context)
     if found is None:
-        return absent("The importance of columns is not known: the model cannot predict rows with shuffled values.")
+        return absent("The importance of columns is unknown: the model cannot predict rows with shuffled values.")
     order = np.argsort(-found.rise, kind="stable")
     if selected_columns(context.model) is not None:
         order = order[found.rise[order] != 0.0]
@@ -102,11 +102,11 @@ def _numbers(header: str, values: list[float | None], digits: int = 4) -> Column
 def _notes(found: Importance) -> list[Markup]:
     if not found.tests:
         return []
-    text = "The Wald test is of all weights of the column together, against zero."
+    text = "The Wald test is a joint test of all weights of the column against zero."
     if found.is_posterior:
         text = (
-            "The model has a Gaussian prior, so the joint test is one of its posterior: the tail is the probability of "
-            "weights that are less plausible than no effect of the column. A small tail speaks for an effect."
+            "The model has a Gaussian prior, so the joint test is based on its posterior: the tail is the "
+            "probability of weights that are less plausible than no effect. A small tail is evidence for an effect."
         )
     return [tag("p", text, class_="note")]
 

@@ -188,8 +188,8 @@ def plan(facts: Facts, machine: Machine, policy: Policy | None = None) -> Plan:
         chosen = planner.truncated_newton("since a Hessian would not fit into memory")
     if chosen.memory > machine.memory:
         raise InvalidInputError(
-            f"A fit of {facts.n_weights:,} weights needs about {chosen.memory / 1e6:,.1f} MB above the data, and "
-            f"{machine.memory / 1e6:,.1f} MB of memory are available. Use fewer columns or levels."
+            f"A fit of {facts.n_weights:,} weights needs about {chosen.memory / 1e6:,.1f} MB besides the data, but "
+            f"only {machine.memory / 1e6:,.1f} MB of memory are available. Use fewer columns or levels."
         )
     return chosen
 
@@ -220,8 +220,8 @@ def plan_for(solver: Solver[Any], facts: Facts, machine: Machine, reason: str = 
     if many and needed > machine.memory:
         raise InvalidInputError(
             f"solver={solver.name!r} forms a Hessian of {facts.n_weights:,} weights, which needs about "
-            f"{needed / 1e6:,.0f} MB, and {machine.memory / 1e6:,.0f} MB of memory are available. Use solver='auto' or "
-            "solver='truncated-newton', which form none, or fewer columns or levels."
+            f"{needed / 1e6:,.0f} MB, but only {machine.memory / 1e6:,.0f} MB of memory are available. Use "
+            "solver='auto' or solver='truncated-newton', which form none, or fewer columns or levels."
         )
     return Plan((stage,), reason, iterations, solver)
 

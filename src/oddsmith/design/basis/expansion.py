@@ -164,23 +164,23 @@ class Adapted(Basis):
     def check_parameters(self) -> None:
         if get_tags(self.transformer).target_tags.required:
             raise InvalidTypeError(
-                f"{self.transformer!r} needs labels, and a basis sees rows only. Put it before the model in a pipeline."
+                f"{self.transformer!r} needs labels, but a basis sees rows only. Put it before the model in a pipeline."
             )
 
     def learn(self, source: AnySource, engine: Engine, names: Names) -> None:
         """Fit a clone to all rows."""
         if not isinstance(source, MemorySource):
             raise InvalidInputError(
-                f"{self.transformer!r} is fitted to all rows at once, in memory, and the data is in pieces. Use a "
-                "basis of oddsmith, such as Standardize(), or read a table into memory that is small enough."
+                f"{self.transformer!r} needs all rows in memory, but the data is in pieces. Use a basis of oddsmith, "
+                "such as Standardize(), or read a small enough table into memory."
             )
         rows, options = engine.fold(AllRows, source, None).joined(source.shape.M), {}
         s = None if source.s is None else source.s[source.s > 0]
         if s is not None and (s != s[0]).any():
             if not has_fit_parameter(self.transformer, "sample_weight"):
                 raise InvalidInputError(
-                    f"There are sample weights, and {type(self.transformer).__name__} takes none. Put it before the "
-                    "model in a pipeline, or leave the weights out."
+                    f"{type(self.transformer).__name__} does not accept the sample weights of this fit. Put it before "
+                    "the model in a pipeline, or leave the weights out."
                 )
             options["sample_weight"] = s
         with as_input_errors():

@@ -298,8 +298,8 @@ def median_distance(source: AnySource, engine: Engine, seed: int) -> float:
     rows = engine.fold(Sample, source, SampleParams(MEDIAN_ROWS, seed)).found[0]
     if len(rows) < 2:
         raise InvalidInputError(
-            f"width='median' is the median distance between different rows, and there is 1 sample only among "
-            f"{source.n_rows} (n_samples={source.n_rows}). Give a number as width."
+            f"width='median' needs two distinct rows, but all {source.n_rows} rows are the same: found 1 sample only "
+            f"(n_samples={source.n_rows}). Give a number as width."
         )
     width = float(np.median(pdist(rows)))
     if not 0.0 < width < np.inf:

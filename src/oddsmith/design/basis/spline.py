@@ -151,7 +151,7 @@ class Spline(Basis):
         if knots.ndim == 1:
             knots = np.repeat(knots[:, None], D, axis=1)
         if knots.shape[1] != D:
-            raise InvalidInputError(f"knots of Spline has {knots.shape[1]} columns, and the rows have {D}.")
+            raise InvalidInputError(f"knots of Spline has {knots.shape[1]} columns, but the rows have {D}.")
         self._check_limit(self._columns(len(knots)) * D, f"{D} columns of splines")
         first, last = knots[0], knots[-1]
 

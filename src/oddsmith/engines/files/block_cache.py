@@ -70,8 +70,8 @@ class CacheFolder:
         """Note that nothing more can be written."""
         path = self.path or self._parent or tempfile.gettempdir()
         self.failure = self.failure or (
-            f"Encoded rows could not be cached in {path!r} ({error.strerror or error}): those that are not are read "
-            "and encoded again in each pass. Free some room, or pass cache= with the path of a folder on another disk."
+            f"Encoded rows could not be cached in {path!r} ({error.strerror or error}): they are read and encoded "
+            "again in each pass. Free some space, or pass cache= with a folder on another disk."
         )
 
 

@@ -83,7 +83,9 @@ class ParquetTable(TableFile):
                 seen += table.num_rows
                 yield table
         if seen != expected:
-            raise InvalidInputError(f"{part.name} has {seen} rows, and its footer says {expected}. It is damaged.")
+            raise InvalidInputError(
+                f"{part.name} has {seen} rows, but its footer says {expected}. The file is damaged."
+            )
 
 
 def _read_columns(
@@ -153,7 +155,7 @@ class ArrowTable(TableFile):
             opened.seek(0)
             if start != b"ARROW1":
                 if end != b"\0\0\0\0":
-                    raise InvalidInputError(f"{file.name!r} is an Arrow stream that breaks off. Write it again.")
+                    raise InvalidInputError(f"{file.name!r} is a truncated Arrow stream. Write it again.")
                 with pa.ipc.open_stream(opened) as stream:
                     schema = stream.schema.remove_metadata()
                     guess = file.size // max(1, row_bytes(schema))
@@ -192,4 +194,4 @@ class ArrowStream(TableFile):
             for batch in reader:
                 yield from _cut(batch, rows)
             if file.read(1):
-                raise InvalidInputError(f"{part.name} goes on after the end of its stream. It is damaged.")
+                raise InvalidInputError(f"{part.name} has data after the end of its stream. The file is damaged.")

@@ -53,7 +53,7 @@ class TextDialect:
         object.__setattr__(self, "delimiter", delimiter)
         if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n'):
             raise InvalidInputError(
-                f"delimiter={delimiter!r} is no delimiter. Pass one character, such as ';', or 'tab'."
+                f"delimiter={delimiter!r} is not a delimiter. Pass one character, such as ';', or 'tab'."
             )
         if self.decimal not in (None, ".", ","):
             raise InvalidInputError(f"decimal={self.decimal!r} is unknown. Pass '.' or ','.")

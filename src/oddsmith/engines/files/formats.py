@@ -21,7 +21,7 @@ DELIMITERS = ("\t", ";", "|")
 QUOTED = re.compile(r'"(?:[^"]|"")*(?:"|$)')
 BAD_VALUE = re.compile(r"column #(\d+): .*conversion error to (\w+)[^:]*: invalid value '(.*)'", re.DOTALL)
 EXPECTED = {
-    **{"double": "a number", "int64": "a whole number", "bool": "a truth value"},
+    **{"double": "a number", "int64": "a whole number", "bool": "a boolean"},
     **dict.fromkeys(("timestamp", "date32"), "a date such as 2026-01-31"),
 }
 
@@ -106,7 +106,7 @@ def describe_bad_line(rows: Iterable[tuple[int, list[str]]], header: list[str]) 
     for number, row in rows:
         if row and len(row) != len(header):
             return (
-                f"line {number} has {len(row)} fields, and the header has {len(header)} ({shown}). Correct that line."
+                f"line {number} has {len(row)} fields, but the header has {len(header)} ({shown}). Correct that line."
             )
     return ""
 

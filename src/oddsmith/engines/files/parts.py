@@ -186,7 +186,7 @@ class FileParts:
     def with_types(self, types: Expected) -> FileParts:
         r"""Return the same files with columns of text read as these Arrow types or by these formats.
 
-        None stands for a number, or a truth value where the first rows have such. Types that the user gave stay.
+        None stands for a number, or a boolean if the first rows contain booleans. Types given by the user are kept.
 
         >>> import tempfile, pathlib
         >>> path = pathlib.Path(tempfile.mkdtemp(), "a.csv")
@@ -364,8 +364,8 @@ class FileParts:
                 both = common_type(types[column], type_)
                 if both is None:
                     raise InvalidInputError(
-                        f"Column {column!r} holds {type_} values in {name}, and {types[column]} values before. Pass "
-                        "types= with the one that holds both."
+                        f"Column {column!r} holds {type_} values in {name}, but {types[column]} values before. Pass "
+                        "types= with a type that holds both."
                     )
                 types[column] = both
         self.forget()
@@ -412,7 +412,7 @@ def _open_all(files: list[InputFile], types: Types | None, dialect: TextDialect)
     keys = {key for file in files for key in file.keys}
     for file in files:
         for key in keys - set(file.keys):
-            raise InvalidInputError(f"{file.name!r} lies in no folder {key}=…, and other files do. Give it one.")
+            raise InvalidInputError(f"{file.name!r} is not in a folder {key}=…, but other files are. Move it to one.")
 
     def open_table(file: InputFile) -> TableFile:
         if file.kind == "csv":

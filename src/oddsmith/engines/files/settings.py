@@ -18,7 +18,7 @@ LEAST = 1 << 24  # Bytes that are too few to read anything with.
 
 
 def parse_memory(text: str | float) -> int:
-    """Return a number of bytes from words.
+    """Parse a number of bytes.
 
     >>> parse_memory("1GB"), parse_memory("1.5 GiB"), parse_memory(1e9)
     (1000000000, 1610612736, 1000000000)
@@ -28,7 +28,9 @@ def parse_memory(text: str | float) -> int:
     else:
         found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([a-z]*)\s*", str(text).lower())
         if found is None or found[2] not in UNITS:
-            raise InvalidInputError(f"memory={text!r} is no number of bytes. Pass '500MB', '2GB', '1.5GiB' or such.")
+            raise InvalidInputError(
+                f"memory={text!r} is not a number of bytes. Pass '500MB', '2GB' or '1.5GiB', for example."
+            )
         size = int(float(found[1]) * UNITS[found[2]])
     if size < LEAST:
         raise InvalidInputError(f"memory={text!r} is too little to read files with. Pass at least '{LEAST >> 20}MiB'.")

@@ -32,8 +32,8 @@ THREADED, MOST = 1 << 25, (1 << 31) - 1
 LONGEST = 1 << 26  # Bytes that one row may have.
 BOM = b"\xef\xbb\xbf"
 NOT_UTF8 = (
-    "holds text that is not UTF-8, though the file begins with such. Pass its encoding (encoding='latin-1', say), or "
-    "save it as UTF-8; Excel calls that CSV UTF-8."
+    "holds text that is not UTF-8, unlike the beginning of the file. Pass its encoding, such as encoding='latin-1', or "
+    "save it as UTF-8 ('CSV UTF-8' in Excel)."
 )
 
 Text: TypeAlias = bytes | bytearray
@@ -257,7 +257,7 @@ class TextTable(TableFile):
         wider = {name: common_type(types[name], found.field(name).type) for name in names}
         for name in names:
             if wider[name] is None:
-                # Numbers among words are words. If it is the other way round, this says which value in which line.
+                # A column with text and numbers is text. Otherwise this reports the invalid value and its line.
                 self.convert(text, part.line, [name], {name: types[name]})
         return {name: type_ if wider.get(name) is None else wider[name] for name, type_ in types.items()}
 
