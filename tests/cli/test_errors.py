@@ -72,7 +72,7 @@ BAD_OPTIONS = {
         "-o",
         "iris.xlsx",
     ): "Unknown format of 'iris.xlsx': 'xlsx'. Known: 'arrow', 'csv', 'jsonl', 'parquet'",
-    ("datasets", "iris", "-o", "nowhere/iris.csv"): "There is no folder",
+    ("datasets", "iris", "-o", "nowhere/iris.csv"): "does not exist. Create it first",
 }
 
 

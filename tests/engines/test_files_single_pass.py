@@ -189,7 +189,7 @@ def test_the_index_of_pandas_is_no_column(tmp_path: Path) -> None:
         ([], "the list is empty"),
         ("empty", "No files were found in 'empty'"),
         ("notes", "'notes/notes.md' has no known extension"),
-        ("rows.jsonl", "'rows.jsonl' is of the format jsonl"),
+        ("rows.jsonl", "'rows.jsonl' has the format jsonl"),
         (["a.csv", "./a.csv"], "'./a.csv' is named twice"),
     ],
     ids=str,
@@ -311,7 +311,7 @@ def test_a_file_that_changes_between_passes_is_an_error(
     with pytest.raises(InvalidInputError, match=rf"'{name}' has changed since it was opened"):
         see(parts)
     os.remove(path)
-    with pytest.raises(InvalidInputError, match=rf"'{name}' is gone"):
+    with pytest.raises(InvalidInputError, match=rf"'{name}' was deleted"):
         see(parts)
 
 

@@ -33,9 +33,9 @@ def apply(
 ) -> Collection:
     """Return ``function`` of the rows of a Dask collection, lazily, a partition at a time.
 
-    ``function`` goes from the rows of a partition (a pandas DataFrame or an array) to n values, or n × K of them. A
-    sequence of ``names`` makes the result a DataFrame, or an Array of K columns; a name, or None, makes it a Series of
-    that name, or an Array of one dimension.
+    ``function`` maps the rows of a partition (a pandas DataFrame or an array) to n or n × K values. With a sequence of
+    ``names`` the result is a DataFrame, or an Array of K columns; with a name or None, a Series of that name, or a
+    one-dimensional Array.
 
     >>> import dask.array as da
     >>> apply(da.ones((4, 3), chunks=(2, 2)), lambda rows: rows.sum(axis=1), None, float).compute().tolist()
@@ -80,7 +80,7 @@ def checked_rows(data: Collection) -> Collection:
 
 
 def aligned(name: str, part: Collection | None, data: Collection) -> Collection | None:
-    """Return labels, weights or offsets in pieces beside those of the rows."""
+    """Return labels, weights or offsets in pieces aligned with those of the rows."""
     if part is None:
         return None
     if not is_dask(part) or not (_is_array(part) or offers(part, "divisions")):
@@ -111,7 +111,7 @@ def aligned(name: str, part: Collection | None, data: Collection) -> Collection 
 
 
 def _whole_rows(array: Collection) -> Collection:
-    """Return an array in chunks of whole rows; no rows are one chunk, since Dask does not cut them again."""
+    """Return an array in chunks of whole rows; an empty array is one chunk, since Dask cannot rechunk it."""
     array = array.blocks[:1] if array.shape[0] == 0 else array
     return array.rechunk({1: -1}) if array.ndim > 1 and array.numblocks[1] > 1 else array
 
@@ -126,10 +126,10 @@ def _is_array(data: Collection) -> bool:
 
 
 def partitions(parts: Sequence[Collection | None]) -> list[tuple[Lazy | None, ...]]:
-    """Return the lazy partitions of collections that lie side by side, in order; None beside a part that is None.
+    """Return the lazy partitions of aligned collections, in order; None for a collection that is None.
 
-    Dask reads small partitions of few columns several at a time, which would move the cuts of one part and not of
-    another: where parts lie side by side, columns are still chosen in the files, but cuts stay.
+    Dask fuses small partitions of few columns, which would misalign collections: for aligned collections, columns are
+    still selected in the files, but partitions stay.
     """
     alone = sum(part is not None for part in parts) == 1
     lists = [
@@ -142,7 +142,7 @@ def partitions(parts: Sequence[Collection | None]) -> list[tuple[Lazy | None, ..
 
 
 def _as_cut(frame: Collection) -> list[Lazy]:
-    """Return the partitions of a frame with its columns chosen in the files, and nothing else optimised."""
+    """Return the partitions of a frame with columns selected in the files, and no other optimisation."""
     frame = type(frame)(frame.expr.simplify())
     layer = f"cut-{frame._name}"
     high_level = import_module("dask.highlevelgraph").HighLevelGraph

@@ -111,8 +111,8 @@ class SqlWriter(FormulaWriter[SqlColumns]):
             same = [other for other in self.read if self.dialect.key(other) == self.dialect.key(name)]
             if same:
                 raise InvalidInputError(
-                    f"Columns {same[0]!r} and {name!r} differ only in case, which {self.dialect.name} does not "
-                    "distinguish. Rename one of them before the fit."
+                    f"Columns {same[0]!r} and {name!r} have the same name in {self.dialect.name}, which "
+                f"ignores case. Rename one of them before the fit."
                 )
             self.read[name] = self.dialect.identifier(name)
         # With the table before it, a name that is not there is an error everywhere (to SQLite it would be a word).

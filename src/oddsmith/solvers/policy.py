@@ -1,8 +1,8 @@
 """Every threshold of the solvers and of the plan, each with the reason or the measurement that chose it.
 
-Times in the remarks are those of one machine with two cores, least of several runs; names are those of the cases in
-``benchmarks/``. "Work" is that of ``python -m benchmarks.policy``, which halves and doubles each threshold. A remark is
-for all constants above it that have none.
+Times in the remarks were measured on one machine with two cores, minimum of several runs; names refer to cases in
+``benchmarks/``. "Work" refers to ``python -m benchmarks.policy``, which halves and doubles each threshold. A remark
+applies to all constants above it that have none.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from oddsmith.errors import InvalidInputError
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """What decides between ways of fitting, and how far each stage goes.
+    """The thresholds that choose between algorithms and end their stages.
 
-    It affects speed, not the optimum; `largest_hessian` also decides which fits have standard errors.
+    They affect speed, not the optimum; `largest_hessian` also determines which fits have standard errors.
     """
 
     # Storage and coordinates.

@@ -1,4 +1,4 @@
-"""The files engine: reads, encodes and sums pieces on all cores, a bounded number at a time, in a fixed order."""
+"""The files engine: reads, encodes and sums pieces on all cores, a limited number at a time, in a fixed order."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ TaskRunner = Callable[[Callable[..., Any], Iterable[Any]], Generator[Any, None, 
 def in_order(
     work: Callable[[T], R], things: Iterable[T], threads: int, cost: Callable[[T], int], budget: int
 ) -> Generator[R, None, None]:
-    """Yield ``work(thing)`` for each thing, in their order, on several threads.
+    """Yield ``work(item)`` for each item, in order, on several threads.
 
-    Things that are worked on, or are done and wait for their turn, cost no more than ``budget`` together (but one is
-    always worked on) and are no more than twice the threads. Whatever ends this early, what has not begun never does.
+    Items in progress, or done and waiting for their turn, cost at most ``budget`` together (but one is always in
+    progress) and number at most twice the threads. If this ends early, items that have not started never do.
 
     >>> list(in_order(lambda x: x * x, range(5), 2, lambda x: 1, 3))
     [0, 1, 4, 9, 16]
@@ -67,10 +67,10 @@ def in_order(
 class FilesEngine:
     """Folds over `FileParts` on ``threads`` threads (default: the cores this process may use).
 
-    Tasks (row groups, record batches, ranges of bytes) and the order in which their statistics are merged depend on the
-    files and on ``memory`` alone: the same bits on any number of threads, and whatever is kept.
+    Tasks (row groups, record batches, ranges of bytes) and the merge order depend only on the files and on ``memory``:
+    results are bit-identical on any number of threads, whatever is cached.
 
-    Cost of a pass: one read of what is not kept. Memory: see `oddsmith.engines.files.settings.FileSettings`.
+    Cost of a pass: one read of the data not cached. Memory: see `oddsmith.engines.files.settings.FileSettings`.
 
     >>> import numpy as np
     >>> from oddsmith.statistics import Counts
@@ -174,7 +174,7 @@ class _Pass(Generic[S]):
     def _caching(
         self, cache: BlockCache, task: Task, things: Iterable[R], cached: Iterable[R] | None = None
     ) -> Iterator[R]:
-        """Yield what is cached of a task; if nothing is, things as they are made, which are cached when all are."""
+        """Yield the cached data of a task; otherwise compute it, and cache it when complete."""
         from oddsmith.engines.files.block_cache import CacheWriter
 
         if cached is not None:
@@ -194,10 +194,10 @@ class _Pass(Generic[S]):
 def read_once(
     parts: FileParts, work: Callable[[Piece], T], use: Callable[[Iterator[T]], R], progress: Progress | None = None
 ) -> R:
-    """Return ``use(results)``, where results are ``work(piece)`` for each piece, in order, made on all cores.
+    """Return ``use(results)``, where results are ``work(piece)`` for each piece, in order, computed on all cores.
 
-    This is no fold: nothing is kept. ``use`` is called again, with results from the first one on, if text turns out to
-    need wider types than its first rows showed.
+    This is not a fold: nothing is kept. ``use`` is called again, from the first result on, if text needs wider types
+    than its first rows showed.
     """
 
     def process(task: Task) -> list[T]:

@@ -1,4 +1,4 @@
-"""Which files are meant: one, a folder, a glob, or a list of these; keys in the names of folders become columns."""
+"""Finding files: a path, a folder, a glob, or a list of these; keys in folder names become columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KINDS = ("parquet", "csv", "arrow")
 
 @dataclass(frozen=True, kw_only=True)
 class InputFile:
-    """A file: where it is, what it is, its size and time (to see that it stays the same), and keys of its folders."""
+    """A file: its path, format, size and time (to detect changes), and the keys of its folders."""
 
     path: str
     kind: str
@@ -30,7 +30,7 @@ class InputFile:
     keys: Mapping[str, object] = field(default_factory=dict)
 
     def check_unchanged(self) -> None:
-        """Refuse a file that is no longer what it was when it was opened."""
+        """Refuse a file that has changed since it was opened."""
         try:
             now = os.stat(self.path)
         except FileNotFoundError:
@@ -45,7 +45,7 @@ class InputFile:
 def find(data: object, format: str | None = None) -> list[InputFile]:
     """Return the files that ``data`` names, each once, those of folders and globs sorted by name.
 
-    Hidden files and those that begin with an underscore (``_SUCCESS``, ``_metadata``) are passed over. Folders called
+    Hidden files and files that begin with an underscore (``_SUCCESS``, ``_metadata``) are skipped. Folders named
     ``key=value`` give their files a column ``key``.
 
     >>> import tempfile, pathlib

@@ -1,4 +1,4 @@
-"""How much memory a fit from files may take, and how that is shared out."""
+"""The memory limit of a fit from files, and its allocation."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def parse_cache(cache: object) -> str | bool:
 
 @dataclass(frozen=True, kw_only=True)
 class FileSettings:
-    """What ``memory`` bytes are used for: a third for what is kept, three eighths for pieces that are being worked on.
+    """The allocation of ``memory`` bytes: a third for cached data, three eighths for pieces in progress.
 
-    The rest is for what nobody counts: buffers of readers, sums, memory that the system has not taken back yet.
-    Pieces depend on ``memory`` and the data, never on the number of threads, so that the sums do not either.
+    The rest is for uncounted memory: reader buffers, sums, memory not yet returned to the system. Pieces depend on
+    ``memory`` and the data, never on the number of threads, and so do the sums.
     """
 
     memory: int
@@ -72,10 +72,10 @@ class FileSettings:
 
     @property
     def kept(self) -> int:
-        """Bytes of what is kept between passes."""
+        """Bytes of data cached between passes."""
         return self.memory // 3
 
     @property
     def in_flight(self) -> int:
-        """Bytes of pieces that are being read and summed."""
+        """Bytes of pieces in progress."""
         return 3 * self.memory // 8

@@ -1,4 +1,4 @@
-"""CSV files: cut into ranges of bytes at the ends of rows, each of which any thread can read by itself."""
+"""CSV files, split at row ends into byte ranges that threads read independently."""
 
 from __future__ import annotations
 
@@ -43,18 +43,17 @@ Expected: TypeAlias = Mapping[str, pa.DataType | TextFormat | None]
 
 
 class TypeInferenceError(Exception):
-    """A range has values that the types inferred so far do not hold, and wider types may; ``number``: of its task."""
+    """A range has values outside the types inferred so far, which wider types may hold; ``number`` is its task."""
 
     number = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextTable(TableFile):
-    """A CSV file: the names and types that its beginning shows, and where its rows begin.
+    """A CSV file: the names and types inferred from its beginning, and the starts of its rows.
 
-    ``formats`` are those of columns whose values are written for people (money, say), by name. ``starts`` holds the
-    first byte and the first line of each range once the file has been cut, so that later passes can read ranges in any
-    order.
+    ``formats`` maps columns to recognised text formats (such as money). ``starts`` holds the first byte and line of
+    each range once the file has been split, so that later passes can read ranges in any order.
     """
 
     dialect: TextDialect
@@ -148,9 +147,9 @@ class TextTable(TableFile):
         return self._with(own, found)
 
     def plain_formats(self, schema: pa.Schema) -> dict[str, TextFormat]:
-        """Return the formats of what Arrow reads by itself: dates, and numbers of a file with decimal commas.
+        """Return the formats that Arrow reads itself: dates, and numbers of a file with decimal commas.
 
-        A model keeps them beside those that were recognised, to read later text alike.
+        A model stores them with the recognised formats, to read later text in the same way.
         """
         found = {}
         for name, type_ in zip(schema.names, schema.types, strict=True):
@@ -194,8 +193,8 @@ class TextTable(TableFile):
     def ranges(self, names: tuple[str, ...], nbytes: int, *, needed: bool = True) -> Iterator[FileRange]:
         """Yield ranges that begin and end with a row.
 
-        The first time the file is read here, in order, to find where rows begin; then ranges are read by those who
-        need them. A compressed file is read here every time, if its rows are ``needed``.
+        The first time, the file is read here, in order, to find the starts of rows; later, ranges are read on demand. A
+        compressed file is read here every time, if its rows are ``needed``.
         """
         if self.starts and not (needed and self._is_sequential):
             for (first, line), (last, _) in pairwise(self.starts):
@@ -250,7 +249,7 @@ class TextTable(TableFile):
         yield conform(table, schema, self.file.keys)
 
     def infer(self, part: FileRange, types: Types) -> Types:
-        """Return types that hold the values of a range too, or say which value is of another kind."""
+        """Return types that also hold the values of a range; raise an error that names a value of another kind."""
         text, names = self._text(part), [name for name in types if name not in self.file.keys]
         fixed = {name: types[name] for name in names if name in self.fixed}
         found = self.convert(text, part.line, names, fixed).schema
@@ -263,12 +262,12 @@ class TextTable(TableFile):
 
     @property
     def recognised(self) -> str:
-        """What was found to be unusual about the text, and not given, in words."""
+        """A description of the unusual properties that were detected, not given."""
         return str(self.dialect.without(self.given))
 
     @property
     def delimiter(self) -> str:
-        """What stands between fields."""
+        """The field delimiter."""
         return self.dialect.delimiter or ","
 
     @property
@@ -358,7 +357,7 @@ class TextTable(TableFile):
 
 
 def read_bytes(stream: BufferedIOBase, count: int, begun: Text = b"") -> bytearray:
-    """Return ``count`` bytes that begin with those that have been read, fewer at the end of the stream only."""
+    """Return ``count`` bytes that begin with those already read; fewer only at the end of the stream."""
     text = bytearray(count)
     text[: len(begun)] = begun
     done = len(begun)
