@@ -15,7 +15,7 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import GroupKFold, RepeatedStratifiedKFold, StratifiedKFold, cross_val_predict
 
-from oddsmith import GaussianClassifier, LogisticRegression, NaiveBayes, compare
+from oddsmith import GaussianClassifier, LogisticRegression, NaiveBayes, OneVsRest, compare
 from oddsmith.demo import penguins
 from oddsmith.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 from oddsmith.evaluation.comparison import default_models
@@ -90,6 +90,13 @@ def test_models_that_are_alike_are_within_noise_and_keep_their_order() -> None:
     assert result.best == "one" and result.within_noise == ["two"]
     assert result.title == "Best by log_loss: one; within noise of it: two"
     assert "Best by log_loss: one" in str(result) and result.to_pandas().shape == (2, 11)
+
+
+def test_a_simple_model_precedes_wrappers_with_the_same_score() -> None:
+    logistic = LogisticRegression(prior=1.0)
+    two = Y < 2
+    models = {"wrapped": OneVsRest(logistic), "simple": logistic, "worse": DummyClassifier()}
+    assert compare(models, X[two], Y[two]).columns["model"] == ["simple", "wrapped", "worse"]
 
 
 @pytest.mark.parametrize("K", [2, 3])

@@ -132,8 +132,8 @@ def _with_target(table: pa.Table, target: str | None, missing: str | None) -> tu
         first = there.index(False).as_py()
         raise InvalidInputError(
             f"Column {target!r}, the target, is missing in {count} of {table.num_rows} rows, the first in row {first}. "
-            "Fill them in, take these rows out of the file, or use --missing drop, which leaves out every row with a "
-            "missing value.",
+            "Remove these rows from the file, or use --missing drop, which leaves out every row with a missing label "
+            "or value. A query can select rows: 'shop.db::SELECT * FROM orders WHERE late IS NOT NULL'.",
             row=first,
         )
     return table.filter(there), there.combine_chunks().to_numpy(zero_copy_only=False).nonzero()[0].tolist()

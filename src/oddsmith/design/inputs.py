@@ -336,9 +336,9 @@ def check_labels(y: object, n_rows: int) -> Labels:
     with as_input_errors():
         labels: Labels = column_or_1d(as_array(y), warn=True)
         if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-            raise InvalidInputError("Input y contains NaN or infinity; every row needs a class.")
+            raise unlabelled("NaN or infinity", ~np.isfinite(labels))
         if labels.dtype.kind in "mM" and np.isnat(labels).any():
-            raise InvalidInputError("Input y contains missing values (NaT); every row needs a class.")
+            raise unlabelled("missing values (NaT)", np.isnat(labels))
         are_texts = _are_texts(labels)
         if labels.dtype.kind == "O" and not are_texts:
             labels = _one_type(labels)
@@ -348,11 +348,23 @@ def check_labels(y: object, n_rows: int) -> Labels:
     return labels
 
 
+def unlabelled(what: str, missing: npt.NDArray[np.bool_]) -> InvalidInputError:
+    """Return the error for rows without a label."""
+    row = int(np.argmax(missing))
+    return InvalidInputError(
+        f"Input y contains {what}, the first in row {row}; every row needs a class. Drop these rows first, such as "
+        "table.dropna(subset=['y']) in pandas; for tables, Design(missing='drop') leaves out all rows with a missing "
+        "label or value.",
+        row=row,
+    )
+
+
 def _one_type(labels: Labels) -> Labels:
     """Return labels of object type as an array of their own type, or refuse missing and mixed ones."""
     values = labels.tolist()
-    if any(v is None or v != v for v in values):
-        raise InvalidInputError("Input y contains missing values (None or NaN); every row needs a class.")
+    missing = np.array([v is None or v != v for v in values])
+    if missing.any():
+        raise unlabelled("missing values (None or NaN)", missing)
     kinds = {type(v) for v in values}
     if len(kinds) > 1:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))

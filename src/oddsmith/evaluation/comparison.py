@@ -23,7 +23,7 @@ from oddsmith.evaluation.model_output import ModelOutput, predict_output, provid
 from oddsmith.evaluation.sums import auc_of, brier_losses, log_losses
 from oddsmith.models import MODELS, RecalibratedClassifier
 from oddsmith.models.base import Classifier
-from oddsmith.models.wrapper_mixin import take
+from oddsmith.models.wrapper_mixin import WrapperMixin, take
 from oddsmith.numerics import Array
 from oddsmith.protocols import Indices, Labels
 from oddsmith.records import Table
@@ -284,8 +284,10 @@ def _summarise(candidates: list[Candidate], times_tested: Array, by: str) -> Com
         known = not c.failed and (c.probabilistic or score == "error")
         return float(losses[c.name][score].mean()) if known else np.nan
 
-    def key(c: Candidate) -> tuple[float, ...]:  # models that are the same but for rounding keep their order
-        return c.failed, *np.nan_to_num([value(c, by), value(c, "error")], nan=np.inf).round(12)
+    def key(c: Candidate) -> tuple[float, ...]:
+        # Scores that differ only by the tolerance of fits are ties: a simple model precedes wrappers of it.
+        scores = np.nan_to_num([value(c, by), value(c, "error")], nan=np.inf).round(8)
+        return c.failed, *scores, isinstance(c.model, WrapperMixin)
 
     order = sorted(candidates, key=key)
     best = order[0] if np.isfinite(value(order[0], by)) else None

@@ -112,7 +112,7 @@ class SqlWriter(FormulaWriter[SqlColumns]):
             if same:
                 raise InvalidInputError(
                     f"Columns {same[0]!r} and {name!r} have the same name in {self.dialect.name}, which "
-                f"ignores case. Rename one of them before the fit."
+                    "ignores case. Rename one of them before the fit."
                 )
             self.read[name] = self.dialect.identifier(name)
         # With the table before it, a name that is not there is an error everywhere (to SQLite it would be a word).
