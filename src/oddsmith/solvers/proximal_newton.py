@@ -198,7 +198,7 @@ def corrected(H: Array, step: Array, change: Array) -> Array:
     along, curvature = float(step @ Hs), float(step @ change)
     if not (curvature > 1e-8 * along > 0.0):
         return H
-    return H + np.outer(change, change) / curvature - np.outer(Hs, Hs) / along
+    return H + np.stack([change / curvature, -Hs / along], axis=1) @ np.stack([change, Hs])
 
 
 class SmoothObjective(Evaluates, Protocol):
