@@ -236,7 +236,7 @@ def test_labels_of_other_rows_are_refused_by_their_index() -> None:
     y = pd.Series(np.arange(10.0), index=table.index[::-1])
     rows, labels = lay_out_dask(table, 5), lay_out_dask(y.to_frame("y"), 5)["y"]
     with pytest.raises(
-        InvalidInputError, match=r"partition \d of 2 the index of y is not that of the rows.*to_dask_array"
+        InvalidInputError, match=r"partition \d of 2 the index of y differs from that of the rows.*to_dask_array"
     ):
         collected(DaskParts.open(rows, y=labels))
     found = collected(DaskParts.open(rows, y=labels.to_dask_array()))

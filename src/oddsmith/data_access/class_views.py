@@ -1,4 +1,4 @@
-"""Two-class views of data in pieces: the same pieces with other labels, encoded once for all views."""
+"""Two-class views of data in pieces: the same pieces with different labels, encoded once for all views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a model meets a table: rows for fitting come through the model's design, if it has or needs one."""
+"""Reading tables for a model: training rows go through the model's design, if it has or needs one."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def through_design(
     """Return rows, labels, weights and offsets for fitting; rows of a table that is more than numbers are `Encoded`.
 
     ``design`` is a `Design`, None (automatic), or False (none). With ``reset`` it is learned from these rows and kept
-    as ``model.design_``; otherwise the one that was learned is used. Arrays, sparse matrices and tables of numbers pass
-    as they are if there is no `Design`. With ``split`` large tables come in parts, categories as codes.
+    as ``model.design_``; otherwise the learned one is used. Without a `Design`, arrays, sparse matrices and numeric
+    tables are unchanged. With ``split``, large tables come in parts, with categories as codes.
     """
     if reset:
         model.__dict__.pop("design_", None)
@@ -62,7 +62,7 @@ def through_design(
 
 
 def _labelled(design: Design, X: Any, y: Any, *others: Any) -> tuple[Any, ...]:
-    """Return the rows that have a label, with what else there is of them; labels that are a column stay in it."""
+    """Return the labelled rows with their weights and offsets; labels in a column stay there."""
     from oddsmith.design.table import target_of
 
     table = as_table(X)
@@ -84,7 +84,7 @@ def _labelled(design: Design, X: Any, y: Any, *others: Any) -> tuple[Any, ...]:
 
 
 def as_design(design: object) -> Design | None:
-    """Return a copy of a design that is not fitted: one of all columns for None, none for False."""
+    """Return an unfitted copy of a design: of all columns for None, none for False."""
     if design is False:
         return None
     from oddsmith.design.table import Design
@@ -97,7 +97,7 @@ def as_design(design: object) -> Design | None:
 
 
 def _is_numbers(X: object, y: object) -> bool:
-    """Whether rows need no design: an array, or a table that holds nothing but numbers beside ``y``."""
+    """Whether rows need no design: an array, or a table with only numbers besides ``y``."""
     table = as_table(X)
     if table is None:
         return True

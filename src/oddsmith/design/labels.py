@@ -1,4 +1,4 @@
-"""Labels of part of the rows: classes that not every part has, and their union."""
+"""Labels of parts of the rows, which may lack classes, and the union of their classes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def union_of_classes(a: Labels, b: Labels) -> tuple[Labels, Indices, Indices]:
 def code_labels(values: object) -> tuple[Labels, Codes]:
     """Return the classes in a column of labels (an array, or a series of any library) and the code of each row's.
 
-    Texts are coded as Arrow does it, without an object for each of them.
+    Strings are coded by Arrow, without a Python object for each.
 
     >>> import pyarrow as pa
     >>> classes, codes = code_labels(pa.chunked_array([["b", "a", "b"]]))
