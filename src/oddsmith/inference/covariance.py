@@ -46,8 +46,8 @@ class CovarianceKind:
     def remark(self) -> str:
         """The text for the footer of a table."""
         return {
-            "information": "errors from the information",
-            "observed": "errors from the observed information",
+            "information": "standard errors from the expected information",
+            "observed": "standard errors from the observed information",
             "sandwich": f"robust standard errors ({self.factor} sandwich)",
             "cluster": f"cluster-robust standard errors of {self.n_clusters} clusters ({self.factor})",
         }[self.name]
