@@ -1,4 +1,4 @@
-"""``oddsmith exercise`` and ``oddsmith check``: an exercise for each topic of the syllabus, and its answer judged."""
+"""``oddsmith exercise`` and ``oddsmith check``: an exercise for each topic of the syllabus, and its grading."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def exercise(
     solution: Annotated[bool, typer.Option("--solution", help="Show the solution.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """State an exercise with its data, or write it into a file."""
+    """Print an exercise with its data, or write it to a file."""
     from oddsmith.lectures.exercises import answer_file, find_exercise
 
     if topic is None:
@@ -131,7 +131,7 @@ def _print_json(chosen: Exercise) -> None:
 
 
 def _write_new(path: Path, text: str) -> None:
-    """Write a file, but never over one that is there: it may be somebody's answer."""
+    """Write a file, but never overwrite an existing one, which may be an answer."""
     from oddsmith.errors import InvalidInputError
 
     if os.path.exists(path):

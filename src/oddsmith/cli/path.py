@@ -42,8 +42,8 @@ def path(
 ) -> None:
     """Fit logistic regression at many scales of a Laplace prior, and choose one.
 
-    The smaller the scale, the fewer columns have a weight that is not zero. Then fit the model at the scale of your
-    choice: oddsmith fit DATA --prior laplace:SCALE.
+    The smaller the scale, the fewer columns have a nonzero weight. Then fit the model at the chosen scale: oddsmith fit
+    DATA --prior laplace:SCALE.
     """
     from oddsmith.cli.data import check_output, open_data
     from oddsmith.cli.data_lint import check_columns
@@ -85,7 +85,7 @@ def path(
 
 
 def _choices(found: RegularizationPath) -> dict[str, list[Any]]:
-    """Return what each criterion chooses: scale, number of columns, their names."""
+    """Return the selection of each criterion: scale, number of columns, their names."""
     names = [*(("min", "1se") if found.cv_loss is not None else ()), "aic", "bic", "ebic"]
     return {
         "choice": names,

@@ -126,7 +126,7 @@ def evaluate(
 ) -> None:
     """Evaluate a model on a table: proper scores, calibration, ranking and costs, each with an interval.
 
-    Use rows that it was not fitted to: scores on its training rows are too good.
+    Use rows that it was not fitted to: scores on its training rows are optimistic.
     """
     from oddsmith.cli.data import check_column, load_model, open_data
     from oddsmith.cli.spec_parser import read_costs

@@ -1,4 +1,4 @@
-"""The top of the page: the numbers that matter, and the points to check before signing."""
+"""The top of the page: the main numbers, and the points to check before signing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of the page on how good the model is: calibration, discrimination, decisions."""
+"""The sections on performance: calibration, discrimination, decisions."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def _draw(plot: Plot, curve: curves.Curve, x: str, y: str, k: int, label: object
 
 
 def decision_section(context: ReportContext) -> Markup:
-    """Return what decisions cost: expected and realised loss, confusion, thresholds, rejected rows."""
+    """Return the section on decisions: expected and realised loss, confusion, thresholds, rejected rows."""
     if not context.probabilistic:
         return join([absent(NO_PROBABILITIES.format(context.name, "a loss")), _confusion(context)])
     words = "No loss was given: every error costs 1, so each row gets its most probable class."
@@ -222,7 +222,7 @@ def decision_section(context: ReportContext) -> Markup:
 
 
 def constant_action_cost(context: ReportContext) -> float:
-    """Return the cost of a row if all rows get the same action (or no decision), the cheapest one."""
+    """Return the cost per row of the cheapest constant action (or of rejecting all rows)."""
     share = context.counts / len(context.answers.t)
     costs = (share @ context.loss.values).tolist()
     if context.reject_costs is not None:
@@ -286,7 +286,7 @@ def _confused(context: ReportContext) -> Markup:
 
 
 def _costs(context: ReportContext) -> Markup:
-    """Return the cost over the threshold, for two classes and actions; else over the share of rows decided."""
+    """Return the cost against the threshold for two classes and actions, else against the share of rows decided."""
     if context.K != 2 or len(context.loss.actions) != 2:
         curve = curves.risk_coverage_curve(*context.labelled, context.loss)
         x, y = curve.coverage, curve.risk

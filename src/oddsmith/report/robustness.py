@@ -1,4 +1,4 @@
-"""The parts of the page on what the results depend on: single rows, the class prior, the choice of the model."""
+"""The sections on robustness: single rows, the class prior, the choice of the model."""
 
 from __future__ import annotations
 
@@ -119,10 +119,10 @@ def _prior_plot(context: ReportContext, prior: Array) -> Markup:
 
 
 def _shift(context: ReportContext, prior: Array, k: int, factor: float) -> tuple[float, float, float, float]:
-    """Return what changes if the odds of class k are multiplied by a factor and the others keep their proportions.
+    """Return the effect of multiplying the odds of class k by a factor, with the others in proportion.
 
-    That is its share then, the share of decisions that change, and the loss of a row without and with the change:
-    ``p'(C | x) ∝ p(C | x) π'_C / π_C``; the loss is the mean over classes, by π', of that of the rows of each.
+    The result is the new share, the share of decisions that change, and the loss per row without and with adapting to
+    it: ``p'(C | x) ∝ p(C | x) π'_C / π_C``; the loss is the mean over the classes' losses, weighted by π'.
     """
     assert context.answers.P is not None
     new = prior.copy()
@@ -136,7 +136,7 @@ def _shift(context: ReportContext, prior: Array, k: int, factor: float) -> tuple
 
 
 def _mean_loss(context: ReportContext, actions: Labels, prior: Array) -> float:
-    """Return the mean loss of a row if classes have these shares; NaN if a class has no rows."""
+    """Return the mean loss per row if classes have these shares; NaN if a class has no rows."""
     if not context.counts.all():
         return float("nan")
     t, total = context.answers.t, np.zeros(context.K)

@@ -35,7 +35,7 @@ NOT_ASKED = (
 
 @dataclass(frozen=True)
 class Grouping:
-    """The subgroups that a column makes: their names, and the place of each row's among them."""
+    """The subgroups of a column: their names, and the index of each row's subgroup."""
 
     column: str
     names: list[str]
@@ -179,7 +179,7 @@ def _mean_columns(context: ReportContext, grouping: Grouping, shown: list[int]) 
 
 
 def deviation(context: ReportContext, rows: Mask) -> float:
-    """Return by how much the mean probability of the second class is off in some rows; 0 if chance explains it.
+    """Return the error of the second class's mean probability in some rows; 0 if chance explains it.
 
     If the probabilities p are right, ``Σ (t − p)`` has the variance ``Σ p (1 − p)``. The level is divided by the number
     of subgroups.
