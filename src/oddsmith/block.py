@@ -41,7 +41,7 @@ class Block:
     offset: npt.NDArray[np.float64] | None = None
     first_row: int = 0
     addresses: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
-    """What compiled kernels keep of a block: where its arrays are."""
+    """Cache of the compiled kernels: the addresses of the block's arrays."""
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self.Phi, self.t, self.s, self.offset, self.first_row  # addresses are those of this process

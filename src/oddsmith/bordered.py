@@ -18,7 +18,7 @@ from oddsmith.numerics import EPS, Array, SpdFactor, factor_spd
 
 T = TypeVar("T", bound=np.generic)
 VANISHES = 1e-11
-"""Share of a diagonal below which nothing but rounding is left of it."""
+"""Share of a diagonal below which the remainder is only rounding error."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -13,9 +13,9 @@ from oddsmith.cli.output import as_options, print_message
 F = TypeVar("F", bound=Callable[..., None])
 
 EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {}
-"""Command lines that show what a command is for."""
+"""Example command lines."""
 show_traceback = False
-"""Whether errors come with their traceback: ``oddsmith --debug …``."""
+"""Whether errors show their traceback: ``oddsmith --debug …``."""
 
 
 def command(*examples: str) -> Callable[[F], F]:

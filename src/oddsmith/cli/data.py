@@ -32,9 +32,9 @@ HOW = (
 )
 DATABASES = ("sqlite", "duckdb")
 WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
-"""How the files of Excel begin, and those of zip."""
+"""First bytes of Excel and zip files."""
 LARGE = 100_000_000
-"""Bytes of files above which they are read in pieces."""
+"""File size in bytes above which files are read in pieces."""
 
 
 @dataclass(frozen=True, kw_only=True)

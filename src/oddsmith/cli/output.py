@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 PLAIN = {"markup": False, "emoji": False, "highlight": False}
-"""Nothing in a text means anything to rich: ``[red]`` and ``:smile:`` are names like others."""
+"""Disables rich's markup: ``[red]`` and ``:smile:`` are plain text."""
 
 GAP = 2
 
@@ -31,7 +31,7 @@ def stdout() -> Console:
 
 
 _busy: list[Console] = []
-"""The console of the spinner that turns, so that what is printed meanwhile stands above it."""
+"""The console of the active spinner, so that other output appears above it."""
 
 
 def stderr() -> Console:

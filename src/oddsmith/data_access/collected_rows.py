@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from oddsmith.engines.files import FileParts
 
 SHARE = 0.3
-"""Part of the memory for a fit that its rows may take, beside the tables in flight and those kept."""
+"""Share of a fit's memory that its rows may take, besides tables in progress and cached tables."""
 ENTRY_BYTES, LABEL_BYTES = 8, 4
 
 

@@ -37,7 +37,7 @@ from oddsmith.records import Table
 T = TypeVar("T")
 
 ROWS = 1 << 16
-"""Rows of a table in memory that are predicted at a time."""
+"""Rows of a table in memory per batch of predictions."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,7 +37,7 @@ PREFIX = {
     **{"predict_proba": "p", "predict_log_proba": "log_p", "log_density": "log_density"},
     "decision_function": "value",
 }
-"""What the columns of a prediction are called, before the name of the class."""
+"""Prefixes of prediction columns, before the name of the class."""
 METHODS = ("predict", *PREFIX, "decide")
 """The methods that take data in pieces."""
 

@@ -20,9 +20,9 @@ from oddsmith.errors import InvalidInputError, UnknownNameError
 FORMATS = ("arrow", "csv", "jsonl", "parquet")
 OTHER_NAMES = {"pq": "parquet", "feather": "arrow", "ipc": "arrow", "ndjson": "jsonl"}
 FORMULA, SIGNED = r"^[=@+\t\r-]", r"^[+-][\d\s.,()/%-]*$"
-"""How text begins that a spreadsheet runs as a formula, and signed numbers, which it may."""
+"""First characters of text that a spreadsheet runs as a formula, and a pattern of signed numbers, which are allowed."""
 FILE_ROWS = 10_000_000
-"""Rows of one of the files in a folder."""
+"""Default number of rows per file in a folder."""
 
 
 def plain(value: object) -> Any:

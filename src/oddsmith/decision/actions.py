@@ -30,7 +30,7 @@ class Rejection(Enum):
 
 
 REJECT: Final = Rejection.REJECT
-"""The mark of a row for which no decision was made."""
+"""The decision of a rejected row."""
 
 
 def expected_loss(

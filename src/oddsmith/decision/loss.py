@@ -59,9 +59,9 @@ class LossMatrix(Table):
 
 
 LossLike: TypeAlias = LossMatrix | npt.ArrayLike | Mapping[Any, Mapping[Any, float]] | None
-"""What actions cost: None (every error costs 1), K × A numbers, or {class: {action: cost}}."""
+"""Costs of actions: None (every error costs 1), K × A numbers, or {class: {action: cost}}."""
 RejectLike: TypeAlias = npt.ArrayLike | Mapping[Any, float] | None
-"""What making no decision costs: one number, one for each class, or {class: cost}; None: it is no action."""
+"""Cost of rejecting: one number, one for each class, or {class: cost}; None: rejecting is not an action."""
 
 
 def read_probabilities(proba: npt.ArrayLike, K: int | None = None) -> Array:

@@ -26,7 +26,7 @@ FAMILIES = ("bernoulli", "categorical", "gaussian", "multinomial", "poisson")
 CODES = ("auto", "integer", *FAMILIES)
 BY_KIND = {"boolean": "bernoulli", "integer": "integer", "float": "gaussian", "date": "gaussian", "text": "categorical"}
 DISPERSION = (0.5, 2.0)
-"""Counts whose variance within classes is this many times their mean are taken for Poisson counts."""
+"""Range of the ratio of within-class variance to mean for which counts are treated as Poisson."""
 
 DOMAINS: tuple[tuple[str, int, Callable[[Array], npt.NDArray[np.bool_]], str, str], ...] = (
     ("bernoulli", NOT_BINARY, lambda x: (x != 0) & (x != 1), "values other than 0 and 1", "0, 1, or booleans"),
@@ -34,7 +34,8 @@ DOMAINS: tuple[tuple[str, int, Callable[[Array], npt.NDArray[np.bool_]], str, st
     ("poisson", FRACTIONAL, lambda x: x != np.floor(x), "values that are not whole numbers", "counts 0, 1, 2 …"),
     ("multinomial", NEGATIVE, lambda x: x < 0, "negative values", "counts of zero or more"),
 )
-"""What a family refuses: the row of ``Features.outside`` that counts it, a test, what is found, what is expected."""
+"""Invalid values by family: the row of ``Features.outside`` that counts them, a test, what is found, what is
+expected."""
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from formulaic.parser.types import Term
 
 LONGEST = 20_000
-"""Characters in a formula."""
+"""Maximum length of a formula."""
 MOST_FACTORS, MOST_TERMS = 16, 300_000
-"""Factors of a product, and terms that products may write out to."""
+"""Maximum factors of a product, and terms after expansion."""
 MOST_NODES = 200
 QUOTED = re.compile(r"`[^`]*`")
 OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
@@ -37,7 +37,7 @@ OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 FUNCTIONS = ("C", *sorted({*LEARNED, *PLAIN}))
 
 States = dict[str, Any]
-"""What the functions of a formula have learned, by the text of their call."""
+"""Learned states of formula functions, by the text of their call."""
 
 
 @dataclass(frozen=True, kw_only=True)

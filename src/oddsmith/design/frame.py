@@ -43,19 +43,19 @@ KINDS = {
     **{"null": "empty", "boolean": "boolean", "integer": "number", "float": "number", "decimal": "number"},
     **{"date": "date", "text": "category", "dictionary": "category"},
 }
-"""Kinds of columns, by what their Arrow type holds."""
+"""Kinds of columns by Arrow type."""
 LEVELS = ("integer", "float", "boolean", "null", "text")
 """What levels may be as they are."""
 
 DESIGNED = (nw.String, nw.Categorical, nw.Enum, nw.Date, nw.Datetime)
-"""Types that are not numbers at first sight."""
+"""Types that need conversion to numbers."""
 
 TICKS = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
-"""Ticks of a clock in a day."""
+"""Time units per day."""
 
 
 MANY_TEXTS = 1000
-"""Levels of text from which they stay in Arrow: no Python object is made of each."""
+"""Number of text levels from which they stay in Arrow, without Python objects."""
 
 
 class TextLevels(Sequence[Any]):
@@ -307,7 +307,7 @@ COLUMN_KINDS = {
     **{"boolean": "boolean", "integer": "integer", "float": "float", "decimal": "float", "null": "float"},
     **{"text": "text", "dictionary": "text", "date": "date"},
 }
-"""Kinds of columns, by what their Arrow type holds; dates are days since 1970-01-01."""
+"""Kinds of columns by Arrow type; dates are days since 1970-01-01."""
 
 
 @dataclass(frozen=True)

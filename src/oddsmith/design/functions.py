@@ -154,10 +154,10 @@ LEARNED: dict[str, Callable[..., Any]] = {
     **{"center": Center.learn, "scale": Scale.learn, "poly": Poly.learn},
     **{"spline": Splines.learn, "ns": natural, "bs": bsplines},
 }
-"""What a formula calls them."""
+"""Names of the functions in a formula."""
 
 OPTIONS = {name: tuple(signature(learn).parameters)[2:] for name, learn in LEARNED.items()}
 """Their options, which may be given by position or by name."""
 
 PLAIN: dict[str, Callable[..., Any]] = {"log": np.log, "exp": np.exp, "sqrt": np.sqrt, "I": np.asarray}
-"""Functions that learn nothing."""
+"""Functions without learned parameters."""

@@ -480,9 +480,9 @@ def read_offset(offset: object, n_rows: int, K: int) -> Array | None:
 
 
 LEAST_SHARE = 1e-100
-"""Least share of all weight that a class has: squares must stay in range."""
+"""Minimum share of the total weight for a class: squares must stay in range."""
 LEAST_WEIGHT = 1e-250
-"""Least total weight."""
+"""Minimum total weight."""
 
 
 def check_class_weights(weight: Array, classes: Labels) -> None:

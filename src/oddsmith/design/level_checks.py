@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from oddsmith.errors import LevelsWarning, caller_level
 
 MANY = 100
-"""Levels above which a column is named: each has a weight of its own."""
+"""Number of levels above which a column is named in a warning."""
 FEW_ROWS = 20
 """Rows below which values may all differ by chance."""
 

@@ -35,7 +35,7 @@ from oddsmith.rows.split import TableForm
 
 Reference = str | dict[str, Any] | None
 SPLIT_ELEMENTS = 1_500_000
-"""Numbers of the expanded rows from which categories stay codes, however few their levels."""
+"""Size of the expanded rows from which categories stay codes, however few their levels."""
 POLICIES = {"missing": ("error", "drop", "indicator"), "unseen": ("error", "reference")}
 
 

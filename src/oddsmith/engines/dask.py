@@ -32,7 +32,7 @@ from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError
 from oddsmith.rows import SplitRows
 
 Fields: TypeAlias = Any
-"""The fields of a `Piece`, computed: a table of pandas or an array, what lies beside it, number and name."""
+"""The computed fields of a `Piece`: a pandas table or an array, its labels, weights and offsets, number and name."""
 FAN_IN = 16  # So many statistics are merged by one task.
 SMALL_BYTES = 1 << 14  # What is no larger than this goes out with each task: fetching it from another would take longer
 KEPT_SHARE = 0.5  # The share of memory that encoded blocks may take; workers begin to spill at 0.6.

@@ -29,17 +29,18 @@ T = TypeVar("T")
 R = TypeVar("R")
 SLICE_BYTES = 1 << 24
 SMALL_BYTES = 1 << 21
-"""Rows of no more than this are one slice: threads would cost more than they save. More of them are eight at least."""
+"""Up to this size, rows form one slice, because threads would cost more than they save; larger ones form at least
+eight."""
 WIDE = 512  # Bytes of a slice of sparse rows for each column, at least: or the sums would be as large as the rows.
 MADE_BYTES = 1 << 22  # A slice of rows that a transform makes takes no more than this.
 STRETCHES, RUNS_BYTES = 61, 1 << 20
-"""Parts of the rows come from so many stretches of them (a prime, by which no table repeats itself); of no more bytes
-than this, one thread takes all."""
+"""Number of segments for sampling rows (a prime, to avoid periods of the table); up to this many bytes, one thread
+copies all."""
 KEPT_BYTES = 1 << 25  # Transformed rows up to this size are made once and kept for the length of a fit.
 _blas_lock = Lock()
 _blas_limits: list[Any] = []
 _inherited_limits: list[Any] = []
-"""The limit that was in force when this process was forked, of a fit that runs in the parent."""
+"""The BLAS limit at the time of a fork, from a fit that runs in the parent."""
 
 
 def keeps_sparse(transform: Callable[[Any], Any] | None) -> bool:
@@ -69,7 +70,7 @@ class MemorySource:
     _blocks: dict[tuple[int, int], Block] = field(default_factory=dict, repr=False, compare=False, init=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_blocks": {}}  # views would become copies
+        return {**vars(self), "_blocks": {}}  # pickling views would copy them
 
     @property
     def n_rows(self) -> int:
@@ -366,13 +367,13 @@ def parallel_map(work: Callable[[T], R], things: Sequence[T], threads: int) -> I
         return
     done: dict[int, R] = {}
     waiting = iter(range(len(things)))
-    job = [work]  # emptied at the end: a helper that never began must not keep the rows
+    job = [work]  # emptied at the end: a helper that never started must not keep the rows alive
 
     def take() -> None:
         try:
             for i in waiting:
                 done[i] = job[0](things[i])
-        finally:  # after an error nobody need go on
+        finally:  # after an error, stop the others
             deque(waiting, maxlen=0)
 
     helpers = [_pool(threads).submit(take) for _ in range(threads - 1)]
@@ -408,8 +409,8 @@ def _take_control() -> None:
 
 
 BLAS_ALONE_NUMBERS = 4096
-"""Size of the largest matrix that BLAS keeps on one thread by itself: OpenBLAS shares out a product with a vector from
-9,216 numbers on, a product of matrices from 262,144 multiplications on."""
+"""Largest matrix that BLAS processes on one thread anyway: OpenBLAS uses threads for matrix-vector products from 9,216
+numbers on, and for matrix products from 262,144 multiplications on."""
 
 
 @contextmanager

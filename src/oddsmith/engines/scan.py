@@ -20,14 +20,14 @@ from oddsmith.engines.partitioned import Parts
 from oddsmith.errors import InvalidInputError, InvalidTypeError, OddsmithError, UnknownNameError
 
 SAMPLE_BYTES = 160_000_000
-"""Bytes of the sample that comes from a cluster: enough for a start near the optimum. A larger one would travel longer
+"""Size of the sample from a cluster: enough for a start near the optimum. Transferring a larger one would take longer
 than the pass that it saves."""
 OPENERS = {
     "files": ("oddsmith.engines.files", "FileParts", "files"),
     "dask": ("oddsmith.engines.dask", "DaskParts", "Dask data"),
     "spark": ("oddsmith.engines.spark", "SparkParts", "a Spark data frame"),
 }
-"""The class of each kind of data in pieces, and what errors call it."""
+"""The class of each kind of data in pieces, and its name in errors."""
 
 
 def scan(data: object, **options: Any) -> Parts:

@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 
 Task: TypeAlias = Callable[[tasks.Batches], Any]  # From the Arrow batches of a partition to those that come back.
 MOST_RESULTS = 32
-"""So many statistics come back to the driver; where there are more partitions, tasks merge neighbours first."""
+"""Maximum number of statistics returned to the driver; with more partitions, tasks merge neighbours first."""
 PLAIN = (
     *("boolean", "byte", "short", "integer", "long", "float", "double", "decimal"),
     *("string", "varchar", "char", "date", "timestamp"),
 )
-"""How the names of types begin whose columns can be read."""
+"""Prefixes of the supported type names."""
 
 
 def is_spark(data: object) -> TypeGuard[DataFrame]:

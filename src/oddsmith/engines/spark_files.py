@@ -37,7 +37,7 @@ TYPES = {
     **{"tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64()},
     **{"float": pa.float32(), "double": pa.float64(), "boolean": pa.bool_(), "string": pa.string()},
 }
-"""Types whose values are the same whoever reads them. Dates, times and decimals have more than one way to be stored."""
+"""Types that every reader interprets in the same way. Dates, times and decimals have several encodings."""
 CATALYST, DATASOURCES = "org.apache.spark.sql.catalyst", "org.apache.spark.sql.execution.datasources"
 SCAN = {
     "relation": f"{DATASOURCES}.HadoopFsRelation",
@@ -45,13 +45,13 @@ SCAN = {
     "location": f"{DATASOURCES}.InMemoryFileIndex",
 }
 OPTIONS = {"path", "paths", "basepath", "mergeschema", "pathglobfilter", "recursivefilelookup"}
-"""Options of a scan that say which files are meant, and nothing of how they are read."""
+"""Scan options that select files but do not change how they are read."""
 SETTINGS = (
     "spark.sql.files.ignoreCorruptFiles",
     "spark.sql.files.ignoreMissingFiles",
     "spark.sql.parquet.fieldId.read.enabled",
 )
-"""Settings with which Spark would pass over files, or find columns by something else than their names."""
+"""Settings with which Spark would skip files, or match columns by something other than their names."""
 ENCRYPTION = "parquet.crypto.factory.class"  # A setting with which Spark may read what is encrypted.
 
 

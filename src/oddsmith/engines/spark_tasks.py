@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 Batches: TypeAlias = "Iterable[pa.RecordBatch]"
 TOKEN = "part int, rows bigint, name string, files binary"  # The columns of a token.
-RESULT = "part int, rows bigint, state binary"  # The columns of what a partition gives back.
-MANY_OBJECTS = 20_000  # Beyond so many a collection of garbage takes longer than a small task.
+RESULT = "part int, rows bigint, state binary"  # The columns of a partition's result.
+MANY_OBJECTS = 20_000  # Number of objects from which garbage collection takes longer than a small task.
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def _dump_result(function: Callable[..., object], *arguments: object) -> bytes:
         result = function(*arguments)
     except OddsmithError as error:
         result = _Refusal(type(error), str(error))
-    # Statistics that a user defines in a notebook have no module to be found in.
+    # Statistics defined in a notebook have no importable module.
     return bytes(import_module("pyspark.cloudpickle").dumps(result))
 
 
@@ -213,7 +213,7 @@ def _record(**values: object) -> pa.RecordBatch:
 def _fold(job: Job[Any], pieces: Iterable[Piece]) -> object:
     with one_blas_thread():
         total = merged(map(job, pieces), lambda: None)
-    # Set aside what is loaded, once there is much: Spark collects garbage after each task, among all there is.
+    # Freeze loaded objects once there are many: Spark collects garbage among all objects after each task.
     if len(gc.get_objects(generation=2)) > MANY_OBJECTS:
         gc.collect()
         gc.freeze()

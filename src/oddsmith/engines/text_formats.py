@@ -25,11 +25,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 HEAD_ROWS, SPREAD_ROWS, SPREAD = 1000, 250, 4
-"""Rows that a format is found in: the first, and so many at each of some places over the others."""
+"""Rows for detecting a format: the first ones, and some at each of several places."""
 SAMPLED_ROWS = HEAD_ROWS + SPREAD * SPREAD_ROWS
-"""Rows of a table of which only some are looked at."""
+"""Size of a table from which only some rows are checked."""
 FEWEST = 3
-"""Values below which nothing is concluded from how they are written."""
+"""Minimum number of values for detecting a format."""
 SYMBOLS = "$€£¥₹₽₩₺₪฿₫₴₦"
 CURRENCY = rf"US\$|R\$|[{SYMBOLS}]|USD|EUR|GBP|CHF|JPY|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|INR|CNY|BRL|MXN|ZAR|kr|zł|Kč"
 SPACES = "[\u00a0\u2009\u202f]"
@@ -39,7 +39,7 @@ NUMBER = re.compile(
     rf"\s*(?P<after>{CURRENCY}|%)?\s*(?(1)\)|)"
 )
 SEPARATORS = ((".", ""), (",", ""), (".", ","), (",", "."), (".", " "), (",", " "), (".", "'"), (",", "'"))
-"""Decimal and thousands separators that numbers are tried with."""
+"""Decimal and thousands separators to try."""
 DAY = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2\d{4}")
 YEAR_FIRST = re.compile(r"\d{4}([./])\d{1,2}\1\d{1,2}")
 NAMED_MONTHS = ("%d %b %Y", "%d-%b-%Y", "%b %d, %Y", "%b %d %Y", "%d. %b %Y")
@@ -49,7 +49,7 @@ _FIELD = re.compile("%[a-zA-Z]")
 ISO = r"^\s*\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?)?"
 ZONE = r" ?(?:Z|[+-]\d{2}(?::?\d{2})?)"
 YES_NO = {"yes": "yes", "y": "yes", "no": "no", "n": "no", "on": "on", "off": "off", "true": "true", "false": "false"}
-"""Levels that are one whatever their case, and what they mean."""
+"""Levels that are the same in any case, and their meaning."""
 
 
 @dataclass(frozen=True, kw_only=True)

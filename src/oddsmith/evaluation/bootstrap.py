@@ -13,13 +13,14 @@ from oddsmith.numerics import Array
 from oddsmith.protocols import Indices
 
 GROUPS = 4096
-"""Rows are resampled one by one up to this number; of more, as many random groups of rows are."""
+"""Number of rows up to which single rows are resampled; beyond, this many random groups of rows."""
 
 CHUNK = 500
 
 SHOWN = 2.0
-"""Rows out of order that count as much as the variance expected. Simulated over 126 cases (AUC 0.6 to 0.996, 20 + 20 to
-50 + 2,000 rows, equal and unequal spread), 95% intervals hold the AUC in at least 91%; DeLong's alone in 60%."""
+"""Number of misranked rows that count as much as the expected variance. Simulated over 126 cases (AUC 0.6 to 0.996, 20
++ 20 to 50 + 2,000 rows, equal and unequal spread), 95% intervals cover the AUC in at least 91%; DeLong's alone in
+60%."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ LOSSES: dict[str, Callable[[ModelOutput], Array]] = {
 NOISE = 1.96
 LONGEST_NOTE = 120
 PARAMETERS: dict[str, dict[str, Any]] = {
-    **{name: {"prior": 1.0} for name in ("logistic", "probit")},  # so that separated classes do no harm
+    **{name: {"prior": 1.0} for name in ("logistic", "probit")},  # keeps weights finite for separated classes
     "perceptron": {"max_epochs": 10},
 }
 SCALED = ("gaussian", "one-vs-rest", "one-vs-one", *PARAMETERS)
@@ -270,8 +270,8 @@ def default_models(K: int) -> dict[str, Classifier]:
             found[name] = MODELS["one-vs-rest"](model) if name == "probit" and K > 2 else model
     for name, model in found.items():
         if name.partition(",")[0] in SCALED:
-            # Inside the model, behind its design, so that tables may hold categories. Without centring, which none of
-            # these needs, so that sparse rows stay sparse.
+            # Scale inside the model, after its design, so that tables may have categories. Without centring, which none
+            # of these models needs, sparse rows stay sparse.
             model.set_params(basis=StandardScaler(with_mean=False))
     return found
 

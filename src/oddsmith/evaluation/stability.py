@@ -25,9 +25,9 @@ from oddsmith.protocols import Indices, Labels
 from oddsmith.records import Table
 
 TOL = 1e-5
-"""Relative gap of the fits: which columns enter hardly depends on more digits, and halves differ far more."""
+"""Relative gap of the fits: the selected columns hardly depend on more digits, and halves differ far more."""
 SCALES, PROBED = 30, 6
-"""Scales of the path, if none are given, and halves that show how far it goes."""
+"""Default number of scales of the path, and of halves for finding its end."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -196,7 +196,7 @@ def _halves(problem: Problem, pairs: int, seed: int | None) -> list[Indices]:
         first = []
         for i, rows in enumerate(classes):
             mixed = rng.permutation(rows)
-            first.append(mixed[: (len(mixed) + i % 2) // 2])  # what is odd goes to either half
+            first.append(mixed[: (len(mixed) + i % 2) // 2])  # an odd row goes to either half
         chosen = np.sort(np.concatenate(first))
         rest = np.setdiff1d(np.flatnonzero(present), chosen)
         halves += [chosen, rest]

@@ -11,7 +11,8 @@ from oddsmith.errors import InvalidInputError, InvalidTypeError
 from oddsmith.registry import Registry
 
 SMALLEST_EXPONENT = -600.0
-"""Below it exp is 0: PostgreSQL takes a result that is too small for an error, and so is a product of two such."""
+"""Argument below which exp is replaced by 0: PostgreSQL treats underflow as an error, also in a product of two such
+values."""
 
 OPERATIONS = {
     **{"where": "(CASE WHEN {} THEN {} ELSE {} END)", "missing": "({} IS NULL)", "log": "ln({})"},
@@ -26,12 +27,12 @@ class Dialect:
     columns: ClassVar[Mapping[str, str]]
     """How a column is read as a float64, missing where it is NaN ("number"), or as text; "boolean", "date" if other."""
     fence = ""
-    """Keeps a database from writing the columns of a subquery into the query around it, again and again."""
+    """Keeps a database from inlining the columns of a subquery repeatedly."""
 
     level = "{}"
-    """How the words of a table of values are compared with those of a column."""
+    """How the strings of a table of values are compared with those of a column."""
     first_level = "{}"
-    """How the first of these words is written, from which their column has its type."""
+    """How the first of these strings is written, which determines the type of their column."""
 
     def values(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         """Return a table of constants as a common table expression.

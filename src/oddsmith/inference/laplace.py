@@ -22,7 +22,7 @@ Function = Callable[[Any], Any]
 LOG_2PI = float(np.log(2.0 * np.pi))
 MAX_ITER = 200
 STEEPEST = 1e3
-"""How far the log density may fall within one standard deviation, where a Gaussian's falls by a half."""
+"""Maximum decrease of the log density within one standard deviation; a Gaussian's decreases by a half."""
 
 
 def standard_normals(n: int, D: int, seed: Seed) -> Array:

@@ -27,15 +27,15 @@ from oddsmith.statistic import Shape
 from oddsmith.statistics.rowwise import Tile, WeightPoint, tiles
 
 INFLUENTIAL = 0.05
-"""Squared distance that the weights move, in standard errors, from which on one Newton step is not trusted."""
+"""Squared distance that the weights move, in standard errors, from which one Newton step is not enough."""
 MOST_WORK = 2e8
 """Rows × left-out rows × weights of one evaluation, at most."""
 EVALUATIONS = 50
 MEMORY = 12
-"""Steps that a direction remembers."""
+"""Memory of L-BFGS."""
 CHUNK = 1 << 21
 ELIMINATED_ROWS = 1 << 14
-"""Rows of a table with a factor eliminated that are looked at together."""
+"""Rows processed together for a table with an eliminated factor."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -97,7 +97,9 @@ def register_value(value: T, name: str) -> T:
     """
     if name in VALUES and VALUES[name] is not value:
         raise InvalidInputError(f"Two values would be {name!r} in model files: {VALUES[name]} and {value}. Rename one.")
-    _VALUE_NAMES[id(VALUES.register(name)(value))] = name  # registered, it lives: no other object can have its id
+    _VALUE_NAMES[id(VALUES.register(name)(value))] = (
+        name  # the registry keeps it alive, so no other object can have its id
+    )
     return value
 
 
@@ -134,7 +136,7 @@ class Encoder:
     def __init__(self) -> None:
         self.tensors: Tensors = {}
         self._met: dict[int, Node] = {}
-        self._alive: list[object] = []  # an id stands for its object only while that lives
+        self._alive: list[object] = []  # an id is valid only while its object is alive
         self._numbers = 0
         self._depth = 0
 
@@ -363,7 +365,7 @@ def state_of(value: Any) -> dict[str, Any]:
     kind, state = type(value), value.__getstate__()
     cached = {name for name in state if isinstance(inspect.getattr_static(kind, name, None), cached_property)}
     state = {name: part for name, part in state.items() if name not in cached}
-    complete(kind, state)  # refuses now what could not be loaded
+    complete(kind, state)  # refuse now what could not be loaded later
     return state
 
 

@@ -77,11 +77,11 @@ class Journal:
         total = self.engine.fold(statistic, inner, params, progress=progress)
         if key in self._found.places and digest(total) != digest(self._kept(key)):
             self._forget()
-        # A summary that has drawn no rows tells little of them: then the next fold is done again, too.
+        # A summary without drawn rows says little about them: repeat the next fold, too.
         self._doubted = self._doubted and isinstance(total, DataSummary) and not total.drawn
         if key not in self._found.places:
             self._found.places[key] = self._append(seal("fold", {"key": key}, total))
-        # As it will be read when the fit is resumed: the order of an array in memory can move the last bit of a sum.
+        # Use the result as it will be read on resuming: the memory order of an array can change the last bit of a sum.
         return self._kept(key)  # type: ignore[no-any-return]
 
     def _forget(self) -> None:

@@ -23,8 +23,8 @@ AxesLike: TypeAlias = "Axes | Sequence[Axes] | npt.NDArray[Any] | None"
 Panel: TypeAlias = "Axes"  # Axes of a figure; the name of matplotlib's class is only needed by type checkers.
 Look: TypeAlias = dict[str, Any]  # Keyword arguments of matplotlib: colours, widths, labels.
 
-# The first four differ by 20 in lightness (CIE L*), so that they are apart in grey too; all are apart for all kinds of
-# colour vision. Markers tell classes apart where colours cannot.
+# The first four differ by 20 in lightness (CIE L*), so that they are distinct in greyscale; all are distinct for all
+# kinds of colour vision. Markers distinguish classes when colours repeat.
 PALETTE = ("#004488", "#DDAA33", "#BB5566", "#111111", "#44AA99", "#88CCEE", "#AA4499", "#999933")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 2)), (0, (3, 3)))
@@ -109,7 +109,7 @@ def new_axes(rows: int = 1, columns: int = 1, size: tuple[float, float] | None =
         _, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, **layout)
         flat: list[Axes] = list(axes.ravel())
         for ax in flat:
-            # Ticks are made when they are first drawn, outside of our settings: said here, they stay.
+            # Ticks are created when first drawn, outside our settings: setting them here keeps the style.
             ax.tick_params(labelsize=9, color=INK, labelcolor=INK, length=3.5, width=0.8)
     return flat
 

@@ -126,7 +126,7 @@ class QuadraticModel:
         if len(start) == 1:
             grid = np.append(np.linspace(low[0], high[0], 60), start)
             seen = grid[[int(np.argmax(self._evidences(float(log_alpha[0]), grid)))]]
-            # Of nearly separated classes the Hessian has hardly any digits, and a look along the path may be wrong.
+            # For nearly separated classes the Hessian is inaccurate, and the prediction along the path may be wrong.
             start = seen if self.evidence(seen)[0] > self.evidence(start)[0] else start
 
         def negative(a: Array) -> tuple[float, Array]:

@@ -64,7 +64,7 @@ def by_evidence(family: PriorFamily) -> tuple[Selection, Array]:
     bounds = family.quadratic_model(e, log_alpha).bounds()
     records: list[tuple[float, Array]] = []
     best: tuple[float, Array, QuadraticModel] | None = None
-    # Where a pass costs nothing, all digits; else as many as the evidence itself can tell apart.
+    # All digits if a pass is cheap; otherwise as many as the evidence can distinguish.
     (enough, near), reach = (GAIN, NEAR) if is_large(family.source) else (1e-10, 0.0), REACH
     for _ in range(STEPS):
         quadratic = family.quadratic_model(e, log_alpha)
@@ -80,7 +80,7 @@ def by_evidence(family: PriorFamily) -> tuple[Selection, Array]:
             if gain < enough or (near > 0 and quadratic.distance(log_alpha) < near) or moved < 1e-6:  # 3
                 break
         e = family.at(log_alpha).evaluate(family.moved(quadratic, log_alpha), order=2)
-    else:  # the last move was never held against the evidence itself: what was, counts
+    else:  # the last move was not verified by the evidence itself: use the best verified point
         assert best is not None
         _, log_alpha, quadratic = best
         scales = np.atleast_1d(family.prior_at(log_alpha)[1])
@@ -126,7 +126,7 @@ def _slope(family: PriorFamily, quadratic: QuadraticModel, log_alpha: Array) -> 
         params = LeverageParams(family.weight_point(family.embed(quadratic.x)), family.inverse(factor))
         slope = family.objective.engine.fold(LeverageSlope, source, params).slope
         return np.asarray(slope.ravel()[family.kept]) / share
-    # The observed curvature of a link has no slope in closed form: it is measured along the directions that matter.
+    # The derivative of a link's observed curvature has no closed form: it is computed by differences.
     Q = quadratic.precision(log_alpha)
     groups = np.arange(len(quadratic.sizes))[:, None]
     D = np.where(quadratic.group == groups, Q * (quadratic.x - quadratic.mean), 0.0)

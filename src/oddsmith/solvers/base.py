@@ -20,7 +20,7 @@ from oddsmith.records import TRACE_COLUMNS, WEIGHTS, Certificate, Trace, records
 from oddsmith.registry import Registry
 
 Factor = SpdFactor | BorderedFactor
-"""What a Hessian is solved with."""
+"""A factor of a Hessian."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from oddsmith.solvers.lbfgs import Pairs, add_pair, two_loop
 from oddsmith.solvers.line_search import backtrack
 
 Evaluate = Callable[[Array], ObjectiveValue]
-"""Value, gradient and a positive definite Hessian (or what stands for it) at a point."""
+"""Value, gradient and a positive definite (approximate) Hessian at a point."""
 
 ROUNDING = 1e-12
 """Relative rounding of a value that is the sum of a likelihood and a determinant."""

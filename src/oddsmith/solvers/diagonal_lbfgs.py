@@ -74,7 +74,7 @@ class DiagonalLBFGS:
 
 
 Distance = Callable[[ObjectiveValue], float]
-"""How far a point is from where a search may end: there, at most 1."""
+"""Distance of a point from the end of a search, which is reached at 1."""
 
 
 def _newton_distance(preconditioner: Preconditioner) -> Distance:
@@ -91,7 +91,7 @@ def _last_step_distance(objective: Subsample, factor: Factor, tol: float) -> Dis
         decrement = math.sqrt(max(0.0, float(p @ e.gradient)))
         change = objective.self_concordance * math.sqrt(float(p @ p))
         last = 2.0 * change / settings.same_activation if np.isfinite(change) else decrement / settings.diagonal_near
-        return min(last, decrement / (settings.newton_digits * tol))  # there Newton's method takes no step
+        return min(last, decrement / (settings.newton_digits * tol))  # Newton's method takes no step there
 
     return distance
 

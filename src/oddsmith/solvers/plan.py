@@ -98,7 +98,7 @@ class Machine:
 def _physical_memory() -> float:
     try:
         return float(os.sysconf("SC_PHYS_PAGES")) * float(os.sysconf("SC_PAGE_SIZE"))
-    except (ValueError, OSError, AttributeError):  # a system that does not say
+    except (ValueError, OSError, AttributeError):  # the system does not provide it
         return 8e9
 
 
@@ -204,9 +204,9 @@ NAMES = {
     "firth": ("Fisher scoring", 20.0),
     "proximal-newton": ("proximal Newton", 8.0),
 }
-"""Registered name of a solver → what its stage is called, and the iterations that it is expected to take."""
+"""Registered name of a solver → name of its stage, and expected number of iterations."""
 FORM_HESSIANS = frozenset({"newton", "lbfgs", "subsampled", "firth"})
-"""Solvers that form the Hessian of all weights however many these are."""
+"""Solvers that form the Hessian of all weights, whatever their number."""
 
 
 def plan_for(solver: Solver[Any], facts: Facts, machine: Machine, reason: str = "as asked for") -> Plan:
@@ -230,7 +230,7 @@ def plan_sparse(facts: Facts, machine: Machine, sample: int | None) -> Plan:
     """Return the plan of a fit with a LaplacePrior: on a ``sample`` of the rows, if there is one, then on all."""
     planner = Planner(facts, machine, in_force.POLICY)
     rows, weights, name = facts.n_rows, facts.n_weights, NAMES["proximal-newton"][0]
-    solver = Newton(name="proximal-newton")  # it has the name alone: the fit has its own way
+    solver = Newton(name="proximal-newton")  # only the name is used: the fit has its own algorithm
     if weights > planner.policy.sparse_hessian:
         stage = planner.stage(f"{name} on working sets of columns", rows, 30)
         return Plan((stage,), f"since most of {weights:,} weights will be zero", 30, solver)

@@ -9,7 +9,7 @@ import numpy as np
 from oddsmith.numerics import EPS, Array
 
 LEAST = 1e-6
-"""Share of a diagonal that is left when the intercept is eliminated: what is below may be rounding."""
+"""Minimum share of a diagonal after eliminating the intercept: smaller values may be rounding errors."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ SMALL_BLOCK = 1 << 15
 BLAS_COLUMNS = 256
 """Columns up to which the compiled products are faster than those of BLAS."""
 FAR = 0.99
-"""The share of raw squares that the mean may explain before the rows are centred again: costs two digits at most."""
+"""Share of raw squares explained by the mean from which rows are centred again: at most two digits are lost."""
 
 
 @dataclass(frozen=True)

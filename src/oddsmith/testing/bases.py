@@ -20,7 +20,7 @@ from oddsmith.errors import InvalidInputError
 from oddsmith.numerics import EPS, Array
 
 DIGITS = 1e-9
-"""How far two ways to the same column may differ, as a share of its largest value (at least 1)."""
+"""Tolerance between two computations of a column, relative to its largest value (at least 1)."""
 
 
 def all_bases() -> Iterator[Basis]:

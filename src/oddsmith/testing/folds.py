@@ -23,7 +23,7 @@ Leaves = dict[str, Any]
 """The numbers of a statistic, by the path of their field."""
 
 SAFETY = 256.0
-"""How many times the effect of rounding the data the laws may be off."""
+"""Tolerance of the laws, in multiples of the effect of rounding the data."""
 
 JITTER = 1e-10
 """By how much data is moved to see that effect, which is then scaled down to a unit in the last place: a formula

@@ -17,7 +17,7 @@ from oddsmith.solvers.base import Solver
 
 TOLERANCE = 1e-8
 FALL = 0.05
-"""What a solver may leave of the gap at the start, at most."""
+"""Maximum share of the initial gap that a solver may leave."""
 
 
 class Constructed(NamedTuple):

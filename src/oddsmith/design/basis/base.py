@@ -36,10 +36,10 @@ S = TypeVar("S", bound=AnySource)
 BASES: Registry[type[Any]] = Registry("basis")
 
 LIMIT = 10_000
-"""Columns above which an expansion is refused, unless the user raises ``limit``."""
+"""Default limit of the number of columns of an expansion."""
 
 TILE_ELEMENTS = 1 << 16
-"""Numbers that are worked on at a time, so that they stay in the cache."""
+"""Numbers processed at a time, so that they stay in the cache."""
 
 
 class Basis(TransformerMixin, BaseEstimator):

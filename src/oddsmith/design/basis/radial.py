@@ -20,16 +20,16 @@ from oddsmith.registry import Registry
 from oddsmith.statistics import Sample, SampleParams
 
 CENTERS = 25
-"""Centres where the user gives no number."""
+"""Default number of centres."""
 MEDIAN_ROWS = 1000
-"""Rows between which the median distance is taken."""
+"""Rows for the median distance."""
 KMEANS_ROWS = 1 << 14
-"""Rows that k-means sees."""
+"""Maximum rows for k-means."""
 FAR = 1e4
-"""Squared distance from the middle, in widths, up to which distances by products keep 11 digits of the bump."""
+"""Squared distance from the centre, in widths, up to which distances by products keep 11 digits."""
 
 METHODS: Registry[Callable[[AnySource, Engine, int, int], Array]] = Registry("method")
-"""How a number of centres is placed: (source, engine, count, seed) → centres."""
+"""Methods for placing centres: (source, engine, count, seed) → centres."""
 
 
 @METHODS.register("sample")

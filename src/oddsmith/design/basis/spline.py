@@ -21,9 +21,9 @@ from oddsmith.statistics import Moments, MomentsParams, Sample, SampleParams
 
 Knots = int | npt.ArrayLike
 QUANTILE_VALUES = 1 << 20
-"""Different values of a column up to which its quantiles are exact."""
+"""Distinct values of a column up to which its quantiles are exact."""
 GATHERED = 1 << 22
-"""Numbers that are gathered at a time to find them."""
+"""Numbers gathered at a time for quantiles."""
 
 
 @BASES.register("spline")

@@ -185,7 +185,7 @@ class CacheWriter:
 
     def _write(self, things: Sequence[object]) -> None:
         folder = self._cache.folder
-        # A failure may be another thread's: what this one has begun is not whole. Only blocks can be written.
+        # The failure may be another thread's: this file is incomplete. Only blocks can be written.
         if folder is None or folder.failure or not all(type(thing) is Block for thing in things):
             self._discard_file()
             return

@@ -18,7 +18,7 @@ from oddsmith.errors import InvalidInputError
 
 BUFFER = 1 << 16  # Bytes of each column that are read from disk at a time.
 PAGE, DICTIONARY = 1 << 19, 3 << 19
-"""Bytes that a column of Parquet takes while it is decoded: a page and buffers, and its dictionary if it has one."""
+"""Memory for decoding a Parquet column: a page and buffers, and its dictionary if it has one."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,9 +18,9 @@ from oddsmith.engines.text_formats import FEWEST, decimal_sign, sample_texts
 from oddsmith.errors import InvalidInputError
 
 CHUNKS, CHUNK = 4, 1 << 15
-"""Places of a file that are looked at beside its beginning, and the bytes at each."""
+"""Number of places sampled in a file besides its beginning, and the bytes at each."""
 ROWS = 50
-"""Rows that a delimiter is found in."""
+"""Rows for detecting the delimiter."""
 UTF8 = ("utf-8", "utf-8-sig")
 MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 """Encodings by the first bytes of a file."""

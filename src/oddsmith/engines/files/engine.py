@@ -49,11 +49,11 @@ def in_order(
                 yield in_flight[0][0].result()
                 spent -= in_flight.popleft()[1]
             if not in_flight and 2 * thing_cost > budget:
-                yield work(thing)  # no other beside it: a thread of its own would only take memory of its own
+                yield work(thing)  # a single thread: another one would only take memory
                 continue
             in_flight.append((_pool(threads).submit(work, thing), thing_cost))
             spent += thing_cost
-            del thing  # its bytes are the worker's now
+            del thing  # the worker owns its bytes now
         while in_flight:
             yield in_flight[0][0].result()
             spent -= in_flight.popleft()[1]
@@ -88,7 +88,7 @@ class FilesEngine:
         reported = 0
 
         def report(done: int, total: int) -> None:
-            # A pass that has to begin again, with wider types, is silent as far as it had come.
+            # A pass that restarts with wider types reports no progress until it is where it was.
             nonlocal reported
             if progress is not None and done > reported:
                 reported = done
@@ -129,7 +129,7 @@ class _Pass(Generic[S]):
             try:
                 for part in results:
                     if done:
-                        report(done, max(expected, done + 1))  # only the last one knows that it is
+                        report(done, max(expected, done + 1))  # only the last task knows that it is the last
                     done += 1
                     if part is not None:
                         result = part if result is None else result.merge(part)
@@ -149,7 +149,7 @@ class _Pass(Generic[S]):
                     break
             return total
         except OddsmithError:
-            # Of small files and row groups that were put together, the error is to name the one at fault.
+            # If small files or row groups were merged, the error must name the one at fault.
             single = [one for part in task.ranges for one in part.split()]
             for each in single if len(single) > 1 else ():
                 alone = replace(task, ranges=(each,))
@@ -163,7 +163,7 @@ class _Pass(Generic[S]):
             yield from self.parts.cut(task, self._caching(self.tables, task, self.parts.read(task), tables))
             return
         blocks = self.blocks.get(task.number)
-        # Tables make room for the blocks that are made of them, and stay if the blocks cannot.
+        # Encoded blocks replace their tables in the cache; tables stay if the blocks do not fit.
         tables = None if blocks is not None else self.tables.pop(task.number)
         pieces = self.parts.cut(task, self.parts.read(task) if tables is None else tables, self.columns)
         yield from self._caching(self.blocks, task, map(self.job.encode, pieces), blocks)
@@ -211,7 +211,7 @@ def read_once(
                 if progress is not None:
                     progress(done, max(done, expected))
             if progress is not None and done < expected:
-                progress(done, done)  # of text the number is a guess
+                progress(done, done)  # for text, the number is an estimate
 
     def attempt(run_tasks: TaskRunner) -> R:
         with closing(results(run_tasks)) as generator:

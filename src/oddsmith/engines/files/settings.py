@@ -14,7 +14,7 @@ from oddsmith.errors import InvalidInputError
 UNITS = {"": 1, "b": 1, **{f"{sign}b": 1000**i for i, sign in enumerate("kmgt", 1)}}
 UNITS |= {f"{sign}ib": 1024**i for i, sign in enumerate("kmgt", 1)}
 PIECE = 1 << 23  # Bytes of a piece, if there is memory for that.
-LEAST = 1 << 24  # Bytes that are too few to read anything with.
+LEAST = 1 << 24  # Minimum memory for reading, in bytes.
 
 
 def parse_memory(text: str | float) -> int:

@@ -23,13 +23,13 @@ from oddsmith.engines.files.table_file import FileRange, TableFile, reading
 from oddsmith.engines.text_formats import TextFormat, find_format
 from oddsmith.errors import InvalidInputError
 
-HEAD = 1 << 20  # Bytes in which the header has to end.
+HEAD = 1 << 20  # Maximum size of the header in bytes.
 SAMPLE = 1 << 18  # Bytes of rows from which the types of columns are first inferred.
-BLOCK = 1 << 20  # Bytes that the reader of Arrow takes at a time: what stays in a core's own cache.
-MARGIN = 1 << 16  # Bytes that are read beyond where a range should end, to find the end of its last row.
+BLOCK = 1 << 20  # Bytes that Arrow's reader processes at a time, within a core's own cache.
+MARGIN = 1 << 16  # Bytes read beyond the nominal end of a range, to find the end of its last row.
 THREADED, MOST = 1 << 25, (1 << 31) - 1
-"""Bytes from which one text is read by several threads, and those that Arrow can take at a time."""
-LONGEST = 1 << 26  # Bytes that one row may have.
+"""Size from which several threads read one text, and the maximum that Arrow accepts at a time."""
+LONGEST = 1 << 26  # Maximum bytes of one row.
 BOM = b"\xef\xbb\xbf"
 NOT_UTF8 = (
     "holds text that is not UTF-8, unlike the beginning of the file. Pass its encoding, such as encoding='latin-1', or "
@@ -39,7 +39,7 @@ NOT_UTF8 = (
 Text: TypeAlias = bytes | bytearray
 Types: TypeAlias = Mapping[str, pa.DataType]
 Expected: TypeAlias = Mapping[str, pa.DataType | TextFormat | None]
-"""What columns are expected to be: see `FileParts.with_types`."""
+"""Expected types of columns: see `FileParts.with_types`."""
 
 
 class TypeInferenceError(Exception):
@@ -171,7 +171,7 @@ class TextTable(TableFile):
             return None
         try:
             return self._parse(chunk[begin:end], 1, dict.fromkeys(names, pa.string()), names)
-        except InvalidInputError:  # cut within a quoted field, or broken: whoever reads it all will say so
+        except InvalidInputError:  # cut within a quoted field, or invalid: reading all of it reports the error
             return None
 
     def with_types(self, types: Expected) -> TextTable:
@@ -181,7 +181,7 @@ class TextTable(TableFile):
         expected = {name: given[name].type if name in given else types[name] for name in known}
         own = {field.name: field.type for field in self.schema}
         refined = {name: refine_type(expected[name], type_) if name in known else type_ for name, type_ in own.items()}
-        # What a model expects counts for more than what the file looks like.
+        # The types that a model expects take precedence over those inferred from the file.
         formats_ = {name: one for name, one in self.formats.items() if one.type == refined[name] or name not in known}
         formats_ = {name: one for name, one in formats_.items() if name not in known or one.kind != "levels"} | given
         return replace(self._with(refined, formats_), fixed=self.fixed.union(known))
@@ -287,7 +287,7 @@ class TextTable(TableFile):
             return part.text
         self.file.check_unchanged()
         with reading(part.name), open_text(self.file.path, self.dialect) as stream:
-            if self._is_sequential:  # kept rows were lost: the way to them is through all before
+            if self._is_sequential:  # cached rows were lost: read all rows before them again
                 for start in range(0, part.first, BLOCK):
                     read_bytes(stream, min(BLOCK, part.first - start))
             else:
