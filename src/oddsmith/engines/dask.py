@@ -421,11 +421,11 @@ def _explain(error: Exception) -> OddsmithError | None:
     if kind == "KilledWorker":
         return InvalidInputError(
             "Workers died repeatedly on the same partition, usually for lack of memory. Use smaller partitions, or "
-            "give the workers more memory. Dask says: {error}"
+            f"give the workers more memory. Dask says: {error}"
         )
     if "Cancelled" in kind or "Lost" in kind:
         return InvalidInputError(
             "Dask lost rows that it cannot recompute: their only copy was on a lost worker, or the cluster was "
-            "closed. Fit again from the files. Dask says: {error}"
+            f"closed. Fit again from the files. Dask says: {error}"
         )
     return None
