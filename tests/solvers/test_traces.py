@@ -1,0 +1,36 @@
+"""The passes of fits: what each reads, in which order, how its gradient falls and what it certifies.
+
+A fit that reads more than it did, or ends elsewhere, is slower or less exact for somebody: its row says where.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from tests.solvers.traces import FITS, PLACE, trace
+
+from oddsmith.kernels import native
+
+EXPECTED = json.loads(PLACE.read_text(encoding="utf-8"))
+
+
+def test_every_fit_is_known() -> None:
+    assert list(FITS) == list(EXPECTED)
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_passes_of_a_fit(name: str) -> None:
+    with native.using(native.available()[-1]) as kernels:
+        if name.startswith("half precision") and not (kernels and kernels.has_half):
+            pytest.skip("this processor has no half precision")
+        found = trace(name)
+    expected = EXPECTED[name]
+    for part in ("stages", "passes", "certificate"):
+        assert found[part] == expected[part]
+    norms = np.array(expected["gradients"])
+    settled = norms > 1e-8 * norms.max()  # what is below is rounding
+    for part in ("gradients", "steps"):
+        np.testing.assert_allclose(np.array(found[part])[settled], np.array(expected[part])[settled], rtol=1e-2)
+    assert found["gap"] == pytest.approx(expected["gap"], rel=0.05, abs=1e-14)

@@ -1,0 +1,199 @@
+"""Fits whose every pass is known: what each reads, in which order, and how the gradient falls.
+
+    PYTHONPATH=src python -m tests.solvers.traces
+
+writes ``traces.json`` anew. Do so only where a change is meant to change the passes of fits.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from oddsmith import GaussianPrior, LogisticRegression
+from oddsmith.likelihood.objective import FoldObjective
+from oddsmith.solvers import SGD, Gradient
+from oddsmith.solvers.diagonal_lbfgs import DiagonalLBFGS
+from oddsmith.solvers.subsampled import SubsampledQuasiNewton
+
+PLACE = Path(__file__).with_name("traces.json")
+
+
+def rows(n: int, D: int, K: int = 2, *, along: float = 0.0, size: float = 1.0, seed: int = 0) -> tuple[Any, Any]:
+    """Return columns, each correlated with the one before it, and classes of a softmax."""
+    rng = np.random.default_rng([n, D, K, seed])
+    X = rng.normal(size=(n, D))
+    for j in range(1, D if along else 0):
+        X[:, j] = along * X[:, j - 1] + np.sqrt(1.0 - along**2) * X[:, j]
+    A = np.column_stack([np.zeros(n), size * X @ rng.normal(size=(D, K - 1)) / np.sqrt(D) - 0.5])
+    return X, (A + rng.gumbel(size=A.shape)).argmax(axis=1)
+
+
+def heavy(n: int, D: int) -> tuple[Any, Any]:
+    """Return rows with some that are very long."""
+    X, y = rows(n, D)
+    return X * np.exp(1.5 * np.abs(np.random.default_rng(0).normal(size=(n, 1)))), y
+
+
+def rare(n: int, D: int) -> tuple[Any, Any]:
+    """Return columns of which the last is not zero in four rows."""
+    X, y = rows(n, D)
+    X[:, -1] = 0.0
+    X[[3, n // 2, n // 2 + 1, n - 2], -1] = 1.0
+    return X, y
+
+
+def few(n: int, D: int) -> tuple[Any, Any]:
+    """Return sparse rows."""
+    X, y = rows(n, D, size=3.0)
+    return sparse.csr_array(np.where(np.abs(X) > 2.0, X, 0.0)), y
+
+
+def levels(n: int, K: int) -> tuple[Any, Any]:
+    """Return a table with a factor of so many levels and two numbers."""
+    import pandas
+
+    rng = np.random.default_rng(K)
+    codes = np.minimum(rng.integers(0, K, n), rng.integers(0, K, n))
+    x = rng.normal(size=(n, 2))
+    a = rng.normal(size=K)[codes] + x @ [0.5, -0.3]
+    names = np.array([f"N{k:04}" for k in range(K)])
+    return pandas.DataFrame({"x": x[:, 0], "z": x[:, 1], "who": names[codes]}), (a + rng.logistic(size=n) > 0) * 1
+
+
+def separated(n: int, D: int) -> tuple[Any, Any]:
+    X, _ = rows(n, D)
+    return X, (X[:, 0] + X[:, 1] > 0) * 1
+
+
+def shown_late(n: int, D: int) -> tuple[Any, Any]:
+    """Return rows of which a few, that no subsample shows, outweigh the others."""
+    X, y = rows(n, D)
+    X[7] = 3e4
+    y[7] = 1 - (X[:100] @ np.ones(D) @ (y[:100] - 0.5) > 0)
+    return X, y
+
+
+Fit = Callable[[], LogisticRegression]
+
+
+def fit(data: tuple[Any, Any], prior: Any = 1.0, **how: Any) -> LogisticRegression:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return LogisticRegression(prior, **how).fit(*data)
+
+
+FITS: dict[str, Fit] = {
+    "Newton": lambda: fit(rows(300, 3)),
+    "Newton, maximum likelihood": lambda: fit(rows(300, 3, size=4.0), None),
+    "Newton, three classes": lambda: fit(rows(300, 3, 3), None),
+    "Newton, probit": lambda: fit(rows(300, 3, size=3.0), None, link="probit"),
+    "Newton, cauchit": lambda: fit(rows(300, 3, size=5.0), None, link="cauchit"),
+    "Newton, log": lambda: fit(rows(300, 2, size=0.2), None, link="log"),
+    "Newton, separated": lambda: fit(separated(200, 3), None),
+    "Newton, long rows": lambda: fit(heavy(300, 6), None),
+    "gradients": lambda: fit(rows(300, 3), solver="gradient"),
+    "gradients, correlated": lambda: fit(rows(300, 6, along=0.5, size=2.0), solver="gradient", tol=1e-6),
+    "gradients, given steps": lambda: fit(rows(300, 3), solver=Gradient(step_size=0.7), max_iter=12),
+    "stochastic gradients": lambda: fit(rows(300, 3), solver=SGD(epochs=5, seed=1)),
+    "stochastic gradients, own steps": lambda: fit(
+        rows(300, 3), solver=SGD(epochs=4, step_size=0.3, decay=50.0, power=0.6, seed=1)
+    ),
+    "truncated Newton": lambda: fit(rows(400, 30, along=0.5), None, solver="truncated-newton", tol=1e-5),
+    "truncated Newton, separated": lambda: fit(separated(200, 3), None, solver="truncated-newton"),
+    "sparse rows": lambda: fit(few(600, 450), 3.0),
+    "sparse rows, wide prior": lambda: fit(few(2000, 450), 30.0),
+    "many columns": lambda: fit(rows(1000, 100)),
+    "many columns, correlated": lambda: fit(rows(1200, 100, along=0.95, size=3.0), 10.0),
+    "many columns, maximum likelihood": lambda: fit(rows(3000, 60, along=0.5), None),
+    "many columns, long rows": lambda: fit(heavy(1500, 90), 5.0),
+    "many columns, Hessian not formed": lambda: fit(rows(900, 500)),
+    "many columns, Hessian not formed, correlated": lambda: fit(rows(900, 500, along=0.9, size=2.0), 5.0),
+    "a column on each scale": lambda: fit(
+        rows(1200, 80, along=0.3), GaussianPrior(covariance=np.geomspace(1e-3, 1e3, 80))
+    ),
+    "many weights of five classes": lambda: fit(rows(2000, 30, 5)),
+    "levels": lambda: fit(levels(4000, 300)),
+    "levels, long table": lambda: fit(levels(400_000, 120)),
+    "levels, long table, maximum likelihood": lambda: fit(levels(400_000, 120), None),
+    "subsample": lambda: fit(rows(10_000, 20)),
+    "subsample, maximum likelihood": lambda: fit(rows(30_000, 30, size=2.0), None),
+    "subsample, three classes": lambda: fit(rows(30_000, 8, 3), None),
+    "subsample as the start": lambda: fit(rare(6000, 12), None),
+    "subsample as the start, one Hessian": lambda: fit(rare(24_000, 64)),
+    "subsample misleads": lambda: fit(shown_late(20_000, 6)),
+    "two subsamples": lambda: fit((lambda X, y: (np.asfortranarray(X), y))(*rows(80_000, 20, along=0.5))),
+    "two subsamples of many columns": lambda: fit(
+        (lambda X, y: (X.astype(np.float32), y))(*rows(16_000, 160, along=0.6))
+    ),
+    "two subsamples of independent columns": lambda: fit((lambda X, y: (X.astype(np.float32), y))(*rows(16_000, 170))),
+    "batches": lambda: fit(rows(80_000, 20)),
+    "batches, maximum likelihood": lambda: fit(rows(80_000, 20, along=0.3, size=2.0), None),
+    "batches of all rows": lambda: fit(rows(800_000, 2)),
+    "batches, long rows": lambda: fit(heavy(80_000, 20)),
+    "half precision": lambda: fit(rows(12_000, 160)),
+    "half precision, correlated": lambda: fit(rows(12_000, 160, along=0.8)),
+    "half precision, three classes": lambda: fit(rows(20_000, 80, 3)),
+    "one Hessian asked for": lambda: fit(
+        rows(6000, 60, along=0.5),
+        solver=SubsampledQuasiNewton(polish=False, representative=False, one_hessian=True),
+    ),
+    "subsample asked for, no polish": lambda: fit(
+        rows(6000, 60, along=0.5, size=2.0), solver=SubsampledQuasiNewton(polish=False)
+    ),
+    "Hessian first": lambda: fit(
+        rows(2000, 30, along=0.9, size=2.0), solver=DiagonalLBFGS(final_hessian=False, hessian_passes=8.0)
+    ),
+    "Hessian first, all digits": lambda: fit(
+        rows(2000, 30, along=0.9, size=2.0), None, solver=DiagonalLBFGS(hessian_passes=8.0)
+    ),
+}
+
+
+@contextmanager
+def passes_noted() -> Iterator[list[str]]:
+    """Note the passes of every objective: the sums and the rows."""
+    found: list[str] = []
+    fold = FoldObjective.fold
+
+    def noted(self: Any, statistic: Any, params: Any) -> Any:
+        order = getattr(params, "order", 0)
+        kind = {"Curvature": ("", "gradient", "Hessian")[order]}.get(statistic.__name__, statistic.__name__)
+        found.append(f"{kind} of {self.n_rows:,}")
+        return fold(self, statistic, params)
+
+    FoldObjective.fold = noted  # type: ignore[method-assign]
+    try:
+        yield found
+    finally:
+        FoldObjective.fold = fold  # type: ignore[method-assign]
+
+
+def trace(name: str) -> dict[str, Any]:
+    """Return the passes of a fit, its stages, the gradients on the way, and the certificate."""
+    with passes_noted() as found:
+        model = FITS[name]()
+    runs = [(kind, len([*same])) for kind, same in groupby(found)]
+    stages = [(stage, len([*same])) for stage, same in groupby(model.trace_.stage.tolist())]
+    certificate = model.certificate_
+    return {
+        "passes": [f"{count} × {kind}" for kind, count in runs],
+        "stages": [f"{count} × {stage}" for stage, count in stages],
+        "gradients": [float(f"{norm:.4g}") for norm in model.trace_.gradient_norm],
+        "steps": [float(f"{step:.4g}") for step in model.trace_.step_size],
+        "certificate": [certificate.passes, certificate.converged, certificate.rigorous],
+        "gap": float(f"{certificate.gap:.3g}"),
+    }
+
+
+if __name__ == "__main__":
+    written = [f"{json.dumps(name)}: {json.dumps(trace(name), ensure_ascii=False)}" for name in FITS]
+    PLACE.write_text("{\n" + ",\n".join(written) + "\n}\n", encoding="utf-8")
