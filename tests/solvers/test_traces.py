@@ -31,6 +31,7 @@ def test_passes_of_a_fit(name: str) -> None:
         assert found[part] == expected[part]
     norms = np.array(expected["gradients"])
     settled = norms > 1e-8 * norms.max()  # what is below is rounding
+    digits = 0.05 if name.startswith("half precision") else 0.01
     for part in ("gradients", "steps"):
-        np.testing.assert_allclose(np.array(found[part])[settled], np.array(expected[part])[settled], rtol=1e-2)
+        np.testing.assert_allclose(np.array(found[part])[settled], np.array(expected[part])[settled], rtol=digits)
     assert found["gap"] == pytest.approx(expected["gap"], rel=0.05, abs=1e-14)

@@ -135,6 +135,9 @@ FITS: dict[str, Fit] = {
         (lambda X, y: (X.astype(np.float32), y))(*rows(16_000, 160, along=0.6))
     ),
     "two subsamples of independent columns": lambda: fit((lambda X, y: (X.astype(np.float32), y))(*rows(16_000, 170))),
+    "two subsamples of nearly independent columns": lambda: fit(
+        (lambda X, y: (X.astype(np.float32), y))(*rows(36_000, 160, along=0.2))
+    ),
     "batches": lambda: fit(rows(80_000, 20)),
     "batches, maximum likelihood": lambda: fit(rows(80_000, 20, along=0.3, size=2.0), None),
     "batches of all rows": lambda: fit(rows(800_000, 2)),
@@ -142,6 +145,15 @@ FITS: dict[str, Fit] = {
     "half precision": lambda: fit(rows(12_000, 160)),
     "half precision, correlated": lambda: fit(rows(12_000, 160, along=0.8)),
     "half precision, three classes": lambda: fit(rows(20_000, 80, 3)),
+    "half precision, its own optimum": lambda: fit(rows(12_000, 160, along=0.3, size=4.0)),
+    "half precision, somewhat correlated": lambda: fit(rows(12_000, 160, along=0.5)),
+    "half precision, more correlated": lambda: fit(rows(12_000, 160, along=0.65, size=4.0)),
+    "many columns, six Hessians": lambda: fit(rows(900, 480, along=0.9, size=3.0), 10.0),
+    "one Hessian, too many gradients": lambda: fit(
+        rows(6000, 60, along=0.5, size=8.0),
+        3.0,
+        solver=SubsampledQuasiNewton(polish=False, representative=False, one_hessian=True),
+    ),
     "one Hessian asked for": lambda: fit(
         rows(6000, 60, along=0.5),
         solver=SubsampledQuasiNewton(polish=False, representative=False, one_hessian=True),
