@@ -17,7 +17,8 @@ from tests.likelihoods import problem
 from tests.policies import set_policy
 from tests.solvers.test_plan_thresholds import COSTS, EDGES, MACHINE, SIZES
 from tests.solvers.test_traces import EXPECTED
-from tests.solvers.traces import trace
+from tests.solvers.traces import FITS
+from tests.traces import trace
 
 from oddsmith.engines import MemorySource
 from oddsmith.errors import UnavailableError
@@ -423,4 +424,4 @@ def test_no_threshold_goes_unnoticed(field: str, monkeypatch: pytest.MonkeyPatch
         see, rows = SEEN.get(field, (float, {}))
         seen = {number: see(number) for number in rows} != rows
         planned = plans(replace(POLICY, **{field: value})) != here
-        assert seen or planned or any(trace(name) != EXPECTED[name] for name in TRACES.get(field, ())), value
+        assert seen or planned or any(trace(FITS[name]) != EXPECTED[name] for name in TRACES.get(field, ())), value

@@ -7,34 +7,19 @@ writes ``traces.json`` anew. Do so only where a change is meant to change the pa
 
 from __future__ import annotations
 
-import json
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from tests.traces import Fit, fit, rows, write
 
-from oddsmith import GaussianPrior, LogisticRegression
-from oddsmith.likelihood.objective import FoldObjective
+from oddsmith import GaussianPrior
 from oddsmith.solvers import SGD, Gradient
 from oddsmith.solvers.diagonal_lbfgs import DiagonalLBFGS
 from oddsmith.solvers.subsampled import SubsampledQuasiNewton
 
 PLACE = Path(__file__).with_name("traces.json")
-
-
-def rows(n: int, D: int, K: int = 2, *, along: float = 0.0, size: float = 1.0, seed: int = 0) -> tuple[Any, Any]:
-    """Return columns, each correlated with the one before it, and classes of a softmax."""
-    rng = np.random.default_rng([n, D, K, seed])
-    X = rng.normal(size=(n, D))
-    for j in range(1, D if along else 0):
-        X[:, j] = along * X[:, j - 1] + np.sqrt(1.0 - along**2) * X[:, j]
-    A = np.column_stack([np.zeros(n), size * X @ rng.normal(size=(D, K - 1)) / np.sqrt(D) - 0.5])
-    return X, (A + rng.gumbel(size=A.shape)).argmax(axis=1)
 
 
 def heavy(n: int, D: int) -> tuple[Any, Any]:
@@ -80,15 +65,6 @@ def shown_late(n: int, D: int) -> tuple[Any, Any]:
     X[7] = 3e4
     y[7] = 1 - (X[:100] @ np.ones(D) @ (y[:100] - 0.5) > 0)
     return X, y
-
-
-Fit = Callable[[], LogisticRegression]
-
-
-def fit(data: tuple[Any, Any], prior: Any = 1.0, **how: Any) -> LogisticRegression:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return LogisticRegression(prior, **how).fit(*data)
 
 
 FITS: dict[str, Fit] = {
@@ -170,42 +146,5 @@ FITS: dict[str, Fit] = {
 }
 
 
-@contextmanager
-def passes_noted() -> Iterator[list[str]]:
-    """Note the passes of every objective: the sums and the rows."""
-    found: list[str] = []
-    fold = FoldObjective.fold
-
-    def noted(self: Any, statistic: Any, params: Any) -> Any:
-        order = getattr(params, "order", 0)
-        kind = {"Curvature": ("", "gradient", "Hessian")[order]}.get(statistic.__name__, statistic.__name__)
-        found.append(f"{kind} of {self.n_rows:,}")
-        return fold(self, statistic, params)
-
-    FoldObjective.fold = noted  # type: ignore[method-assign]
-    try:
-        yield found
-    finally:
-        FoldObjective.fold = fold  # type: ignore[method-assign]
-
-
-def trace(name: str) -> dict[str, Any]:
-    """Return the passes of a fit, its stages, the gradients on the way, and the certificate."""
-    with passes_noted() as found:
-        model = FITS[name]()
-    runs = [(kind, len([*same])) for kind, same in groupby(found)]
-    stages = [(stage, len([*same])) for stage, same in groupby(model.trace_.stage.tolist())]
-    certificate = model.certificate_
-    return {
-        "passes": [f"{count} × {kind}" for kind, count in runs],
-        "stages": [f"{count} × {stage}" for stage, count in stages],
-        "gradients": [float(f"{norm:.4g}") for norm in model.trace_.gradient_norm],
-        "steps": [float(f"{step:.4g}") for step in model.trace_.step_size],
-        "certificate": [certificate.passes, certificate.converged, certificate.rigorous],
-        "gap": float(f"{certificate.gap:.3g}"),
-    }
-
-
 if __name__ == "__main__":
-    written = [f"{json.dumps(name)}: {json.dumps(trace(name), ensure_ascii=False)}" for name in FITS]
-    PLACE.write_text("{\n" + ",\n".join(written) + "\n}\n", encoding="utf-8")
+    write(FITS, PLACE)
