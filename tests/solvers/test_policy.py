@@ -187,9 +187,8 @@ def curvature_is_alike(ratio: float) -> bool:
 
 def gap_distance(_: float) -> list[float]:
     """The distance by the gap (a norm of 0.1 where 0.5 · norm² may be 0.1 · 0.01), and by self-concordance."""
-    stub: Any = SimpleNamespace(self_concordance=0.5)
-    found = diagonal_lbfgs._gap_distance(stub, UNIT, 1e-2)  # type: ignore[arg-type]
-    return [round(found(at(1.0, [g])), 6) for g in (0.1, 4.0)]
+    stubs: Any = [SimpleNamespace(self_concordance=rho) for rho in (0.5, 5.0)]
+    return [diagonal_lbfgs._gap_distance(stub, UNIT, 1e-2)(at(1.0, [0.1])) for stub in stubs]  # type: ignore[arg-type]
 
 
 def distance_allowed(concordance: float, tol: float) -> float:
@@ -337,7 +336,7 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
     "misleading": (misleads, {1.45: False, 1.55: True}),
     "batch_gradient": (gradient_is_alike, {7.9: True, 8.1: False}),
     "batch_curvature": (curvature_is_alike, {0.24: False, 0.26: True, 3.9: True, 4.1: False}),
-    "certificate_margin": (gap_distance, {0: [close_to(2.236068), close_to(89.442719)]}),
+    "certificate_margin": (gap_distance, {0: [close_to(2.2360680), close_to(5.0)]}),
     "polish_distance": (lambda rho: distance_allowed(rho, 1e-8), {1e12: 1e-6, 1e-4: 1e-3}),
     "polish_margin": (lambda rho: distance_allowed(rho, 1e-8), {100.0: close_to(3.13e-6)}),
     "polish_tolerance": (lambda rho: distance_allowed(rho, 1e-8), {100.0: close_to(3.13e-6)}),

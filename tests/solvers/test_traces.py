@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.likelihood import traces as likelihood
 from tests.solvers.traces import FITS, PLACE
 from tests.traces import assert_same, trace
 
@@ -27,3 +28,12 @@ def test_passes_of_a_fit(name: str) -> None:
             pytest.skip("this processor has no half precision")
         found = trace(FITS[name])
     assert_same(found, EXPECTED[name], 0.05 if name.startswith("half precision") else 0.01)
+
+
+SPARSE = [name for name in likelihood.FITS if name.startswith(("lasso", "elastic net", "identity", "Jeffreys"))]
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_passes_of_a_fit_by_another_method(name: str) -> None:
+    expected = json.loads(likelihood.PLACE.read_text(encoding="utf-8"))[name]
+    assert_same(trace(likelihood.FITS[name]), expected)

@@ -7,6 +7,7 @@ writes ``traces.json`` anew. Do so only where a change is meant to change the pa
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from scipy import sparse
 from tests.traces import Fit, fit, rows, write
 
 from oddsmith import GaussianPrior
-from oddsmith.solvers import SGD, Gradient
+from oddsmith.solvers import SGD, Gradient, policy
 from oddsmith.solvers.diagonal_lbfgs import DiagonalLBFGS
 from oddsmith.solvers.subsampled import SubsampledQuasiNewton
 
@@ -67,6 +68,17 @@ def shown_late(n: int, D: int) -> tuple[Any, Any]:
     return X, y
 
 
+def under(thresholds: dict[str, Any], fit: Fit) -> Any:
+    """Fit under another policy."""
+    before = policy.POLICY
+    policy.POLICY = replace(before, **thresholds)
+    try:
+        return fit()
+    finally:
+        policy.POLICY = before
+
+
+SMALL = {"subsample_elements": 40_000, "subsample_rows_per_weight": 90}
 FITS: dict[str, Fit] = {
     "Newton": lambda: fit(rows(300, 3)),
     "Newton, maximum likelihood": lambda: fit(rows(300, 3, size=4.0), None),
@@ -118,6 +130,13 @@ FITS: dict[str, Fit] = {
     "batches, maximum likelihood": lambda: fit(rows(80_000, 20, along=0.3, size=2.0), None),
     "batches of all rows": lambda: fit(rows(800_000, 2)),
     "batches, long rows": lambda: fit(heavy(80_000, 20)),
+    "small subsample": lambda: under(SMALL, lambda: fit(rows(80_000, 20, along=0.3))),
+    "small subsample, correlated": lambda: under(SMALL, lambda: fit(rows(80_000, 20, along=0.9, size=3.0), 10.0)),
+    "small subsample, long rows": lambda: under(SMALL, lambda: fit(heavy(80_000, 20), 3.0)),
+    "small subsample, maximum likelihood": lambda: under(SMALL, lambda: fit(rows(80_000, 20, size=3.0), None)),
+    "small batches": lambda: under(
+        {"subsample_elements": 200_000, "start_rows": 200}, lambda: fit(rows(160_000, 10, along=0.5, size=2.0))
+    ),
     "half precision": lambda: fit(rows(12_000, 160)),
     "half precision, correlated": lambda: fit(rows(12_000, 160, along=0.8)),
     "half precision, three classes": lambda: fit(rows(20_000, 80, 3)),
