@@ -7,6 +7,7 @@ writes ``traces.json`` anew. Do so only where a change is meant to change the pa
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,9 @@ def weighted(data: tuple[Any, Any], prior: Any = None, **how: Any) -> LogisticRe
     s, offset = np.arange(n) % 3 + 0.25 * (np.arange(n) % 2), np.linspace(-1.0, 1.0, n)
     K = len(np.unique(data[1]))
     offset = offset if K == 2 else np.column_stack([offset * k for k in range(K)])
-    return LogisticRegression(prior, **how).fit(*data, sample_weight=s, offset=offset)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return LogisticRegression(prior, **how).fit(*data, sample_weight=s, offset=offset)
 
 
 def again(data: tuple[Any, Any], factor: float) -> LogisticRegression:
