@@ -6,6 +6,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 
 from oddsmith import LogisticRegression
 from oddsmith.likelihood.objective import FoldObjective
+from oddsmith.solvers import policy
 
 
 def rows(n: int, D: int, K: int = 2, *, along: float = 0.0, size: float = 1.0, seed: int = 0) -> tuple[Any, Any]:
@@ -34,6 +36,16 @@ def fit(data: tuple[Any, Any], prior: Any = 1.0, **how: Any) -> LogisticRegressi
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return LogisticRegression(prior, **how).fit(*data)
+
+
+def under(thresholds: dict[str, Any], fit: Fit) -> Any:
+    """Fit under another policy."""
+    before = policy.POLICY
+    policy.POLICY = replace(before, **thresholds)
+    try:
+        return fit()
+    finally:
+        policy.POLICY = before
 
 
 @contextmanager

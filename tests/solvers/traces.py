@@ -7,16 +7,15 @@ writes ``traces.json`` anew. Do so only where a change is meant to change the pa
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from tests.traces import Fit, fit, rows, write
+from tests.traces import Fit, fit, rows, under, write
 
 from oddsmith import GaussianPrior
-from oddsmith.solvers import SGD, Gradient, policy
+from oddsmith.solvers import SGD, Gradient
 from oddsmith.solvers.diagonal_lbfgs import DiagonalLBFGS
 from oddsmith.solvers.subsampled import SubsampledQuasiNewton
 
@@ -66,16 +65,6 @@ def shown_late(n: int, D: int) -> tuple[Any, Any]:
     X[7] = 3e4
     y[7] = 1 - (X[:100] @ np.ones(D) @ (y[:100] - 0.5) > 0)
     return X, y
-
-
-def under(thresholds: dict[str, Any], fit: Fit) -> Any:
-    """Fit under another policy."""
-    before = policy.POLICY
-    policy.POLICY = replace(before, **thresholds)
-    try:
-        return fit()
-    finally:
-        policy.POLICY = before
 
 
 SMALL = {"subsample_elements": 40_000, "subsample_rows_per_weight": 90}
