@@ -39,9 +39,9 @@ def test_many_columns_have_true_gaps_and_the_optimum(way, many_columns, monkeypa
         assert certificate.gap >= truth - 1e-13 * float(optimum.value), f"{way}, {problem}"
 
 
-def path(X, t, *, scales, **prior):
+def path(X, t, *, scales, guide=None, **prior):
     model = LogisticRegression(LaplacePrior(1.0, **prior))
-    return solve_path(model._problem(X, t, None, None, {}, reset=True)[1], scales, tol=1e-9)
+    return solve_path(model._problem(X, t, None, None, {}, reset=True)[1], scales, tol=1e-9, guide=guide)
 
 
 @pytest.mark.parametrize("stored", [np.asarray, sparse.csr_array])
@@ -59,17 +59,50 @@ def test_paths_by_columns_and_by_hessians_are_one(stored, classes, monkeypatch):
     assert max(one.gap.max(), other.gap.max()) <= 1e-9
 
 
-def test_scales_that_advance_together_are_those_of_fits_alone(monkeypatch):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(3_000, 12)) @ (np.eye(12) + 0.4)
-    t = (X[:, 0] - X[:, 3] + rng.logistic(size=3_000) > 0).astype(int)
+TOGETHER = {
+    "one by one at first": {"sparse_rows_per_weight": 10**6},
+    "from a sample": {"sparse_rows_per_weight": 1},
+    "little memory": {"sparse_batch_bytes": 0.0},
+    "slow points": {"sparse_batch_rounds": 1},
+}
+
+
+def logistic_table(rows=3_000, seed=0):
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(rows, 12)) @ (np.eye(12) + 0.4)
+    t = (Z[:, 0] - Z[:, 3] + rng.logistic(size=rows) > 0).astype(int)
+    return Z * np.geomspace(0.3, 3.0, 12) + np.arange(12), t
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("how", TOGETHER)
+def test_scales_that_advance_together_are_those_of_fits_alone(how, order, monkeypatch):
+    X, t = logistic_table()
     scales = np.geomspace(0.001, 0.1, 10)
     alone = path(X, t, scales=scales)
-    monkeypatch.setattr(policy, "POLICY", replace(policy.POLICY, sparse_products=0.0, sparse_batch=4))
-    together = path(X, t, scales=scales)
+    assert alone.guide is None
+    settings = {"sparse_products": 0.0, "sparse_stride": 4, **TOGETHER[how]}
+    monkeypatch.setattr(policy, "POLICY", replace(policy.POLICY, **settings))
+    together = path(np.asarray(X, order=order), t, scales=scales)
     np.testing.assert_allclose(together.objective, alone.objective, rtol=2e-9)
     assert together.gap.max() <= 1e-9
-    assert together.passes < 40  # ten scales by themselves would take so many at least
+    if how == "from a sample":
+        assert together.passes < 40  # ten scales by themselves would take so many at least
+
+
+def test_a_guide_from_other_rows_is_a_start_and_nothing_more(monkeypatch):
+    X, t = logistic_table()
+    scales = np.geomspace(0.001, 0.1, 10)
+    monkeypatch.setattr(policy, "POLICY", replace(policy.POLICY, sparse_products=0.0, sparse_rows_per_weight=10**6))
+    other = path(3.0 * X[:2_000] + 1.0, t[:2_000], scales=scales)
+    alone = path(X, t, scales=scales)
+    guided = path(X, t, scales=scales, guide=other.guide)
+    np.testing.assert_allclose(guided.objective, alone.objective, rtol=2e-9)
+    assert guided.gap.max() <= 1e-9
+    near = path(X[:-30], t[:-30], scales=scales, guide=alone.guide)
+    assert near.passes < 0.7 * alone.passes
+    elsewhere = path(X, t, scales=2.0 * scales, guide=alone.guide)  # of other scales: it is left alone
+    assert elsewhere.gap.max() <= 1e-9
 
 
 def test_a_path_beyond_the_classes_is_refused_with_a_sentence():

@@ -315,8 +315,12 @@ def _take_rows(
         some = rows[slice(*ends)]
         if X.flags.c_contiguous:  # Every number is that of a row: "clip" only spares a second buffer.
             X.take(some, axis=0, out=taken[slice(*ends)], mode="clip")
-        else:  # of which "take" would copy all
+        elif not X.flags.f_contiguous:  # of which "take" would copy all
             taken[slice(*ends)] = X[some]
+        else:  # a few columns at a time stay in the cache
+            for first in range(0, X.shape[1], 8):
+                columns = slice(first, first + 8)
+                taken[slice(*ends), columns] = X.T[columns].take(some, axis=1, mode="clip").T
 
     deque(parallel_map(copy, list(pairwise(edges)), parts), maxlen=0)
     return taken

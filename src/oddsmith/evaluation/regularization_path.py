@@ -329,7 +329,7 @@ def regularization_path(
     with one_blas_thread(problem.largest_matrix):
         splits = None if cv is None else folds(problem, cv, seed)
         found = solve_path(problem, asked, int(n), tol=tol)
-        loss = None if splits is None else cross_validated_loss(problem, splits, found.scales, tol)
+        loss = None if splits is None else cross_validated_loss(problem, splits, found.scales, tol, found.guide)
     if (found.gap > tol).any():
         warnings.warn(
             f"{int((found.gap > tol).sum())} of {len(found.gap)} points of the path are not certified: the relative "

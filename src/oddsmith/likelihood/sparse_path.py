@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
 
-from oddsmith.engines import PartedSource
 from oddsmith.errors import InvalidInputError
 from oddsmith.likelihood.problem import Problem
-from oddsmith.likelihood.sparse_batch import batch_size, solve_from_sample, solve_together
+from oddsmith.likelihood.sparse_batch import PathBatch, PathGuide, advance_together
 from oddsmith.likelihood.sparse_problem import SparseProblem
 from oddsmith.numerics import Array
 from oddsmith.solvers.base import ObjectiveValue
@@ -19,7 +18,6 @@ from oddsmith.solvers.proximal_newton import SparseOptimum
 
 SPAN = 100.0
 """The largest scale of a path is so many times the smallest useful one."""
-SAMPLE_TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +35,7 @@ class SparsePath:
     objective: Array
     gap: Array
     passes: int
+    guide: PathGuide | None = None
 
     @property
     def weights(self) -> Array:
@@ -44,8 +43,18 @@ class SparsePath:
         return np.stack([point.toarray() for point in self.points])
 
 
-def solve_path(problem: Problem, scales: Array | None = None, n: int = 100, *, tol: float = 1e-7) -> SparsePath:
-    """Solve at all ``scales``, by default ``n`` from the smallest useful one to a hundred times it."""
+def solve_path(
+    problem: Problem,
+    scales: Array | None = None,
+    n: int = 100,
+    *,
+    tol: float = 1e-7,
+    guide: PathGuide | None = None,
+) -> SparsePath:
+    """Solve at all ``scales``, by default ``n`` from the smallest useful one to a hundred times it.
+
+    ``guide`` is that of the path of a problem over nearly the same rows.
+    """
     stated = SparseProblem.of(problem)
     e = stated.null_point()
     smallest = stated.smallest_scale(e)
@@ -55,13 +64,18 @@ def solve_path(problem: Problem, scales: Array | None = None, n: int = 100, *, t
                 "No column has any relation to the classes here: all weights are zero at any scale."
             )
         scales = smallest * np.geomspace(1.0, SPAN, n)
-    found, weights = [], []
+    scales = np.asarray(scales, dtype=np.float64)
     if not stated.is_small and stated.by_columns:
-        return _by_columns(stated, e, np.asarray(scales, dtype=np.float64), smallest, tol)
-    for point in _solve_all(stated, e, [float(scale) for scale in scales], smallest, tol):
+        return _by_columns(stated, e, scales, smallest, tol)
+    batch, optima = None, _one_by_one(stated, e, scales.tolist(), smallest, tol)
+    if advance_together(stated):
+        batch = PathBatch.begun(stated, scales.tolist(), e, guide, tol)
+        optima = iter(batch.solve(tol))
+    found, weights = [], []
+    for point in optima:
         weights.append(sparse.csr_array(stated.user_weights(point.e.w)))
         found.append((point.e.log_likelihood, point.value, point.gap))
-    return _path(stated, np.asarray(scales, dtype=np.float64), weights, found)
+    return replace(_path(stated, scales, weights, found), guide=None if batch is None else batch.guide())
 
 
 def _path(
@@ -90,24 +104,12 @@ def _by_columns(stated: SparseProblem, e: ObjectiveValue, scales: Array, smalles
     return _path(stated, scales, weights, found)
 
 
-def _solve_all(
+def _one_by_one(
     stated: SparseProblem, e: ObjectiveValue, scales: Sequence[float], smallest: float, tol: float
 ) -> Iterator[SparseOptimum]:
-    """Solve at each scale from the one before, or a few scales together where a pass over the rows is long."""
-    batch, sample = batch_size(stated), stated.on_sample()
-    if batch > 1 and sample is not None and isinstance(stated.problem.source, PartedSource):
-        # A pass over files or a cluster is costly: the path of the sample is the start, and all scales share passes.
-        null = sample.objective.evaluate(e.w)
-        starts = [point.e for point in _solve_all(sample, null, scales, smallest, SAMPLE_TOLERANCE)]
-        yield from solve_from_sample(stated, sample, scales, starts, tol)
-        return
-    curvature, before = sample or stated, min(smallest, scales[0])
-    for first in range(0, len(scales), batch):
-        some = scales[first : first + batch]
-        if batch > 1:
-            H = curvature.objective.evaluate(e.w, 2).dense_hessian
-            found = solve_together(stated, some, e, H, tol=tol)
-        else:
-            found = [stated.solve(some[0], e, tol=tol, max_iter=stated.problem.max_iter, before=before)]
-        yield from found
-        e, before = found[-1].e, some[-1]
+    """Solve at each scale from the one before."""
+    before = min(smallest, scales[0])
+    for scale in scales:
+        found = stated.solve(scale, e, tol=tol, max_iter=stated.problem.max_iter, before=before)
+        yield found
+        e, before = found.e, scale

@@ -47,10 +47,12 @@ class Policy:
     """Products of a Hessian (rows × weights²) up to which every proximal Newton step forms one: some milliseconds."""
     sparse_rows_per_weight: int = 20
     """Rows for each weight from which a sample is a start for a fit under a LaplacePrior."""
-    sparse_batch: int = 8
-    """Scales of a path that advance together where a pass over the rows is long."""
+    sparse_stride: int = 8
+    """Where a pass over the rows is long, every so many scales of a path begin; the others begin between them."""
+    sparse_batch_bytes: float = 1e8
+    """Memory for the Hessians of scales that advance together."""
     sparse_batch_rounds: int = 12
-    """Passes of a batch before its slower points go on alone."""
+    """Passes after which a scale goes on alone."""
     sparse_rounds: int = 40
     """Most times that a working set of columns grows."""
     eliminated_columns: int = 200
