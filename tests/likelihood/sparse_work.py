@@ -60,7 +60,7 @@ def on_sets(fit: Callable[[], SparsePath]) -> SparsePath:
         SparseProblem.by_columns = by_columns  # type: ignore[method-assign]
 
 
-SPREAD = np.geomspace(0.02, 2.0, 5)
+SPREAD, SHORT = np.geomspace(0.02, 2.0, 5), np.geomspace(0.03, 0.3, 4)
 PATHS: dict[str, Callable[[], SparsePath]] = {
     "all columns": lambda: path(rows(150, 12, along=0.5)),
     "all columns, three classes": lambda: path(rows(150, 8, 3, along=0.5)),
@@ -84,12 +84,16 @@ PATHS: dict[str, Callable[[], SparsePath]] = {
     "by columns, elastic net": lambda: under(
         COLUMNS, lambda: path(rows(80, 60, along=0.8), gaussian=0.7, factors=np.tile([1.0, 2.0], 30))
     ),
-    "by columns, three classes": lambda: under(COLUMNS, lambda: path(rows(90, 60, 3))),
-    "by columns, three classes, sparse": lambda: under(COLUMNS, lambda: path(stored(rows(90, 60, 3)), tol=1e-7)),
+    "by columns, three classes": lambda: under(COLUMNS, lambda: path(rows(90, 60, 3), scales=SHORT)),
+    "by columns, three classes, sparse": lambda: under(
+        COLUMNS, lambda: path(stored(rows(90, 60, 3)), tol=1e-7, scales=SHORT)
+    ),
     "by columns, three classes, strong": lambda: under(
         COLUMNS, lambda: path(rows(90, 40, 3, along=0.9), scales=SPREAD)
     ),
-    "by columns, three classes, groups": lambda: under(COLUMNS, lambda: path(rows(90, 60, 3), groups="class")),
+    "by columns, three classes, groups": lambda: under(
+        COLUMNS, lambda: path(rows(90, 60, 3), groups="class", scales=SHORT)
+    ),
     "by columns, three classes, elastic net": lambda: under(COLUMNS, lambda: path(rows(90, 40, 3), gaussian=0.5)),
     "working sets": lambda: on_sets(lambda: path(rows(80, 60, along=0.5))),
     "working sets, three classes": lambda: on_sets(lambda: path(rows(90, 40, 3), groups="class")),

@@ -26,7 +26,7 @@ from oddsmith.likelihood import coordinates
 from oddsmith.likelihood.fit import _is_far, eliminated_columns, make_objective
 from oddsmith.likelihood.fitted_state import FittedState
 from oddsmith.likelihood.objective import FoldObjective
-from oddsmith.likelihood.sparse_batch import batch_size
+from oddsmith.likelihood.sparse_batch import advance_together, first_places
 from oddsmith.likelihood.sparse_problem import SparseProblem
 from oddsmith.numerics import factor_spd
 from oddsmith.solvers import diagonal_lbfgs, mixed_precision, newton, progressive_batching, subsampled
@@ -211,10 +211,10 @@ def change_looked_up(bound: float) -> bool:
     return bool(f.activation_change(np.zeros(3), bound) < bound)
 
 
-def scales_together(n: int) -> int:
-    """Scales of a path that advance together: one, where every step forms a Hessian."""
+def scales_together(n: int) -> bool:
+    """Whether the scales of a path advance together: no step forms a Hessian of its own."""
     stated: Any = SimpleNamespace(n_rows=n, size=100, shape=(1, 100), link=None, whitening=None)
-    return batch_size(SparseProblem(problem=None, objective=stated, coordinates=None, unit=None))  # type: ignore[arg-type]
+    return advance_together(SparseProblem(problem=None, objective=stated, coordinates=None, unit=None))  # type: ignore[arg-type]
 
 
 def has_sample(n: int) -> bool:
@@ -342,8 +342,8 @@ SEEN: dict[str, tuple[Callable[[float], Any], dict[float, Any]]] = {
     "polish_tolerance": (lambda rho: distance_allowed(rho, 1e-8), {100.0: close_to(3.13e-6)}),
     "cg_tolerance": (cg_residual, {1e-9: 16, 0.04: 7, 1.0: 5}),
     "narrow_change": (change_looked_up, {0.19: False, 0.21: True}),
-    "sparse_products": (lambda n: scales_together(int(n)), {2999: 1, 3001: 8}),
-    "sparse_batch": (lambda n: scales_together(int(n)), {3001: 8}),
+    "sparse_products": (lambda n: scales_together(int(n)), {2999: False, 3001: True}),
+    "sparse_stride": (lambda n: first_places(int(n)), {20: [0, 7, 15, 19]}),
 }
 
 
