@@ -379,6 +379,7 @@ ELSEWHERE |= {"smallest_step", "cg_products"}  # a power of two; the default of 
 ELSEWHERE |= {
     "sparse_rounds",
     "sparse_batch_rounds",
+    "sparse_batch_bytes",
     "half_progress",
     "certificate_products",
 }  # limits that no fit is known to reach
