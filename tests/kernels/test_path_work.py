@@ -42,7 +42,11 @@ def test_the_model_of_a_softmax_is_its_quadratic(intercept: bool) -> None:
 @pytest.mark.parametrize("stored", [np.asarray, sparse.csc_array])
 def test_the_model_of_columns_is_their_mean_and_square_under_curvatures(level: str, stored: type) -> None:
     rng = np.random.default_rng(1)
-    X, h, ridge = rng.normal(size=(30, 3)) + [0.0, 2.0, 0.0], rng.uniform(0.1, 1.0, 30), np.array([0.0, 0.5, 1.0])
+    X, h, ridge = (
+        rng.normal(size=(30, 3)) + np.array([0.0, 2.0, 0.0]),
+        rng.uniform(0.1, 1.0, 30),
+        np.array([0.0, 0.5, 1.0]),
+    )
     X[:, 2] = 4.0  # constant: no curvature is left of it
     with native.using(level):
         centred = MatrixColumns.of(stored(X)).model(h, ridge)
