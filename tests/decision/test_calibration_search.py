@@ -161,7 +161,7 @@ def test_log_loss_counts_no_probability_below_rounding() -> None:
     eps = np.finfo(float).eps
     found = mean_log_loss(L, np.array([1, 0]), np.array([1.0, 3.0]))
     assert found == pytest.approx((-np.log(eps) + 3.0 * np.log(4.0)) / 4.0, rel=1e-12)
-    assert mean_log_loss(L, np.array([0, 1]), np.array([1.0, 0.0])) == pytest.approx(eps, rel=1e-6)
+    assert mean_log_loss(L, np.array([0, 1]), np.array([1.0, 0.0])) == pytest.approx(eps, rel=1e-6, abs=0.0)
 
 
 @pytest.mark.parametrize(("excess", "refused"), [(0.9e-8, False), (1.2e-8, True)])

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 from tests.likelihoods import problem
 
 from oddsmith import LogisticRegression
 from oddsmith.engines import MemorySource
 from oddsmith.errors import InvalidInputError
-from oddsmith.likelihood import coordinates, fit, separation
+from oddsmith.likelihood import coordinates, fit, laplace_fit, messages, separation
 from oddsmith.likelihood.fitted_state import FittedState
 from oddsmith.likelihood.null_model import null_log_likelihood
 from oddsmith.likelihood.one_class_levels import FAR
@@ -144,3 +145,61 @@ def test_a_column_separates_all_rows_if_no_margin_is_wrong(sign: float) -> None:
 
     assert _separates_all(1, rows, t, nearest)
     assert asked == [([[0.0, sign]], [-4.0])]  # the middle is between 2 and 6
+
+
+@pytest.mark.parametrize(("center", "moved"), [(1.9e4, False), (2.2e4, True)])
+def test_a_sparse_column_ten_thousand_deviations_from_zero_is_moved(center: float, moved: bool) -> None:
+    x = np.tile([-2.0, 2.0], 50) + center
+    source = MemorySource(sparse.csr_array(x[:, None]), (np.arange(100) % 2).astype(np.int32), 2)
+    f = fit.make_objective(problem(source, None, np.array([50.0, 50.0]), reference=0))[0]
+    assert (f.center[0] == 0.0) == moved
+
+
+def test_rounding_adds_to_a_duality_gap() -> None:
+    found: Any = SimpleNamespace(e=SimpleNamespace(w=np.zeros(2), gradient=np.array([3.0, 4.0])), gap=0.25, value=10.0)
+    objective = SimpleNamespace(weight=7.0, longest_row=None, passes=3)
+    asked: list[Any] = []
+    frame = SimpleNamespace(rounding_gap=lambda *given: (asked.append(given[1:]), 0.5)[1])
+    stated: Any = SimpleNamespace(coordinates=frame, objective=objective)
+    for tol, converged in ((0.074, False), (0.076, True)):
+        certificate = laplace_fit.certificate_of(found, SimpleNamespace(tol=tol), stated)  # type: ignore[arg-type]
+        assert certificate.gap == 0.75 and certificate.converged == converged and certificate.gradient_norm == 5.0
+    assert asked == [(7.0, 0.0)] * 2
+
+
+def test_names_of_columns_that_separate_the_classes() -> None:
+    def question(*names: str) -> str:
+        return separation.Separation("complete", {}, names).question
+
+    assert question("a", "b", "c") == "'a', 'b' and 'c' each separate the classes: do they hold the answer?"
+    assert question("a", "b", "c", "d", "e").startswith("'a', 'b', 'c' and 2 more each separate")
+
+
+def test_a_constant_column_of_sparse_rows_is_set_aside() -> None:
+    """Its squares cancel to their rounding, far above that of one."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=300) * (rng.random(300) < 0.4), np.full(300, 12345.678)])
+    y = (X[:, 0] + rng.logistic(size=300) > 0).astype(int)
+    with pytest.warns(Warning, match="depend|constant"):
+        model = LogisticRegression().fit(sparse.csr_array(X), y)
+    alone = LogisticRegression().fit(X[:, :1], y)
+    assert model.coef_[0] == pytest.approx([alone.coef_[0, 0], 0.0], rel=1e-6, abs=1e-12)
+
+
+def test_messages_name_eight_columns_and_count_the_others() -> None:
+    letters = list("abcdefghij")
+    assert messages.column_list(letters[:8]).endswith("'g', 'h'")
+    assert messages.column_list(letters).endswith("'h' and 2 more") and messages.column_list(["a"]) == "Column 'a'"
+    classes: Any = np.array([0, 1, 2])
+    infinite = {(1, name): -1 if name == "b" else 1 for name in letters}
+    text = messages.separation_message(separation.Separation("quasi", infinite), classes)
+    assert "'a' (class 1, +∞), 'b' (class 1, −∞)" in text and "'h' (class 1, +∞) and 2 more: the likelihood" in text
+    two = separation.Separation("complete", {"(intercept)": 1, "x": -1, "z": 1})
+    assert "completely separated by 'x' (towards 'no'), 'z' (towards 'yes')" in messages.separation_message(
+        two, np.array(["no", "yes"])
+    )
+
+
+@pytest.mark.parametrize(("n_iter", "words"), [(99, "More iterations would not help"), (100, "Raise max_iter=100")])
+def test_a_fit_that_stops_early_says_what_to_try(n_iter: int, words: str) -> None:
+    assert messages.remedy("newton", 100, n_iter).startswith(words)

@@ -68,7 +68,8 @@ def test_the_rounding_of_weights_in_user_units_adds_to_the_gap() -> None:
     c = Coordinates(center=np.array([30.0]), scale=np.array([2.0]), contrast=np.array([[0.0], [1.0]]))
     x = np.array([1.0, 4.0])  # W = 2, b = 1 − 60
     shift, activation = 59.0 + 60.0, np.sqrt(1.0 + 8.0) * 4.0
-    assert c.rounding_gap(x, 7.0, 8.0) == pytest.approx(0.25 * 7.0 * (4.0 * EPS) ** 2 * (shift + activation) ** 2)
+    expected = 0.25 * 7.0 * (4.0 * EPS) ** 2 * (shift + activation) ** 2
+    assert c.rounding_gap(x, 7.0, 8.0) == pytest.approx(expected, rel=1e-9, abs=0.0)
 
 
 @pytest.mark.parametrize(("spread", "expected"), [(3.5 * EPS, 1.0), (4.5 * EPS, 4.5 * EPS)])
