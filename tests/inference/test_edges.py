@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -14,9 +15,13 @@ from oddsmith.inference import bayes_error as bayes_module
 from oddsmith.inference import predictive as predictive_module
 from oddsmith.inference.hypotheses import _check_nested, wald_test
 from oddsmith.inference.laplace import _extrapolate, _newton_direction, _show
+from oddsmith.inference.leave_one_out import leave_out
 from oddsmith.inference.predictive import _kappa, _softmax
 from oddsmith.inference.profile import fmm_spline, interpolated_ends
+from oddsmith.inference.quadrature import _integrated_normal, _peak, _Side
+from oddsmith.inference.summary import Summary
 from oddsmith.links import LINKS
+from oddsmith.losses import row_losses
 
 
 def rows(n: int, D: int, seed: int = 0) -> tuple[Any, Any]:
@@ -193,3 +198,50 @@ def _erf(x: float) -> float:
     from math import erf
 
     return erf(float(x))
+
+
+def test_the_integral_of_the_normal_distribution_has_its_digits_far_to_the_left() -> None:
+    """z Φ(z) + φ(z), against fifty digits; below −5 it is a continued fraction."""
+    z = np.concatenate([np.linspace(-35.0, -5.0, 31), [-4.9, -1.0, 0.0, 3.0]])
+    with mpmath.workdps(50):
+        exact = [float(mpmath.mpf(v) * mpmath.ncdf(v) + mpmath.npdf(v)) for v in z.tolist()]
+    np.testing.assert_allclose(_integrated_normal(z), exact, rtol=2e-13)
+
+
+@pytest.mark.parametrize("name", ["logit", "cloglog", "loglog"])
+@pytest.mark.parametrize("power", [1, 2])
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_the_peak_of_a_link_under_a_gaussian(name: str, power: int, mirrored: bool) -> None:
+    """Where it is far from the mean: power · score(a) = (a − mu) / sigma²."""
+    side = _Side(LINKS[name], mirrored)
+    mu, sigma = (grid.ravel() for grid in np.meshgrid([-60.0, -20.0, -8.0, -3.0, 2.0], [1.5, 3.0, 8.0]))
+    peak = _peak(side, mu, sigma, power)
+    far = power * sigma**2 * side.score(mu) > 2.0 * sigma
+    assert far.sum() >= 5
+    np.testing.assert_allclose((power * side.score(peak) * sigma**2)[far], (peak - mu)[far], rtol=1e-6, atol=1e-6)
+    assert (peak >= mu - 1e-12).all()
+
+
+@pytest.mark.parametrize("C", [1, 2])
+def test_a_row_of_half_a_weight_is_left_out_by_half(C: int) -> None:
+    """Δa = B (I − s R B)⁻¹ s g, leverage s tr(R B), influence vᵀ B v; of a weight of two one is left out."""
+    rng = np.random.default_rng(C)
+    root = rng.normal(size=(3, C, C))
+    A, B, s = rng.normal(size=(3, C)), np.einsum("nij,nkj->nik", root, root) * 0.3, np.array([0.5, 1.0, 2.0])
+    rows = row_losses(A, np.array([1, 0, 1]), None)
+    change, leverage, influence, possible = leave_out(rows, B, s)
+    assert possible.all()
+    R = np.array([[[rows.curvature(j, k)[n] for k in range(C)] for j in range(C)] for n in range(3)])
+    for n in range(3):
+        out = min(s[n], 1.0)
+        v = np.linalg.solve(np.eye(C) - out * R[n] @ B[n], out * rows.gradient[n])
+        np.testing.assert_allclose(np.ravel(change[n]), B[n] @ v, rtol=1e-9)
+        assert leverage[n] == pytest.approx(s[n] * np.trace(R[n] @ B[n]))
+        assert influence[n] == pytest.approx(v @ B[n] @ v)
+
+
+@pytest.mark.parametrize(("terms", "shown"), [(1000, 1000), (1001, 50)])
+def test_a_summary_shows_a_thousand_terms_or_fifty(terms: int, shown: int) -> None:
+    stub: Any = SimpleNamespace(has_errors=True, columns={"term": ["x"] * terms})
+    assert Summary.most_rows.fget(stub) == shown  # type: ignore[attr-defined]
+    assert Summary.most_rows.fget(SimpleNamespace(has_errors=False, columns={"term": []})) == 50  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 from tests.likelihoods import problem
 
-from oddsmith import LogisticRegression
+from oddsmith import GaussianPrior, LogisticRegression
 from oddsmith.engines import MemorySource
 from oddsmith.errors import InvalidInputError
 from oddsmith.likelihood import coordinates, fit, laplace_fit, messages, separation
@@ -203,3 +203,16 @@ def test_messages_name_eight_columns_and_count_the_others() -> None:
 @pytest.mark.parametrize(("n_iter", "words"), [(99, "More iterations would not help"), (100, "Raise max_iter=100")])
 def test_a_fit_that_stops_early_says_what_to_try(n_iter: int, words: str) -> None:
     assert messages.remedy("newton", 100, n_iter).startswith(words)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_the_state_of_a_fit_gives_back_its_weights(K: int) -> None:
+    """Under a prior whose mean is not zero, which all classes share in part."""
+    rng = np.random.default_rng(K)
+    X, y = rng.normal(size=(60, 2)) + 1.0, rng.integers(0, K, 60)
+    mean = np.array([0.5, -1.0]) if K == 2 else np.array([[0.5, -1.0], [2.0, 0.0], [1.0, 1.0]])
+    model = LogisticRegression(GaussianPrior(scale=0.7, mean=mean)).fit(X, y)
+    assert model._learned is not None
+    np.testing.assert_allclose(model._learned.weights(), np.column_stack([model.intercept_, model.coef_]), rtol=1e-9)
+    if K == 3:
+        np.testing.assert_allclose(model.coef_.mean(axis=0), mean.mean(axis=0), rtol=1e-8, atol=1e-12)

@@ -134,6 +134,7 @@ FITS: dict[str, Fit] = {
         fit_intercept=False,
     ),
     "Jeffreys": lambda: fit(rows(60, 3), JeffreysPrior()),
+    "Jeffreys, few digits": lambda: fit(rows(60, 3), JeffreysPrior(), tol=1.15e-4),
     "Jeffreys, three classes": lambda: fit(rows(90, 2, 3), JeffreysPrior()),
     "Jeffreys, separated": lambda: fit(apart(40, 2), JeffreysPrior()),
     "Jeffreys, probit": lambda: fit(rows(60, 2), JeffreysPrior(), link="probit"),
@@ -161,6 +162,9 @@ FITS: dict[str, Fit] = {
     "stochastic gradients, weights": lambda: weighted(rows(300, 3), 1.0, solver=SGD(epochs=3, seed=1)),
     "lasso": lambda: lasso(rows(300, 8), 0.05),
     "lasso, wide": lambda: lasso(rows(120, 1000), 0.1),
+    "lasso, wide, other units": lambda: lasso(moved(rows(120, 900), 3.0, 2.0), 0.1),
+    "lasso, wide, three classes, other units": lambda: lasso(moved(rows(120, 400, 3), 3.0, 2.0), 0.1),
+    "lasso, wide, elastic net": lambda: lasso(moved(rows(120, 900), 3.0, 2.0), 0.1, gaussian=0.5),
     "lasso, sparse": lambda: lasso(thin(200, 900), 0.2),
     "lasso, sparse classes": lambda: lasso(
         (lambda X, y: (sparse.csr_array(X * (np.abs(X) > 1.0)), y))(*rows(200, 400, 3)), 0.2

@@ -172,3 +172,21 @@ def test_iterations_of_newton_raphson(tol: float, iterations: int) -> None:
     """The reciprocal of a number: the error is squared at each step."""
     found = newton_raphson(None, lambda x: 1.0 / x - 3.0, lambda x: -1.0 / x**2, 0.2, tol=tol)
     assert found.iterations == iterations and found.x == pytest.approx(1.0 / 3.0, abs=tol)
+
+
+def test_a_direction_without_curvature_counts_in_the_decrement() -> None:
+    """Its gradient of 0.5 can still be followed: the point is no minimum."""
+
+    def evaluate(x: Any) -> ObjectiveValue:
+        g = np.array([x[0], 0.5])
+        return ObjectiveValue(
+            w=x, value=float(x[0] ** 2 + x[1]), log_likelihood=0.0, gradient=g, hessian=np.diag([1.0, 0.0])
+        )
+
+    found = minimise(evaluate, evaluate(np.zeros(2)), np.zeros((0, 2)), tol=1e-6, max_iter=5)
+    assert not found.converged and found.decrement == pytest.approx(np.sqrt(0.5))
+
+
+def test_a_point_is_shown_to_six_digits() -> None:
+    found = newton_raphson(lambda x: x**2 - 2.0 * x / 3.0, lambda x: 2.0 * x - 2.0 / 3.0, lambda x: 2.0, 5.0)
+    assert "converged after 1 iterations at [0.333333]" in str(found)

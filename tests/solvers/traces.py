@@ -115,6 +115,10 @@ FITS: dict[str, Fit] = {
     "two subsamples of nearly independent columns": lambda: fit(
         (lambda X, y: (X.astype(np.float32), y))(*rows(36_000, 160, along=0.2))
     ),
+    "two subsamples, a costly Hessian": lambda: under(
+        {"hessian_flops": 15e9, "start_rows": 500},
+        lambda: fit((lambda X, y: (X.astype(np.float32), y))(*rows(36_000, 160, along=0.2))),
+    ),
     "batches": lambda: fit(rows(80_000, 20)),
     "batches, maximum likelihood": lambda: fit(rows(80_000, 20, along=0.3, size=2.0), None),
     "batches of all rows": lambda: fit(rows(800_000, 2)),
