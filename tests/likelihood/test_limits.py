@@ -8,16 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
+from tests.likelihood.traces import table
 from tests.likelihoods import problem
+from tests.traces import fit as fit_quietly
+from tests.traces import under
 
 from oddsmith import GaussianPrior, LogisticRegression
 from oddsmith.engines import MemorySource
-from oddsmith.errors import InvalidInputError
-from oddsmith.likelihood import coordinates, fit, laplace_fit, messages, separation
+from oddsmith.errors import InvalidInputError, SeparationWarning
+from oddsmith.likelihood import coordinates, fit, laplace_fit, messages, one_class_levels, separation
 from oddsmith.likelihood.fitted_state import FittedState
 from oddsmith.likelihood.null_model import null_log_likelihood
 from oddsmith.likelihood.one_class_levels import FAR
 from oddsmith.likelihood.separation_search import HIDDEN, _only_class, _separates_all, _unseen
+from oddsmith.rows import CodeRows, SplitRows
 
 
 @pytest.mark.parametrize(("n", "sampled"), [(16_000, False), (16_001, True)])
@@ -216,3 +220,31 @@ def test_the_state_of_a_fit_gives_back_its_weights(K: int) -> None:
     np.testing.assert_allclose(model._learned.weights(), np.column_stack([model.intercept_, model.coef_]), rtol=1e-9)
     if K == 3:
         np.testing.assert_allclose(model.coef_.mean(axis=0), mean.mean(axis=0), rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize(("most", "counted"), [(26, False), (25, True)])
+def test_levels_that_lack_a_class_are_counted_where_weights_are_many(
+    most: int, counted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three classes, and thirteen weights of each against the first."""
+    pytest.importorskip("pandas")
+    asked: list[int] = []
+    inner = one_class_levels._fit_towards_infinity
+    monkeypatch.setattr(one_class_levels, "_fit_towards_infinity", lambda given: (asked.append(1), inner(given))[1])
+    under({"largest_hessian": most}, lambda: fit_quietly(table(400, 12, 3, 3), None))
+    assert bool(asked) == counted
+
+
+def test_a_level_without_a_column_that_lacks_a_class_moves_the_intercept() -> None:
+    rows = SplitRows((CodeRows(np.array([0, 0, 0, 1, 1, 1], dtype=np.int8), 2, dropped=0),))
+    source = MemorySource(rows, np.array([0, 1, 1, 0, 1, 2], dtype=np.int32), 3)
+    assert one_class_levels.find_absent_classes(source, intercept=True).tolist() == [[0.0, 0.0], [-1.0, 1.0]]
+    assert one_class_levels.find_absent_classes(source, intercept=False).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+@pytest.mark.filterwarnings("ignore::oddsmith.errors.LevelsWarning")
+@pytest.mark.parametrize(("pure", "how"), [(260, "completely"), (5, "quasi-completely")])
+def test_levels_all_of_one_class_separate_completely(pure: int, how: str) -> None:
+    pytest.importorskip("pandas")
+    with pytest.warns(SeparationWarning, match=f"are {how} separated"):
+        LogisticRegression().fit(*table(3000, 260, pure))

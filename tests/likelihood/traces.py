@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from tests.traces import Fit, fit, rows, under, write
+from tests.traces import Fit, fit, rows, write
 
 from oddsmith import GaussianPrior, JeffreysPrior, LaplacePrior, LogisticRegression
 from oddsmith.solvers import SGD
@@ -149,12 +149,6 @@ FITS: dict[str, Fit] = {
     "levels of one class, large factor": lambda: fit(table(3000, 260, 5), None),
     "levels all of one class": lambda: fit(table(200, 6, 6), None),
     "levels that lack a class": lambda: fit(table(400, 12, 3, 3), None),
-    "levels that lack a class, 26 weights at most": lambda: under(
-        {"largest_hessian": 26}, lambda: fit(table(400, 12, 3, 3), None)
-    ),
-    "levels that lack a class, 25 weights at most": lambda: under(
-        {"largest_hessian": 25}, lambda: fit(table(400, 12, 3, 3), None)
-    ),
     "levels, prior": lambda: fit(table(3000, 260, 5), 1.0),
     "levels, probit": lambda: fit(table(2000, 220, 0), 1.0, link="probit"),
     "partial fits": lambda: in_batches(rows(600, 3), 150),
