@@ -12,6 +12,7 @@ import pytest
 from oddsmith import LogisticRegression, bayes_error
 from oddsmith.errors import InvalidInputError
 from oddsmith.inference import bayes_error as bayes_module
+from oddsmith.inference import hypotheses
 from oddsmith.inference import predictive as predictive_module
 from oddsmith.inference.hypotheses import _check_nested, wald_test
 from oddsmith.inference.laplace import _extrapolate, _newton_direction, _show
@@ -245,3 +246,22 @@ def test_a_summary_shows_a_thousand_terms_or_fifty(terms: int, shown: int) -> No
     stub: Any = SimpleNamespace(has_errors=True, columns={"term": ["x"] * terms})
     assert Summary.most_rows.fget(stub) == shown  # type: ignore[attr-defined]
     assert Summary.most_rows.fget(SimpleNamespace(has_errors=False, columns={"term": []})) == 50  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("below", "refused"), [(0.9e-9, False), (1.2e-9, True)])
+def test_a_larger_model_may_be_worse_by_rounding(below: float, refused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = rows(40, 2)
+    models = LogisticRegression().fit(X[:, :1], y), LogisticRegression().fit(X, y)
+    values = {id(models[0]): (2, -50.0), id(models[1]): (3, -50.0 - 0.5 * 50.0 * below)}
+
+    def record(self: Any, **given: Any) -> Any:
+        parameters, value = values[id(self)]
+        return SimpleNamespace(n_parameters=parameters, log_likelihood=value, named=False, names=[])
+
+    monkeypatch.setattr(LogisticRegression, "_fit_record", record)
+    monkeypatch.setattr(hypotheses, "_check_nested", lambda small, large: None)
+    if refused:
+        with pytest.raises(InvalidInputError, match="not nested"):
+            hypotheses.likelihood_ratio_test(*models)
+    else:
+        assert hypotheses.likelihood_ratio_test(*models).statistic == 0.0

@@ -19,7 +19,13 @@ from oddsmith.likelihood import coordinates, fit, laplace_fit, messages, one_cla
 from oddsmith.likelihood.fitted_state import FittedState
 from oddsmith.likelihood.null_model import null_log_likelihood
 from oddsmith.likelihood.one_class_levels import FAR
-from oddsmith.likelihood.separation_search import HIDDEN, _only_class, _separates_all, _unseen
+from oddsmith.likelihood.separation_search import (
+    HIDDEN,
+    _one_class_direction,
+    _only_class,
+    _separates_all,
+    _unseen,
+)
 from oddsmith.rows import CodeRows, SplitRows
 
 
@@ -248,3 +254,19 @@ def test_levels_all_of_one_class_separate_completely(pure: int, how: str) -> Non
     pytest.importorskip("pandas")
     with pytest.warns(SeparationWarning, match=f"are {how} separated"):
         LogisticRegression().fit(*table(3000, 260, pure))
+
+
+def test_levels_of_one_class_are_counted_by_a_fold() -> None:
+    """Of three levels and one without a column: 3 rows of the first class, and of the second no more than rounding."""
+    sums = SimpleNamespace(weight=np.array([[2.0, 0.0], [1.0, 3.0], [0.0, 4.0]]), total=np.array([6.0, 7.0 + 6e-6]))
+    form = SimpleNamespace(M=3, factors=[(0, 3)], products=[])
+    source = SimpleNamespace(form=form, shape=None)
+    engine = SimpleNamespace(fold=lambda statistic, given, shape: sums)
+    for intercept, expected in ((True, [-1.0, 0.0, 1.0, 2.0]), (False, [0.0, -1.0, 0.0, 1.0])):
+        stated: Any = SimpleNamespace(source=source, K=2, engine=engine, intercept=intercept)
+        found = _one_class_direction(stated)
+        assert found is not None and found[0].tolist() == expected
+    sums.total[1] = 7.0 + 8e-6
+    assert _one_class_direction(stated)[0].tolist() == [0.0, -1.0, 0.0, 1.0]  # type: ignore[index]
+    stated.intercept = True
+    assert _one_class_direction(stated)[0].tolist() == [0.0, -1.0, 0.0, 1.0]  # type: ignore[index]
