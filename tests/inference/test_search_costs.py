@@ -119,7 +119,8 @@ def test_how_far_a_density_falls_within_a_standard_deviation(fall: float, words:
 
 
 @pytest.mark.parametrize(
-    ("largest", "apart", "refused"), [(1.0, 0.9e-6, False), (1.0, 1.2e-6, True), (1e4, 2.4e-5, True)]
+    ("largest", "apart", "refused"),
+    [(1.0, 0.9e-6, False), (1.0, 1.2e-6, True), (1e4, 1.6e-5, False), (1e4, 2.4e-5, True)],
 )
 def test_a_hessian_is_symmetric_to_six_digits(largest: float, apart: float, refused: bool) -> None:
     between = 1.0 if largest == 1.0 else 0.0

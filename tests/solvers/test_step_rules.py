@@ -190,3 +190,13 @@ def test_a_direction_without_curvature_counts_in_the_decrement() -> None:
 def test_a_point_is_shown_to_six_digits() -> None:
     found = newton_raphson(lambda x: x**2 - 2.0 * x / 3.0, lambda x: 2.0 * x - 2.0 / 3.0, lambda x: 2.0, 5.0)
     assert "converged after 1 iterations at [0.333333]" in str(found)
+
+
+@pytest.mark.parametrize(("tol", "taken"), [(1e-8, False), (1e-6, True)])
+def test_the_last_newton_step_leaves_no_more_than_a_hundredth_of_the_tolerance(tol: float, taken: bool) -> None:
+    """A decrement of 9 in a metric in which rows are 1e-10 long leaves ½ · 9e-10 · 9 = 4e-9."""
+    stub: Any = SimpleNamespace(self_concordance=1.0, rounding=0.0, passes=1, canonical=True)
+    stub.log_likelihood = lambda w, value: 0.0
+    p = np.array([0.9e-9])
+    e = ObjectiveValue(w=np.zeros(1), value=1.0, log_likelihood=0.0, gradient=1e20 * p, hessian=np.array([[1e20]]))
+    assert (Newton()._last_step(stub, e, e.factor(), p, tol) is not None) == taken
