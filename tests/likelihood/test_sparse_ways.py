@@ -158,3 +158,21 @@ def test_stretches_of_a_path_are_the_path(threads, many_columns, monkeypatch):
     np.testing.assert_allclose(found.objective, whole.objective, rtol=2e-9)
     np.testing.assert_allclose(found.weights, whole.weights, atol=1e-4)
     assert found.gap.max() <= 1e-9 and found.passes == whole.passes
+
+
+def test_means_of_classes_bound_the_intercept(monkeypatch):
+    from oddsmith.likelihood.sparse_batch import PathBatch
+
+    X, t = logistic_table()
+    X[0, 5], X[1, 7] = 1e4, -1e3  # rare and large: a sample would not know
+    t = t * (np.arange(len(t)) % 5 == 0)
+    model = LogisticRegression(LaplacePrior(1.0))
+    monkeypatch.setattr(policy, "POLICY", replace(policy.POLICY, sparse_products=0.0))
+    stated = SparseProblem.of(model._problem(X, t, None, None, {}, reset=True)[1])
+    center, scale = stated.coordinates.center, stated.coordinates.scale
+    means = np.array([((X - center) / scale)[t == k].mean(axis=0) for k in (0, 1)])
+    scales = np.geomspace(0.001, 0.1, 6).tolist()
+    batch = PathBatch.begun(stated, scales, stated.null_point(), None, 1e-9)
+    assert batch.mean_bound == pytest.approx(np.abs(means * scale).max(), rel=1e-9)
+    for k, optimum in enumerate(batch.solve(1e-9)):
+        assert abs(optimum.e.w[0]) <= batch.points[k].penalty.reach

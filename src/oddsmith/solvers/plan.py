@@ -172,7 +172,7 @@ class Plan:
 
 def _duration(seconds: float) -> str:
     if seconds < 1.0:
-        return f"{max(1.0, 1e3 * seconds):.0f} ms"
+        return f"{1e3 * seconds:.0f} ms"
     return f"{seconds:.1f} s" if seconds < 120.0 else f"{seconds / 60.0:.0f} min"
 
 

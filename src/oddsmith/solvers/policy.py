@@ -195,10 +195,11 @@ class Policy:
     """A search goes on to this part of the gradient that a certificate needs: it costs little there."""
 
     # On a device.
-    device_rows_per_weight: tuple[tuple[int, int], tuple[int, int]] = ((50, 400), (8, 160))
+    device_rows_per_weight: tuple[int, int] = (50, 8)
+    device_large_rows_per_weight: int = 160
     device_elements: int = 40_000_000
-    """Rows for each weight of the smaller and the larger subsample there, of few weights and of many, and numbers of
-    the latter: its Hessian costs less than a pass (H200, 20,000,000 × 100: three passes; 2,000,000 × 1,000: five)."""
+    """Rows for each weight of the smaller subsample there, of few weights and of many; of the larger one, and its
+    numbers: its Hessian costs less than a pass (H200, 20,000,000 × 100: three passes; 2,000,000 × 1,000: five)."""
     device_sample_share: tuple[float, float] = (0.02, 0.04)
     device_sample_numbers: int = 8_000_000
     """Share of the rows, of few weights and of many, and numbers beside them, that the larger subsample has at most: it
