@@ -120,7 +120,7 @@ def test_a_step_that_fails_is_judged_at_its_own_scale(classes, many_columns):
     t = np.argmax(X[:, :classes] + rng.gumbel(size=(60, classes)), axis=1)
     model = LogisticRegression(LaplacePrior(1.0))
     stated = SparseProblem.of(model._problem(X, t, None, None, {}, reset=True)[1])
-    stated.start_columns(stated.null_point())
+    stated.null_point()
     at = stated.step_columns(0.1, tol=1e-9, max_iter=50, before=0.1)
     descent, penalty = stated.descent, stated.descent.strength / 5.0
     descent.choose(np.arange(6))
@@ -131,3 +131,48 @@ def test_a_step_that_fails_is_judged_at_its_own_scale(classes, many_columns):
     assert stays.value == pytest.approx(at.loss + descent.penalty(stays.x, penalty), rel=1e-12)
     best = stated.step_columns(5.0, tol=1e-9, max_iter=50, before=0.1)
     assert stays.gap >= stays.value - best.value > 0.0
+
+
+def test_a_support_is_solved_to_more_digits_than_its_factor_has():
+    from oddsmith.likelihood.column_descent import _Support
+
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(80, 30)) @ (np.eye(30) + 0.5)
+    h, ridge, slope = rng.uniform(0.01, 0.25, 80), np.linspace(0.0, 1.0, 30), rng.normal(size=30)
+    exact = -np.linalg.solve(X.T @ (h[:, None] * X) + np.diag(ridge), slope)
+    np.testing.assert_allclose(_Support.of(X, h, ridge).step(slope), exact, rtol=1e-8, atol=1e-9 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_stretches_of_a_path_are_the_path(threads, many_columns, monkeypatch):
+    """Stretches that are solved at the same time give each point that a path of one stretch does."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(200, 60))
+    t = (X[:, 0] - X[:, 3] + rng.logistic(size=200) > 0).astype(int)
+    scales = np.geomspace(0.02, 2.0, 25)
+    model = LogisticRegression(LaplacePrior(1.0), threads=threads)
+    problem = model._problem(X, t, None, None, {}, reset=True)[1]
+    found = solve_path(problem, scales, tol=1e-9)
+    monkeypatch.setattr("oddsmith.likelihood.sparse_path.SHORT_PATH", 26)
+    whole = solve_path(problem, scales, tol=1e-9)
+    np.testing.assert_allclose(found.objective, whole.objective, rtol=2e-9)
+    np.testing.assert_allclose(found.weights, whole.weights, atol=1e-4)
+    assert found.gap.max() <= 1e-9 and found.passes == whole.passes
+
+
+def test_means_of_classes_bound_the_intercept(monkeypatch):
+    from oddsmith.likelihood.sparse_batch import PathBatch
+
+    X, t = logistic_table()
+    X[0, 5], X[1, 7] = 1e4, -1e3  # rare and large: a sample would not know
+    t = t * (np.arange(len(t)) % 5 == 0)
+    model = LogisticRegression(LaplacePrior(1.0))
+    monkeypatch.setattr(policy, "POLICY", replace(policy.POLICY, sparse_products=0.0))
+    stated = SparseProblem.of(model._problem(X, t, None, None, {}, reset=True)[1])
+    center, scale = stated.coordinates.center, stated.coordinates.scale
+    means = np.array([((X - center) / scale)[t == k].mean(axis=0) for k in (0, 1)])
+    scales = np.geomspace(0.001, 0.1, 6).tolist()
+    batch = PathBatch.begun(stated, scales, stated.null_point(), None, 1e-9)
+    assert batch.mean_bound == pytest.approx(np.abs(means * scale).max(), rel=1e-9)
+    for k, optimum in enumerate(batch.solve(1e-9)):
+        assert abs(optimum.e.w[0]) <= batch.points[k].penalty.reach

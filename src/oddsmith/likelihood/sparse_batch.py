@@ -9,10 +9,11 @@ near their optima.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+from scipy.special import expit
 
 from oddsmith.likelihood.coordinates import Coordinates
 from oddsmith.likelihood.objective import FoldObjective
@@ -32,7 +33,7 @@ from oddsmith.solvers.proximal_newton import (
 )
 from oddsmith.statistics import Gradients, LossesParams
 
-NEAR = 0.1
+NEAR = 0.3
 """The relative gap of a point from which its neighbours begin."""
 SAMPLE_TOLERANCE, SAMPLE_STEPS = 1e-2, 20
 """The relative gap of a fit to a sample, and its most steps."""
@@ -128,6 +129,7 @@ class PathBatch:
     stated: SparseProblem
     scales: Sequence[float]
     points: dict[int, _Point]
+    mean_bound: float | None
 
     @classmethod
     def begun(
@@ -136,7 +138,7 @@ class PathBatch:
         """Begin at some scales: where a guide ended, or a sample; without either these are solved one by one."""
         places = first_places(len(scales))
         some = [scales[k] for k in places]
-        batch, sample = cls(stated, scales, {}), stated.on_sample()
+        batch, sample = cls(stated, scales, {}, _mean_bound(stated, e)), stated.on_sample()
         if guide is not None and list(guide.scales) == some:
             starts = guide.starts(stated)
         elif sample is not None:
@@ -176,7 +178,13 @@ class PathBatch:
         return PathGuide(self.stated.coordinates, self.stated.objective.weight, scales, tuple(ends))
 
     def _add(self, k: int, target: Array, H: Array, e: ObjectiveValue) -> _Point:
-        self.points[k] = _Point(penalty=self.stated.penalty_at(self.scales[k], e), target=target, H=H)
+        penalty = self.stated.penalty_at(self.scales[k], e)
+        if self.mean_bound is not None:
+            # A class's mean activation is on the wrong side by at most its loss: the rest of it is due to the weights.
+            least = float(self.stated.problem.class_weight.min())
+            value = e.value + penalty.value(e.w)
+            penalty = replace(penalty, reach=value * (1.0 / least + self.scales[k] * self.mean_bound))
+        self.points[k] = _Point(penalty=penalty, target=target, H=H)
         return self.points[k]
 
     def _solve_alone(self, k: int, point: _Point, tol: float) -> None:
@@ -208,6 +216,25 @@ class PathBatch:
         gradient = (1.0 - t) * one.e.gradient + t * other.e.gradient - bend
         point = self._add(k, x, H, one.e)
         point.target = _model_minimum(H, gradient, x, point.penalty)
+
+
+def _mean_bound(stated: SparseProblem, e: ObjectiveValue) -> float | None:
+    """Return the largest mean of a column in a class, against its penalty at scale 1; ``e`` is the null point.
+
+    One pass. None with offsets, or where columns are free: then it says nothing of the intercept.
+    """
+    objective, problem, blocks = stated.objective, stated.problem, stated.unit.blocks
+    penalised = blocks.strength > 0.0
+    if problem.source.has_offset or not problem.intercept or (~penalised).sum() > 1:
+        return None
+    moved = e.w.copy()
+    moved[0] += 1.0
+    p, q = float(expit(e.w[0])), float(expit(moved[0]))
+    total = (evaluate_together(objective, [moved])[0].gradient - e.gradient) / (q - p)  # all weights are zero
+    second = p * total - e.gradient
+    first_mean, second_mean = (total - second) / problem.class_weight[0], second / problem.class_weight[1]
+    largest = np.maximum(blocks.norms(first_mean), blocks.norms(second_mean))
+    return float(np.max(largest[penalised] / blocks.strength[penalised], initial=0.0))
 
 
 def first_places(n: int) -> list[int]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
 
+from oddsmith.engines.memory import available_cores
 from oddsmith.errors import InvalidInputError
 from oddsmith.likelihood.problem import Problem
 from oddsmith.likelihood.sparse_batch import PathBatch, PathGuide, advance_together
@@ -18,6 +21,10 @@ from oddsmith.solvers.proximal_newton import SparseOptimum
 
 SPAN = 100.0
 """The largest scale of a path is so many times the smallest useful one."""
+SHARES, SHORT_PATH = (0.5, 0.7, 0.84, 0.93), 20
+"""Where stretches of a path of many columns end, and the number of scales from which there are several."""
+ROUGH = 1e-2
+"""The relative gap of the point at which a stretch begins."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,15 +100,48 @@ def _path(
 
 
 def _by_columns(stated: SparseProblem, e: ObjectiveValue, scales: Array, smallest: float, tol: float) -> SparsePath:
-    """Solve many columns in memory: nothing of the size of all weights is kept but those that are not zero."""
-    stated.start_columns(e)
-    found, weights, before = [], [], min(smallest, float(scales[0]))
+    """Solve many columns in memory: nothing of the size of all weights is kept but those that are not zero.
+
+    A quick climb to some scales, solved roughly, lets stretches of the path be solved at the same time.
+    """
+    if stated.last is not e:
+        stated.start_columns(e.w)
+    edges, before, work = stretches(len(scales)), min(smallest, float(scales[0])), []
+    with ThreadPoolExecutor(stated.objective.threads or available_cores()) as pool:
+        try:
+            for k, (first, last) in enumerate(edges):
+                part = replace(stated, descent=stated.column_descent().copy())
+                work.append(pool.submit(_stretch, part, scales[first:last], before, tol))
+                for scale in scales[[(first + last) // 2, last - 1]] if k + 1 < len(edges) else ():
+                    stated.step_columns(float(scale), tol=ROUGH, max_iter=stated.problem.max_iter, before=before)
+                    before = float(scale)
+            points = [point for stretch in work for point in stretch.result()]
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+    path = _path(stated, scales, [weights for weights, _ in points], [figures for _, figures in points])
+    return replace(path, passes=path.passes + len(points))
+
+
+def stretches(n: int) -> list[tuple[int, int]]:
+    """Return the parts of a path of n points that take about equal times: later points have more columns.
+
+    >>> stretches(50), stretches(10)
+    ([(0, 25), (25, 35), (35, 42), (42, 46), (46, 50)], [(0, 10)])
+    """
+    edges = [0, *(int(share * n) for share in SHARES), n] if n >= SHORT_PATH else [0, n]
+    return list(pairwise(edges))
+
+
+def _stretch(
+    part: SparseProblem, scales: Array, before: float, tol: float
+) -> list[tuple[sparse.csr_array, tuple[float, float, float]]]:
+    """Return weights, log likelihood, objective and gap at each of ascending scales."""
+    found = []
     for scale in scales:
-        point = stated.step_columns(float(scale), tol=tol, max_iter=stated.problem.max_iter, before=before)
-        weights.append(stated.column_weights(point))
-        found.append((-point.loss, point.value, max(point.gap, 0.0)))
+        point = part.step_columns(float(scale), tol=tol, max_iter=part.problem.max_iter, before=before)
+        found.append((part.column_weights(point), (-point.loss, point.value, max(point.gap, 0.0))))
         before = float(scale)
-    return _path(stated, scales, weights, found)
+    return found
 
 
 def _one_by_one(
