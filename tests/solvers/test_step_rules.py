@@ -61,7 +61,7 @@ def test_shrinkage_of_three_weights() -> None:
 def test_a_hessian_asked_for_needs_four_matrices_and_one_for_each_thread() -> None:
     facts, solver = Facts(n_rows=9000, n_columns=2999), Newton()
     assert plan_for(solver, facts, Machine(memory=432.1e6)).memory == 32.0 * 3000**2
-    with pytest.raises(InvalidInputError, match="needs about 432 MB, and 431 MB of memory are available"):
+    with pytest.raises(InvalidInputError, match="needs about 432 MB, but only 431 MB of memory are available"):
         plan_for(solver, facts, Machine(memory=431e6))
 
 
