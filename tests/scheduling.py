@@ -11,7 +11,7 @@ from typing import Any
 
 from xdist.scheduler import LoadScopeScheduling
 
-# What is started once, for all its tests. Groups start in this order, those that take longest first, and those that wait
+# What is started once, for all its tests. Groups start in this order, those that take longest first, those that wait
 # beside those that compute; then comes every other test alone, so that examples of a few milliseconds are left for the
 # end and no worker waits for another.
 GROUPS = {

@@ -49,6 +49,7 @@ class DeviceSource:
     slice_rows: int | None = None
 
     transform = None
+    form = None
     drawn = None
     is_sparse = False
     has_offset = False

@@ -22,7 +22,7 @@ def device_sizes(n_rows: int, P: int, settings: policy.Policy) -> tuple[int, int
     (5050, 396039)
     """
     wide = P > settings.many_weights
-    few, many = settings.device_rows_per_weight[wide]
+    few, many = settings.device_rows_per_weight[wide], settings.device_large_rows_per_weight
     most = int(settings.device_sample_share[wide] * n_rows) + settings.device_sample_numbers // P
     return few * P, max(few * P, min(n_rows // 4, most, max(many * P, settings.device_elements // P)))
 
